@@ -20,9 +20,9 @@ from pathlib import Path
 
 from flushlab.build import find_build
 from flushlab.process import run_folder
-from flushlab.server.addresses import busy_port
-from flushlab.server.cluster import Cluster
-from flushlab.server.membership import Place
+from flushlab.server.galera.addresses import busy_port
+from flushlab.server.galera.cluster import Cluster
+from flushlab.server.sandbox.membership import NodeAddress
 
 
 def main() -> int:
@@ -57,7 +57,7 @@ def _say(text: str) -> None:
     sys.stdout.flush()
 
 
-def _left(name: str, places: Iterable[Place], before: set[Path]) -> list[str]:
+def _left(name: str, places: Iterable[NodeAddress], before: set[Path]) -> list[str]:
     """What there is of a cluster that has ended."""
     found = [f"process {pid}: {words}" for pid, words in _command_lines() if f"{name}-" in words]
     found += [str(file) for file in _files() - before if name in file.name]

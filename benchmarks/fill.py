@@ -33,8 +33,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from flushlab.build import Build, find_build
+from flushlab.bulk.fill import fill
 from flushlab.bulk.filled import Filled
-from flushlab.campaign.fill import fill
 from flushlab.datadir import DataRoot, limit_disk
 from flushlab.server import Sandbox
 from flushlab.telemetry.cpu import cpu_times

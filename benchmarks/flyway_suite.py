@@ -44,8 +44,8 @@ from flushlab.datadir import DataRoot, LimitedDisk, limit_disk
 from flushlab.machine import server_user
 from flushlab.plan.shipped import find_plan, read_plan
 from flushlab.server import Sandbox
-from flushlab.server.initialise import initialise
-from flushlab.server.paths import give
+from flushlab.server.sandbox.initialise import initialise
+from flushlab.server.sandbox.paths import give
 from flushlab.suite.environment import fields_of, variables
 
 FLYWAY = Path(__file__).parents[1] / "examples" / "flyway-suite"

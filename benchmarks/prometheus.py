@@ -29,8 +29,8 @@ from pathlib import Path
 from programs import get, needs, reaches, running, say
 
 from flushlab import sandbox, watching
-from flushlab.server.ports import free_port
 from flushlab.server.protocol import Server
+from flushlab.server.sandbox.ports import free_port
 from flushlab.watch import grafana, prometheus_files
 
 SERVERS = ("mariadb@10.11", "mariadb@11.8", "mysql@5.7", "mysql@8.0", "mysql@9.7")

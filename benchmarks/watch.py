@@ -31,10 +31,10 @@ from scipy.stats import t as student
 
 from flushlab.build import find_build
 from flushlab.machine import proc_stat
-from flushlab.process.running import on_board
+from flushlab.process.running import publish_status
 from flushlab.server import Sandbox
-from flushlab.server.driven import driven
-from flushlab.server.ports import free_port
+from flushlab.server.sandbox.ports import free_port
+from flushlab.server.watched import watched
 from flushlab.watch.finding import in_this_process
 from flushlab.watch.watch import Watch, of
 from flushlab.workload import Timing, parse_workload
@@ -134,7 +134,7 @@ def inside(server: Sandbox) -> Iterator[tuple[Switch, Callable[[], float]]]:
             pages.pop().close()
         view(on)
 
-    with on_board("compare") as board, board.standing(driven(server, "base")), viewer(port) as view:
+    with publish_status("compare") as board, board.standing(watched(server, "base")), viewer(port) as view:
         switch(True)
         time.sleep(3.0)
         try:

@@ -17,10 +17,10 @@ from flushlab.version import __version__
 
 TYPE_CHECKING = False  # typing takes longer to import than all else here
 if TYPE_CHECKING:
+    from flushlab.bulk.fill import fill
     from flushlab.campaign.bench import bench
     from flushlab.campaign.compare import compare
     from flushlab.campaign.crash.crash import crash
-    from flushlab.campaign.fill import fill
     from flushlab.campaign.series import series
     from flushlab.campaign.tune import tune
     from flushlab.errors import FlushlabError
@@ -50,7 +50,7 @@ _MODULES = {
     "compare": "flushlab.campaign.compare",
     "crash": "flushlab.campaign.crash.crash",
     "database": "flushlab.suite.database",
-    "fill": "flushlab.campaign.fill",
+    "fill": "flushlab.bulk.fill",
     "records": "flushlab.store.records",
     "sandbox": "flushlab.server.start",
     "series": "flushlab.campaign.series",

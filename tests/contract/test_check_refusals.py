@@ -12,7 +12,7 @@ import pytest
 from flushlab.build import Build
 from flushlab.build.verbose_help import Answer, verbose_help
 from flushlab.record import ServerIdentity
-from flushlab.server import base_file
+from flushlab.server.sandbox import base_file
 from tests.conftest import require_build
 
 BUILDS = ("mariadb@10.11", "mariadb@11.8", "mysql@5.7", "mysql@8.0", "mysql@9.7")

@@ -11,7 +11,7 @@ import pytest
 
 from flushlab.errors import ServerError
 from flushlab.record import Value
-from flushlab.server.cluster import Cluster
+from flushlab.server.galera.cluster import Cluster
 from flushlab.settings.catalog import PROVIDER_OPTIONS, SettingHere, load_catalog
 from flushlab.settings.provider_options import read_options
 from tests.conftest import require_build

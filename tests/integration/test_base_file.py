@@ -17,7 +17,7 @@ import pytest
 from flushlab.build import Build
 from flushlab.record import ServerIdentity
 from flushlab.server import Sandbox
-from flushlab.server.base_file import read_base_file
+from flushlab.server.sandbox.base_file import read_base_file
 from tests.conftest import StartSandbox, require_build
 
 BUILDS = ("mariadb@10.11", "mariadb@11.8", "mysql@5.7", "mysql@8.0", "mysql@9.7")

@@ -21,8 +21,8 @@ from flushlab import _core
 from flushlab.errors import ServerError
 from flushlab.record import Endpoint, LoadResult, LoadSpec, ScriptSpec
 from flushlab.server import Sandbox
-from flushlab.server.attached import Address, Attached
 from flushlab.server.control import StatementFailed
+from flushlab.server.remote.server import Address, RemoteServer
 from flushlab.workload.engine import native
 from tests.conftest import require_build
 from tests.waiting import PATIENCE_S, wait_until
@@ -111,7 +111,7 @@ def control(endpoint: Endpoint, *, transport: str, ssl_mode: Any = "disabled") -
     """Asks as of a server that is not flushlab's; who asked."""
     if transport == "tcp":
         endpoint = msgspec.structs.replace(endpoint, socket=None)
-    with Attached(Address(endpoint=endpoint, ssl_mode=ssl_mode)) as server:
+    with RemoteServer(Address(endpoint=endpoint, ssl_mode=ssl_mode)) as server:
         ((user,),) = server.query("SELECT CURRENT_USER()")
     return str(user)
 

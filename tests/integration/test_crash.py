@@ -30,7 +30,7 @@ from flushlab.experiment.frontier import FrontierPoint
 from flushlab.record import CrashFacts, NodeWay, PointKind, Ratio, ReplicaState, Value
 from flushlab.report.crash import document, verdict_of
 from flushlab.server import Sandbox
-from flushlab.server.cluster import Cluster
+from flushlab.server.galera.cluster import Cluster
 from flushlab.settings.floor import Floor
 from flushlab.spec.parts import ServerSpec
 from flushlab.store import existing_store

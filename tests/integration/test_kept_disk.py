@@ -13,7 +13,7 @@ import pytest
 
 from flushlab.process import all_records, reap, run_folder
 from flushlab.server import Sandbox
-from flushlab.server.cluster import Cluster
+from flushlab.server.galera.cluster import Cluster
 from tests.conftest import require_build, require_galera
 from tests.integration.test_disk_refused import ALONE, said
 from tests.integration.test_fault_disk import mounts, processes_of, served_loops, why_not

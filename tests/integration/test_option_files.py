@@ -17,7 +17,7 @@ import flushlab
 from flushlab.build import Build
 from flushlab.errors import UsageError
 from flushlab.record import ServerIdentity
-from flushlab.server.base_file import read_base_file
+from flushlab.server.sandbox.base_file import read_base_file
 from tests.conftest import require_build
 
 ROOT = Path(__file__).parents[2]

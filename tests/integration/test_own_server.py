@@ -16,7 +16,8 @@ from flushlab.campaign.bench import bench
 from flushlab.errors import UsageError
 from flushlab.machine import state_path
 from flushlab.record import Value
-from flushlab.server import Sandbox, made_tables, put_back
+from flushlab.server import Sandbox
+from flushlab.server.remote import made_tables, put_back
 from flushlab.workload import Timing
 from tests.conftest import StartSandbox
 

@@ -17,9 +17,10 @@ import pytest
 from flushlab.errors import ServerError, UsageError
 from flushlab.machine import state_path
 from flushlab.record import Value
-from flushlab.server import Sandbox, journal, put_back
-from flushlab.server.attached import Address, Attached, from_dsn
-from flushlab.server.put_back import FOLDER, Changes, put_back_left
+from flushlab.server import Sandbox
+from flushlab.server.remote import journal, put_back
+from flushlab.server.remote.put_back import FOLDER, Changes, put_back_left
+from flushlab.server.remote.server import Address, RemoteServer, from_dsn
 from tests.conftest import StartSandbox
 
 NAMES = (
@@ -32,8 +33,8 @@ LOWERED = {"innodb_io_capacity_max": 150, "innodb_max_dirty_pages_pct": 5}
 RAISED = {"innodb_io_capacity": 50_000}
 KILLED = """
 import os, sys
-from flushlab.server.attached import Attached, from_dsn
-from flushlab.server.put_back import Changes
+from flushlab.server.remote.server import Attached, from_dsn
+from flushlab.server.remote.put_back import Changes
 changes = Changes(Attached(from_dsn(sys.argv[1])), {WANTED})
 changes.{HOW}()
 os._exit(9)
@@ -51,16 +52,18 @@ def sandbox(request: pytest.FixtureRequest, shared_sandbox: StartSandbox) -> San
 
 
 @pytest.fixture
-def owned(sandbox: Sandbox, private_home: Path) -> Iterator[Attached]:
+def owned(sandbox: Sandbox, private_home: Path) -> Iterator[RemoteServer]:
     before = sandbox.read_back(NAMES)
-    with Attached(Address(endpoint=sandbox.endpoint)) as server:
+    with RemoteServer(Address(endpoint=sandbox.endpoint)) as server:
         yield server
     assert sandbox.read_back(NAMES) == before
     assert not list((state_path() / FOLDER).glob("*"))
 
 
 @pytest.mark.parametrize("wanted", [LOWERED, RAISED], ids=["lowered", "raised"])
-def test_what_the_server_cut_or_changed_along_is_put_back(owned: Attached, wanted: dict[str, Value]) -> None:
+def test_what_the_server_cut_or_changed_along_is_put_back(
+    owned: RemoteServer, wanted: dict[str, Value]
+) -> None:
     before, said = owned.read_back(NAMES), list[str]()
     changes = Changes(owned, wanted)
     changes.make()
@@ -72,7 +75,7 @@ def test_what_the_server_cut_or_changed_along_is_put_back(owned: Attached, wante
 
 @pytest.mark.parametrize("how", ["make", "announce"])
 def test_what_a_killed_flushlab_left_is_put_back_whatever_it_is(
-    owned: Attached, sandbox: Sandbox, how: str
+    owned: RemoteServer, sandbox: Sandbox, how: str
 ) -> None:
     dsn = f"mysql://tuner:secret@127.0.0.1:{sandbox.endpoint.port}/"
     code = KILLED.replace("{WANTED}", repr(RAISED)).replace("{HOW}", how)
@@ -85,7 +88,7 @@ def test_what_a_killed_flushlab_left_is_put_back_whatever_it_is(
 
 
 def test_what_its_owner_set_after_a_kill_stays_though_settings_changed_in_turns(
-    owned: Attached, sandbox: Sandbox
+    owned: RemoteServer, sandbox: Sandbox
 ) -> None:
     dsn = f"mysql://tuner:secret@127.0.0.1:{sandbox.endpoint.port}/"
     code = KILLED.replace("{WANTED}", "{'innodb_flush_log_at_trx_commit': 2}").replace("{HOW}", "announce")
@@ -104,13 +107,13 @@ def quick_to_give_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_server_that_hangs_is_given_up_and_put_back_by_the_next_command(
-    owned: Attached, sandbox: Sandbox, quick_to_give_up: None
+    owned: RemoteServer, sandbox: Sandbox, quick_to_give_up: None
 ) -> None:
     """Each command that comes meanwhile goes on, too."""
     address = msgspec.structs.replace(
         from_dsn(f"mysql://tuner:secret@127.0.0.1:{sandbox.endpoint.port}/"), ssl_mode="disabled"
     )
-    said, server = list[str](), Attached(address)
+    said, server = list[str](), RemoteServer(address)
     changes = Changes(server, {"innodb_io_capacity": 170})
     changes.make()
     assert sandbox.pid is not None
@@ -141,19 +144,19 @@ def write_as_of_a_dead_process(path: Path) -> None:
 
 def test_a_login_that_is_refused_is_no_refused_statement(sandbox: Sandbox) -> None:
     with pytest.raises(ServerError, match=r"refused the connection: Access denied .*1045") as refused:
-        Attached(from_dsn(f"mysql://tuner:wrong@127.0.0.1:{sandbox.endpoint.port}/"))
+        RemoteServer(from_dsn(f"mysql://tuner:wrong@127.0.0.1:{sandbox.endpoint.port}/"))
     assert refused.value.hint
 
 
 def test_a_password_may_have_any_characters(sandbox: Sandbox) -> None:
     sandbox.query("CREATE USER keyed@'%' IDENTIFIED BY 'schlüssel€'")
-    with Attached(
+    with RemoteServer(
         from_dsn(f"mysql://keyed:schl%C3%BCssel%E2%82%AC@127.0.0.1:{sandbox.endpoint.port}/")
     ) as owned:
         assert str(owned.query("SELECT CURRENT_USER()")[0][0]).startswith("keyed@")
 
 
-def test_what_somebody_else_sets_meanwhile_stays(owned: Attached) -> None:
+def test_what_somebody_else_sets_meanwhile_stays(owned: RemoteServer) -> None:
     before, said = owned.read_back(NAMES), list[str]()
     changes = Changes(owned, {"innodb_io_capacity": 170})
     changes.make()
@@ -164,11 +167,11 @@ def test_what_somebody_else_sets_meanwhile_stays(owned: Attached) -> None:
 
 
 def test_what_was_read_while_another_flushlab_changed_it_is_not_taken_for_the_owners(
-    owned: Attached, sandbox: Sandbox
+    owned: RemoteServer, sandbox: Sandbox
 ) -> None:
     first = Changes(owned, {"innodb_io_capacity": 170})
     first.make()
-    with Attached(Address(endpoint=sandbox.endpoint)) as another:
+    with RemoteServer(Address(endpoint=sandbox.endpoint)) as another:
         second = Changes(another, {"innodb_io_capacity": 160})
         with pytest.raises(UsageError, match="another flushlab has changed settings"):
             second.make()

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from flushlab.bulk.fill import fill
 from flushlab.campaign.bench import bench
-from flushlab.campaign.fill import fill
 from flushlab.errors import UsageError
 from flushlab.server import Sandbox
 from tests.conftest import StartSandbox

@@ -15,7 +15,7 @@ from flushlab.cli import option_check
 from flushlab.cli.settings_here import survey
 from flushlab.errors import BelowFloor
 from flushlab.server import Sandbox
-from flushlab.server.attached import Address
+from flushlab.server.remote.server import Address
 from flushlab.settings.floor import Floor
 
 TWENTY = Path(__file__).parents[1] / "unit" / "settings" / "option_files" / "twenty_mistakes.cnf"

@@ -14,7 +14,7 @@ import pytest
 
 from flushlab.record import Endpoint
 from flushlab.server import Sandbox
-from flushlab.server.account import logs_in_by_sha2
+from flushlab.server.sandbox.account import logs_in_by_sha2
 from flushlab.watch import Watch, asker, mysqld
 from flushlab.watch.asker import Known, Reach
 from flushlab.watch.sample import Sample

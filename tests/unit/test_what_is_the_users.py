@@ -28,7 +28,7 @@ from flushlab.errors import FlushlabError
 from flushlab.machine import home
 from flushlab.probe.folder import existing, probe_folder
 from flushlab.process import Guard, all_records, reap, run_folder
-from flushlab.server.base_file import content, examine
+from flushlab.server.sandbox.base_file import content, examine
 from flushlab.store import existing_store, open_store
 from flushlab.suite.templates import Facts, Recipe, Templates, check_cache
 from tests.trees import Tree, plant, tree, trees

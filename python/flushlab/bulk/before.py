@@ -118,7 +118,7 @@ def require_room(seen: Look, connections: int) -> None:
         )
 
 
-def doubts(
+def load_warnings(
     seen: Look, connections: int, load_bytes: int, *, ours: bool, waits: bool = False
 ) -> list[Warning]:
     """What will slow the load down or fill a disk, and what to do about it.

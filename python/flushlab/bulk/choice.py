@@ -18,7 +18,7 @@ from collections.abc import Callable
 import msgspec
 
 from flushlab import _core
-from flushlab.bulk.filled import Tried, Way
+from flushlab.bulk.filled import LoadMethod, Tried
 from flushlab.bulk.native import Range
 from flushlab.machine import cpu_count
 from flushlab.record import ServerIdentity
@@ -60,17 +60,17 @@ class Possible(msgspec.Struct, frozen=True, kw_only=True):
     packet_bytes: int
 
 
-def first_way(possible: Possible, connections: int) -> Way:
+def first_way(possible: Possible, connections: int) -> LoadMethod:
     """What is taken where nothing is tried."""
     if possible.load_data:
-        return Way(
+        return LoadMethod(
             method="load-data",
             connections=connections,
             batch_rows=1,
             packet_bytes=min(LOAD_BYTES, possible.packet_bytes),
         )
     return inserts(
-        Way(
+        LoadMethod(
             method="insert",
             connections=connections,
             batch_rows=INSERT_ROWS,
@@ -80,14 +80,14 @@ def first_way(possible: Possible, connections: int) -> Way:
     )
 
 
-def untried(server: Server, database: str, table: str, possible: Possible, connections: int) -> Way:
+def untried(server: Server, database: str, table: str, possible: Possible, connections: int) -> LoadMethod:
     """What is taken for ranges that an interrupted load has left, where nothing is tried."""
     way = first_way(possible, connections)
     turns = possible.load_data and connections > 1 and takes_turns(server, database, table)
     return inserts(way, possible) if turns else way
 
 
-def start(server: Server, database: str, table: str, possible: Possible) -> Way:
+def start(server: Server, database: str, table: str, possible: Possible) -> LoadMethod:
     """What loading an empty table of `LEAST_ROWS` rows or more begins with: secondary indexes wait if they
     can."""
     way = first_way(possible, possible.connections if possible.fixed else 1)
@@ -95,7 +95,7 @@ def start(server: Server, database: str, table: str, possible: Possible) -> Way:
     return msgspec.structs.replace(way, indexes="after") if waits else way
 
 
-def inserts(way: Way, possible: Possible) -> Way:
+def inserts(way: LoadMethod, possible: Possible) -> LoadMethod:
     """The same way with INSERT."""
     return msgspec.structs.replace(
         way,
@@ -106,7 +106,7 @@ def inserts(way: Way, possible: Possible) -> Way:
     )
 
 
-def fastest(slices: Slices, way: Way, possible: Possible, *, turns: bool) -> Way:
+def fastest(slices: Slices, way: LoadMethod, possible: Possible, *, turns: bool) -> LoadMethod:
     """The method and as many connections as prove fastest.
 
     Args:
@@ -138,14 +138,14 @@ class Slices:
         left: how many of them the rows that are left come to.
     """
 
-    def __init__(self, load: Callable[[Way], tuple[int, float]], left: Callable[[], float]) -> None:
+    def __init__(self, load: Callable[[LoadMethod], tuple[int, float]], left: Callable[[], float]) -> None:
         self._load = load
         self._left = left
-        self._rows: Counter[Way] = Counter()
-        self._seconds: dict[Way, float] = {}
+        self._rows: Counter[LoadMethod] = Counter()
+        self._seconds: dict[LoadMethod, float] = {}
         self._slices = 0
 
-    def better(self, one: Way, than: Way) -> Way:
+    def better(self, one: LoadMethod, than: LoadMethod) -> LoadMethod:
         """One way if it wins rounds, the other in doubt."""
         lead = 0
         for number in range(_MOST_ROUNDS):
@@ -158,7 +158,7 @@ class Slices:
                 break
         return one if lead > 0 else than
 
-    def after(self, way: Way, rate: float) -> Way:
+    def after(self, way: LoadMethod, rate: float) -> LoadMethod:
         """The way to go on in where a way comes to this rate: where it is far behind what another one had,
         the two are compared again."""
         others = [one for one in self._seconds if one != way]
@@ -173,10 +173,10 @@ class Slices:
             Tried(way=way, rows=rows, rows_per_s=self._rate(way)) for way, rows in self._rows.items()
         )
 
-    def _rate(self, way: Way) -> float:
+    def _rate(self, way: LoadMethod) -> float:
         return self._rows[way] / self._seconds[way]
 
-    def _slice(self, way: Way) -> float:
+    def _slice(self, way: LoadMethod) -> float:
         rows, seconds = self._load(way)
         self._rows[way] += rows
         self._seconds[way] = self._seconds.get(way, 0.0) + seconds

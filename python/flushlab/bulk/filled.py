@@ -10,7 +10,7 @@ import msgspec
 from flushlab.record import ServerIdentity, Warning
 
 
-class Way(msgspec.Struct, frozen=True, kw_only=True):
+class LoadMethod(msgspec.Struct, frozen=True, kw_only=True):
     """How rows reach the server.
 
     Attributes:
@@ -43,7 +43,7 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
 class Tried(msgspec.Struct, frozen=True, kw_only=True):
     """A way on slices of the rows."""
 
-    way: Way
+    way: LoadMethod
     rows: int
     rows_per_s: float
 
@@ -112,7 +112,7 @@ class Filled(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     index_seconds: float
     verify_seconds: float
-    way: Way
+    way: LoadMethod
     tried: tuple[Tried, ...]
     bound_by: str
     why: str

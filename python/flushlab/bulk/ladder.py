@@ -12,10 +12,10 @@ import msgspec
 
 from flushlab.bulk import choice, native
 from flushlab.bulk.bound import bound
-from flushlab.bulk.filled import Step, Way
+from flushlab.bulk.destinations import Destination
+from flushlab.bulk.filled import LoadMethod, Step
 from flushlab.bulk.native import Range, Spec
 from flushlab.bulk.own_tables import scratch_table
-from flushlab.bulk.places import Place
 from flushlab.bulk.source import SourceTable
 from flushlab.machine import available_memory_bytes
 from flushlab.record import Value
@@ -33,9 +33,9 @@ def climb(
     server: Server,
     database: str,
     table: SourceTable,
-    spec: Callable[[Way, tuple[Range, ...]], Spec],
+    spec: Callable[[LoadMethod, tuple[Range, ...]], Spec],
     possible: choice.Possible,
-    place: Place | None,
+    place: Destination | None,
     say: Callable[[str], None],
 ) -> tuple[Step, ...]:
     """Climbs.
@@ -91,13 +91,15 @@ def _ratio(rate: float, steps: Sequence[Step]) -> float | None:
 
 
 def _rungs(
-    possible: choice.Possible, place: Place | None, say: Callable[[str], None]
-) -> Iterator[tuple[str, Way]]:
+    possible: choice.Possible, place: Destination | None, say: Callable[[str], None]
+) -> Iterator[tuple[str, LoadMethod]]:
     """The rungs in their order; the server is made ready for each before it is yielded."""
-    single = Way(method="single", connections=1, batch_rows=1, packet_bytes=possible.packet_bytes)
+    single = LoadMethod(method="single", connections=1, batch_rows=1, packet_bytes=possible.packet_bytes)
     yield "single connection", single
     yield f"pool of {POOL}", msgspec.structs.replace(single, connections=POOL)
-    batched = Way(method="insert", connections=POOL, batch_rows=BATCH, packet_bytes=possible.packet_bytes)
+    batched = LoadMethod(
+        method="insert", connections=POOL, batch_rows=BATCH, packet_bytes=possible.packet_bytes
+    )
     yield f"batches of {BATCH}", batched
     best = choice.first_way(possible, min(possible.connections, 4))
     yield "streamed LOAD DATA" if possible.load_data else "large batches", best
@@ -121,6 +123,6 @@ def _rungs(
 _COMMITS = ("innodb_flush_log_at_trx_commit", "sync_binlog")
 
 
-def _apply(place: Place, settings: dict[str, Value]) -> None:
+def _apply(place: Destination, settings: dict[str, Value]) -> None:
     place.server.apply(settings)
     place.server.query("SET GLOBAL local_infile = 1")

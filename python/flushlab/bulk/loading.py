@@ -15,10 +15,10 @@ import msgspec
 
 from flushlab.bulk import before, choice, ladder, native, room, throttle, verify
 from flushlab.bulk.bound import Bound, Evidence, bound
-from flushlab.bulk.filled import Filled, FilledTable, Step, Tried, Way
+from flushlab.bulk.destinations import Destination
+from flushlab.bulk.filled import Filled, FilledTable, LoadMethod, Step, Tried
 from flushlab.bulk.native import Counts, Loaded, Range, Spec
 from flushlab.bulk.notes import Note, Notes
-from flushlab.bulk.places import Place
 from flushlab.bulk.source import Source, SourceTable
 from flushlab.bulk.tables import Tables
 from flushlab.bulk.throttle import Throttle
@@ -70,7 +70,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     bound: Bound
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What was asked for.
 
     Attributes:
@@ -114,10 +114,10 @@ class Load:
         self,
         server: Server,
         source_of: Callable[[int], Source],
-        asked: Asked,
+        asked: LoadRequest,
         say: Say,
         show: Callable[[Progress], None] | None = None,
-        place: Place | None = None,
+        place: Destination | None = None,
         quicken: Callable[[], None] | None = None,
         throttle: Throttle | None = None,
     ) -> None:
@@ -186,7 +186,7 @@ class Load:
             way = self._named(seen, possible)
         if not tries:
             self._say_way(way)
-        self._warnings += before.doubts(
+        self._warnings += before.load_warnings(
             seen, way.connections, load_bytes, ours=asked.ours, waits=bool(asked.replicas)
         )
         if not left:
@@ -287,7 +287,7 @@ class Load:
             packet_bytes=max(1024, min(seen.number("max_allowed_packet", 1 << 30), 16 << 20) * 3 // 4),
         )
 
-    def _named(self, seen: before.Look, possible: choice.Possible) -> Way:
+    def _named(self, seen: before.Look, possible: choice.Possible) -> LoadMethod:
         """The way of `--method`."""
         method = self._asked.method
         if method == "load-data" and seen.splits_load_data:
@@ -302,7 +302,7 @@ class Load:
             )
         if method == "single":
             connections = self._asked.threads or 1
-            return Way(
+            return LoadMethod(
                 method="single", connections=connections, batch_rows=1, packet_bytes=possible.packet_bytes
             )
         named = msgspec.structs.replace(possible, load_data=method == "load-data")
@@ -333,7 +333,7 @@ class Load:
             session += ["SET SESSION sql_log_bin = 0", "SET SESSION foreign_key_checks = 0"]
         return tuple(session)
 
-    def _spec(self, source: Source, table: SourceTable, way: Way, ranges: tuple[Range, ...]) -> Spec:
+    def _spec(self, source: Source, table: SourceTable, way: LoadMethod, ranges: tuple[Range, ...]) -> Spec:
         asked = self._asked
         return Spec(
             endpoint=asked.endpoint,
@@ -354,7 +354,7 @@ class Load:
             notes=None if way.method == "single" else self._notes.table,
         )
 
-    def _chunk_bytes(self, way: Way) -> int:
+    def _chunk_bytes(self, way: LoadMethod) -> int:
         if way.method == "single":
             return 0
         most = throttle.CHUNK_BYTES if self._throttle is not None else CHUNK_BYTES
@@ -393,7 +393,7 @@ class Load:
             self._warnings.append(doubt)
             self._say(f"warning: {doubt.text}")  # at once: behind the load it is too late
 
-    def _begin(self, source: Source, first: dict[str, int], way: Way, parts: int) -> list[Note]:
+    def _begin(self, source: Source, first: dict[str, int], way: LoadMethod, parts: int) -> list[Note]:
         notes: list[Note] = []
         for table in source.tables:
             ranges = choice.split(
@@ -426,8 +426,8 @@ class Load:
         )
 
     def _load(
-        self, source: Source, notes: Sequence[Note], way: Way, tries: str, possible: choice.Possible
-    ) -> tuple[Way, dict[str, Loaded], float]:
+        self, source: Source, notes: Sequence[Note], way: LoadMethod, tries: str, possible: choice.Possible
+    ) -> tuple[LoadMethod, dict[str, Loaded], float]:
         """Loads all tables; ways are tried on the rows of `tries`."""
         began = time.perf_counter()
         done = {}
@@ -449,21 +449,21 @@ class Load:
         self,
         source: Source,
         table: SourceTable,
-        way: Way,
+        way: LoadMethod,
         ranges: tuple[Range, ...],
         possible: choice.Possible,
         *,
         tries: bool,
-    ) -> tuple[Way, Loaded]:
+    ) -> tuple[LoadMethod, Loaded]:
         """Loads what is left of a table; with INSERT where the server takes no LOAD DATA after all.
 
         Args:
             possible: ways that there are.
             tries: ways are tried on its rows.
         """
-        looks = native.Looks(self._server, self._throttle)
+        looks = native.MeasuredLoads(self._server, self._throttle)
 
-        def load(way: Way, some: tuple[Range, ...], before: Counts) -> Counts:
+        def load(way: LoadMethod, some: tuple[Range, ...], before: Counts) -> Counts:
             spec = self._spec(source, table, way, some)
             return self._rows(looks, spec, self._shown(table.name, before, rows_of(ranges)))
 
@@ -477,7 +477,7 @@ class Load:
                 self._tried = slices.tried()
                 self._say_way(way)
 
-                def after(now: Way, rate: float) -> Way:
+                def after(now: LoadMethod, rate: float) -> LoadMethod:
                     found = slices.after(now, rate)
                     if found != now:
                         self._tried = slices.tried()
@@ -498,7 +498,7 @@ class Load:
             way, loaded = self._table(source, table, way, again, possible, tries=tries)
             return way, loaded.with_rows_before(before)
 
-    def _rows(self, looks: native.Looks, spec: Spec, shown: native.Show | None) -> Counts:
+    def _rows(self, looks: native.MeasuredLoads, spec: Spec, shown: native.Show | None) -> Counts:
         try:
             return looks.run(spec, shown)
         except KeyboardInterrupt:
@@ -552,7 +552,7 @@ class Load:
 
         return shown
 
-    def _say_way(self, way: Way) -> None:
+    def _say_way(self, way: LoadMethod) -> None:
         self._say(f"loading by {way.words}{_why(way, self._tried)}")
 
     def _note_warnings(self, table: str, counts: Counts) -> None:
@@ -610,7 +610,7 @@ class Load:
         return tuple(found)
 
 
-def _why(way: Way, tried: Sequence[Tried]) -> str:
+def _why(way: LoadMethod, tried: Sequence[Tried]) -> str:
     if not tried:
         return ""
     (best,) = [one for one in tried if one.way == way]

@@ -137,7 +137,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, counts=counts)
 
 
-class Looks:
+class MeasuredLoads:
     """What loads of a table, one behind the other, are seen to cost.
 
     A look takes some milliseconds, as much as ten thousand rows: there is none before and behind each load.
@@ -213,8 +213,8 @@ _CTRL_C = ": KeyboardInterrupt: "
 
 
 def run(spec: Spec, server: Server) -> Loaded:
-    """One load, with what it was seen to cost; see `Looks.run`."""
-    looks = Looks(server)
+    """One load, with what it was seen to cost; see `MeasuredLoads.run`."""
+    looks = MeasuredLoads(server)
     looks.run(spec)
     return looks.loaded(spec.connections)
 

@@ -15,9 +15,9 @@ from contextlib import ExitStack, contextmanager
 
 from flushlab.bulk.bound import Bound
 from flushlab.errors import ServerError, UsageError
-from flushlab.server.attached import Address, Attached
 from flushlab.server.control import NOT_ALLOWED, StatementFailed
 from flushlab.server.protocol import Server
+from flushlab.server.remote.server import Address, RemoteServer
 from flushlab.server.replication import replica_statement
 from flushlab.units import format_seconds
 
@@ -153,7 +153,9 @@ def throttle(server: Server, replicas: Sequence[Address], max_lag_s: float, say:
         As `Throttle`.
     """
     with ExitStack() as stack:
-        attached = {one.name: stack.enter_context(Attached(one, connect_s=_CONNECT_S)) for one in replicas}
+        attached = {
+            one.name: stack.enter_context(RemoteServer(one, connect_s=_CONNECT_S)) for one in replicas
+        }
         yield Throttle(server, attached, max_lag_s, say)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from flushlab.bulk.filled import Way
+from flushlab.bulk.filled import LoadMethod
 from flushlab.bulk.native import Counts, Range
 
 _SLICE_SHARE = 1 / 40
@@ -17,7 +17,7 @@ _MOST_SLICE_ROWS = 50_000
 _PIECES = 8
 """Of what is left once ways have been tried: so often it is seen whether the load keeps its rate."""
 
-LoadsRanges = Callable[[Way, tuple[Range, ...], Counts], Counts]
+LoadsRanges = Callable[[LoadMethod, tuple[Range, ...], Counts], Counts]
 """Loads ranges in a way, with the counts of what was loaded before."""
 
 
@@ -40,11 +40,11 @@ class Unloaded:
         """Whole slices that are left."""
         return rows_of(list(self._left.values())) // max(1, self._slice_rows)
 
-    def slice(self, way: Way) -> tuple[int, float]:
+    def slice(self, way: LoadMethod) -> tuple[int, float]:
         """Loads the next slice; rows and seconds."""
         return self._next(way, self._slice_rows)
 
-    def watched(self, way: Way, after: Callable[[Way, float], Way]) -> Way:
+    def watched(self, way: LoadMethod, after: Callable[[LoadMethod, float], LoadMethod]) -> LoadMethod:
         """Loads all that is left in pieces; the way of the last one.
 
         Args:
@@ -58,7 +58,7 @@ class Unloaded:
         self.rest(way)
         return way
 
-    def _next(self, way: Way, rows: int) -> tuple[int, float]:
+    def _next(self, way: LoadMethod, rows: int) -> tuple[int, float]:
         most_first = sorted(self._left.values(), key=lambda one: one.first - one.end)
         each = -(-rows // way.connections)
         ranges = tuple(
@@ -69,12 +69,12 @@ class Unloaded:
         counts = self._take(way, ranges)
         return counts.committed, counts.seconds
 
-    def rest(self, way: Way) -> None:
+    def rest(self, way: LoadMethod) -> None:
         """Loads all that is left, if anything is."""
         if ranges := tuple(one for one in self._left.values() if one.first < one.end):
             self._take(way, ranges)
 
-    def _take(self, way: Way, ranges: tuple[Range, ...]) -> Counts:
+    def _take(self, way: LoadMethod, ranges: tuple[Range, ...]) -> Counts:
         counts = self._load(way, ranges, self._counts)
         for one in ranges:
             self._left[one.id] = msgspec.structs.replace(self._left[one.id], first=one.end)

@@ -15,8 +15,8 @@ from flushlab.campaign.watcher import Watcher
 from flushlab.errors import StartFailed, UsageError
 from flushlab.record import Launch, Value
 from flushlab.server import Sandbox
-from flushlab.server.base_file import fit_here, read_base_file
-from flushlab.server.refusal import refusal
+from flushlab.server.sandbox.base_file import fit_here, read_base_file
+from flushlab.server.sandbox.refusal import refusal
 from flushlab.settings.admission import LeftOut, admit, told
 from flushlab.settings.catalog import canonical
 from flushlab.settings.configuration import Configuration

@@ -28,11 +28,11 @@ from flushlab.campaign.target import (
 from flushlab.campaign.watcher import watching
 from flushlab.errors import MeasurementError, NoMemory, UsageError
 from flushlab.machine import home_path
-from flushlab.process.running import on_board
+from flushlab.process.running import publish_status
 from flushlab.record import Arm, Trial, Value
 from flushlab.server import Sandbox
-from flushlab.server.base_file import require_taken
-from flushlab.server.refusal import refusal
+from flushlab.server.sandbox.base_file import require_taken
+from flushlab.server.sandbox.refusal import refusal
 from flushlab.server.start import attach, is_kept
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.fit import as_warnings
@@ -43,7 +43,7 @@ from flushlab.spec.kinds import BenchSpec
 from flushlab.spec.sugar import taking
 from flushlab.trial import Draft, measure
 from flushlab.workload import Timing, Workload, all_options, parse_timing, parse_workload, settled
-from flushlab.workload.driven import Driven, require_cluster, seeded
+from flushlab.workload.driven import EngineOptions, require_cluster, seeded
 
 
 @taking(BenchSpec, progress="Takes a line at a time.")
@@ -80,7 +80,7 @@ def bench(*, progress: Progress = silent, **given: Any) -> Trial:
             look_around(home_path(), watching(progress), wait=True)
         return _counted(_on_kept(spec.server.build, workload, timing, spec.base.settings, progress))
     require_scalable(spec.base.memory, spec.base.base, spec.data.dataset)
-    if isinstance(workload, Driven):
+    if isinstance(workload, EngineOptions):
         require_cluster(workload.cluster_load, spec.server.cluster or 1)
     data = open_data(spec.data, workload.name, progress)
     with open_target(spec.server, spec.storage, progress) as target:
@@ -129,7 +129,7 @@ def _on_fresh(
         **file_settings(Path(base.base) if base.base else None, target, watcher),
         **persisted_settings(data, target, watcher),
     }
-    connections = workload.threads if isinstance(workload, Driven) else 1
+    connections = workload.threads if isinstance(workload, EngineOptions) else 1
     fit = fitted(
         theirs,
         target,
@@ -148,7 +148,7 @@ def _on_fresh(
         if spec.wait_for_quiet:
             look_around(target.volume.data_root.path, watching(progress), wait=True)
         progress(f"running {workload.name} on {target.identity.title}")
-        with on_board("bench", server=target.identity.title, workload=workload.name):
+        with publish_status("bench", server=target.identity.title, workload=workload.name):
             trial = runner.run(Arm(name="bench", settings=given), stage="bench", block=1)
     if trial.lacked_memory:
         raise NoMemory(trial.reason, hint=trial.hint)
@@ -178,7 +178,7 @@ def _on_kept(
     workload.prepare(server)
     progress(f"running {workload.name} on {name}")
     draft = Draft(arm=Arm(name="bench", settings=given), stage="bench", block=1, variant=0)
-    with on_board("bench", server=name, workload=workload.name):
+    with publish_status("bench", server=name, workload=workload.name):
         trial = measure(draft, server, workload, timing, catalog)
     if trial.lost_nodes:
         again = name.partition(":")[2]
@@ -212,13 +212,13 @@ def _on_external(
                 one.make()
             progress(f"running {workload.name} on {identity.title} at {server.name}")
             draft = Draft(arm=Arm(name="bench", settings=given), stage="bench", block=1, variant=0)
-            with on_board("bench", server=server.name, workload=workload.name):
+            with publish_status("bench", server=server.name, workload=workload.name):
                 trial = measure(draft, server, load, timing, catalog)
         return msgspec.structs.replace(trial, warnings=(*external.doubts(), *trial.warnings))
 
 
 def _with_seconds(workload: Workload, **files: str) -> Workload:
-    if not isinstance(workload, Driven):
+    if not isinstance(workload, EngineOptions):
         raise UsageError(
             f"{workload.name} has no latencies per second", hint="remove --hdr-log and --per-second"
         )

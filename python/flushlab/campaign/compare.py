@@ -26,7 +26,7 @@ from flushlab.campaign.way import LOOKS_BLOCKS
 from flushlab.errors import UnknownSetting, UsageError, ValueOutOfRange
 from flushlab.plan.plan import COMPARE, ArmPlan, Plan
 from flushlab.record import Value, Warning
-from flushlab.server.base_file import fit_here
+from flushlab.server.sandbox.base_file import fit_here
 from flushlab.settings.catalog import canonical
 from flushlab.settings.fit import Fit, as_warnings, lines
 from flushlab.settings.given import parse_settings

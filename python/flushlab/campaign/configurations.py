@@ -16,7 +16,7 @@ from typing import NamedTuple
 from flushlab.errors import UsageError
 from flushlab.plan.plan import BASE, RESERVED
 from flushlab.record import Value
-from flushlab.server.base_file import content
+from flushlab.server.sandbox.base_file import content
 from flushlab.settings.option_names import load_option_names
 
 Configuration = Mapping[str, Value] | Path | str

@@ -14,8 +14,8 @@ from pathlib import Path
 from flushlab.campaign.facts import EXTERNAL
 from flushlab.errors import UsageError
 from flushlab.record import Warning
-from flushlab.server.attached import Address, from_nodes, from_option_file
-from flushlab.server.external import External, open_external
+from flushlab.server.remote.group import RemoteGroup, open_group
+from flushlab.server.remote.server import Address, from_nodes, from_option_file
 from flushlab.spec.option import flag
 from flushlab.spec.parts import RemoteAccess, WorkloadSpec
 from flushlab.workload import Workload, on_data
@@ -88,14 +88,14 @@ def settled_access(own: Own | None, name: str) -> RemoteAccess:
 
 
 @contextmanager
-def opened(own: Own) -> Iterator[External]:
+def opened(own: Own) -> Iterator[RemoteGroup]:
     """The server, with all nodes of its cluster.
 
     Raises:
         UsageError: it is not all of a cluster.
         ServerError: it does not answer, or its cluster is not in step.
     """
-    with open_external(own.addresses) as server:
+    with open_group(own.addresses) as server:
         yield server
 
 
@@ -116,7 +116,7 @@ def doubts(later: Iterable[str] = ()) -> Iterator[Warning]:
 
 
 def driving(
-    workload: Workload, server: External, database: str | None = None, seed: int | None = None
+    workload: Workload, server: RemoteGroup, database: str | None = None, seed: int | None = None
 ) -> Load:
     """The workload as it reaches the server, with draws of its own: rows that are set to what an earlier run
     has set them to cost next to nothing.

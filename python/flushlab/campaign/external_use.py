@@ -13,14 +13,14 @@ from flushlab.build import Progress
 from flushlab.campaign.external import Load, Own
 from flushlab.errors import FlushlabError, MeasurementError, ServerError, UsageError
 from flushlab.record import Value
-from flushlab.server.attached import Attached
-from flushlab.server.external import External
 from flushlab.server.identifier import quoted
-from flushlab.server.made_tables import made_tables
-from flushlab.server.members import require_alike
-from flushlab.server.put_back import Changes
+from flushlab.server.remote.group import RemoteGroup
+from flushlab.server.remote.made_tables import made_tables
+from flushlab.server.remote.members import require_alike
+from flushlab.server.remote.put_back import Changes
+from flushlab.server.remote.rights import Needs, require_rights
+from flushlab.server.remote.server import RemoteServer
 from flushlab.server.replication import replicas_of, sources_of
-from flushlab.server.rights import Needs, require_rights
 from flushlab.trial.switching import restart_settings
 from flushlab.undo import Undo
 from flushlab.units import counted, format_seconds
@@ -38,7 +38,7 @@ _OFF = ("OFF", "0")
 
 @contextmanager
 def used(
-    server: External,
+    server: RemoteGroup,
     own: Own,
     load: Load,
     arms: Sequence[Mapping[str, Value]],
@@ -70,7 +70,7 @@ def used(
 
 
 def require_permitted(
-    server: External, own: Own, load: Load, wanted: Sequence[Mapping[str, Value]], progress: Progress
+    server: RemoteGroup, own: Own, load: Load, wanted: Sequence[Mapping[str, Value]], progress: Progress
 ) -> None:
     """Makes sure that all that is to be done may be done, before any of it is announced.
 
@@ -96,7 +96,7 @@ def require_permitted(
         _require_writable(server, progress)
 
 
-def _needs(load: Load, server: External, settings: Sequence[str], *, writes: bool) -> Needs:
+def _needs(load: Load, server: RemoteGroup, settings: Sequence[str], *, writes: bool) -> Needs:
     """What the account has to do for the load: make tables where one is missing, and run its statements."""
     needs, database = Needs(process=True, settings=settings), _database(load)
     if isinstance(load, TxnWorkload):
@@ -112,13 +112,13 @@ def _needs(load: Load, server: External, settings: Sequence[str], *, writes: boo
     return needs._replace(database=database, privileges=privileges, table=names[0])
 
 
-def _changing(server: External, wanted: Sequence[Mapping[str, Value]]) -> list[str]:
+def _changing(server: RemoteGroup, wanted: Sequence[Mapping[str, Value]]) -> list[str]:
     """Names of settings that nodes do not have already."""
     return sorted({name for node in server.nodes for name in Changes(node, *wanted).before})
 
 
 @contextmanager
-def tables(workload: Load, server: External, own: Own, progress: Progress) -> Iterator[None]:
+def tables(workload: Load, server: RemoteGroup, own: Own, progress: Progress) -> Iterator[None]:
     """The workload's tables, made if they are not there; what was made is dropped again, after a kill by the
     next flushlab.
 
@@ -144,7 +144,7 @@ def tables(workload: Load, server: External, own: Own, progress: Progress) -> It
 
 @contextmanager
 def changed(
-    server: External,
+    server: RemoteGroup,
     wanted: Sequence[Mapping[str, Value]],
     progress: Progress,
     lasts_s: float | None = None,
@@ -188,7 +188,7 @@ def changed(
         yield every
 
 
-def differing(server: External, names: Collection[str]) -> dict[str, str]:
+def differing(server: RemoteGroup, names: Collection[str]) -> dict[str, str]:
     """Which settings nodes of a cluster have different values of, by name, with these in words."""
     found = {}
     for name in names:
@@ -199,14 +199,14 @@ def differing(server: External, names: Collection[str]) -> dict[str, str]:
     return found
 
 
-def foreseen(server: External, arms: Sequence[Mapping[str, Value]]) -> dict[str, str]:
+def foreseen(server: RemoteGroup, arms: Sequence[Mapping[str, Value]]) -> dict[str, str]:
     """What a campaign would write on every node, in words; nothing is written to find out."""
     kept = "the load's rows; tables that it lacks are made, and dropped at the end"
     found = {node.address.name: Changes(node, *arms).meanwhile for node in server.nodes}
     return {where: f"{kept}{f'; {turns}, then put back' if turns else ''}" for where, turns in found.items()}
 
 
-def require_connections(server: External, threads: int) -> None:
+def require_connections(server: RemoteGroup, threads: int) -> None:
     """Makes sure that every node lets so many connections in.
 
     Raises:
@@ -222,18 +222,18 @@ def require_connections(server: External, threads: int) -> None:
             )
 
 
-def free_connections(server: External) -> int:
+def free_connections(server: RemoteGroup) -> int:
     """How many connections every node lets in besides those that others have."""
     return min(most - others for most, others in map(_connections, server.nodes))
 
 
-def _connections(node: Attached) -> tuple[int, int]:
+def _connections(node: RemoteServer) -> tuple[int, int]:
     """max_connections, and how many others use, flushlab's own left out."""
     ((_, connected),) = node.query("SHOW GLOBAL STATUS LIKE 'Threads_connected'")
     return int(node.read_back(["max_connections"])["max_connections"]), max(int(connected) - 1, 0)
 
 
-def _require_writable(server: External, progress: Progress) -> None:
+def _require_writable(server: RemoteGroup, progress: Progress) -> None:
     for node in server.nodes:
         where = node.address.name
         rows = node.query("SHOW GLOBAL VARIABLES LIKE '%read\\_only'")
@@ -260,7 +260,7 @@ def _require_writable(server: External, progress: Progress) -> None:
             )
 
 
-def _lacks_writes(workload: Load, server: External) -> list[tuple[str, str]]:
+def _lacks_writes(workload: Load, server: RemoteGroup) -> list[tuple[str, str]]:
     """Why a load cannot go without writing, and the way out; empty if it can."""
     if not (isinstance(workload, OltpWorkload) and workload.name in READ_ONLY):
         hint = "--allow-writes lets it write; tables that are made are dropped at the end"
@@ -279,7 +279,7 @@ def _database(workload: Load) -> str:
     return OLTP_DATABASE if isinstance(workload, OltpWorkload) else UPSERT_DATABASE
 
 
-def _tables(server: External, database: str) -> set[str] | None:
+def _tables(server: RemoteGroup, database: str) -> set[str] | None:
     """Names of the tables of a database; None if there is none."""
     if not server.query("SHOW DATABASES WHERE `Database` = %s", (database,)):
         return None

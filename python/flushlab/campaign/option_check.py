@@ -22,7 +22,7 @@ from flushlab.machine import memory_bytes
 from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.record.server import Flavor
 from flushlab.server import Sandbox
-from flushlab.server.base_file import (
+from flushlab.server.sandbox.base_file import (
     examine,
     fit_here,
     nothing_read,

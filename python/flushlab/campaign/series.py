@@ -58,9 +58,9 @@ from flushlab.experiment.objective import Objective
 from flushlab.plan.only import chosen
 from flushlab.plan.plan import BASE, BEST, CONTROL, Claim, Plan, crossed
 from flushlab.plan.shipped import PIPED, find_plan, read_plan, shipped
-from flushlab.process.running import on_board
+from flushlab.process.running import publish_status
 from flushlab.record import Launch, SourceText, Warning
-from flushlab.server.base_file import require_taken
+from flushlab.server.sandbox.base_file import require_taken
 from flushlab.settings.catalog import canonical
 from flushlab.settings.fit import as_warnings
 from flushlab.settings.option_names import load_option_names
@@ -81,7 +81,7 @@ from flushlab.workload import (
     sources_of,
     workload_options,
 )
-from flushlab.workload.driven import Driven, require_cluster
+from flushlab.workload.driven import EngineOptions, require_cluster
 
 
 class Asked(NamedTuple):
@@ -186,7 +186,7 @@ def run(load: Callable[[Target], Loaded] | None, asked: Asked, watcher: Watcher)
             with external_target(asked.own) as theirs:  # which is only read
                 return _foresee(load, asked, theirs, watcher)
         return _foresee(load, asked, paper_target(spec.server, spec.storage), watcher)
-    with on_board(spec.kind, server=spec.server.build), open_store() as store:
+    with publish_status(spec.kind, server=spec.server.build), open_store() as store:
         earlier = stored_request(store, resume, spec.kind, SeriesRequest) if resume else None
         with (
             target_of(earlier, spec, asked.own, watcher.say) as target,
@@ -550,7 +550,7 @@ def _names(plan: Plan) -> set[str]:
 
 
 def _threads_of(workload: Workload) -> int:
-    return workload.threads if isinstance(workload, Driven) else 1
+    return workload.threads if isinstance(workload, EngineOptions) else 1
 
 
 def _runner(request: SeriesRequest, target: Target, watcher: Watcher) -> TrialRunner:

@@ -15,9 +15,9 @@ from flushlab.campaign.option_check import CheckRequest, Judged, judge, server_o
 from flushlab.campaign.running_server import UNSEEN
 from flushlab.errors import UsageError
 from flushlab.record import Launch, ServerIdentity
-from flushlab.server.attached import Address, Attached
-from flushlab.server.base_file import text_of
-from flushlab.server.members import CONNECT_S
+from flushlab.server.remote.members import CONNECT_S
+from flushlab.server.remote.server import Address, RemoteServer
+from flushlab.server.sandbox.base_file import text_of
 from flushlab.server.variables import all_variables, redo_enabled
 from flushlab.settings.check import Checked, in_reading_order
 from flushlab.settings.consequences import at_risk, below, too_large
@@ -41,7 +41,7 @@ def judge_server(address: Address, *, floor: Floor | None = None, memory: str | 
         ServerError: it does not answer.
         UsageError: the memory is no size.
     """
-    with Attached(address, connect_s=CONNECT_S) as server:
+    with RemoteServer(address, connect_s=CONNECT_S) as server:
         identity = server.identity
         checked = in_force(all_variables(server.query), identity, path=address.name)
         launch = Launch(redo_enabled=redo_enabled(server.query, identity))

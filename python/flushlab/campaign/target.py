@@ -24,8 +24,8 @@ from flushlab.machine import home_path
 from flushlab.process import reap
 from flushlab.process.wire import require_wire
 from flushlab.record import ServerIdentity, Warning
-from flushlab.server.cluster import require_size
-from flushlab.server.external import External
+from flushlab.server.galera.cluster import require_size
+from flushlab.server.remote.group import RemoteGroup
 from flushlab.settings.catalog import Catalog, load_catalog
 from flushlab.spec.parts import ServerSpec, ServersSpec, StorageSpec
 from flushlab.trial import Preparation, TrialRunner
@@ -58,7 +58,7 @@ class Target:
     on_paper: bool = False
     nodes: int = 1
     latency_s: float = 0.0
-    external: External | None = None
+    external: RemoteGroup | None = None
     own: Own | None = None
 
     @property

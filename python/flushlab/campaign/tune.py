@@ -49,10 +49,10 @@ from flushlab.experiment.blocks import BASE
 from flushlab.experiment.objective import Objective
 from flushlab.experiment.protocol import Request
 from flushlab.machine import available_memory_bytes
-from flushlab.process.running import on_board
+from flushlab.process.running import publish_status
 from flushlab.record import Arm, CrashFacts, Launch, Trial, Value, Warning
-from flushlab.server.base_file import require_taken
-from flushlab.server.external import External
+from flushlab.server.remote.group import RemoteGroup
+from flushlab.server.sandbox.base_file import require_taken
 from flushlab.settings.candidate import Candidate
 from flushlab.settings.candidates import lift, propose
 from flushlab.settings.catalog import Catalog
@@ -78,7 +78,7 @@ from flushlab.workload import (
     sources_of,
     workload_options,
 )
-from flushlab.workload.driven import Driven, require_cluster
+from flushlab.workload.driven import EngineOptions, require_cluster
 
 DEFAULT_MINUTES, DEFAULT_MINUTES_FRESH = 5.0, 10.0
 CRASH_IMAGES, CLUSTER_CRASH_IMAGES = 30, 8
@@ -127,7 +127,7 @@ def tune(*, progress: Progress | Watcher = silent, **given: Any) -> TuneFacts:
                 return _foresee(asked, theirs, watcher)
         return _foresee(asked, paper_target(spec.server, spec.storage), watcher)
     with (
-        on_board("tune", server=spec.server.build, workload=workload.name, floor=spec.floor),
+        publish_status("tune", server=spec.server.build, workload=workload.name, floor=spec.floor),
         open_store() as store,
     ):
         earlier = stored_request(store, resume, "tune", TuneRequest) if resume else None
@@ -154,7 +154,7 @@ def require_sensible(spec: TuneSpec) -> None:
     if spec.minutes is None and spec.trials is not None and spec.trials <= 0:
         raise UsageError("the budget must be above 0", hint="give --minutes or --trials")
     for workload in _workloads_of(spec, Path.cwd()):
-        if isinstance(workload, Driven):
+        if isinstance(workload, EngineOptions):
             require_cluster(workload.cluster_load, spec.server.cluster or 1)
     if spec.crash:
         require_crashable(
@@ -305,7 +305,7 @@ def _start_here(
 
 def _start_there(
     floor: Floor,
-    server: External,
+    server: RemoteGroup,
     catalog: Catalog,
     given: Mapping[str, Value],
     kept: Sequence[str],

@@ -18,14 +18,14 @@ from flushlab.campaign.target import Target
 from flushlab.errors import UsageError
 from flushlab.machine import available_memory_bytes
 from flushlab.record import ServerIdentity, Value
-from flushlab.server.external import External
+from flushlab.server.remote.group import RemoteGroup
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.memory_use import number_of
 from flushlab.trial.standing import CLUSTER_SLICE_S, SLICE_S
 from flushlab.trial.switching import restart_settings
 from flushlab.units import format_size
 from flushlab.workload import Workload
-from flushlab.workload.driven import Driven
+from flushlab.workload.driven import EngineOptions
 
 LEAST_ROUNDS, MOST_ROUNDS, ENOUGH_BLOCKS = 2, 10, 30
 """Rounds of a block on standing servers: neighbouring rounds have a little in common, so one alone is no
@@ -96,13 +96,15 @@ def beside(request: TuneRequest, workloads: Sequence[Workload], target: Target) 
     return found if found.servers >= 2 else Beside(0, found.why)
 
 
-def _loads_on(server: External, workloads: Sequence[Workload]) -> int:
-    if not all(workload.slice_s is not None and isinstance(workload, Driven) for workload in workloads):
+def _loads_on(server: RemoteGroup, workloads: Sequence[Workload]) -> int:
+    if not all(
+        workload.slice_s is not None and isinstance(workload, EngineOptions) for workload in workloads
+    ):
         raise UsageError(
             f"{workloads[0].name} cannot be paused, and candidates take turns on your own server",
             hint="your own server takes sysbench's workloads, upsert and txn:FILE, without --profile",
         )
-    each = sum(workload.threads for workload in workloads if isinstance(workload, Driven))
+    each = sum(workload.threads for workload in workloads if isinstance(workload, EngineOptions))
     loads = min(BESIDE_MOST, free_connections(server) // each)
     if loads < LEAST_SERVERS:
         require_connections(server, LEAST_SERVERS * each)

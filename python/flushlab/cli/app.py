@@ -112,8 +112,8 @@ def _undo_left() -> None:
 
     if any(any((state_path() / folder).glob("*.json")) for folder in ("put-back", "made-tables")):
         from flushlab.cli.output import say
-        from flushlab.server.made_tables import drop_left
-        from flushlab.server.put_back import put_back_left
+        from flushlab.server.remote.made_tables import drop_left
+        from flushlab.server.remote.put_back import put_back_left
 
         put_back_left(say)
         drop_left(say)

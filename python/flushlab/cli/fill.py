@@ -48,7 +48,7 @@ def fill(
 
         fill_files.instead(given, export=export, from_schema=from_schema, json=json)
         return
-    from flushlab.campaign.fill import fill as run
+    from flushlab.bulk.fill import fill as run
     from flushlab.cli.fill_progress import FillBar
     from flushlab.report import fill as report
 

@@ -70,7 +70,7 @@ def _print_plan(given: Mapping[str, Any], plan: str) -> None:
 
 def _from_schema(given: Mapping[str, Any], schema: str, plan: str) -> None:
     """Writes a plan from a schema to the file that is named, or to stdout."""
-    from flushlab.campaign.schema_plan import plan_from_schema
+    from flushlab.bulk.schema_plan import plan_from_schema
 
     _only(given, _FROM_SCHEMAS, "--from-schema")
     target = Path(plan) if "plan" in given else None

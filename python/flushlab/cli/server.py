@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from flushlab.build import Build, Obtainable
     from flushlab.server import Sandbox
-    from flushlab.server.bootstrap import Choice
-    from flushlab.server.cluster import Cluster
-    from flushlab.server.kept import Status
+    from flushlab.server.galera.bootstrap import Choice
+    from flushlab.server.galera.cluster import Cluster
+    from flushlab.server.sandbox.kept import Status
 
     Row = tuple[str, ...]
 
@@ -235,8 +235,8 @@ def status(
       flushlab server status --json -
     """
     from flushlab.process import reap
-    from flushlab.server import kept
-    from flushlab.server.cluster import node_names
+    from flushlab.server.galera.cluster import node_names
+    from flushlab.server.sandbox import kept
 
     for name in reap():
         say(f"cleaned up after an earlier run: {name}")
@@ -296,7 +296,7 @@ def _described(sandbox: Sandbox) -> dict[str, object]:
 
 
 def _status(one: Status) -> dict[str, object]:
-    from flushlab.server.account import USER
+    from flushlab.server.sandbox.account import USER
 
     return {
         "name": one.saved.name,

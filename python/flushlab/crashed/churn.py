@@ -16,8 +16,8 @@ from flushlab.crashed.ledger import Note, packed
 from flushlab.crashed.side_tables import Shape, Tables
 from flushlab.errors import MeasurementError, ServerError
 from flushlab.server import Sandbox
-from flushlab.server.activity import Activity, of_process
 from flushlab.server.control import ConnectionGone, Control, StatementFailed
+from flushlab.server.sandbox.activity import Activity, of_process
 
 NOTES = "ddl"
 """File beside the ledger's notes."""

@@ -39,10 +39,10 @@ from flushlab.record import (
     Value,
 )
 from flushlab.server import Sandbox
-from flushlab.server.bootstrap import NoPosition
-from flushlab.server.cluster import Cluster
-from flushlab.server.membership import Membership
-from flushlab.server.starting import AttachesProcess
+from flushlab.server.galera.bootstrap import NoPosition
+from flushlab.server.galera.cluster import Cluster
+from flushlab.server.sandbox.membership import Membership
+from flushlab.server.sandbox.starting import AttachesProcess
 
 _STALL_S = 15.0
 """Longest wait for commits to go on without a node that died: Galera gives it up after 5 s."""

@@ -40,9 +40,11 @@ from flushlab.record import (
     Storage,
     Value,
 )
-from flushlab.server import Sandbox, account, addresses
-from flushlab.server.cluster import Cluster
-from flushlab.server.membership import Membership
+from flushlab.server import Sandbox
+from flushlab.server.galera import addresses
+from flushlab.server.galera.cluster import Cluster
+from flushlab.server.sandbox import account
+from flushlab.server.sandbox.membership import Membership
 
 _NOTES, RUN = "notes", "cluster.json"
 

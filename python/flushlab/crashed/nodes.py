@@ -18,9 +18,10 @@ from flushlab.crashed.ledger import TABLE, Note
 from flushlab.crashed.survivor import CANNOT_NOW, Ledger, dies, look, said
 from flushlab.errors import MeasurementError, ServerDied, ServerError
 from flushlab.record import CrashImage, CrashNode, CrashPoint, NodeWay, Value
-from flushlab.server import Sandbox, failures
-from flushlab.server.cluster import Cluster
+from flushlab.server import Sandbox
 from flushlab.server.control import StatementFailed
+from flushlab.server.galera.cluster import Cluster
+from flushlab.server.sandbox import failures
 
 _POLL_S = 0.05
 _TOGETHER_S = 60.0

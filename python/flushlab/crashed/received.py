@@ -17,7 +17,7 @@ from threading import Event, Thread
 from typing import NamedTuple, Self
 
 from flushlab.crashed import binlog
-from flushlab.crashed.replica import RELAY, Place, Replica, listening_replica
+from flushlab.crashed.replica import RELAY, LogPosition, Replica, listening_replica
 from flushlab.crashed.survivor import Ledger
 from flushlab.errors import StorageError
 from flushlab.server import Sandbox
@@ -153,7 +153,7 @@ class Received:
                 f"what the replica of {record} has received cannot be read: {error}", hint="record again"
             ) from error
 
-    def before(self, at: int) -> Place | None:
+    def before(self, at: int) -> LogPosition | None:
         """End of the last whole transaction that it had received at record `at`; None: there was none."""
         known = [one for one in self._receipts if one.position <= at]
         return _last(self._ends, known[-1].file, known[-1].length) if known else None
@@ -175,17 +175,17 @@ def transaction_ends(datadir: Path) -> Mapping[int, list[int]]:
     return {int(file.suffix[1:]): binlog.transaction_ends(file.read_bytes()) for file in sorted(files)}
 
 
-def all_received(datadir: Path) -> Place | None:
+def all_received(datadir: Path) -> LogPosition | None:
     """End of the last whole transaction that a replica has received at all; None: there is none."""
     ends = transaction_ends(datadir)
     return _last(ends, max(ends, default=0), 1 << 62)
 
 
-def _last(ends: Mapping[int, list[int]], file: int, length: int) -> Place | None:
+def _last(ends: Mapping[int, list[int]], file: int, length: int) -> LogPosition | None:
     for number in sorted((one for one in ends if one <= file), reverse=True):
         whole = bisect_right(ends[number], length) if number == file else len(ends[number])
         if whole:
-            return Place(_file(Path(), number).name, ends[number][whole - 1])
+            return LogPosition(_file(Path(), number).name, ends[number][whole - 1])
     return None
 
 

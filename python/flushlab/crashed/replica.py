@@ -39,14 +39,14 @@ _POLL_S = 0.02
 _LIMIT_S = 120.0
 
 
-class Place(NamedTuple):
+class LogPosition(NamedTuple):
     """A place in a binary or relay log: a file's name and an offset."""
 
     file: str
     offset: int
 
 
-class Account(NamedTuple):
+class ReplicaAccount(NamedTuple):
     """Of a replica, on its source."""
 
     user: str
@@ -72,10 +72,12 @@ class Source:
                 "--replica needs the binary log, which this server runs without", hint="add --set log_bin=ON"
             )
 
-    def admit(self) -> Account:
+    def admit(self) -> ReplicaAccount:
         """Makes an account for one replica, which no binary log tells of."""
         user = f"flushlab_{secrets.token_hex(4)}"
-        account = Account(user, secrets.token_hex(12))  # replication takes passwords of 32 characters at most
+        account = ReplicaAccount(
+            user, secrets.token_hex(12)
+        )  # replication takes passwords of 32 characters at most
         for statement in (
             "SET SESSION sql_log_bin = 0",
             f"CREATE USER {user}@'{self.server.endpoint.host}' IDENTIFIED BY '{account.password}'",
@@ -85,17 +87,17 @@ class Source:
             self.server.query(statement)
         return account
 
-    def first(self) -> Place:
+    def first(self) -> LogPosition:
         """Where its binary log begins."""
-        return Place(str(self.server.query("SHOW BINARY LOGS")[0][0]), 4)
+        return LogPosition(str(self.server.query("SHOW BINARY LOGS")[0][0]), 4)
 
-    def end(self) -> Place:
+    def end(self) -> LogPosition:
         """Where its binary log ends."""
         mysql_8_4 = self.server.identity.flavor == "mysql" and self.server.identity.version >= (8, 4)
         row = self.server.query("SHOW BINARY LOG STATUS" if mysql_8_4 else "SHOW MASTER STATUS")[0]
-        return Place(str(row[0]), int(row[1]))
+        return LogPosition(str(row[0]), int(row[1]))
 
-    def has_served(self, account: Account) -> bool:
+    def has_served(self, account: ReplicaAccount) -> bool:
         """Whether it has sent all that it has to the replica of an account."""
         rows = self.server.query("SHOW PROCESSLIST")
         return any(row[1] == account.user and "has sent all" in str(row[6]) for row in rows)
@@ -113,8 +115,8 @@ class Status(NamedTuple):
 
     receives: str
     applies: str
-    applied: Place
-    relayed: Place
+    applied: LogPosition
+    relayed: LogPosition
     receiving: tuple[int, str]
     applying: tuple[int, str]
 
@@ -187,7 +189,7 @@ class Replica:
         """Receives nothing more."""
         self._command("STOP SLAVE IO_THREAD")
 
-    def apply(self, until: Place | None) -> None:
+    def apply(self, until: LogPosition | None) -> None:
         """Applies what it has received.
 
         Args:
@@ -233,14 +235,14 @@ class Replica:
         """What its threads do."""
         rows = self.server.query(_words(self.server.identity, "SHOW SLAVE STATUS"))
         if not rows:
-            return Status("No", "No", Place("", 0), Place("", 0), _NONE, _NONE)
+            return Status("No", "No", LogPosition("", 0), LogPosition("", 0), _NONE, _NONE)
         row = rows[0]
         receives, applies = str(row[10]), str(row[11])
         return Status(
             receives,
             applies,
-            Place(str(row[9]), int(row[21])),
-            Place(str(row[7]), int(row[8])),
+            LogPosition(str(row[9]), int(row[21])),
+            LogPosition(str(row[7]), int(row[8])),
             _error(row[34], row[35]) if receives == "No" else _NONE,  # else it tries again after an error
             _error(row[36], row[37]) if applies == "No" else _NONE,
         )
@@ -255,7 +257,7 @@ class Replica:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _change(self, source: Source, at: Place, *, gtid: bool) -> Account:
+    def _change(self, source: Source, at: LogPosition, *, gtid: bool) -> ReplicaAccount:
         endpoint, identity, account = source.server.endpoint, self.server.identity, source.admit()
         options = [
             f"MASTER_HOST='{endpoint.host}'",
@@ -282,12 +284,12 @@ class Replica:
         ((mode,),) = self.server.query("SELECT @@gtid_mode")
         return str(mode) == "ON"
 
-    def _has_applied(self, until: Place) -> bool:
+    def _has_applied(self, until: LogPosition) -> bool:
         """At the end of the relay log MariaDB waits for more, before it sees that it was to stop there."""
         now = self.status()
         return now.applies == "No" or now.relayed >= until
 
-    def _await_served(self, source: Source, account: Account) -> None:
+    def _await_served(self, source: Source, account: ReplicaAccount) -> None:
         self._wait(lambda: self.status().error != 0 or source.has_served(account), "has been sent everything")
 
     def _command(self, sql: str) -> None:

@@ -11,9 +11,10 @@ from flushlab.crashed import binlog, churn
 from flushlab.crashed.judge import Commits, Survivor
 from flushlab.crashed.ledger import TABLE
 from flushlab.errors import ServerDied, ServerError, StartFailed
-from flushlab.server import Sandbox, failures
+from flushlab.server import Sandbox
 from flushlab.server.control import StatementFailed
 from flushlab.server.databases import SYSTEM_LIST
+from flushlab.server.sandbox import failures
 
 _MOST_SAID = 400
 _ERROR = re.compile(r"\d{4}-\d\d.*\[(ERROR|FATAL)\]|.*\bAssertion\b", re.IGNORECASE)

@@ -81,7 +81,7 @@ class NotMounted(HarnessError):
     """The kernel does not mount what is on a disk."""
 
 
-class Way(msgspec.Struct, frozen=True, kw_only=True):
+class Delay(msgspec.Struct, frozen=True, kw_only=True):
     """What the way to a disk and back takes, in microseconds."""
 
     flush_us: float = 0.0
@@ -198,7 +198,7 @@ class _Disk:
         """Lets writes fail for want of space in the device, or no longer."""
         self._tell("full", on=on)
 
-    def be_slow(self, profile: DiskProfile | None, way: Way | None = None) -> None:
+    def be_slow(self, profile: DiskProfile | None, way: Delay | None = None) -> None:
         """Answers as slowly as that from now on, less what the way takes in any case."""
         self._tell("delays", delays=_delays(profile, way))
 
@@ -570,12 +570,12 @@ def remove_record(record: Path) -> None:
     discard(record, what="disk-record")
 
 
-def _delays(profile: DiskProfile | None, way: Way | None = None) -> dict[str, Any] | None:
+def _delays(profile: DiskProfile | None, way: Delay | None = None) -> dict[str, Any] | None:
     if profile is None:
         return None
     delays: dict[str, Any] = msgspec.to_builtins(profile)
     del delays["name"]
-    for request, way_us in msgspec.to_builtins(way or Way()).items():
+    for request, way_us in msgspec.to_builtins(way or Delay()).items():
         if latency := delays[request.removesuffix("_us")]:
             latency["way_us"] = way_us
     return delays

@@ -18,7 +18,7 @@ import msgspec
 from flushlab import _core
 from flushlab.build.progress import Progress, silent
 from flushlab.datadir.data_root import DataRoot
-from flushlab.datadir.fault_disk import LEAST_BYTES, FaultDisk, FileSystemName, Way, require_fault_disk
+from flushlab.datadir.fault_disk import LEAST_BYTES, Delay, FaultDisk, FileSystemName, require_fault_disk
 from flushlab.errors import HarnessError
 from flushlab.process import passing_folder
 from flushlab.record import DiskEmulation, DiskProfile, RequestLatency
@@ -114,7 +114,7 @@ class SlowDisk:
     def _measured_way(self, folder: Path) -> _Known:
         write = _measure(folder, "direct", _SECONDS[0]).p50
         sync = _measure(folder, "fdatasync", _SECONDS[0]).p50
-        way = Way(flush_us=max(0.0, sync - write), write_us=write)
+        way = Delay(flush_us=max(0.0, sync - write), write_us=write)
         return _Known(alone=way, way=way, fastest_sync_us=sync)
 
     def _measured(self) -> DiskEmulation:
@@ -152,8 +152,8 @@ class SlowDisk:
 class _Known(NamedTuple):
     """What the way to such a disk takes: as it was measured alone, and with what waking up adds to it."""
 
-    alone: Way
-    way: Way
+    alone: Delay
+    way: Delay
     fastest_sync_us: float
 
 
@@ -172,7 +172,7 @@ def noise(asked: RequestLatency, seconds: float) -> float:
     return max(NEAR, 2 * 1.25 * spread / math.sqrt(seconds * 1e6 / asked.p50_us))
 
 
-def corrected(way: Way, alone: Way, profile: DiskProfile, asked_us: float, off_us: float) -> Way:
+def corrected(way: Delay, alone: Delay, profile: DiskProfile, asked_us: float, off_us: float) -> Delay:
     """What the way takes, after a look at how long a write with its sync took on the slow disk.
 
     Args:

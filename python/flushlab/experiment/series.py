@@ -36,7 +36,7 @@ from flushlab.experiment.blocks import BASE, CONTROL, Blocks, no_base
 from flushlab.experiment.objective import Objective
 from flushlab.experiment.protocol import Conversation, Progress, Request, Steps
 from flushlab.record import Arm, Comparison, FactorEffect, Ratio, Stage, Trial
-from flushlab.statistics import Looks, Scores, compare, factor_effects, held
+from flushlab.statistics import InterimAnalyses, Scores, compare, factor_effects, held
 
 BEST = "best"
 """Name of the arm that is composed of all that proved faster."""
@@ -158,7 +158,9 @@ class Series:
             arms = tuple(arm for arm in plan.arms if arm.name in one.arms)
             self._groups.append(self._blocks(arms, "arms", one.blocks, first))
             first += one.blocks
-        looked = [Looks.planned(one.blocks, self._alpha) if plan.looks else None for one in self._plans]
+        looked = [
+            InterimAnalyses.planned(one.blocks, self._alpha) if plan.looks else None for one in self._plans
+        ]
         self._looks = dict(zip(self._groups, looked, strict=True))
         paired = (name for pair in plan.pairs for name in pair)
         self._stay = {CONTROL, *self._bases, *plan.crossed.values(), *paired}

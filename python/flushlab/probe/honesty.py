@@ -29,7 +29,7 @@ _MEMORY_ON_A_BUS = "pmem"
 _NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs", "ceph", "glusterfs"})
 
 
-def doubts(medium: Medium, disk: Iterable[DiskFigure]) -> tuple[Warning, ...]:
+def honesty_warnings(medium: Medium, disk: Iterable[DiskFigure]) -> tuple[Warning, ...]:
     """What speaks against the durability of this place."""
     figures = [one for one in disk if one.latency_us is not None and one.depth == 1]
     return (*_of_medium(medium), *_of_rates(medium, figures))

@@ -74,14 +74,14 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     command: str = "flushlab probe"
 
 
-class Watch(Protocol):
+class ProgressReporter(Protocol):
     """Hears what a probe does."""
 
     def step(self, done: int, total: int, doing: str) -> None:
         """A measurement begins."""
 
 
-def probe(request: Request, watch: Watch, make: Maker) -> ProbeRecord:
+def probe(request: Request, watch: ProgressReporter, make: Maker) -> ProbeRecord:
     """Probes a disk.
 
     Raises:
@@ -118,7 +118,7 @@ def probe(request: Request, watch: Watch, make: Maker) -> ProbeRecord:
         switches=switched,
         against=against.shares(request.servers, reached, medium),
         warnings=(
-            *honesty.doubts(medium, measured),
+            *honesty.honesty_warnings(medium, measured),
             *_short(reached),
             *_doubts(facts, begin, steps.left_out),
         ),
@@ -172,7 +172,7 @@ def _nothing_permitted(
 class _Steps:
     """The measurements, each with its window and its word to the watcher."""
 
-    def __init__(self, request: Request, cells: Sequence[CommitCell], watch: Watch) -> None:
+    def __init__(self, request: Request, cells: Sequence[CommitCell], watch: ProgressReporter) -> None:
         self._disk = disk.cells(quick=request.quick)
         self._cells = cells
         self._switches = switching.cells(cells) if request.switch else ()

@@ -1,6 +1,6 @@
 """Running: what this process is doing, told to whoever of its user's asks; and finding those that do.
 
-Process layer. A command that runs something has a `Board`, on which the layers above note what they do: a
+Process layer. A command that runs something has a `LiveStatus`; the layers above note there what they do: a
 few assignments, and nobody is told until somebody asks. Who asks connects to a socket in `live` in flushlab's
 home, which only its user can, and is sent a `record.Running`. A process that is gone answers nobody, however
 it ended, so nothing has to be cleaned up to be right. Nothing here ever stops a command.
@@ -29,7 +29,6 @@ from flushlab.machine.home import home_path
 from flushlab.process.identity import machine
 from flushlab.record import Ratio
 from flushlab.record.running import (
-    Driven,
     FillProgress,
     LoadSecond,
     LoadTotals,
@@ -37,6 +36,7 @@ from flushlab.record.running import (
     RunningKind,
     RunningMark,
     ShownRatio,
+    WatchedServer,
 )
 
 FOLDER = "live"
@@ -53,7 +53,7 @@ LOADS_KEPT = 32
 """So many loads' totals are kept apart: more than servers stand at once."""
 
 
-class Board:
+class LiveStatus:
     """What this process is doing. Notes are taken by one thread at a time; anybody may look."""
 
     def __init__(self, running: Running) -> None:
@@ -62,7 +62,7 @@ class Board:
         self._marks: deque[RunningMark] = deque(maxlen=MARKS_KEPT)
         self._number = 0
         self._loads: dict[int, LoadTotals] = {}
-        self._standing: dict[str, Driven] = {}
+        self._standing: dict[str, WatchedServer] = {}
         self._driven_s: dict[str, float] = {}
         self._driven: tuple[str, float] | None = None
         self._until: tuple[float, float] | None = None
@@ -144,7 +144,7 @@ class Board:
             self._note(ratios=shown)
 
     @contextmanager
-    def standing(self, server: Driven, *, trial: bool = False) -> Iterator[None]:
+    def standing(self, server: WatchedServer, *, trial: bool = False) -> Iterator[None]:
         """A server stands while the context lasts, for one trial or for more."""
         self.stands(server)
         if trial:
@@ -154,7 +154,7 @@ class Board:
         finally:
             self.fell(server.key)
 
-    def stands(self, server: Driven) -> None:
+    def stands(self, server: WatchedServer) -> None:
         """A server stands from now on."""
         self._standing[server.key] = msgspec.structs.replace(server, arm=self._called(server.arm))
 
@@ -246,10 +246,10 @@ def _added(counts: Iterable[Mapping[int, int]]) -> dict[int, int]:
     return dict(total)
 
 
-_boards: list[Board] = []
+_boards: list[LiveStatus] = []
 
 
-def board() -> Board:
+def board() -> LiveStatus:
     """The board of what runs in this process; one that nobody sees if nothing does."""
     return _boards[-1] if _boards else _NOBODYS
 
@@ -260,7 +260,9 @@ def present() -> Running | None:
 
 
 @contextmanager
-def on_board(kind: RunningKind, *, server: str = "", workload: str = "", floor: str = "") -> Iterator[Board]:
+def publish_status(
+    kind: RunningKind, *, server: str = "", workload: str = "", floor: str = ""
+) -> Iterator[LiveStatus]:
     """This process runs something while the context lasts, and tells whoever asks.
 
     What runs within something else (a bench within a probe) is part of that.
@@ -268,7 +270,7 @@ def on_board(kind: RunningKind, *, server: str = "", workload: str = "", floor: 
     if _boards:
         yield _boards[-1]
         return
-    found = Board(
+    found = LiveStatus(
         Running(
             kind=kind,
             server=server,
@@ -288,7 +290,7 @@ def on_board(kind: RunningKind, *, server: str = "", workload: str = "", floor: 
             teller.close()
 
 
-_NOBODYS = Board(Running(kind="test", pid=0, began=0.0))
+_NOBODYS = LiveStatus(Running(kind="test", pid=0, began=0.0))
 
 
 def _shown(workload: str) -> str:
@@ -300,7 +302,7 @@ def _shown(workload: str) -> str:
 class _Teller:
     """Answers those who ask, in a thread that sleeps until they do."""
 
-    def __init__(self, told: Board, listening: socket.socket, place: Path) -> None:
+    def __init__(self, told: LiveStatus, listening: socket.socket, place: Path) -> None:
         self._board = told
         self._listening = listening
         self._place = place
@@ -308,7 +310,7 @@ class _Teller:
         self._thread.start()
 
     @classmethod
-    def open(cls, told: Board) -> _Teller | None:
+    def open(cls, told: LiveStatus) -> _Teller | None:
         """None where the home takes no socket: then nobody can find what runs, and it runs all the same."""
         with suppress(OSError, FlushlabError):
             folder = home_part(FOLDER)

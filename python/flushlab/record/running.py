@@ -16,7 +16,7 @@ from flushlab.record.load import Endpoint, SslMode
 RunningKind = Literal["tune", "series", "compare", "bench", "fill", "test", "crash"]
 
 
-class Driven(msgspec.Struct, frozen=True, kw_only=True):
+class WatchedServer(msgspec.Struct, frozen=True, kw_only=True):
     """A server that stands for what runs.
 
     Attributes:
@@ -140,7 +140,7 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
     round: int | None = None
     trial: int = 0
     left_s: float | None = None
-    servers: tuple[Driven, ...] = ()
+    servers: tuple[WatchedServer, ...] = ()
     pids: tuple[int, ...] = ()
     unit: str = ""
     seconds: tuple[LoadSecond, ...] = ()

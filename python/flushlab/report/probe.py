@@ -44,11 +44,11 @@ def render(record: ProbeRecord) -> RenderableType:
     if record.against:
         parts += [_shares(record), Text("")]
     parts += [Text(sentence) for sentence in record.reading]
-    parts += [Text(f"warning: {one.text}", style="yellow") for one in doubts(record)]
+    parts += [Text(f"warning: {one.text}", style="yellow") for one in warnings_of(record)]
     return Group(*parts)
 
 
-def doubts(record: ProbeRecord) -> list[Warning]:
+def warnings_of(record: ProbeRecord) -> list[Warning]:
     """All of them: of the disk, of the figures, of the comparisons."""
     return [*record.warnings, *(warning for one in record.against for warning in one.warnings)]
 

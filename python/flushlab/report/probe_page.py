@@ -18,11 +18,11 @@ from flushlab.report.page.page import Foot, Head, page
 from flushlab.report.page.parts import Cell, Section, Table, times
 from flushlab.report.probe import (
     device_words,
-    doubts,
     impossible,
     size_words,
     switch_figures,
     switch_words,
+    warnings_of,
     way_words,
 )
 from flushlab.report.stored import connections_of, request_of
@@ -320,7 +320,7 @@ def _depths(record: ProbeRecord) -> Iterator[Section]:
 
 
 def _doubts(record: ProbeRecord) -> Iterator[Section]:
-    found = doubts(record)
+    found = warnings_of(record)
     rows = tuple((Cell(one.slug, "name"), Cell(one.text)) for one in found)
     if rows:
         yield Section("doubts", "Warnings and doubts", tables=(Table((Cell("doubt"), Cell("what")), rows),))

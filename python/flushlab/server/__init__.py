@@ -2,6 +2,6 @@
 
 from flushlab.server.fake import FakeServer
 from flushlab.server.protocol import Applied, Refusal, Server
-from flushlab.server.sandbox import Sandbox
+from flushlab.server.sandbox.sandbox import Sandbox
 
 __all__ = ["Applied", "FakeServer", "Refusal", "Sandbox", "Server"]

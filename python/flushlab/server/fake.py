@@ -162,7 +162,7 @@ class FakeServer:
             settings=got,
             refused=tuple(refused),
             restarted=restarted,
-            warnings=variables.doubts(self._identity, accepted, got),
+            warnings=variables.changed_values(self._identity, accepted, got),
         )
 
     def log_tail(self, lines: int = 20) -> str:

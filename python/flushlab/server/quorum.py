@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from flushlab.errors import ServerError
-from flushlab.server.attached import Attached
 from flushlab.server.protocol import Server
 
 _ANSWER_S = 5.0
@@ -66,7 +65,7 @@ def _of_nodes(server: Server) -> list[str]:
 
 def _of_node(node: Server) -> str:
     if not node.alive():
-        return "does not answer" if isinstance(node, Attached) else "died"
+        return "died" if node.storage.visible else "does not answer"
     try:
         rows = node.query("SHOW GLOBAL STATUS LIKE 'wsrep\\_cluster\\_%'", answer_s=_ANSWER_S)
     except ServerError:

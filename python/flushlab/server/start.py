@@ -9,11 +9,11 @@ from flushlab.build import Progress, find_build, silent
 from flushlab.datadir import DataRoot, SlowDisk, own_disk, require_fault_disk
 from flushlab.errors import StartFailed, UsageError
 from flushlab.record import Value
-from flushlab.server import kept
-from flushlab.server.bootstrap import Choice
-from flushlab.server.cluster import Cluster, kept_clusters, require_size
-from flushlab.server.refusal import refusal
-from flushlab.server.sandbox import Sandbox
+from flushlab.server.galera.bootstrap import Choice
+from flushlab.server.galera.cluster import Cluster, kept_clusters, require_size
+from flushlab.server.sandbox import kept
+from flushlab.server.sandbox.refusal import refusal
+from flushlab.server.sandbox.sandbox import Sandbox
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.given import parse_settings
 

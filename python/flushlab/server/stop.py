@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from flushlab.errors import UsageError
-from flushlab.server import kept
-from flushlab.server.cluster import node_names
+from flushlab.server.galera.cluster import node_names
+from flushlab.server.sandbox import kept
 from flushlab.server.start import CLUSTER, SANDBOX
 from flushlab.undo import undo_all
 

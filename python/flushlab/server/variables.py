@@ -71,7 +71,7 @@ def _set_option(query: Query, here: SettingHere, value: Value) -> None:
         query(f"SET GLOBAL {here.name} = %s", [literal(value, here)])
 
 
-def doubts(
+def changed_values(
     identity: ServerIdentity, asked: Mapping[str, Value], got: Mapping[str, Value]
 ) -> tuple[Warning, ...]:
     """Warnings for values that the server rounded, changed or does not show."""

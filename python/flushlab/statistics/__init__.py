@@ -7,13 +7,13 @@ from flushlab.statistics.comparison import RESOLUTION, Contrasts, Scores, compar
 from flushlab.statistics.crossed import factor_effects
 from flushlab.statistics.dunnett import critical_value, exceedance, shift_for_power
 from flushlab.statistics.factorial import Effects, estimate_effects
-from flushlab.statistics.looks import Looks, held
+from flushlab.statistics.interim import InterimAnalyses, held
 
 __all__ = [
     "RESOLUTION",
     "Contrasts",
     "Effects",
-    "Looks",
+    "InterimAnalyses",
     "Scores",
     "compare",
     "contrasts",

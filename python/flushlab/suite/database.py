@@ -239,7 +239,7 @@ def _base(
 ) -> tuple[dict[str, Value], tuple[Scaled, ...], tuple[str, ...]]:
     """The settings of an option file, without those that make a throwaway server fast; what was scaled of
     them, and what was left out."""
-    from flushlab.server.base_file import fit_here, read_base_file
+    from flushlab.server.sandbox.base_file import fit_here, read_base_file
     from flushlab.settings.fit import lines
 
     identity = ServerIdentity(

@@ -16,8 +16,8 @@ from flushlab.datadir import Snapshots
 from flushlab.errors import ServerError, UsageError
 from flushlab.process import run_folder
 from flushlab.server import Sandbox
-from flushlab.server.contents import fresh_copy
-from flushlab.server.initialise import initialised
+from flushlab.server.sandbox.contents import fresh_copy
+from flushlab.server.sandbox.initialise import initialised
 from flushlab.suite.session import RESET_FILE
 
 _ANSWER_S = 900.0

@@ -24,7 +24,7 @@ from flushlab.datadir import DataRoot, Snapshot, Snapshots
 from flushlab.errors import FlushlabError, NoSpace, ServerError, StorageError
 from flushlab.record import Endpoint, Value
 from flushlab.server import Sandbox
-from flushlab.server.contents import fresh_copy
+from flushlab.server.sandbox.contents import fresh_copy
 from flushlab.suite.clones import Clones
 from flushlab.suite.command import shield_thread
 from flushlab.suite.profile import throwaway

@@ -19,14 +19,14 @@ from flushlab.build import Build
 from flushlab.datadir import DataRoot, Snapshot, Snapshots
 from flushlab.errors import FlushlabError, SnapshotDamaged, UsageError
 from flushlab.process import myself
-from flushlab.process.running import on_board
+from flushlab.process.running import publish_status
 from flushlab.record import ServerIdentity, Value
 from flushlab.server import Sandbox
-from flushlab.server.account import new_password
 from flushlab.server.control import StatementFailed
-from flushlab.server.driven import driven
-from flushlab.server.initialise import initialised
-from flushlab.server.variables import doubts
+from flushlab.server.sandbox.account import new_password
+from flushlab.server.sandbox.initialise import initialised
+from flushlab.server.variables import changed_values
+from flushlab.server.watched import watched
 from flushlab.settings.admission import require_admitted
 from flushlab.suite import command, prepare
 from flushlab.suite.command import Ended
@@ -34,11 +34,11 @@ from flushlab.suite.endpoint import ResetEndpoint
 from flushlab.suite.environment import Template, create_database, fields_of, variables
 from flushlab.suite.habits import Objects
 from flushlab.suite.inputs import Input, read_scripts
+from flushlab.suite.monitor import SuiteMonitor
 from flushlab.suite.profile import content_settings, throwaway
 from flushlab.suite.root import ChosenRoot, choose
 from flushlab.suite.servers import Servers, SuiteServer, start_servers
 from flushlab.suite.templates import Facts, Recipe, Templates, read_facts
-from flushlab.suite.watch import Watch
 
 if TYPE_CHECKING:
     from flushlab.settings.fit import Scaled
@@ -215,7 +215,7 @@ class Session:
             self._say(note)
         said = len(self._notes)
         try:
-            with servers, Watch(servers.all, self._request.settings):
+            with servers, SuiteMonitor(servers.all, self._request.settings):
                 for server in servers.all:
                     server.expect_resets()
                 yield servers
@@ -238,7 +238,10 @@ class Session:
 
     def _run_on(self, servers: Servers, snapshot: Snapshot, template: str) -> Result:
         try:
-            with ResetEndpoint(servers.all) as endpoint, Watch(servers.all, self._request.settings) as watch:
+            with (
+                ResetEndpoint(servers.all) as endpoint,
+                SuiteMonitor(servers.all, self._request.settings) as watch,
+            ):
                 environment = self._environment(servers, endpoint.urls)
                 _announce(servers, endpoint.urls)
                 settings = self._read_back(servers.all[0].sandbox)
@@ -286,16 +289,19 @@ class Session:
     def _on_board(self, servers: Servers) -> Iterator[None]:
         """Whoever watches finds the suite and its servers."""
         about = f"command: {self._request.words[0]}"
-        with on_board("test", server=self._request.build.name, workload=about) as told, ExitStack() as stack:
+        with (
+            publish_status("test", server=self._request.build.name, workload=about) as told,
+            ExitStack() as stack,
+        ):
             for number, server in enumerate(servers.all, 1):
-                stack.enter_context(told.standing(driven(server.sandbox, f"worker {number}")))
+                stack.enter_context(told.standing(watched(server.sandbox, f"worker {number}")))
             yield
 
     def _read_back(self, sandbox: Sandbox) -> dict[str, Value]:
         """The settings as the server has them; notes on those that it made something else."""
         asked = sandbox.settings
         got = settings_of(sandbox, asked)
-        for doubt in doubts(sandbox.identity, asked, got):
+        for doubt in changed_values(sandbox.identity, asked, got):
             self._note(doubt.text)
         return got
 

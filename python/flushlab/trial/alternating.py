@@ -15,7 +15,7 @@ from typing import Self
 
 from flushlab.record import Arm, Stage, Trial, Value
 from flushlab.server import Sandbox
-from flushlab.server.cluster import Cluster
+from flushlab.server.galera.cluster import Cluster
 from flushlab.trial.measurement import NOT_STARTED, Draft, measure
 from flushlab.trial.runner import TrialRunner
 from flushlab.trial.switching import Switching

@@ -38,10 +38,10 @@ from flushlab.record import (
     Warning,
 )
 from flushlab.server import Server
-from flushlab.server.cluster import Cluster
 from flushlab.server.databases import SYSTEM_LIST
-from flushlab.server.driven import driven
-from flushlab.server.external import External
+from flushlab.server.galera.cluster import Cluster
+from flushlab.server.remote.group import RemoteGroup
+from flushlab.server.watched import watched
 from flushlab.settings.catalog import Catalog
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.effects import Evidence, no_effect
@@ -49,7 +49,7 @@ from flushlab.telemetry import Observation, counted_by, observe
 from flushlab.telemetry.cpu import wanted_by_others
 from flushlab.trial.on_cluster import findings
 from flushlab.workload import Measured, Timing, Workload
-from flushlab.workload.driven import Driven
+from flushlab.workload.driven import EngineOptions
 
 VOID_STEAL_SHARE = 0.10
 VOID_FOREIGN_CPU_SHARE = 0.25
@@ -103,8 +103,8 @@ def measure(
         before = wanted_by_others(pids, LOOK_S) if looks else None
         goes_on = draft.stage == "bench" and _fails_over(workload)
         with (
-            server.losing_nodes() if goes_on and isinstance(server, Cluster | External) else nullcontext(),
-            board().standing(driven(server, draft.arm.name), trial=True),
+            server.losing_nodes() if goes_on and isinstance(server, Cluster | RemoteGroup) else nullcontext(),
+            board().standing(watched(server, draft.arm.name), trial=True),
         ):
             measured = workload.run(server, timing, observe(server, seen))
         if not goes_on:
@@ -155,7 +155,7 @@ class Draft:
         if broken:
             return broken
         # Of somebody's server it is not asked: it may have so many tables that the answer takes minutes.
-        bytes_of = {} if isinstance(server, External) else _bytes_by_engine(server)
+        bytes_of = {} if isinstance(server, RemoteGroup) else _bytes_by_engine(server)
         self.data_bytes = sum(bytes_of.values()) if bytes_of else None
         self.warnings = (*doubts, *_other_engines(bytes_of))
         return ""
@@ -257,7 +257,7 @@ class Draft:
 
 
 def _fails_over(workload: Workload) -> bool:
-    return isinstance(workload, Driven) and workload.cluster_load == "failover"
+    return isinstance(workload, EngineOptions) and workload.cluster_load == "failover"
 
 
 def on_node(server: Server, number: int, words: str) -> str:

@@ -25,8 +25,8 @@ from flushlab.datadir import DataRoot, LimitedDisk, SlowDisk, Snapshot
 from flushlab.errors import FlushlabError, MeasurementError, ServerError
 from flushlab.record import Arm, Stage, Trial
 from flushlab.server import Sandbox
-from flushlab.server.cluster import Cluster
-from flushlab.server.external import External
+from flushlab.server.galera.cluster import Cluster
+from flushlab.server.remote.group import RemoteGroup
 from flushlab.settings.catalog import Catalog
 from flushlab.trial.measurement import NOT_STARTED, Draft, measure
 from flushlab.trial.preparation import Preparation
@@ -67,7 +67,7 @@ class TrialRunner:
     arguments: tuple[str, ...] = ()
     nodes: int = 1
     latency_s: float = 0.0
-    external: External | None = None
+    external: RemoteGroup | None = None
     held: dict[tuple[Path, Path], Sandbox] = field(default_factory=dict)
 
     def run(self, arm: Arm, *, stage: Stage, block: int, variant: int = 0) -> Trial:

@@ -38,9 +38,9 @@ from flushlab.experiment.protocol import Request
 from flushlab.process.running import board
 from flushlab.record import Arm, LoadResult, Slice, Trial, Value
 from flushlab.server import Sandbox, Server
-from flushlab.server.cluster import Cluster
-from flushlab.server.driven import driven
-from flushlab.server.external import External
+from flushlab.server.galera.cluster import Cluster
+from flushlab.server.remote.group import RemoteGroup
+from flushlab.server.watched import watched
 from flushlab.telemetry import Observation, cpu, observe
 from flushlab.trial.measurement import NOT_STARTED, Draft, require_whole
 from flushlab.trial.runner import TrialRunner, recovered_s
@@ -125,7 +125,7 @@ class StandingRunner:
         runner = self.runner_of(arm)
         stand = self._stands.get(arm.name) if self.stand_for({arm.name}) else None
         turns = stand.turns.get((arm.name, len(runner.workloads) - 1)) if stand is not None else None
-        if stand is None or turns is None or isinstance(stand.server, External):
+        if stand is None or turns is None or isinstance(stand.server, RemoteGroup):
             self.close()
             return runner.recovery_s(arm)
 
@@ -335,7 +335,7 @@ class _Stand:
         loads: how many it has had.
     """
 
-    server: Sandbox | Cluster | External
+    server: Sandbox | Cluster | RemoteGroup
     arm: str
     started: Mapping[str, Value] = field(default_factory=dict)
     shared: bool = False
@@ -345,8 +345,8 @@ class _Stand:
     _fell: bool = False
 
     def __post_init__(self) -> None:
-        self.told = driven(self.server, self.arm)
-        if isinstance(self.server, External):
+        self.told = watched(self.server, self.arm)
+        if isinstance(self.server, RemoteGroup):
             self.started = {}
             self._switching = Switching.of_external(self.server)
         else:
@@ -370,7 +370,7 @@ class _Stand:
     def drain(self) -> float:
         """Waits until every node of a cluster has applied what it was sent; the seconds it took."""
         server = self.server
-        return server.settled(DRAIN_LIMIT_S) if isinstance(server, Cluster | External) else 0.0
+        return server.settled(DRAIN_LIMIT_S) if isinstance(server, Cluster | RemoteGroup) else 0.0
 
     def failed(self, draft: Draft, error: FlushlabError) -> Trial:
         """The trial that an error ended. That a shared server dies is the driven arm's fault the second time;
@@ -387,11 +387,11 @@ class _Stand:
 
     def close(self) -> None:
         board().fell(self.told.key)
-        if not isinstance(self.server, External):
+        if not isinstance(self.server, RemoteGroup):
             self.server.kill()  # first: a load whose server hangs is slow to stop
         for turns in self.turns.values():
             turns.stop()
-        if not isinstance(self.server, External):
+        if not isinstance(self.server, RemoteGroup):
             self.server.close()
 
 

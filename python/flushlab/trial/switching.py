@@ -12,8 +12,8 @@ from typing import NamedTuple, Self
 
 from flushlab.record import Arm, Outcome, ServerIdentity, Value
 from flushlab.server import Server
-from flushlab.server.external import External
-from flushlab.server.reconfigure import switch
+from flushlab.server.remote.group import RemoteGroup
+from flushlab.server.sandbox.reconfigure import switch
 from flushlab.settings.configuration import Configuration
 from flushlab.trial.measurement import compare_settings, on_node
 
@@ -51,7 +51,7 @@ class Switching:
     _now: dict[str, Value | None] = field(default_factory=dict)
 
     @classmethod
-    def of_external(cls, server: External) -> Self:
+    def of_external(cls, server: RemoteGroup) -> Self:
         """Of somebody's own server: whatever it has of what is changed, the first arm sets anew."""
         return cls(server, {}, dict(server.before), dict.fromkeys(server.before))
 

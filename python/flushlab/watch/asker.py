@@ -20,8 +20,8 @@ import pymysql
 
 from flushlab.errors import FlushlabError
 from flushlab.record import Endpoint, ServerIdentity, SslMode
-from flushlab.server.attached import Address
 from flushlab.server.control import connect, explain, tls_context
+from flushlab.server.remote.server import Address
 from flushlab.settings.catalog import version_of
 from flushlab.watch import questions
 from flushlab.watch.cpu import Meter

@@ -41,7 +41,7 @@ class Exporter:
         with self._one_at_a_time:
             told_known, told_running, *told, text = self._last
             if told_known is not known or told_running is not running or told != [failures, kind] or not text:
-                families = (*own.watching(own_cpu_s, failures), *_families(known, running))
+                families = (*own.own_metrics(own_cpu_s, failures), *_families(known, running))
                 text = self._text(known, families, encode, kind)
                 self._last = known, running, failures, kind, text
             return kind, text

@@ -14,7 +14,7 @@ from pathlib import Path
 from flushlab.errors import UsageError
 from flushlab.process import running as process_running
 from flushlab.process.running import Found
-from flushlab.record.running import Driven, Running
+from flushlab.record.running import Running, WatchedServer
 from flushlab.watch.asker import Reach
 
 FRESH_S = 0.4
@@ -62,7 +62,7 @@ class Finding:
         return running.pids if running else ()
 
 
-def _reach(server: Driven) -> Reach:
+def _reach(server: WatchedServer) -> Reach:
     return Reach(
         key=server.key,
         endpoint=server.endpoint,

@@ -23,7 +23,7 @@ BUCKETS_S = tuple(float(f"{10 ** (step / 4 - 4):.2g}") for step in range(22))
 """From 0.1 ms to 18 s, four to a power of ten."""
 
 
-def watching(own_cpu_s: float, failures: int) -> Iterator[Metric]:
+def own_metrics(own_cpu_s: float, failures: int) -> Iterator[Metric]:
     """What is there in any case."""
     yield _info("flushlab_build", "The version of flushlab.", {"version": __version__})
     yield CounterMetricFamily(

@@ -20,8 +20,8 @@ from flushlab.build import Progress, silent
 from flushlab.errors import UsageError
 from flushlab.record.running import Running
 from flushlab.server import Sandbox
-from flushlab.server.attached import from_dsn, from_option_file
-from flushlab.server.cluster import Cluster
+from flushlab.server.galera.cluster import Cluster
+from flushlab.server.remote.server import from_dsn, from_option_file
 from flushlab.server.start import sandbox
 from flushlab.watch.asker import Asker, Known, Reach
 from flushlab.watch.cpu import Meter

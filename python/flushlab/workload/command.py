@@ -15,9 +15,9 @@ import msgspec
 
 from flushlab.errors import CommandFailed, UsageError
 from flushlab.record import Endpoint, Value, Warning
-from flushlab.server.client_environment import client_environment
 from flushlab.server.identifier import quoted
 from flushlab.server.protocol import Server
+from flushlab.server.sandbox.client_environment import client_environment
 from flushlab.workload import program
 from flushlab.workload.options import OptionInfo
 from flushlab.workload.protocol import Measured, Reset, Timing, Window

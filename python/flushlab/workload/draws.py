@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from flushlab.record import RandSpec
-from flushlab.workload.driven import Driven
+from flushlab.workload.driven import EngineOptions
 
 
-class Draws(Driven, frozen=True, kw_only=True):
+class Draws(EngineOptions, frozen=True, kw_only=True):
     """The options of workloads that draw rows.
 
     Attributes:

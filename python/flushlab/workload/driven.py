@@ -79,7 +79,7 @@ def require_cluster(cluster_load: object, nodes: int) -> None:
         )
 
 
-class Driven(msgspec.Struct, frozen=True, kw_only=True):
+class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options of workloads that the engine drives; see `flushlab.record.LoadSpec`.
 
     Attributes:
@@ -144,12 +144,12 @@ def drawing(workload: Workload, number: int) -> Workload:
     Loads that change the same data need it: of two with the same draws, the second one finds every row as it
     is to be, and a transaction that changes nothing costs next to nothing.
     """
-    if not isinstance(workload, Driven):
+    if not isinstance(workload, EngineOptions):
         return workload
     return cast(Workload, msgspec.structs.replace(workload, seed=workload.seed + number))
 
 
-def reaching(workload: Driven, transport: str, ssl_mode: SslMode, ssl_ca: str) -> Workload:
+def reaching(workload: EngineOptions, transport: str, ssl_mode: SslMode, ssl_ca: str) -> Workload:
     """The workload with connections of that kind."""
     found = msgspec.structs.replace(workload, transport=transport, ssl_mode=ssl_mode, ssl_ca=ssl_ca)
     return cast(Workload, found)
@@ -162,7 +162,7 @@ def seeded(workload: Workload, seed: int | None) -> Workload:
     Raises:
         UsageError: the engine draws nothing for it.
     """
-    if isinstance(workload, Driven):
+    if isinstance(workload, EngineOptions):
         return cast(
             Workload,
             msgspec.structs.replace(workload, seed=secrets.randbelow(_SEEDS) if seed is None else seed),

@@ -19,12 +19,12 @@ from flushlab.errors import (
     UsageError,
 )
 from flushlab.record import LoadProgress, LoadResult, LoadSpec, MarkedLoadSpec, NodesLoadSpec, Warning
-from flushlab.server.external import External
 from flushlab.server.protocol import Server
 from flushlab.server.quorum import trouble
+from flushlab.server.remote.group import RemoteGroup
 from flushlab.units import counted
 from flushlab.workload.driven import require_cluster
-from flushlab.workload.failover import Losses, doubts
+from flushlab.workload.failover import Losses, lost_node_warnings
 from flushlab.workload.protocol import Driving, Measured, Timing, Window
 from flushlab.workload.telling import Telling
 
@@ -82,7 +82,7 @@ def prepare(spec: LoadSpec, server: Server, prefix: str, *, filled: bool = True)
         ServerError: the server did not take them.
     """
     database, rows = spec.database, spec.table_size if filled else 0
-    if not isinstance(server, External):  # which has it: made_tables
+    if not isinstance(server, RemoteGroup):  # which has it: made_tables
         server.query(f"CREATE DATABASE IF NOT EXISTS {database}")
     names = [f"{prefix}{number}" for number in range(1, spec.tables + 1)]
     found = server.query(
@@ -91,7 +91,7 @@ def prepare(spec: LoadSpec, server: Server, prefix: str, *, filled: bool = True)
     there = {str(name) for (name,) in found}
     mark = f"{database}.{_MARK}"
     if not there & set(names):
-        ours = server.mark if isinstance(server, External) else ""
+        ours = server.mark if isinstance(server, RemoteGroup) else ""
         making = _marked(spec, ours) if ours else spec
         native(lambda: _core.prepare_tables(msgspec.json.encode(making)), server)
         if ours:
@@ -154,7 +154,7 @@ def drive(driving: Driving, server: Server, timing: Timing, window: Window) -> M
         load.stop()
     if not result.throughput and not result.errors:
         result = result.stalled()
-    whole = measured(driving, result, warm_up_s, (*warnings, *doubts(losses.nodes)))
+    whole = measured(driving, result, warm_up_s, (*warnings, *lost_node_warnings(losses.nodes)))
     return msgspec.structs.replace(whole, lost_nodes=losses.nodes)
 
 
@@ -322,19 +322,19 @@ def _wait(load: _core.LoadRun, server: Server, timing: Timing, telling: Telling,
 
 
 def _doubts(result: LoadResult) -> list[Warning]:
-    doubts = []
+    found = []
     if result.is_stall:
-        doubts.append(
+        found.append(
             Warning("nothing-committed", f"nothing was committed in a window of {result.seconds:.1f} s")
         )
     failed = sum(error.count for error in result.errors)
     if failed:
         worst = max(result.errors, key=lambda error: error.count)
-        doubts.append(
+        found.append(
             Warning("errors", f"{failed} statements failed; most with {worst.errno}: {worst.message}")
         )
     if result.client_bound:
-        doubts.append(
+        found.append(
             Warning(
                 "client-bound",
                 f"the client's thread was on a CPU for {result.client_busy or 0:.0%} of the window: "
@@ -342,16 +342,16 @@ def _doubts(result: LoadResult) -> list[Warning]:
             )
         )
     if result.stalls:
-        doubts.append(
+        found.append(
             Warning(
                 "stalls",
                 f"{counted(len(result.stalls), 'second')} below a tenth of the median second",
             )
         )
     if result.lost_connections:
-        doubts.append(Warning("lost-connections", f"{result.lost_connections} connections were lost"))
+        found.append(Warning("lost-connections", f"{result.lost_connections} connections were lost"))
     if result.open_loop and result.throughput < (1 - _RATE_MISSED) * result.open_loop.intended:
-        doubts.append(
+        found.append(
             Warning(
                 "rate-missed",
                 f"{result.throughput:,.0f}/s of an intended {result.open_loop.intended:,.0f}/s reached; "
@@ -359,7 +359,7 @@ def _doubts(result: LoadResult) -> list[Warning]:
             )
         )
     if result.rows and result.rows.rolled_back:
-        doubts.append(
+        found.append(
             Warning("rolled-back", f"{result.rows.rolled_back} rows were rolled back and do not count")
         )
-    return doubts
+    return found

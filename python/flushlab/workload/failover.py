@@ -50,7 +50,7 @@ class Losses:
         return tuple(self._lost.values())
 
 
-def doubts(lost: Iterable[LostNode]) -> tuple[Warning, ...]:
+def lost_node_warnings(lost: Iterable[LostNode]) -> tuple[Warning, ...]:
     """What is said of nodes that died."""
     return tuple(
         Warning(

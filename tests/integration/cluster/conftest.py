@@ -14,8 +14,8 @@ import pytest
 
 from flushlab.build.galera import Galera
 from flushlab.machine import state_path
-from flushlab.server import made_tables, put_back
-from flushlab.server.cluster import Cluster
+from flushlab.server.galera.cluster import Cluster
+from flushlab.server.remote import made_tables, put_back
 from tests.conftest import require_galera
 from tests.integration.cluster.own import FLUSH, HOME, Own
 
@@ -79,7 +79,7 @@ def cluster(scripts: Path) -> Iterator[Cluster]:
     build, _ = require_galera()
     galera = scripted(scripts)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("flushlab.server.cluster.galera_for", lambda *_: galera)
+        patch.setattr("flushlab.server.galera.cluster.galera_for", lambda *_: galera)
         started = Cluster.start(build, size=2, settings=SETTINGS, kept=True)
     started.query("CREATE DATABASE app")
     started.query("CREATE TABLE app.t (id INT PRIMARY KEY)")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from flushlab.record import Value
-from flushlab.server.cluster import Cluster
+from flushlab.server.galera.cluster import Cluster
 
 HOME = "FLUSHLAB_HOME"
 FLUSH = "innodb_flush_log_at_trx_commit"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from flushlab.bulk.places import relaxed_cluster
+from flushlab.bulk.destinations import relaxed_cluster
+from flushlab.bulk.fill import fill
 from flushlab.campaign.bench import bench
-from flushlab.campaign.fill import fill
 from flushlab.errors import UsageError
-from flushlab.server.cluster import Cluster
+from flushlab.server.galera.cluster import Cluster
 from flushlab.settings.floor import Floor
 from flushlab.workload import OltpWorkload
 from tests.integration.cluster.conftest import SETTINGS

@@ -12,15 +12,15 @@ import pytest
 from msgspec.structs import replace
 
 from flushlab import _core
+from flushlab.bulk.fill import fill
 from flushlab.campaign import runners, series, way
 from flushlab.campaign.bench import bench
 from flushlab.campaign.compare import compare
-from flushlab.campaign.fill import fill
 from flushlab.errors import MeasurementError, ServerError, UsageError
 from flushlab.record import Arm, Value
-from flushlab.server import made_tables
-from flushlab.server.attached import Attached, from_nodes
-from flushlab.server.members import member, members, require_whole
+from flushlab.server.remote import made_tables
+from flushlab.server.remote.members import member, members, require_whole
+from flushlab.server.remote.server import RemoteServer, from_nodes
 from flushlab.trial import standing
 from flushlab.trial.switching import Refused
 from flushlab.workload import Timing
@@ -48,7 +48,7 @@ def test_commits_of_every_node_are_relaxed_while_rows_come_and_put_back(own: Own
 
 def test_all_nodes_may_be_named_and_none_may_be_missing(own: Own) -> None:
     with ExitStack() as stack:
-        named = [stack.enter_context(Attached(one)) for one in from_nodes(own.dsn(nodes=2))]
+        named = [stack.enter_context(RemoteServer(one)) for one in from_nodes(own.dsn(nodes=2))]
         assert len(members(named, stack)) == 2
         with pytest.raises(UsageError, match="1 of the cluster's 2 nodes can be reached"):
             require_whole([member(named[0])])

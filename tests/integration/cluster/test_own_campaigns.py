@@ -14,9 +14,9 @@ from flushlab.campaign.external_use import free_connections
 from flushlab.campaign.facts import SeriesFacts
 from flushlab.errors import BelowFloor, UsageError
 from flushlab.record import Arm, Value
-from flushlab.server import put_back
-from flushlab.server.attached import from_nodes
-from flushlab.server.external import open_external
+from flushlab.server.remote import put_back
+from flushlab.server.remote.group import open_group
+from flushlab.server.remote.server import from_nodes
 from flushlab.trial import standing
 from flushlab.trial.switching import Refused
 from flushlab.workload import Timing, engine
@@ -131,7 +131,7 @@ def test_a_node_that_takes_no_writes_and_a_cluster_that_is_busy_are_left_alone(o
             bench(dsn=own.dsn(), **UPSERT, **ALLOWED)
     finally:
         own.cluster.nodes[1].query("SET GLOBAL read_only = OFF")
-    with open_external(from_nodes(own.dsn())) as server:
+    with open_group(from_nodes(own.dsn())) as server:
         free = free_connections(server)
     with pytest.raises(UsageError, match=rf"{free + 1} connections are needed, .* others use"):
         bench(dsn=own.dsn(), **{**UPSERT, "threads": free + 1}, **ALLOWED)

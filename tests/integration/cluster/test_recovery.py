@@ -23,7 +23,7 @@ from flushlab.errors import ServerDied, ServerError, StartFailed
 from flushlab.process import reap, run_folder
 from flushlab.record import Arm
 from flushlab.server import Sandbox, Server
-from flushlab.server.cluster import Cluster
+from flushlab.server.galera.cluster import Cluster
 from flushlab.settings.catalog import load_catalog
 from flushlab.trial.measurement import Draft, measure
 from flushlab.workload import Measured, OltpWorkload, Timing, Window
@@ -37,7 +37,7 @@ import sys
 import msgspec
 from flushlab.build import find_build
 from flushlab.build.galera import Galera
-from flushlab.server import cluster
+from flushlab.server.galera import cluster
 
 galera = msgspec.json.decode(sys.argv[2], type=Galera)
 cluster.galera_for = lambda *_: galera

@@ -12,7 +12,7 @@ from flushlab.build import Build
 from flushlab.experiment.protocol import Request
 from flushlab.record import Arm, Trial
 from flushlab.server import Server
-from flushlab.server.cluster import Cluster
+from flushlab.server.galera.cluster import Cluster
 from flushlab.settings.catalog import load_catalog
 from flushlab.trial import StandingRunner
 from flushlab.trial.measurement import Draft, measure

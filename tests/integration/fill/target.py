@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from flushlab.bulk.fill import fill
 from flushlab.bulk.filled import Filled
-from flushlab.campaign.fill import fill
 from flushlab.server import Sandbox
 
 

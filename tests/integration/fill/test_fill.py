@@ -17,9 +17,9 @@ import pytest
 
 from flushlab.build import Build
 from flushlab.bulk import choice, ladder
-from flushlab.bulk.filled import Way
+from flushlab.bulk.fill import fill
+from flushlab.bulk.filled import LoadMethod
 from flushlab.bulk.loading import Progress
-from flushlab.campaign.fill import fill
 from flushlab.datadir import DataRoot
 from flushlab.errors import FlushlabError, ServerDied, ServerError, UsageError
 from flushlab.server import Sandbox
@@ -324,7 +324,7 @@ def test_a_client_ended_at_60_percent_ends_with_exactly_the_rows(
     program = f"""
 import os
 from flushlab.bulk import loading, native
-from flushlab.campaign.fill import fill
+from flushlab.bulk.fill import fill
 loading.CHUNK_BYTES, native.LOOK_S = 64 << 10, 0.005
 def show(far):
     if far.rows >= 0.6 * far.total:
@@ -356,7 +356,7 @@ def test_a_new_sandbox_has_its_defaults_once_a_load_that_was_killed_has_been_res
     program = f"""
 import os
 from flushlab.bulk import loading, native
-from flushlab.campaign.fill import fill
+from flushlab.bulk.fill import fill
 loading.CHUNK_BYTES, native.LOOK_S = 64 << 10, 0.005
 def show(far):
     if far.rows >= 0.3 * far.total:
@@ -400,7 +400,7 @@ def test_indexes_that_waited_are_given_back_by_the_load_that_resumes(
     target.query("ALTER TABLE users ADD KEY at (created_at), ADD KEY kind (user_type)")
     target.query("TRUNCATE TABLE users")
     ((_, shown),) = target.query("SHOW CREATE TABLE users")
-    late = Way(method="load-data", connections=2, batch_rows=1, packet_bytes=65536, indexes="after")
+    late = LoadMethod(method="load-data", connections=2, batch_rows=1, packet_bytes=65536, indexes="after")
     with held_behind(target, 0.5), pytest.raises(ServerDied):
         monkeypatch.setattr(choice, "first_way", lambda *_: late)
         target.fill(ROWS, show=at(0.3, target.server.kill))
@@ -418,7 +418,7 @@ def test_a_duplicate_that_a_unique_index_finds_afterwards_is_an_error(
     target.query(
         f"CREATE TRIGGER {target.database}.t BEFORE INSERT ON users FOR EACH ROW SET NEW.email = 'same'"
     )
-    late = Way(method="load-data", connections=1, batch_rows=1, packet_bytes=65536, indexes="after")
+    late = LoadMethod(method="load-data", connections=1, batch_rows=1, packet_bytes=65536, indexes="after")
     monkeypatch.setattr(choice, "first_way", lambda *_: late)
     with pytest.raises(ServerError, match="rows of users break its unique index: Duplicate entry 'same'"):
         target.fill(300)

@@ -16,16 +16,16 @@ from typing import Any
 import pymysql
 import pytest
 
+from flushlab.bulk.fill import fill
 from flushlab.bulk.filled import Filled
 from flushlab.bulk.loading import Progress
-from flushlab.campaign.fill import fill
 from flushlab.errors import ServerError, UsageError
 from flushlab.machine import state_path
 from flushlab.record import Value
 from flushlab.server import Sandbox
-from flushlab.server.attached import Attached, from_dsn
 from flushlab.server.control import connect
-from flushlab.server.put_back import FOLDER, Changes, put_back_left
+from flushlab.server.remote.put_back import FOLDER, Changes, put_back_left
+from flushlab.server.remote.server import RemoteServer, from_dsn
 from tests.conftest import StartSandbox
 from tests.integration.fill.target import Target
 from tests.waiting import PATIENCE_S, wait_until
@@ -193,7 +193,7 @@ def test_a_tuned_server_is_as_it_was_after_the_load(tuned: Tuned) -> None:
 def test_what_a_killed_load_changed_is_put_back_by_the_next_command(tuned: Tuned) -> None:
     program = f"""
 import os
-from flushlab.campaign.fill import fill
+from flushlab.bulk.fill import fill
 def say(line):
     if line.startswith("loading by"):
         os.kill(os.getpid(), {int(signal.SIGKILL)})
@@ -204,7 +204,7 @@ fill("users", rows=10, dsn="{tuned.dsn}", create=True, tune_server=True, progres
     (file,) = tuned.left
     assert file.stat().st_mode & 0o777 == 0o600
     assert tuned.state["innodb_flush_log_at_trx_commit"] == 2
-    with Attached(from_dsn(tuned.dsn)) as server, pytest.raises(UsageError, match="has changed settings"):
+    with RemoteServer(from_dsn(tuned.dsn)) as server, pytest.raises(UsageError, match="has changed settings"):
         Changes(server, {"innodb_flush_log_at_trx_commit": 0}).make()
     command = [sys.executable, "-m", "flushlab", "server", "status"]
     next_one = subprocess.run(command, env=os.environ, capture_output=True, text=True, check=True)
@@ -215,9 +215,9 @@ fill("users", rows=10, dsn="{tuned.dsn}", create=True, tune_server=True, progres
 def test_what_a_killed_flushlab_changed_in_turns_is_put_back_whichever_turn_it_was(tuned: Tuned) -> None:
     program = f"""
 import os
-from flushlab.server.attached import Attached, from_dsn
-from flushlab.server.put_back import Changes
-from flushlab.server.reconfigure import switch
+from flushlab.server.remote.server import Attached, from_dsn
+from flushlab.server.remote.put_back import Changes
+from flushlab.server.sandbox.reconfigure import switch
 server = Attached(from_dsn("{tuned.dsn}"))
 turns = [{{"innodb_flush_log_at_trx_commit": value}} for value in (2, 0)]
 Changes(server, {{}}, *turns).announce()

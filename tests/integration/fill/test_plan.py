@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 import pytest
 
-from flushlab.campaign.fill import fill
-from flushlab.campaign.schema_plan import plan_from_schema
+from flushlab.bulk.fill import fill
+from flushlab.bulk.schema_plan import plan_from_schema
 from flushlab.generate.export import export
 from flushlab.generate.plan import parse_plan
 from flushlab.server import Sandbox

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from flushlab.bulk.before import Look, doubts, require_room, sleeping
+from flushlab.bulk.before import Look, load_warnings, require_room, sleeping
 from flushlab.errors import ServerError, UsageError
 
 USUAL = {
@@ -33,7 +33,7 @@ def look(
 
 
 def slugs(seen: Look, *, ours: bool = False, load_bytes: int = 1 << 20) -> list[str]:
-    return [doubt.slug for doubt in doubts(seen, 4, load_bytes, ours=ours)]
+    return [doubt.slug for doubt in load_warnings(seen, 4, load_bytes, ours=ours)]
 
 
 def test_a_server_that_has_all_it_needs_gives_no_doubts() -> None:
@@ -74,9 +74,9 @@ def test_a_redo_log_much_smaller_than_the_rows_is_told() -> None:
 
 def test_replicas_that_are_not_waited_for_are_told_of() -> None:
     seen = Look(variables=USUAL, connected=3, replicas=2)
-    (doubt,) = doubts(seen, 4, 1 << 20, ours=False)
+    (doubt,) = load_warnings(seen, 4, 1 << 20, ours=False)
     assert doubt.text.startswith("2 replicas may fall behind: with --replica")
-    assert doubts(seen, 4, 1 << 20, ours=False, waits=True) == []
+    assert load_warnings(seen, 4, 1 << 20, ours=False, waits=True) == []
 
 
 def test_few_sleepers_do_not_matter() -> None:

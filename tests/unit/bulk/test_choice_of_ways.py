@@ -11,7 +11,7 @@ import pytest
 
 from flushlab.bulk import choice
 from flushlab.bulk.choice import Possible, Slices, fastest, first_way
-from flushlab.bulk.filled import Way
+from flushlab.bulk.filled import LoadMethod
 
 POSSIBLE = Possible(
     load_data=True, prepared=True, indexes_may_wait=True, connections=4, fixed=False, packet_bytes=1 << 20
@@ -21,7 +21,7 @@ ROWS = 25_000
 RATES = {"load × 1": 100.0, "load × 2": 60.0, "insert × 1": 70.0, "insert × 2": 60.0, "insert × 4": 60.0}
 
 
-def named(way: Way) -> str:
+def named(way: LoadMethod) -> str:
     return f"{way.method.removesuffix('-data')} × {way.connections}"
 
 
@@ -50,7 +50,7 @@ class Rows:
         self.taken: list[str] = []
         self.left = math.inf
 
-    def slice(self, way: Way) -> tuple[int, float]:
+    def slice(self, way: LoadMethod) -> tuple[int, float]:
         name = named(way)
         self.taken.append(name)
         self.left -= 1

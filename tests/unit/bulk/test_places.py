@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from flushlab.bulk import places, unfinished
-from flushlab.bulk.places import relaxed_cluster, settings_of_others
+from flushlab.bulk import destinations as places
+from flushlab.bulk import unfinished
+from flushlab.bulk.destinations import relaxed_cluster, settings_of_others
 from flushlab.errors import NotWritable, ServerError
 from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.record.server import Flavor

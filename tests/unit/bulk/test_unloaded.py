@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flushlab.bulk.choice import split
-from flushlab.bulk.filled import Way
+from flushlab.bulk.filled import LoadMethod
 from flushlab.bulk.native import Counts, Range
 from flushlab.bulk.unloaded import Unloaded
 
 
-def way(connections: int) -> Way:
-    return Way(method="load-data", connections=connections, batch_rows=1, packet_bytes=1024)
+def way(connections: int) -> LoadMethod:
+    return LoadMethod(method="load-data", connections=connections, batch_rows=1, packet_bytes=1024)
 
 
 class Server:
@@ -23,7 +23,7 @@ class Server:
         self.rows: list[int] = []
         self.before: list[int] = []
 
-    def load(self, _way: Way, ranges: tuple[Range, ...], before: Counts) -> Counts:
+    def load(self, _way: LoadMethod, ranges: tuple[Range, ...], before: Counts) -> Counts:
         assert ranges
         self.before.append(before.committed)
         new = [row for one in ranges for row in range(one.first, one.end)]
@@ -48,7 +48,7 @@ def test_the_rest_is_loaded_in_eight_pieces_and_the_way_may_change_after_each() 
     unloaded.slice(way(1))
     rates: list[float] = []
 
-    def after(now: Way, rate: float) -> Way:
+    def after(now: LoadMethod, rate: float) -> LoadMethod:
         rates.append(rate)
         return way(2) if len(rates) == 3 else now
 
@@ -75,7 +75,7 @@ def test_slices_that_take_the_last_rows_leave_no_rest() -> None:
     server = Server()
     unloaded = Unloaded(split(0, 40_000, 4), server.load)
 
-    def after(now: Way, _rate: float) -> Way:
+    def after(now: LoadMethod, _rate: float) -> LoadMethod:
         while len(server.rows) > 30_000 and unloaded.slices:
             unloaded.slice(way(1))
         return now

@@ -8,7 +8,7 @@ import pytest
 
 from flushlab.campaign import Budget, Watcher, run
 from flushlab.experiment.protocol import Conversation, Progress, Request
-from flushlab.process.running import on_board
+from flushlab.process.running import publish_status
 from flushlab.record import Arm, Ratio, Slice, Trial
 from flushlab.record.running import Running
 from flushlab.store import Store
@@ -178,7 +178,7 @@ def test_whoever_watches_is_told_of_trials_figures_and_what_looks_have_proven(
 
     watcher = Watcher()
     watcher.names({"b": "flush=2"})
-    with on_board("tune") as noted, watcher.campaign(80.0):
+    with publish_status("tune") as noted, watcher.campaign(80.0):
         run(
             Proving("a", "b"),
             run_trial,

@@ -94,7 +94,7 @@ def test_every_command_refuses_the_same_before_anything_starts(
 
     monkeypatch.chdir(tmp_path)
     for module in (tune, series):
-        monkeypatch.setattr(module, "on_board", started)
+        monkeypatch.setattr(module, "publish_status", started)
     with pytest.raises(UsageError, match=message):
         command(objective, workload, rate)
 

@@ -12,7 +12,7 @@ from flushlab.campaign import server_check
 from flushlab.campaign.option_check import CheckRequest, Judged
 from flushlab.campaign.server_check import judge_file
 from flushlab.errors import UsageError
-from flushlab.server.attached import from_dsn
+from flushlab.server.remote.server import from_dsn
 from flushlab.settings.floor import Floor
 from flushlab.settings.in_force import identity_of
 from tests.unit.settings.test_dump import FORMS
@@ -95,7 +95,7 @@ def test_a_server_without_a_redo_log_may_not_start_again(
     }
     told = identity_of({"version": version})
     asked = SimpleNamespace(identity=told, query=said.__getitem__)
-    monkeypatch.setattr(server_check, "Attached", lambda *_, **__: nullcontext(asked))
+    monkeypatch.setattr(server_check, "RemoteServer", lambda *_, **__: nullcontext(asked))
     found = server_check.judge_server(from_dsn("mysql://nobody@127.0.0.1:1/"))
     assert [one.kind for one in found.findings] == kinds
     assert (found.floor is Floor.THROWAWAY) is bool(kinds)

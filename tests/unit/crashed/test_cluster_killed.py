@@ -23,7 +23,7 @@ from flushlab.errors import (
     StartFailed,
 )
 from flushlab.record import CrashPoint, Storage
-from flushlab.server.bootstrap import NoPosition
+from flushlab.server.galera.bootstrap import NoPosition
 from tests.unit.builds import MARIADB
 
 POINT = CrashPoint(at=0, kind="random", seed=1)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flushlab.crashed.received import Received, all_received, there_is
-from flushlab.crashed.replica import Place
+from flushlab.crashed.replica import LogPosition
 from flushlab.errors import StorageError
 from tests.unit.crashed.test_binlog import HEAD, transaction
 
@@ -30,20 +30,20 @@ def test_what_was_noted_after_the_crash_does_not_count(tmp_path: Path) -> None:
     received = kept(tmp_path, [(3, 1, len(FIRST)), (7, 1, len(SECOND))], SECOND)
     assert there_is(tmp_path)
     assert received.before(2) is None
-    assert received.before(3) == received.before(6) == Place("relay.000001", len(FIRST))
-    assert received.before(7) == Place("relay.000001", len(SECOND))
+    assert received.before(3) == received.before(6) == LogPosition("relay.000001", len(FIRST))
+    assert received.before(7) == LogPosition("relay.000001", len(SECOND))
 
 
 def test_half_a_transaction_does_not_count(tmp_path: Path) -> None:
     received = kept(tmp_path, [(1, 1, len(FIRST) - 1), (2, 1, len(SECOND) - 1)], SECOND)
     assert received.before(1) is None
-    assert received.before(2) == Place("relay.000001", len(FIRST))
+    assert received.before(2) == LogPosition("relay.000001", len(FIRST))
 
 
 def test_a_file_without_any_leaves_the_end_of_the_one_before(tmp_path: Path) -> None:
     received = kept(tmp_path, [(5, 2, len(HEAD)), (6, 2, len(FIRST))], HEAD + transaction(1, 1), FIRST)
-    assert received.before(5) == Place("relay.000001", len(FIRST))
-    assert received.before(6) == all_received(received.datadir) == Place("relay.000002", len(FIRST))
+    assert received.before(5) == LogPosition("relay.000001", len(FIRST))
+    assert received.before(6) == all_received(received.datadir) == LogPosition("relay.000002", len(FIRST))
 
 
 def test_nothing_was_received(tmp_path: Path) -> None:

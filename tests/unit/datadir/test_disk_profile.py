@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from flushlab.datadir import named_disks, open_volume, parse_disk
-from flushlab.datadir.fault_disk import Way
+from flushlab.datadir.fault_disk import Delay
 from flushlab.datadir.slow_disk import corrected, is_believed, noise
 from flushlab.errors import UsageError
 from flushlab.record import DiskProfile, RequestLatency
@@ -72,7 +72,7 @@ def test_a_disk_is_believed_near_what_was_asked_for(
     assert is_believed(asked_us, measured_us) is believed
 
 
-ALONE = Way(flush_us=60, write_us=50)
+ALONE = Delay(flush_us=60, write_us=50)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_what_waking_up_takes_is_taken_off_the_slower_request(
 ) -> None:
     profile = parse_disk(disk)
     parts = [one.p50_us for one in (profile.flush, profile.write) if one is not None]
-    assert corrected(ALONE, ALONE, profile, sum(parts) or 10_000.0, off_us) == Way(
+    assert corrected(ALONE, ALONE, profile, sum(parts) or 10_000.0, off_us) == Delay(
         flush_us=flush_us, write_us=write_us
     )
 
@@ -99,7 +99,7 @@ def test_looks_do_not_add_up_to_more_than_waking_up_takes() -> None:
     profile, way = parse_disk("flush=2ms"), ALONE
     for _ in range(5):
         way = corrected(way, ALONE, profile, 2000.0, 900.0)
-    assert way == Way(flush_us=260, write_us=50)
+    assert way == Delay(flush_us=260, write_us=50)
 
 
 def test_a_median_that_is_off_by_chance_is_none_to_learn_from() -> None:

@@ -15,15 +15,15 @@ import pytest
 
 from flushlab.machine.home import home_path, make_open
 from flushlab.process import running
-from flushlab.process.running import FOLDER, ask, board, find, on_board
+from flushlab.process.running import FOLDER, ask, board, find, publish_status
 from flushlab.record import Endpoint, Ratio
-from flushlab.record.running import Driven, FillProgress, LoadTotals
+from flushlab.record.running import FillProgress, LoadTotals, WatchedServer
 from tests.waiting import wait_until
 
-SERVER = Driven(
+SERVER = WatchedServer(
     key="one", arm="A", endpoint=Endpoint(user="flushlab", password="secret", socket="/s"), pid=5, pids=(5,)
 )
-OTHER = Driven(key="two", arm="B", endpoint=SERVER.endpoint, pid=6, pids=(6,))
+OTHER = WatchedServer(key="two", arm="B", endpoint=SERVER.endpoint, pid=6, pids=(6,))
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +40,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_what_runs_is_found_and_what_has_ended_is_not() -> None:
-    with on_board("bench", server="mariadb@10.11", workload="upsert") as noted:
+    with publish_status("bench", server="mariadb@10.11", workload="upsert") as noted:
         noted.stands(SERVER)
         (found,) = find()
         assert (found.running.kind, found.running.server, found.running.pid) == (
@@ -53,21 +53,21 @@ def test_what_runs_is_found_and_what_has_ended_is_not() -> None:
 
 
 def test_only_its_user_may_ask() -> None:
-    with on_board("bench"):
+    with publish_status("bench"):
         (place,) = (home_path() / FOLDER).iterdir()
         assert stat.S_IMODE(place.stat().st_mode) == 0o600
 
 
 def test_what_runs_within_something_else_is_part_of_that() -> None:
-    with on_board("tune") as outer, on_board("bench") as inner:
+    with publish_status("tune") as outer, publish_status("bench") as inner:
         assert inner is outer is board()
         assert [one.running.kind for one in find()] == ["tune"]
 
 
 def test_a_process_that_was_killed_is_found_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     program = (
-        "import time\nfrom flushlab.process.running import on_board\n"
-        "with on_board('fill'):\n    print('ready', flush=True)\n    time.sleep(600)"
+        "import time\nfrom flushlab.process.running import publish_status\n"
+        "with publish_status('fill'):\n    print('ready', flush=True)\n    time.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
@@ -86,7 +86,7 @@ def test_what_killed_processes_left_does_not_pile_up_and_nothing_else_is_removed
 ) -> None:
     """A socket that is young may be that of a process which is about to listen."""
     monkeypatch.setattr(running, "SETTLED_S", settled_s)
-    with on_board("bench"):
+    with publish_status("bench"):
         (own,) = (home_path() / FOLDER).iterdir()
         prefix = own.name.rpartition("-")[0]
     for number in range(running.LEFT_BEHIND + 1):
@@ -98,7 +98,7 @@ def test_what_killed_processes_left_does_not_pile_up_and_nothing_else_is_removed
     elsewhere, no_socket = own.with_name("another-machine-1-2"), own.with_name(f"{prefix}-a-file")
     elsewhere.write_text("")
     no_socket.write_text("")
-    with on_board("bench"):
+    with publish_status("bench"):
         left = list((home_path() / FOLDER).iterdir())
     assert {elsewhere, no_socket} <= set(left)
     assert len(left) == 3 + (running.LEFT_BEHIND + 1 if settled_s > 0 else 0)
@@ -111,7 +111,7 @@ def test_a_home_that_takes_no_socket_stops_nobody(monkeypatch: pytest.MonkeyPatc
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(running, "home_part", full)
-    with on_board("bench") as noted:
+    with publish_status("bench") as noted:
         noted.trial(stage="arms", block=1, arm="A", left_s=None)
         assert find() == []
 
@@ -123,7 +123,7 @@ def test_nobody_sees_notes_of_what_is_not_watched() -> None:
 
 
 def test_trials_stages_and_slices_are_marked_under_the_names_that_people_know() -> None:
-    with on_board("compare") as noted:
+    with publish_status("compare") as noted:
         noted.names({"A": "flush=2"})
         noted.trial(stage="arms", block=3, arm="A", left_s=80.0)
         noted.figure("A", 12.5)
@@ -149,7 +149,7 @@ def test_trials_stages_and_slices_are_marked_under_the_names_that_people_know() 
 
 
 def test_a_turn_that_lasts_counts_as_driven() -> None:
-    with on_board("compare") as noted:
+    with publish_status("compare") as noted:
         noted.stands(SERVER)
         with noted.driving("one", "A"):
             wait_until(lambda: (noted.look().servers[0].driven_s or 0) > 0.01, "it is driven")
@@ -158,7 +158,7 @@ def test_a_turn_that_lasts_counts_as_driven() -> None:
 
 
 def test_counters_run_over_all_loads() -> None:
-    with on_board("bench") as noted:
+    with publish_status("bench") as noted:
         for number in range(1, 100):
             load = LoadTotals(
                 events=10, errors={1213: 1}, latencies_us=((90, 9), (1000 + number, 1)), latency_sum_s=0.5
@@ -172,7 +172,7 @@ def test_counters_run_over_all_loads() -> None:
 
 
 def test_seconds_of_load_are_numbered() -> None:
-    with on_board("bench") as noted:
+    with publish_status("bench") as noted:
         for rate in (10.0, 20.0):
             noted.second(rate, "transactions/s", p50_ms=1.0, p99_ms=2.0)
         now = noted.look()
@@ -181,7 +181,7 @@ def test_seconds_of_load_are_numbered() -> None:
 
 
 def test_ratios_and_rows_of_several_tables() -> None:
-    with on_board("fill") as noted:
+    with publish_status("fill") as noted:
         noted.ratios({"A": Ratio(estimate=1.5, low=1.4, high=1.6)}, "p99", early=True)
         for table, rows in (("users", 7), ("orders", 3)):
             noted.fill(
@@ -197,7 +197,7 @@ def test_ratios_and_rows_of_several_tables() -> None:
 
 
 def test_arguments_of_a_program_may_be_secrets() -> None:
-    with on_board("bench", workload="command: ./load.sh --password=hunter2") as noted:
+    with publish_status("bench", workload="command: ./load.sh --password=hunter2") as noted:
         assert noted.look().workload == "command: ./load.sh"
         noted.is_about(workload="command: sysbench --mysql-password=hunter2")
         assert noted.look().workload == "command: sysbench"

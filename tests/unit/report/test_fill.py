@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 
-from flushlab.bulk.filled import Filled, FilledTable, Step, Tried, Way
+from flushlab.bulk.filled import Filled, FilledTable, LoadMethod, Step, Tried
 from flushlab.record import ServerIdentity, Warning
 from flushlab.report.fill import document, render
 
 REFERENCE = (Path(__file__).parents[3] / "docs" / "reference" / "fill-json.md").read_text()
-WAY = Way(method="load-data", connections=2, batch_rows=1, packet_bytes=262144, indexes="after")
+WAY = LoadMethod(method="load-data", connections=2, batch_rows=1, packet_bytes=262144, indexes="after")
 FILLED = Filled(
     plan="users",
     server=ServerIdentity(

@@ -21,8 +21,9 @@ from flushlab.plan.shipped import find_plan
 from flushlab.record import Storage
 from flushlab.report.repeat import command
 from flushlab.report.stored import request_of
-from flushlab.server import FakeServer, base_file
+from flushlab.server import FakeServer
 from flushlab.server.fake import DEFAULTS
+from flushlab.server.sandbox import base_file
 from flushlab.settings.catalog import load_catalog
 from flushlab.spec import fields
 from flushlab.spec.kinds import CompareSpec, CrashSpec, SeriesSpec, TuneSpec

@@ -13,9 +13,9 @@ from flushlab.process import myself, run_folder
 from flushlab.process.identity import ProcessIdentity
 from flushlab.process.run_record import RunRecord, claim
 from flushlab.record import Storage
-from flushlab.server import kept
-from flushlab.server.membership import Membership, Place
-from flushlab.server.paths import SandboxPaths
+from flushlab.server.sandbox import kept
+from flushlab.server.sandbox.membership import Membership, NodeAddress
+from flushlab.server.sandbox.paths import SandboxPaths
 from flushlab.server.start import require_unused, sandbox
 from flushlab.server.stop import stop, stopped_names
 from tests.unit.builds import build
@@ -32,7 +32,7 @@ def keep(name: str, *, cluster: str | None = None, server: ProcessIdentity = DEA
     claim(msgspec.structs.replace(RunRecord.mine(name, paths.folder), kind="kept", server=server))
     paths.folder.mkdir(parents=True)
     number = int(name[-1]) if cluster else 0
-    places = tuple(Place(address=f"127.1.1.{n}") for n in range(1, 4))
+    places = tuple(NodeAddress(address=f"127.1.1.{n}") for n in range(1, 4))
     kept.save(
         kept.Saved(
             name=name,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from flushlab.errors import HarnessError
-from flushlab.server import kept
 from flushlab.server import stop as stopping
+from flushlab.server.sandbox import kept
 
 
 def test_a_node_that_does_not_end_leaves_no_other_running(monkeypatch: pytest.MonkeyPatch) -> None:

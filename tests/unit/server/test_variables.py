@@ -71,7 +71,7 @@ def test_unknown_settings_that_differ_differ() -> None:
 
 
 def test_rounded_value_is_a_doubt() -> None:
-    (doubt,) = variables.doubts(
+    (doubt,) = variables.changed_values(
         MARIADB, {"innodb_buffer_pool_size": 200_000_000}, {"innodb_buffer_pool_size": 199_229_440}
     )
     assert doubt.slug == "rounded"
@@ -81,14 +81,16 @@ def test_rounded_value_is_a_doubt() -> None:
 
 
 def test_changed_value_and_missing_variable_are_doubts() -> None:
-    found = variables.doubts(MARIADB, {"innodb_doublewrite": "OFF", "gone": 1}, {"innodb_doublewrite": "ON"})
+    found = variables.changed_values(
+        MARIADB, {"innodb_doublewrite": "OFF", "gone": 1}, {"innodb_doublewrite": "ON"}
+    )
     assert [one.slug for one in found] == ["differs", "not-shown"]
 
 
 def test_value_in_another_spelling_is_no_doubt() -> None:
     asked: dict[str, Value] = {"innodb_buffer_pool_size": "128M", "innodb_doublewrite": 1}
     got: dict[str, Value] = {"innodb_buffer_pool_size": 134217728, "innodb_doublewrite": "ON"}
-    assert variables.doubts(MARIADB, asked, got) == ()
+    assert variables.changed_values(MARIADB, asked, got) == ()
 
 
 OPTIONS = "base_dir = /d/; gcache.size = 128M; gcs.fc_factor = 1.0; gcs.fc_limit = 16; gcache.recover = yes; "

@@ -15,7 +15,7 @@ import pytest
 from flushlab.datadir import Snapshot, Snapshots
 from flushlab.record import Endpoint
 from flushlab.server import Sandbox
-from flushlab.server.contents import exchange
+from flushlab.server.sandbox.contents import exchange
 from flushlab.suite import servers
 from flushlab.suite.clones import Clones
 from flushlab.suite.servers import SuiteServer

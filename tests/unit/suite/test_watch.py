@@ -11,9 +11,9 @@ import pytest
 
 from flushlab.errors import NoSpace
 from flushlab.record import Value
-from flushlab.suite import watch as module
+from flushlab.suite import monitor as module
+from flushlab.suite.monitor import SuiteMonitor
 from flushlab.suite.servers import SuiteServer
-from flushlab.suite.watch import Watch
 
 GIB = 1 << 30
 
@@ -43,11 +43,11 @@ class InMemory:
         self.sandbox.storage.in_memory = False
 
 
-def watching(servers: list[InMemory], monkeypatch: pytest.MonkeyPatch, free: list[int]) -> Watch:
+def watching(servers: list[InMemory], monkeypatch: pytest.MonkeyPatch, free: list[int]) -> SuiteMonitor:
     """A watch that finds so much memory free, look by look."""
     monkeypatch.setattr(module, "reserve_bytes", lambda: GIB)
     monkeypatch.setattr(module, "available_memory_bytes", lambda: free.pop(0))
-    return Watch(cast(list[SuiteServer], servers), {})
+    return SuiteMonitor(cast(list[SuiteServer], servers), {})
 
 
 def test_enough_memory_moves_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

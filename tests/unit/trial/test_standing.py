@@ -18,7 +18,7 @@ from flushlab.trial import StandingRunner, standing
 from flushlab.trial.measurement import Draft
 from flushlab.trial.standing import _Part, _Stand, is_observed
 from flushlab.workload import Measured, Timing
-from flushlab.workload.driven import Driven
+from flushlab.workload.driven import EngineOptions
 from tests.unit.trial.groups import FakeGroup
 
 
@@ -55,7 +55,7 @@ SIZES = (
 )
 
 
-class Load(Driven, frozen=True, kw_only=True):
+class Load(EngineOptions, frozen=True, kw_only=True):
     """A load that is asked for its draws alone."""
 
     def driving(self, server: FakeGroup) -> Any:
@@ -139,7 +139,7 @@ def test_every_slice_on_a_shared_server_has_its_arms_settings_on_every_node(
 def test_somebodys_server_is_set_anew_whatever_it_has_and_never_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(standing, "External", FakeGroup)
+    monkeypatch.setattr(standing, "RemoteGroup", FakeGroup)
     shared: Any = Shared(monkeypatch)
     group: Any = FakeGroup(answers={SIZES: []}, values={FLUSH: 2})
     group.before = {FLUSH: 1}
@@ -158,7 +158,7 @@ def test_somebodys_server_is_set_anew_whatever_it_has_and_never_stopped(
 def test_a_load_that_cannot_connect_is_its_arms_fault_only_while_somebodys_server_is_up(
     gone: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standing, "External", FakeGroup)
+    monkeypatch.setattr(standing, "RemoteGroup", FakeGroup)
     shared: Any = Shared(monkeypatch)
     group: Any = FakeGroup(answers={SIZES: []}, values={FLUSH: 1})
     group.before = {FLUSH: 1}

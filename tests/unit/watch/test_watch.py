@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from flushlab.process.running import on_board
+from flushlab.process.running import publish_status
 from flushlab.record import Endpoint
-from flushlab.server.driven import driven
+from flushlab.server.watched import watched
 from flushlab.telemetry import cpu
 from flushlab.watch.finding import in_this_process
 from flushlab.watch.http import LOOPBACK
@@ -53,5 +53,5 @@ def test_the_nodes_of_a_cluster_are_no_others(cluster: Any) -> None:
 
 
 def test_the_nodes_of_a_cluster_that_a_command_drives_are_no_others(cluster: Any) -> None:
-    with on_board("bench") as board, board.standing(driven(cluster)):
+    with publish_status("bench") as board, board.standing(watched(cluster)):
         assert others(of(in_this_process(), page=False)) == 0.0

@@ -8,24 +8,24 @@ from flushlab.errors import UsageError
 from flushlab.record import Endpoint, NodesLoadSpec
 from flushlab.server import FakeServer
 from flushlab.workload import engine
-from flushlab.workload.driven import Driven, require_cluster
+from flushlab.workload.driven import EngineOptions, require_cluster
 from flushlab.workload.protocol import Driving
 
 HERE = Endpoint(user="u", password="p", socket="/s")
 
 
 def test_a_load_goes_to_one_node_unless_it_is_told_otherwise() -> None:
-    assert not isinstance(Driven().load(HERE, workload="oltp_write_only"), NodesLoadSpec)
+    assert not isinstance(EngineOptions().load(HERE, workload="oltp_write_only"), NodesLoadSpec)
 
 
 def test_a_load_that_fails_over_opens_lost_connections_again() -> None:
-    spec = Driven(cluster_load="failover").load(HERE, workload="oltp_write_only")
+    spec = EngineOptions(cluster_load="failover").load(HERE, workload="oltp_write_only")
     assert isinstance(spec, NodesLoadSpec)
     assert (spec.cluster_load, spec.reconnect) == ("failover", True)
 
 
 def test_a_load_cannot_be_spread_over_one_server() -> None:
-    spec = Driven(cluster_load="spread").load(HERE, workload="oltp_write_only")
+    spec = EngineOptions(cluster_load="spread").load(HERE, workload="oltp_write_only")
     require_cluster("spread", nodes=2)
     require_cluster("one", nodes=1)
     with pytest.raises(UsageError, match="--cluster-load spread needs a cluster") as refused:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from flushlab.process.running import on_board
+from flushlab.process.running import publish_status
 from flushlab.record import LoadProgress, LoadSeen
 from flushlab.workload.telling import Telling, quantile_ms
 
@@ -35,7 +35,7 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
 
 def test_each_second_is_told_once_with_its_own_latencies(nowhere: None) -> None:
     load: Any = Load()
-    with on_board("bench") as noted:
+    with publish_status("bench") as noted:
         telling = Telling(load, "transactions/s")
         load.now = LoadSeen(events=100, latencies_us=((1000, 99), (9000, 1)), latency_sum_s=0.1)
         for elapsed_s in (0.9, 1.0, 1.5):

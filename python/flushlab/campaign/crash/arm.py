@@ -29,7 +29,7 @@ from flushlab.errors import MeasurementError, NoSpace, StartFailed, StorageError
 from flushlab.process.passing import passing_folder
 from flushlab.record import CrashArm, CrashImage, CrashKind, Storage
 from flushlab.server import Sandbox
-from flushlab.server.refusal import refusal
+from flushlab.server.sandbox.refusal import refusal
 
 _FAULTS: Mapping[CrashKind, Fault] = {"eio": "eio", "full": "full"}
 _TELL = 10

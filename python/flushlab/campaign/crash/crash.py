@@ -27,7 +27,7 @@ from flushlab.datadir import own_disk
 from flushlab.datadir.fault_disk import require_fault_disk, require_images
 from flushlab.errors import FlushlabError, UsageError
 from flushlab.plan.plan import BASE
-from flushlab.process.running import on_board
+from flushlab.process.running import publish_status
 from flushlab.record import CrashFacts, Failure, Value, Warning
 from flushlab.spec import fields
 from flushlab.spec.build import build, stored
@@ -125,7 +125,7 @@ def _carry_out(request: CrashRequest, plan: CrashPlan, store: Store, resumed: st
         campaign = CrashCampaign(plan, spec.workload.name, book, request.sources)
         return campaign.crash_all(request.planned, controls=spec.controls, warnings=request.warnings)
 
-    with on_board("crash", server=plan.target.identity.title, workload=spec.workload.name):
+    with publish_status("crash", server=plan.target.identity.title, workload=spec.workload.name):
         return carry_out(store, request, resumed, plan.watcher, run)
 
 
@@ -169,7 +169,7 @@ def _replay(
     _require_disk(spec)
     with (
         open_target(spec.server, spec.storage, progress) as target,
-        on_board("crash", server=target.identity.title, workload=spec.workload.name),
+        publish_status("crash", server=target.identity.title, workload=spec.workload.name),
     ):
         plan = as_recorded(_plan(spec, target, watcher, load), line)
         arm, ended = replay_image(plan, line, minimised=spec.minimise)

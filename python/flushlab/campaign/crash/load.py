@@ -28,7 +28,7 @@ from flushlab.workload import (
     sources_of,
     workload_options,
 )
-from flushlab.workload.driven import Driven
+from flushlab.workload.driven import EngineOptions
 
 LEDGER = "ledger"
 DATABASE = "flushlab_crash"
@@ -192,7 +192,7 @@ def require_known_commits(workload: Workload, hint: str) -> None:
     Raises:
         UsageError: it does not.
     """
-    if not isinstance(workload, Driven):
+    if not isinstance(workload, EngineOptions):
         raise UsageError(
             f"{workload.name}: its commits are not known, so nothing can be said about them after a crash",
             hint=hint,

@@ -34,7 +34,7 @@ from flushlab.record import (
     Warning,
 )
 from flushlab.server import Sandbox
-from flushlab.server.base_file import require_taken
+from flushlab.server.sandbox.base_file import require_taken
 from flushlab.settings import durability
 from flushlab.settings.fit import as_warnings
 from flushlab.settings.given import parse_settings

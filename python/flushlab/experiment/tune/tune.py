@@ -36,7 +36,7 @@ from flushlab.experiment.tune.reduction import Reduction
 from flushlab.experiment.tune.rounds import Rounds
 from flushlab.experiment.tune.screening import Screening
 from flushlab.record import Arm, Trial
-from flushlab.statistics import Looks
+from flushlab.statistics import InterimAnalyses
 
 STAGE_POWER = 0.93
 """Power asked of screening and of confirmation, so that both together have 0.8: a little more than its
@@ -208,7 +208,7 @@ class Tune:
         confirmation, budget = self._confirmation, self._budget
         cells = budget.cells(starting=1 + len(arms) + after) * len(arms) // (len(arms) + after)
         blocks = min(max(cells // (1 + len(arms)), budget.blocks.confirm_least), budget.blocks.confirm_most)
-        looks, first = Looks.planned(blocks, self._plan.alpha), confirmation.next_block
+        looks, first = InterimAnalyses.planned(blocks, self._plan.alpha), confirmation.next_block
         group = {arm.name for arm in arms}
         for block in range(blocks):
             cells = (blocks - block) * (1 + len(arms))

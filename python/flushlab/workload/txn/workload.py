@@ -11,12 +11,12 @@ import msgspec
 from flushlab import _core
 from flushlab.errors import MeasurementError, UsageError
 from flushlab.record import IGNORED_ERRORS, Endpoint, LoadSpec, ScriptSpec, TxnSpec
-from flushlab.server.external import External
 from flushlab.server.identifier import quoted
 from flushlab.server.protocol import Server
+from flushlab.server.remote.group import RemoteGroup
 from flushlab.workload import engine
 from flushlab.workload.driven import OPTIONS as DRIVING
-from flushlab.workload.driven import Driven
+from flushlab.workload.driven import EngineOptions
 from flushlab.workload.options import SSL_CA, SSL_MODE, THREADS, TRANSPORT
 from flushlab.workload.protocol import Driving, Measured, Timing, Window
 from flushlab.workload.txn.file import parse_txn
@@ -30,7 +30,7 @@ _MARK = "flushlab_txn_setup"
 """A table that says which setup has been run in a database, so that it is not run twice."""
 
 
-class TxnWorkload(Driven, frozen=True, kw_only=True):
+class TxnWorkload(EngineOptions, frozen=True, kw_only=True):
     """The user's own transactions; the figure is transactions/s over all their kinds.
 
     Attributes:
@@ -41,7 +41,7 @@ class TxnWorkload(Driven, frozen=True, kw_only=True):
         setup_file: the file that the setup comes from, or empty: it stands in the text, or there is none.
         spec: parameters and transactions.
         ignore_errors: errors that end a transaction but not the load, besides those of locks.
-        threads, rate, …: how it is driven, see `Driven`; the rate in transactions/s over all connections.
+        threads, rate, …: see `EngineOptions`; the rate in transactions/s over all connections.
     """
 
     name: str
@@ -103,7 +103,7 @@ class TxnWorkload(Driven, frozen=True, kw_only=True):
             MeasurementError: the server refuses a statement of it, or another setup has been run before.
         """
         mark = quoted(self.database, _MARK)
-        if not isinstance(server, External):  # which has it: made_tables
+        if not isinstance(server, RemoteGroup):  # which has it: made_tables
             server.query(f"CREATE DATABASE IF NOT EXISTS {quoted(self.database)}")
         if not self.setup.strip():
             return

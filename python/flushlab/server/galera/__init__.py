@@ -1,0 +1,1 @@
+"""Galera: several sandboxes joined into one cluster, on one machine."""

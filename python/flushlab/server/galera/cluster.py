@@ -1,0 +1,609 @@
+"""Cluster: several sandboxes joined by Galera, on one machine.
+
+Server layer; implements `Server` through its first node. Each node is a sandbox with an address of its
+own, so guards, run records and the janitor see to it as to any other. Ready means that every node is synced,
+has all others in its view and answers queries. Settings go to every node; where that takes restarts, one node
+after the other leaves and comes back, so that the others keep the quorum.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
+
+from flushlab.build import Build, Progress, silent
+from flushlab.build.galera import galera_for
+from flushlab.datadir import DataRoot, LimitedDisk, Restored, SlowDisk, Snapshot, Snapshots
+from flushlab.errors import (
+    FlushlabError,
+    NoMemory,
+    PortTaken,
+    ServerDied,
+    ServerError,
+    StartFailed,
+    UsageError,
+)
+from flushlab.machine import available_memory_bytes, server_user
+from flushlab.process.wire import Wire
+from flushlab.record import Endpoint, ServerIdentity, Value
+from flushlab.server.galera import addresses
+from flushlab.server.galera.bootstrap import Choice, Found, choose
+from flushlab.server.galera.node_data import BOOTSTRAP, node_data
+from flushlab.server.galera.recover import recover
+from flushlab.server.node_group import NodeGroup
+from flushlab.server.protocol import Applied, Refusal
+from flushlab.server.quorum import not_in_step
+from flushlab.server.sandbox import account, failures, log
+from flushlab.server.sandbox import kept as keeping
+from flushlab.server.sandbox.grastate import State, View, read_state, write_state
+from flushlab.server.sandbox.membership import GCACHE_BYTES, Membership, NodeAddress
+from flushlab.server.sandbox.sandbox import Sandbox
+from flushlab.settings.configuration import Configuration
+from flushlab.undo import Undo, undo_all
+from flushlab.units import format_size
+
+LEAST_NODES, MOST_NODES = 2, 9
+SYNC_LIMIT_S = 300.0
+"""Longest wait for nodes to be of one view; a node that dies is noticed at once."""
+
+_NODE_BYTES = 200 << 20
+"""Memory of a node besides its buffer pool, as measured of MariaDB 10.11 after its start."""
+_POLL_S = 0.02
+_LEAST_ANSWER_S = 5.0
+"""A node that runs is asked once more when the time is up."""
+_TRIES = 3
+
+
+class Cluster(NodeGroup[Sandbox]):
+    """Sandboxes joined by Galera; a context manager that ends an owned one.
+
+    Args:
+        name: of the cluster; its nodes are `NAME-1` and so on.
+        nodes: in their order; they run, or will.
+    """
+
+    def __init__(self, name: str, nodes: Sequence[Sandbox]) -> None:
+        super().__init__(nodes)
+        self.name = name
+        self.seconds: dict[str, float] = {}
+        """How long things took: `restore` (of all nodes), `start`."""
+        self.positions: dict[int, int] = {}
+        """How far each node that came back last had come by itself, where that is known."""
+        self._wire: Wire | None = None
+        self._own = Undo()  # the wire and limits of disks
+
+    @classmethod
+    def start(
+        cls,
+        build: Build,
+        *,
+        size: int = 3,
+        settings: Mapping[str, Value] | None = None,
+        arguments: Sequence[str] = (),
+        data_root: DataRoot | None = None,
+        snapshot: Snapshot | None = None,
+        snapshots: Snapshots | None = None,
+        name: str | None = None,
+        kept: bool = False,
+        disk_limit: LimitedDisk | None = None,
+        slow_disk: SlowDisk | None = None,
+        data_roots: Sequence[DataRoot] = (),
+        latency_s: float = 0.0,
+        settle: bool = True,
+        progress: Progress = silent,
+    ) -> Self:
+        """Starts nodes on copies of one data directory and waits until all are synced.
+
+        Args:
+            build: what to start.
+            size: number of nodes.
+            settings: of every node.
+            arguments: more words for every command line.
+            data_root: where the data directories lie.
+            snapshot: a server's data directory, as for `Sandbox.start`; the build's initialised one if None.
+            snapshots: those that `snapshot` belongs to; the home's if None.
+            name: of the cluster; random if None.
+            kept: it outlives flushlab until `flushlab server stop NAME`.
+            disk_limit: each node's disk is limited like this one, by a limit that ends with the cluster.
+            slow_disk: each node has a disk like this one, which ends with the cluster.
+            data_roots: each node's own, instead of `data_root`.
+            latency_s: from one node to another and back: each has a network of its own then, where flushlab
+                reaches it by its unix socket alone; 0: they are on loopback.
+            settle: settle the copies on the device before the start.
+            progress: told what takes long.
+
+        Raises:
+            UsageError: no cluster can be made of the build, or the name is taken.
+            PortTaken: no addresses are free.
+            NoMemory, NoSpace: there is not enough for so many nodes; found before anything starts.
+            StartFailed: a node did not become ready; the message ends with its log.
+            HarnessError: no network with that latency can be made.
+        """
+        require_size(size)
+        galera = galera_for(build, progress)
+        root = data_root or DataRoot.open()
+        assert not data_roots or len(data_roots) == size, "every node has a data root of its own, or none has"
+        own = snapshots or Snapshots()
+        given = dict(settings or {})
+        _require_memory(size, given, build)
+        data = node_data(
+            build,
+            galera,
+            settings=given,
+            data_root=root,
+            snapshot=snapshot,
+            snapshots=own,
+            progress=progress,
+        )
+        of_node = data.allocated_bytes + GCACHE_BYTES
+        if data_roots:
+            for own_root in data_roots:
+                own_root.require_free(of_node, f"a node of {build.name}")
+        else:
+            root.require_free(size * of_node, f"a cluster of {size} nodes of {build.name}")
+        named = name or f"c{secrets.token_hex(4)}"
+        for attempt in range(_TRIES):
+            try:
+                with Undo() as undo:
+                    along = Undo()
+                    undo.callback(along.close)
+                    wire = along.enter_context(Wire(latency_s)) if latency_s else None
+                    limits = (
+                        [along.enter_context(disk_limit.another(root)) for _ in range(size)]
+                        if disk_limit
+                        else []
+                    )
+                    roots = list(data_roots) or [root] * size
+                    ends = [wire.end(number) for number in range(1, size + 1)] if wire else []
+                    chosen = tuple(
+                        NodeAddress(address=end.address, own_network=True) for end in ends
+                    ) or addresses.free_places(size, _addresses_of_kept())
+                    password, view = account.new_password(), View.of(size)
+                    nodes: list[Sandbox] = []
+                    for number in range(1, size + 1):
+                        membership = Membership(cluster=named, number=number, places=chosen, galera=galera)
+                        nodes.append(
+                            Sandbox.begin(
+                                build,
+                                settings=given,
+                                arguments=arguments,
+                                data_root=roots[number - 1],
+                                snapshot=data,
+                                snapshots=own,
+                                kept=kept,
+                                disk_limit=limits[number - 1] if limits else None,
+                                link=ends[number - 1] if ends else None,
+                                settle=settle and number == size,
+                                slow_disk=slow_disk,
+                                password=password,
+                                progress=progress,
+                                membership=membership,
+                                view=view,
+                            )
+                        )
+                        undo.callback(nodes[-1].close)
+                    cluster = cls(named, nodes)
+                    cluster._wire, cluster._own = wire, along
+                    cluster._await_first()
+                    undo.pop_all()
+            except PortTaken:
+                if latency_s or attempt == _TRIES - 1:
+                    raise
+                continue  # another program was faster
+            break
+        if kept:
+            with Undo() as undo:
+                undo.callback(cluster.remove)
+                for node in cluster.nodes:
+                    node.keep()
+                undo.pop_all()
+        return cluster
+
+    @classmethod
+    def attach(cls, name: str, *, stopped: bool = False) -> Self:
+        """A kept cluster whose nodes all run, or may be `stopped`.
+
+        Raises:
+            UsageError: there is none of that name.
+            ServerDied: a node does not run any more.
+        """
+        names = node_names(name)
+        if not names:
+            kept = ", ".join(kept_clusters())
+            raise UsageError(
+                f"there is no kept cluster named {name!r}",
+                hint=f"there are: {kept}" if kept else "`flushlab server start --cluster 3` starts one",
+            )
+        nodes = [Sandbox.attach(one, stopped=True) for one in names]
+        dead = [node for node in nodes if not node.alive()]
+        if dead and not stopped:
+            names_of = ", ".join(node.name for node in dead)
+            raise ServerDied(
+                f"{len(dead)} of {len(nodes)} nodes of the cluster {name} do not run: {names_of};"
+                f" the log of {dead[0].name} ends with:\n{dead[0].log_tail()}",
+                hint=f"start it again with: flushlab server start --name {name}",
+            )
+        return cls(name, nodes)
+
+    @property
+    def build(self) -> Build:
+        """What its nodes were started from."""
+        return self.first.build
+
+    @property
+    def kept(self) -> bool:
+        """True if it outlives flushlab."""
+        return self.first.kept
+
+    @property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """How to reach each node."""
+        return tuple(node.endpoint for node in self.nodes)
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the node that speaks for the cluster: the first one."""
+        return self.speaker.pid
+
+    @property
+    def latency_s(self) -> float | None:
+        """From one node to another and back, as it was measured; None on loopback."""
+        return self._wire.measured_s if self._wire is not None else None
+
+    @property
+    def settings(self) -> Mapping[str, Value]:
+        """What every node's option file sets."""
+        return self.first.settings
+
+    @property
+    def restored(self) -> Restored | None:
+        """Way and bytes of the first data directory's restore."""
+        return self.first.restored
+
+    def alive(self) -> bool:
+        """True while every node's process runs, or any inside `losing_nodes`."""
+        alive = (node.alive() for node in self.nodes)
+        return any(alive) if self._may_lose else all(alive)
+
+    def query(
+        self, sql: str, args: Sequence[Any] = (), *, answer_s: float | None = None
+    ) -> list[tuple[Any, ...]]:
+        """Runs one statement on the first node, as long as every node runs; inside `losing_nodes`, on the
+        first that runs.
+
+        Raises:
+            ServerDied: a node is gone; carries the tail of its error log.
+            StatementFailed: the server answered with an error.
+        """
+        if not self._may_lose:
+            self.require_alive()
+        return self.speaker.query(sql, args, answer_s=answer_s)
+
+    def require_alive(self) -> None:
+        """Makes sure that no node has died.
+
+        Raises:
+            ServerDied: one has; carries the tail of its error log.
+        """
+        for node in self.nodes:
+            if not node.alive():
+                said = node.log_tail()
+                raise ServerDied(
+                    f"{node.name}, a node of the cluster {self.name}, is no longer running;"
+                    f" its log ends with:\n{said}"
+                )
+
+    def read_back(self, names: Iterable[str]) -> dict[str, Value]:
+        """Global variables of the first node; `differences` compares the others."""
+        self.require_alive()
+        return self.first.read_back(names)
+
+    def differences(self, names: Iterable[str]) -> list[str]:
+        """The settings among `names` that are not the same on every node, with the node, in words."""
+        wanted = list(names)
+        first = self.first.read_back(wanted)
+        found = []
+        for node in self.nodes[1:]:
+            configuration = Configuration({}, node.identity)
+            theirs = node.read_back(wanted)
+            found += [
+                f"{name} is {theirs.get(name)} on {node.name} and {value} on {self.first.name}"
+                for name, value in first.items()
+                if name not in theirs or not configuration.same(name, value, theirs[name])
+            ]
+        return found
+
+    def apply(self, settings: Mapping[str, Value]) -> Applied:
+        """Sets settings on every node; restarts roll: the next node follows when one is synced again.
+
+        What one node refuses is refused: the nodes before it get back what they had.
+
+        Raises:
+            UsageError: a setting is one that sandboxes set themselves.
+            ServerError: nodes took different values; names node and setting.
+            ServerDied, StartFailed: a node is gone, or does not come back.
+        """
+        self.require_alive()
+        before = self.first.read_back(settings)
+        remaining = dict(settings)
+        refused: list[Refusal] = []
+        applied = Applied(settings={})
+        restarted = False
+        done: list[Sandbox] = []
+        for node in self.nodes:
+            applied = node.apply(remaining)
+            restarted |= applied.restarted
+            for one in applied.refused:
+                refused.append(one)
+                remaining.pop(one.name, None)
+                for other in done:
+                    other.apply({one.name: before[one.name]} if one.name in before else {})
+            done.append(node)
+        self.await_synced()
+        if different := self.differences(remaining):
+            raise ServerError(f"the nodes took different values: {'; '.join(different)}")
+        return Applied(
+            settings=self.first.read_back(remaining),
+            refused=tuple(refused),
+            restarted=restarted,
+            warnings=applied.warnings,
+        )
+
+    def settled(self, limit_s: float = SYNC_LIMIT_S) -> float:
+        """Waits until every node is synced and has applied what it received.
+
+        Returns:
+            The seconds that took.
+
+        Raises:
+            ServerError: it is not so within `limit_s`.
+        """
+        began = time.monotonic()
+        self._await(began + limit_s, queues_empty=True)
+        return time.monotonic() - began
+
+    def await_synced(self, limit_s: float = SYNC_LIMIT_S) -> None:
+        """Waits until every node is synced and sees all others.
+
+        Raises:
+            ServerError: it is not so within `limit_s`.
+        """
+        self._await(time.monotonic() + limit_s, queues_empty=False)
+
+    def log_tail(self, lines: int = 20) -> str:
+        """The ends of all nodes' error logs."""
+        return "\n".join(f"{node.name}:\n{node.log_tail(lines)}" for node in self.nodes)
+
+    def restart(self, settings: Mapping[str, Value] | None = None) -> None:
+        """Restarts node by node, with other settings unless None; the others keep the quorum.
+
+        Raises:
+            StartFailed: a node did not become ready.
+        """
+        for node in self.nodes:
+            node.restart(settings)
+        self.await_synced()
+
+    def kill(self) -> None:
+        """SIGKILL of all nodes. The data directories stay."""
+        undo_all(node.kill for node in self.nodes)
+
+    def stop(self) -> None:
+        """Stops the nodes in an orderly way, the first one last: the cluster is bootstrapped from there.
+
+        Does nothing if they are stopped. The data directories stay.
+        """
+        undo_all(node.stop for node in reversed(self.nodes))
+
+    def start_again(self) -> Choice:
+        """Starts a stopped or killed cluster on its data directories.
+
+        Returns:
+            Which node it was bootstrapped from, and why.
+
+        Raises:
+            NoPosition: no node knows its position in the cluster's history.
+            StartFailed: a node did not become ready.
+            ServerDied: a node that was ready is gone.
+            NoSpace, NoMemory, PortTaken, LibraryMissing: this machine lacks something, as the log of a node
+                tells, or that of another one which it needed.
+            ServerError: they did not come together in time.
+        """
+        logged = [log.size(node.log) for node in self.nodes]
+        with Undo() as undo:
+            for node in self.nodes:
+                undo.callback(node.give_up_start)
+            try:
+                return self._start_again()
+            except (StartFailed, ServerDied) as error:
+                if (lack := self._lack(logged)) is not None:
+                    raise lack from error
+                raise
+
+    def _start_again(self) -> Choice:
+        began = time.monotonic()
+        self.positions = {}
+        places = [_place(node) for node in self.nodes if not node.alive()]
+        addresses.require_free_places([place for place in places if not place.own_network])
+        running = [node for node in self.nodes if node.alive()]
+        if running:
+            choice = Choice(number=self.nodes.index(running[0]) + 1, why=f"{running[0].name} still runs")
+        else:
+            choice = self._bootstrap()
+        others = [node for node in self.nodes if not node.alive()]
+        for node in others:
+            self._begin_again(node)
+        for node in others:
+            node.await_again()
+        self.await_synced()
+        self.seconds["start"] = time.monotonic() - began
+        return choice
+
+    def unplug(self, number: int) -> None:
+        """Takes a node off the network between the nodes, where there is one; its next start is on it again.
+
+        Raises:
+            HarnessError: the network is gone.
+        """
+        if self._wire is not None:
+            self._wire.detach(number)
+
+    def replace(self, number: int, node: Sandbox) -> None:
+        """Puts another sandbox in the place of node `number`, which is closed."""
+        nodes = list(self.nodes)
+        nodes[number - 1] = node
+        self.nodes = tuple(nodes)
+
+    def close(self) -> None:
+        """Ends an owned cluster: kills the nodes and removes their folders. Lets go of a kept one."""
+        undo_all([*(node.close for node in self.nodes), self._own.close])
+
+    def remove(self) -> None:
+        """Stops the nodes in an orderly way and removes their folders, kept or owned."""
+        stops = [self.stop] if self.first.disk is None else []
+        undo_all([*stops, *(node.remove for node in reversed(self.nodes)), self._own.close])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _lack(self, logged: Sequence[int]) -> FlushlabError | None:
+        """What this machine lacked, by any node: one that joins needs another one, which may have ended for
+        that or know why the transfer failed; `logged` is how long their logs were."""
+        for node, before in zip(self.nodes, logged, strict=True):
+            what = f"{node.name}, a node of the cluster {self.name}"
+            if node.was_killed:
+                return failures.killed(f"{what},")
+            said = log.since(node.log, before)
+            if (found := failures.lack(f"{what}, says", node.endpoint, said)) is not None:
+                return found
+        return None
+
+    def _await_first(self) -> None:
+        began = time.monotonic()
+        for node in self.nodes:
+            self._await_node(node)
+        self.await_synced()
+        self.seconds["restore"] = sum(node.seconds["restore"] for node in self.nodes)
+        self.seconds["start"] = time.monotonic() - began
+
+    def _await_node(self, node: Sandbox) -> None:
+        try:
+            node.await_ready()
+        except StartFailed as error:
+            raise StartFailed(
+                f"{node.name}, node {self.nodes.index(node) + 1} of {len(self.nodes)}: {error.message}",
+                hint=error.hint,
+                refusal=error.refusal,
+            ) from error
+
+    def _await(self, deadline: float, *, queues_empty: bool) -> None:
+        while True:
+            self.require_alive()
+            left_s = max(_LEAST_ANSWER_S, deadline - time.monotonic())
+            found = (
+                not_in_step(
+                    node, node.name, nodes=len(self.nodes), queues_empty=queues_empty, answer_s=left_s
+                )
+                for node in self.nodes
+            )
+            if not (waits := [why for why in found if why]):
+                return
+            if time.monotonic() > deadline:
+                raise ServerError(
+                    f"the cluster {self.name} did not come together: {'; '.join(waits)}",
+                    hint="see the nodes' error logs; other programs may take the processors or the disk",
+                )
+            time.sleep(_POLL_S)
+
+    def _bootstrap(self) -> Choice:
+        """Starts the node that came furthest as a cluster of its own."""
+        found = []
+        for node in self.nodes:
+            state = read_state(node.datadir)
+            recovered = not state.known
+            found.append(
+                Found(name=node.name, state=recover(node) if recovered else state, recovered=recovered)
+            )
+            self._note_position(node, found[-1].state)
+        choice = choose(found)
+        node, state = self.nodes[choice.number - 1], found[choice.number - 1].state
+        write_state(node.datadir, type(state)(state.group, state.seqno, safe=True), server_user())
+        for one in self.nodes:
+            (one.datadir / "gvwstate.dat").unlink(missing_ok=True)
+        node.begin_again(once=[BOOTSTRAP])
+        node.await_again()
+        return choice
+
+    def _begin_again(self, node: Sandbox) -> None:
+        state = read_state(node.datadir)
+        if not state.known and (found := recover(node)).known:
+            self._note_position(node, found)
+            node.begin_again(once=[f"--wsrep-start-position={found.group}:{found.seqno}"])
+        else:
+            self._note_position(node, state)
+            node.begin_again()
+
+    def _note_position(self, node: Sandbox, state: State) -> None:
+        if state.known:
+            self.positions[self.nodes.index(node) + 1] = state.seqno
+
+
+def require_size(size: int) -> None:
+    """Refuses numbers of nodes that make no sense.
+
+    Raises:
+        UsageError: fewer than two, or more than this machine could mean.
+    """
+    if not LEAST_NODES <= size <= MOST_NODES:
+        raise UsageError(
+            f"a cluster of {size} nodes is not possible: it has {LEAST_NODES} to {MOST_NODES}",
+            hint="use --cluster 3: three nodes keep a quorum when one is lost",
+        )
+
+
+def kept_clusters() -> list[str]:
+    """Names of kept clusters."""
+    found = {
+        one.saved.membership.cluster: None for one in keeping.statuses() if one.saved.membership is not None
+    }
+    return list(found)
+
+
+def node_names(cluster: str) -> list[str]:
+    """The nodes of a kept cluster that are there, by number; none if there is no such cluster."""
+    return [
+        one.saved.name
+        for one in keeping.statuses()
+        if one.saved.membership is not None and one.saved.membership.cluster == cluster
+    ]
+
+
+def _addresses_of_kept() -> list[str]:
+    members = [one.saved.membership for one in keeping.statuses()]
+    return [member.address for member in members if member is not None]
+
+
+def _place(node: Sandbox) -> NodeAddress:
+    assert node.membership is not None, "a cluster's node has its part of it"
+    return node.membership.place
+
+
+def _require_memory(size: int, settings: Mapping[str, Value], build: Build) -> None:
+    configuration = Configuration(
+        settings,
+        ServerIdentity(
+            flavor=build.flavor, version=build.version, version_text=build.version_text, build_id=build.id
+        ),
+    )
+    needed = size * (int(configuration.value("innodb_buffer_pool_size") or 0) + _NODE_BYTES)
+    free = available_memory_bytes()
+    if needed > free:
+        raise NoMemory(
+            f"{size} nodes need about {format_size(needed)} of memory, and {format_size(free)} is free",
+            hint="lower innodb_buffer_pool_size, or use fewer nodes",
+        )

@@ -1,0 +1,349 @@
+"""Put back: settings of a server that is not flushlab's, changed for a while.
+
+Server layer. A file in flushlab's state folder has what is to be put back, and how to reach the server,
+before the first change; it goes once all is read back as it was. A file whose flushlab is gone is carried out
+by the next one. What somebody else has set meanwhile stays as it is; but not while settings change in turns,
+each of which overwrites it anyway. A server that does not answer is given up after a minute or two.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from flushlab.errors import ServerError, UsageError
+from flushlab.machine import state
+from flushlab.record import ServerIdentity, Value
+from flushlab.server.control import StatementFailed
+from flushlab.server.remote import journal
+from flushlab.server.remote.journal import ANSWER_S, CONNECT_S, Say, await_answer
+from flushlab.server.remote.server import Address, RemoteServer
+from flushlab.server.variables import Query, read_variables, set_variable
+from flushlab.settings.configuration import Configuration, literal
+
+FOLDER = "put-back"
+_LOCK = "flushlab_tunes_this_server"
+_RUNS_ON_S = 60.0
+"""Longest wait for a statement that a Ctrl-C has left alone: the server carries it out all the same, and
+resizing a redo log takes MariaDB seconds."""
+_BOUNDS = {
+    "innodb_io_capacity": "innodb_io_capacity_max",
+    "innodb_max_dirty_pages_pct_lwm": "innodb_max_dirty_pages_pct",
+}
+"""Settings, and what bounds them. A bound that is set too low takes the other one down with it; a value above
+its bound is cut, and MariaDB raises innodb_io_capacity_max instead."""
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """A global variable that has other values for a while.
+
+    Attributes:
+        name: of the variable.
+        before: what it is put back to.
+        during: its value meanwhile, the first of them.
+        later: those that it may get afterwards.
+    """
+
+    name: str
+    before: Value
+    during: Value
+    later: tuple[Value, ...] = ()
+
+
+class _Written(journal.Entry, frozen=True, kw_only=True):
+    """What the file holds.
+
+    Attributes:
+        address: the server.
+        changes: to be put back in this order.
+        undo: the statements for that.
+        whatever_it_is: also a value that is not among those of `changes`, where the server may have made it
+            of one of them: it was not read back. Not any value: whoever found the server as a killed flushlab
+            had left it may have set `sync_binlog` right.
+    """
+
+    address: Address
+    changes: tuple[Change, ...]
+    undo: tuple[str, ...]
+    whatever_it_is: bool = False
+
+
+class Changes:
+    """Global variables of an attached server, changed until they are put back.
+
+    Args:
+        server: whose they are.
+        wanted: names and values for a while, in turns if there are several; what has its value already is
+            left out.
+    """
+
+    def __init__(self, server: RemoteServer, *wanted: Mapping[str, Value]) -> None:
+        self._server = server
+        self._query: Query = partial(server.query, answer_s=ANSWER_S)
+        names = dict.fromkeys(name for one in wanted for name in one)
+        self._found = self._read(dict.fromkeys((*names, *_bound_to(names))))
+        same = Configuration({}, server.identity).same
+        changes = []
+        for name in names:
+            values = [one[name] for one in wanted if name in one]
+            before = self._found.get(name)
+            others = [value for value in values if before is not None and not same(name, before, value)]
+            if before is not None and others:
+                first, *later = others
+                changes.append(Change(name=name, before=before, during=first, later=tuple(later)))
+        self._changes = tuple(changes)
+        self._turns = len(wanted) > 1
+        self._came_of_it: tuple[Change, ...] = ()
+        self._path: Path | None = None
+
+    @property
+    def before(self) -> dict[str, Value]:
+        """The variables, as they were."""
+        return {one.name: one.before for one in self._changes}
+
+    @property
+    def do(self) -> tuple[str, ...]:
+        """The statements that make them."""
+        return tuple(_statement(self._server.identity, one.name, one.during) for one in self._changes)
+
+    @property
+    def undo(self) -> tuple[str, ...]:
+        """The statements that put all back."""
+        return tuple(_statement(self._server.identity, one.name, one.before) for one in self._all)
+
+    @property
+    def meanwhile(self) -> str:
+        """The values that each variable has, in words."""
+        words = []
+        for one in self._changes:
+            others = dict.fromkeys(map(str, (one.during, *one.later)))
+            how = f"is {one.before} or {' or '.join(others)}, in turns" if self._turns else f"is {one.during}"
+            words.append(f"{one.name} {how}")
+        return "; ".join(words)
+
+    @property
+    def where(self) -> str:
+        """The server, for people."""
+        return self._server.address.name
+
+    def make(self) -> None:
+        """Writes down what is to be put back, and makes the changes.
+
+        Raises:
+            UsageError: another flushlab changes that server just now.
+            ServerError: it refuses one of them.
+            NotWritable: it cannot be written down.
+        """
+        self._write_down()
+        for change in self._changes:
+            set_variable(self._query, self._server.identity, change.name, change.during)
+        if self._path is not None:
+            self._note_what_came_of_it(self._path)
+
+    def announce(self) -> None:
+        """Writes down what is to be put back, for changes that others make in turns.
+
+        Raises:
+            UsageError, NotWritable: as `make`.
+        """
+        self._write_down()
+
+    def _write_down(self) -> None:
+        if not self._changes:
+            return
+        path = _file(self._server.address)
+        is_mine = _lock(self._query, wait_s=0)
+        if not is_mine or path.exists():
+            raise UsageError(
+                f"another flushlab has changed settings of {self.where} for a while",
+                hint=f"wait until it ends; else see {path}" if is_mine else "wait until it ends",
+            )
+        if differing := self._differing():  # it ended after they were read
+            raise UsageError(
+                f"{', '.join(differing)} of {self.where} changed while this started",
+                hint="run it again; by now another flushlab may have put back what it had changed",
+            )
+        self._write(path, whatever_it_is=True, new=True)  # new, or an error: only then is it ours to remove
+        self._path = path
+
+    def _differing(self) -> list[str]:
+        now, same = self._read(self._found), Configuration({}, self._server.identity).same
+        return [name for name, value in self._found.items() if not same(name, value, now.get(name))]
+
+    def _note_what_came_of_it(self, path: Path) -> None:
+        """What the server rounded, and what it changed along: from now on all else is somebody else's."""
+        now = self._read([one.name for one in self._all])
+        self._came_of_it = tuple(
+            msgspec.structs.replace(one, later=(*one.later, now.get(one.name, one.during)))
+            for one in self._all
+        )
+        self._write(path, whatever_it_is=False, new=False)
+
+    @property
+    def _all(self) -> tuple[Change, ...]:
+        """With what may change along, in the order in which it is put back: what bounds others first."""
+        if self._came_of_it:
+            return self._came_of_it
+        along = [
+            Change(name=name, before=self._found[name], during=self._found[name])
+            for name in _bound_to(self.before)
+            if name in self._found and name not in self.before
+        ]
+        return tuple(sorted((*self._changes, *along), key=lambda one: one.name not in _BOUNDS.values()))
+
+    def _read(self, names: Iterable[str]) -> dict[str, Value]:
+        return read_variables(self._query, self._server.identity, names)
+
+    def put_back(self, say: Say) -> None:
+        """Puts all back, once; what is in the way is told, and left to the next flushlab."""
+        if self._path is None:
+            return
+        try:
+            await_answer(self._server.query, self.where, say)
+            self._await_own_statement(say)
+            _restore(self._server, self._all, say, _no if self._came_of_it else _yes)
+        except ServerError as error:
+            say(_not_yet(self._server.address, self.undo, error))
+        else:
+            self._path.unlink(missing_ok=True)
+            self._path = None
+
+    def _await_own_statement(self, say: Say) -> None:
+        """Waits until a statement that was interrupted has ended. Its connection had the lock, and is not
+        this one any more; what it set would come after everything has been put back.
+
+        Raises:
+            ServerError: it still runs.
+        """
+        if _lock(self._query, wait_s=0):
+            return
+        say(f"{self.where}: waiting for the statement that was interrupted; then all is put back")
+        if not _lock(self._query, wait_s=_RUNS_ON_S):
+            raise ServerError(f"a statement that was interrupted still runs on {self.where}")
+
+    def _write(self, path: Path, *, whatever_it_is: bool, new: bool) -> None:
+        written = _Written(
+            address=self._server.address,
+            changes=self._all,
+            undo=self.undo,
+            whatever_it_is=whatever_it_is,
+            **journal.me(),
+        )
+        why = "nothing was changed; without that file nobody could put it back"
+        journal.write(path, written, new=new, without=why)
+
+
+def put_back_left(say: Say) -> None:
+    """Puts back what killed flushlabs have left; servers that do not answer keep their file."""
+    for path, written in journal.left(FOLDER, _Written, say):
+        name = written.address.name
+        say(f"{name}: an interrupted flushlab had changed settings there; putting them back")
+        try:
+            with RemoteServer(written.address, connect_s=CONNECT_S) as server:
+                query = partial(server.query, answer_s=ANSWER_S)
+                # Under the lock nobody else writes or carries out that file.
+                is_mine = _lock(query, wait_s=CONNECT_S)
+                if not journal.is_there(path, written):
+                    continue  # another flushlab was quicker
+                if not is_mine:
+                    say(f"{name}: another flushlab changes settings there; the next command tries again")
+                    continue
+                inexact = partial(_is_inexact, server.identity) if written.whatever_it_is else _no
+                _restore(server, written.changes, say, inexact)
+                path.unlink(missing_ok=True)
+        except ServerError as error:
+            say(f"{_not_yet(written.address, written.undo, error)} If that server is gone, remove {path}")
+
+
+def _lock(query: Query, *, wait_s: float) -> bool:
+    """Takes the lock of whoever changes the server's settings; the server keeps it until that connection
+    closes."""
+    ((mine,),) = query("SELECT GET_LOCK(%s, %s)", (_LOCK, round(wait_s)))
+    return bool(mine == 1)
+
+
+def _bound_to(names: Iterable[str]) -> list[str]:
+    """What may change along with settings."""
+    given = {*names}
+    pairs = [*_BOUNDS.items(), *((bound, name) for name, bound in _BOUNDS.items())]
+    return [other for one, other in pairs if one in given]
+
+
+def _is_inexact(identity: ServerIdentity, name: str) -> bool:
+    """Whether a server may make another value of what it is given: it rounds sizes, and cuts to bounds."""
+    here = Configuration({}, identity).here(name)
+    return bool(_bound_to([name])) or (here is not None and here.type == "size")
+
+
+def _yes(_name: str) -> bool:
+    return True
+
+
+def _no(_name: str) -> bool:
+    return False
+
+
+def _file(address: Address) -> Path:
+    return state() / FOLDER / f"{hashlib.sha256(address.name.encode()).hexdigest()[:16]}.json"
+
+
+def _restore(
+    server: RemoteServer, changes: tuple[Change, ...], say: Say, whatever_it_is: Callable[[str], bool]
+) -> None:
+    """Puts back what can be, whatever is refused meanwhile.
+
+    Args:
+        server: whose variables they are.
+        changes: of them.
+        say: told what is put back, and what is not.
+        whatever_it_is: of which names also a value that flushlab did not ask for.
+
+    Raises:
+        ServerError: the server is gone, refused one of them, or has another value afterwards.
+    """
+    same = Configuration({}, server.identity).same
+    query = partial(server.query, answer_s=ANSWER_S)
+    now = read_variables(query, server.identity, [one.name for one in changes])
+    changed = [one for one in changes if not same(one.name, now.get(one.name), one.before)]
+    ours = []
+    for one in changed:
+        if whatever_it_is(one.name) or any(
+            same(one.name, now.get(one.name), value) for value in (one.during, *one.later)
+        ):
+            ours.append(one)
+        else:
+            say(f"{one.name} is {now.get(one.name)} now: somebody else has set it, and it stays so")
+    refused: StatementFailed | None = None
+    for one in ours:
+        try:
+            set_variable(query, server.identity, one.name, one.before)
+        except StatementFailed as error:
+            refused = error
+        else:
+            say(f"put back: {_statement(server.identity, one.name, one.before)}")
+    if refused is not None:
+        raise refused
+    now = read_variables(query, server.identity, [one.name for one in ours])
+    if wrong := [
+        f"{one.name} is {now.get(one.name)}"
+        for one in ours
+        if not same(one.name, now.get(one.name), one.before)
+    ]:
+        raise ServerError(f"{', '.join(wrong)}, whatever was asked for")
+
+
+def _not_yet(address: Address, undo: tuple[str, ...], error: ServerError) -> str:
+    return (
+        f"warning: settings could not be put back: {error.message}. The next flushlab command tries again; by"
+        f" hand: {' '.join(undo)}"
+    )
+
+
+def _statement(identity: ServerIdentity, name: str, value: Value) -> str:
+    here = Configuration({}, identity).here(name)
+    literally = here.sql(value) if here and here.part else repr(literal(value, here))
+    return f"SET GLOBAL {here.variable if here else name} = {literally};"

@@ -1,0 +1,1 @@
+"""Sandbox: a private server in its own folder, from its option file to its end."""

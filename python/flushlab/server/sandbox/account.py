@@ -1,0 +1,69 @@
+"""Account: flushlab's own account on a sandbox, under a random password.
+
+Server layer. The password is in the clients' option file (mode 0600) and, until the server is ready, in a
+file of SQL that the server reads once.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+from flushlab import atomic
+from flushlab.build import Build
+from flushlab.machine import ServerUser
+from flushlab.server.sandbox.ports import HOST
+
+USER = "flushlab"
+CONNECT_S = 60.0
+"""Longest wait for a login of a load: the server is there, but the machine may be busy."""
+
+
+def account_sql(build: Build, password: str) -> str:
+    """SQL that makes flushlab's account, or gives it this password; one statement per line, none binlogged.
+
+    `mysql_native_password` where the server has it on by default, so that every client can log in; MySQL has
+    it off since 8.4.
+    """
+    if build.flavor == "mariadb":
+        identified = f"IDENTIFIED VIA mysql_native_password USING PASSWORD('{password}')"
+    elif not logs_in_by_sha2(build):
+        identified = f"IDENTIFIED WITH mysql_native_password BY '{password}'"
+    else:
+        identified = f"IDENTIFIED BY '{password}'"
+    # Where an address is resolved, the server takes both `localhost` and `127.0.0.1` for exact, and MySQL 8.0
+    # logs in as either. `%` is for servers that resolve none: they listen on loopback only.
+    lines = ["SET sql_log_bin = 0;", f"DROP USER IF EXISTS '{USER}'@'{HOST}';"]
+    for host in ("localhost", "%"):
+        lines += [
+            f"CREATE USER IF NOT EXISTS '{USER}'@'{host}' {identified};",
+            f"ALTER USER '{USER}'@'{host}' {identified};",
+            f"GRANT ALL PRIVILEGES ON *.* TO '{USER}'@'{host}' WITH GRANT OPTION;",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def logs_in_by_sha2(build: Build) -> bool:
+    """True if flushlab's account has `caching_sha2_password`; MySQL 9 has no `mysql_native_password`.
+
+    Its first login after a start needs a private channel, or the server's RSA key; from then on the server
+    remembers a digest (MySQL 8.4 manual, 8.4.1.2, Caching SHA-2 Pluggable Authentication).
+    """
+    return build.flavor == "mysql" and build.version >= (8, 4)
+
+
+def new_password() -> str:
+    """A random password that passes the servers' password policies and needs no quoting anywhere."""
+    return f"aZ9-{secrets.token_hex(16)}"
+
+
+def write_secret(file: Path, content: str, owner: ServerUser | None = None) -> None:
+    """Writes a file that only its owner can read, from the first byte on."""
+    atomic.write(file, content, mode=0o600, owner=(owner.uid, owner.gid) if owner else (-1, -1))
+
+
+def write_private(file: Path, content: str, reader: ServerUser) -> None:
+    """Writes a file of flushlab's that the servers' user may read, and nobody else."""
+    other = os.geteuid() != reader.uid
+    atomic.write(file, content, mode=0o640 if other else 0o600, owner=(-1, reader.gid if other else -1))

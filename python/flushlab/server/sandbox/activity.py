@@ -1,0 +1,110 @@
+"""Activity: whether a process does anything, by what the kernel counts of it and by its log.
+
+Sits in `server`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from flushlab.machine import proc_stat
+from flushlab.server.sandbox import log
+
+_LEAST_SHARE = 0.02
+"""Of a processor. A server that waits for ever takes 0.002 of one to see that it still has to."""
+_TICKS = os.sysconf("SC_CLK_TCK")
+_LOOK_S = 0.5
+SPINS = 5
+"""So many times as long a process may only compute; InnoDB reads and writes while it recovers."""
+_MOST_S = 10.0
+"""So much of the time between two looks counts: nobody works on a machine that is paused for a minute."""
+
+
+class Done(NamedTuple):
+    """What a process has done.
+
+    Attributes:
+        cpu_s: of processor time.
+        io_bytes: read from and written to devices; None where that is hidden: nobody is called idle then.
+        log_bytes: length of its log.
+    """
+
+    cpu_s: float
+    io_bytes: int | None
+    log_bytes: int
+
+
+class Activity:
+    """Watches a process.
+
+    Args:
+        done: what it has done by now; None once it is gone.
+        idle_s: for how long it must have done nothing to be idle. One that keeps processors busy, and reads,
+            writes and says nothing, is idle after `SPINS` times as long: it turns in circles.
+        clock: seconds.
+    """
+
+    def __init__(
+        self, done: Callable[[], Done | None], idle_s: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._done, self._idle_s, self._clock = done, idle_s, clock
+        self._looked = clock()
+        self._idle_for_s = self._still_for_s = 0.0
+        self._then = self._still = done()
+
+    def idle(self) -> bool:
+        """Whether it has done nothing for so long; to be asked again and again."""
+        now = self._clock()
+        if now - self._looked < _LOOK_S:
+            return False
+        passed = min(now - self._looked, _MOST_S)
+        self._idle_for_s += passed
+        self._still_for_s += passed
+        self._looked = now
+        done = self._done()
+        if done is None or self._then is None or self._works(self._then, done):
+            self._idle_for_s, self._then = 0.0, done
+        if done is None or self._still is None or _is_heard(self._still, done):
+            self._still_for_s, self._still = 0.0, done
+        return self._idle_for_s >= self._idle_s or self._spins
+
+    @property
+    def words(self) -> str:
+        """What has been seen of one that is idle."""
+        if self._spins:
+            return f"has read, written and said nothing for {self._still_for_s:.0f} s"
+        return f"has done nothing for {self._idle_s:.0f} s"
+
+    @property
+    def _spins(self) -> bool:
+        return self._still_for_s >= SPINS * self._idle_s
+
+    def _works(self, then: Done, now: Done) -> bool:
+        return _is_heard(then, now) or now.cpu_s - then.cpu_s > _LEAST_SHARE * self._idle_s
+
+
+def _is_heard(then: Done, now: Done) -> bool:
+    """Whether it has read, written or said anything; or that is hidden."""
+    return now.io_bytes is None or now[1:] != then[1:]
+
+
+def of_process(pid: int, log_file: Path) -> Done | None:
+    """What a process has done by now; None if there is none."""
+    fields = proc_stat.fields(str(pid))
+    if fields is None:
+        return None
+    cpu = (int(fields[proc_stat.USER_TICKS]) + int(fields[proc_stat.SYSTEM_TICKS])) / _TICKS
+    return Done(cpu, _io_bytes(pid), log.size(log_file))
+
+
+def _io_bytes(pid: int) -> int | None:
+    try:
+        lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+    except OSError:
+        return None
+    found = dict(line.split(": ") for line in lines)
+    return int(found["read_bytes"]) + int(found["write_bytes"])

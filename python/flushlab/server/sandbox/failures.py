@@ -1,0 +1,95 @@
+"""Failures: the error that fits an end that nobody asked for, by what the server's log says about it."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from contextlib import suppress
+
+from flushlab.build import Build
+from flushlab.errors import (
+    FlushlabError,
+    LibraryMissing,
+    NoMemory,
+    NoSpace,
+    PortTaken,
+    ServerDied,
+    StartFailed,
+)
+from flushlab.record import Endpoint, Value
+from flushlab.server.sandbox import log
+from flushlab.server.sandbox.ports import PORT_HINT
+
+_ITS_PORT = "tcp/ip port"
+_SPACE_HINT = "make room, or choose another place with --data-root"
+
+
+def start_failed(
+    build: Build, endpoint: Endpoint, settings: Mapping[str, Value], said: str, how: str
+) -> FlushlabError:
+    """Of a start.
+
+    Args:
+        build: what was started.
+        endpoint: where it was to listen.
+        settings: what it was started with.
+        said: its log since the start.
+        how: it failed: "ended while it started".
+    """
+    what = f"the server {build.name} {how}"
+    if (found := lack(what, endpoint, said)) is not None:
+        return found
+    refusal = log.refusal_from_log(said, settings)
+    return StartFailed(f"{what}; its log says:\n{log.digest(said)}", refusal=refusal)
+
+
+def lack(what: str, endpoint: Endpoint, said: str) -> FlushlabError | None:
+    """What this machine lacked, by the log of a server; None: nothing that it tells of.
+
+    Args:
+        what: became of the server, in words.
+        endpoint: where it was to listen.
+        said: its log since the start.
+    """
+    if (line := log.port_taken(said)) is not None:
+        if _ITS_PORT not in line.lower():  # one of those that nodes of a cluster have besides
+            return PortTaken(f"{what}: {line}", hint="stop the program that listens there")
+        return PortTaken(f"port {endpoint.port} on {endpoint.host} is in use", hint=PORT_HINT)
+    if (line := log.no_space(said)) is not None:
+        return NoSpace(f"{what}: {line}", hint=_SPACE_HINT, of_data=True)
+    soname = log.library_in(said)
+    if soname is not None:
+        return LibraryMissing(
+            f"{what}: the shared library {soname} is missing", hint=log.library_hint(soname)
+        )
+    if (line := log.no_memory(said)) is not None:
+        return NoMemory(f"{what}: {line}", hint=log.MEMORY_HINT)
+    return None
+
+
+def killed_while_starting(build: Build) -> NoSpace:
+    """Of a start that SIGKILL ended."""
+    return killed(f"the server {build.name}", " while it started")
+
+
+def killed(what: str, when: str = "") -> NoSpace:
+    """Of a server that SIGKILL ended, and not flushlab's."""
+    return NoSpace(
+        f"{what} was killed by SIGKILL{when}, as the kernel does if memory runs out", hint=log.MEMORY_HINT
+    )
+
+
+def died(name: str, said: str) -> FlushlabError:
+    """Of the running sandbox `name`, whose log said this since its start."""
+    what = f"the server {name} is no longer running"
+    if (line := log.no_space(said)) is not None:
+        return NoSpace(f"{what}: {line}", hint=_SPACE_HINT, of_data=True)
+    return ServerDied(f"{what}; its log says:\n{log.digest(said)}")
+
+
+def ending(code: int | None) -> str:
+    """An exit code in words."""
+    if code is not None and code < 0:
+        with suppress(ValueError):
+            return f"killed by {signal.Signals(-code).name}"
+    return f"exit code {code}"

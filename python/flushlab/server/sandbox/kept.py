@@ -1,0 +1,252 @@
+"""Kept sandboxes: what is written down of them, so that later commands find, use and stop them.
+
+Server layer. `sandbox.json` in the sandbox's folder holds everything but the password, which stands in its
+client option file only; the run record holds the process.
+"""
+
+from __future__ import annotations
+
+import configparser
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from flushlab import atomic
+from flushlab.build import Build
+from flushlab.errors import StorageError, UsageError
+from flushlab.process import ProcessIdentity, all_records, run_folder, run_record, terminate
+from flushlab.process.identity import world
+from flushlab.process.janitor import reap_record
+from flushlab.record import DiskEmulation, Endpoint, Storage, Value
+from flushlab.server.sandbox import account
+from flushlab.server.sandbox.detached import STOP_LIMIT_S
+from flushlab.server.sandbox.membership import Membership
+from flushlab.server.sandbox.paths import SandboxPaths
+from flushlab.server.sandbox.ports import HOST
+
+_FILE = "sandbox.json"
+
+
+class Saved(msgspec.Struct, frozen=True, kw_only=True):
+    """A kept sandbox, without its password.
+
+    Attributes:
+        name: of the sandbox.
+        build: what it was started from.
+        paths: where its files lie.
+        settings: in its option file.
+        arguments: of its command line.
+        storage: what its data directory lies on.
+        socket: path of its unix socket.
+        port: on loopback.
+        connects: it may open connections to others.
+        membership: its part of a cluster, or None.
+        disk: the slow one that is its own, or None.
+        halted: it was stopped with its data kept, and not started since.
+    """
+
+    name: str
+    build: Build
+    paths: SandboxPaths
+    settings: Mapping[str, Value]
+    arguments: tuple[str, ...]
+    storage: Storage
+    socket: str
+    port: int
+    connects: bool = False
+    membership: Membership | None = None
+    disk: DiskEmulation | None = None
+    halted: bool = False
+
+    @property
+    def host(self) -> str:
+        """Where it listens, besides its socket."""
+        return self.membership.address if self.membership else HOST
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """A kept sandbox and whether it runs.
+
+    Attributes:
+        saved: what is written down of it.
+        pid: of the server, or None if it does not run here.
+        elsewhere: another machine or container with the same home started it, and may still run it.
+    """
+
+    saved: Saved
+    pid: int | None
+    elsewhere: bool = False
+
+    @property
+    def state(self) -> str:
+        """In a word: `dead` is a server that ended without being asked to."""
+        if self.pid:
+            return "running"
+        if self.elsewhere:
+            return "elsewhere"
+        return "stopped" if self.saved.halted else "dead"
+
+
+def save(saved: Saved) -> None:
+    """Writes a sandbox down, or again."""
+    atomic.write(saved.paths.folder / _FILE, msgspec.json.encode(saved, enc_hook=str))
+
+
+def load(name: str) -> tuple[Saved, ProcessIdentity]:
+    """A kept sandbox and its last process.
+
+    Raises:
+        UsageError: there is none of that name; lists those that there are.
+    """
+    _, server = _record(name)
+    return _read(run_folder() / name / _FILE), server
+
+
+def statuses() -> list[Status]:
+    """All kept sandboxes, by name."""
+    found = []
+    for record in all_records():
+        file = run_folder() / record.name / _FILE
+        if record.kind == "kept" and file.is_file():
+            server = record.server
+            alive = server is not None and record.is_here and server.alive()
+            elsewhere = not record.is_of_this_machine
+            pid = server.pid if server and alive else None
+            found.append(Status(saved=_read(file), pid=pid, elsewhere=elsewhere))
+    return found
+
+
+def endpoint(saved: Saved) -> Endpoint:
+    """How to reach a kept sandbox, with the password from its option file.
+
+    Raises:
+        StorageError: that file cannot be read.
+    """
+    file = saved.paths.client_options
+    parser = configparser.ConfigParser(interpolation=None)
+    try:
+        parser.read_string(file.read_text())
+        password = parser["client"]["password"]
+    except (OSError, KeyError, configparser.Error) as error:
+        raise StorageError(f"the option file {file} cannot be read: {error}") from error
+    return Endpoint(
+        user=parser["client"]["user"],
+        password=password,
+        socket=saved.socket,
+        host=saved.host,
+        port=saved.port,
+        option_file=str(file),
+        get_server_public_key=True,  # on loopback, from a server that is ours
+        connect_timeout_s=account.CONNECT_S,
+    )
+
+
+def note_process(name: str, process: ProcessIdentity) -> None:
+    """Writes down that a kept sandbox was restarted."""
+    record = run_record.read(name)
+    if record is not None:
+        run_record.rewrite(msgspec.structs.replace(record, server=process, world=world()))
+
+
+def require_disk(name: str, cluster: str = "") -> None:
+    """Makes sure that the disk of a kept sandbox, if it has one of its own, is still there.
+
+    Args:
+        name: of the sandbox.
+        cluster: that it is a node of.
+
+    Raises:
+        StorageError: its program has ended, and what was on it is gone.
+    """
+    if not _has_its_disk(name):
+        raise StorageError(
+            f"the disk of {name} is gone, and its data with it: its program was killed, or the machine was"
+            " rebooted",
+            hint=f"remove what is left with: flushlab server stop {cluster or name}",
+        )
+
+
+def stop(name: str) -> list[Path]:
+    """Stops a kept sandbox, if it runs, and removes it; see `remove`.
+
+    It is stopped in an orderly way, unless it has a disk of its own: that goes with all that is on it, and
+    would let it wait for minutes.
+
+    Raises:
+        UsageError: there is none of that name here; lists those that there are.
+        HarnessError: it survived SIGKILL.
+        StorageError: its folders cannot be removed.
+    """
+    halt(name, grace_s=0.0 if run_record.that_go_with(name) else STOP_LIMIT_S)
+    return remove(name)
+
+
+def halt(name: str, grace_s: float = STOP_LIMIT_S) -> None:
+    """Stops a kept sandbox in an orderly way, if it runs; its data stay.
+
+    Raises:
+        UsageError: there is none of that name here; lists those that there are.
+        HarnessError: it survived SIGKILL.
+    """
+    record, server = _record(name)
+    if not record.is_of_this_machine and record.machine:
+        raise UsageError(
+            f"the sandbox {name} was started on another machine ({record.machine.split()[-1]})",
+            hint="stop it there",
+        )
+    if record.is_here:
+        terminate(server, grace_s=grace_s if _has_its_disk(name) else 0.0)
+    saved, _ = load(name)
+    save(msgspec.structs.replace(saved, halted=True))
+
+
+def remove(name: str) -> list[Path]:
+    """Removes a kept sandbox: what still runs of it, its folders and its record.
+
+    Returns:
+        Folders that flushlab cannot prove to be its own, and so left; those of flushlab 0.1 have no mark.
+
+    Raises:
+        StorageError: its folders cannot be removed.
+    """
+    record = run_record.read(name)
+    if record is None:
+        return []
+    try:
+        return reap_record(record)
+    except OSError as error:
+        raise StorageError(f"the sandbox {name} cannot be removed: {error}") from error
+
+
+def _record(name: str) -> tuple[run_record.RunRecord, ProcessIdentity]:
+    record = run_record.read(name)
+    if record is None or record.kind != "kept" or record.server is None or record.goes_with:
+        names = ", ".join(one.saved.name for one in statuses())
+        raise UsageError(
+            f"there is no kept sandbox named {name!r}",
+            hint=f"there are: {names}" if names else "none is kept; `flushlab server start` starts one",
+        )
+    return record, record.server
+
+
+def _has_its_disk(name: str) -> bool:
+    """False if a sandbox has a disk of its own whose program does not run any more."""
+    return all(
+        disk.is_here and disk.server is not None and disk.server.alive()
+        for disk in run_record.that_go_with(name)
+    )
+
+
+def _read(file: Path) -> Saved:
+    try:
+        text = file.read_bytes().replace(b'"placement":', b'"paths":', 1)  # as flushlab 0.1 called them
+        return msgspec.json.decode(text, type=Saved, dec_hook=_path)
+    except (OSError, msgspec.DecodeError) as error:
+        raise StorageError(f"{file} cannot be read: {error}", hint="remove its folder by hand") from error
+
+
+def _path(kind: type, value: object) -> object:
+    if kind is Path and isinstance(value, str):
+        return Path(value)
+    raise NotImplementedError(f"{kind} is not stored here")

@@ -1,0 +1,105 @@
+"""Option files: what a sandbox's server and its clients are told.
+
+Server layer, pure. No secret stands in the server's option file or in its arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from flushlab.build import Build
+from flushlab.record import Endpoint, Value
+from flushlab.server.sandbox.certificate import makes_its_own
+from flushlab.server.sandbox.membership import Membership
+from flushlab.server.sandbox.paths import SandboxPaths
+from flushlab.settings.catalog import load_catalog
+from flushlab.settings.optionfile import option_value
+from flushlab.settings.provider_options import without_parts
+
+
+def server_option_file(
+    build: Build,
+    paths: SandboxPaths,
+    endpoint: Endpoint,
+    settings: Mapping[str, Value],
+    membership: Membership | None = None,
+) -> str:
+    """Content of the server's option file: the sandbox's own lines first, then the settings."""
+    settings, provider_options = without_parts(settings, build.flavor, build.version)
+    lines = [
+        "[mysqld]",
+        f"basedir = {Path(build.mysqld).parent.parent}",
+        f"datadir = {paths.datadir}",
+        f"tmpdir = {paths.temporary}",
+        f"socket = {paths.socket}",
+        f"pid_file = {paths.server_folder / 'mysqld.pid'}",
+        f"init_file = {paths.init_file}",
+        f"bind_address = {endpoint.host}",
+        f"port = {endpoint.port}",
+        *always(build),
+        *_alone(build),
+        *_certificate(build, paths, membership),
+        *(membership.options(provider_options) if membership else ()),
+    ]
+    # MySQL 5.7 refuses log_bin without a server_id; 1 is the default of MariaDB and of MySQL 8.0.
+    if "server_id" not in settings:
+        lines.append("server_id = 1")
+    lines += [option_line(build, name, value) for name, value in settings.items()]
+    return "\n".join(lines) + "\n"
+
+
+def always(build: Build) -> list[str]:
+    """Lines that every start of a build needs, its initialisation included."""
+    lines = [f"lc_messages_dir = {build.share}"] if build.share else []
+    if build.flavor == "mysql" and build.version >= (8, 0):
+        lines.append("loose_mysqlx = OFF")  # it would listen on port 33060
+    if build.flavor == "mysql":
+        # Distributions' builds expect a directory of the system's server here; NULL is the tarballs' default.
+        lines.append("secure_file_priv = NULL")
+    return lines
+
+
+def _alone(build: Build) -> list[str]:
+    """Lines that keep what a data directory brings from acting: replication, events, persisted settings.
+
+    A table's DATA DIRECTORY is ignored, too; InnoDB of MySQL before 8.0.21 follows it all the same, and newer
+    ones refuse it by themselves.
+    """
+    mysql = build.flavor == "mysql"
+    replica = "replica" if mysql and build.version >= (8, 0, 26) else "slave"
+    mysql_8 = mysql and build.version >= (8, 0)
+    last = "persisted_globals_load = OFF" if mysql_8 else "skip_symbolic_links"
+    return [f"skip_{replica}_start", "event_scheduler = OFF", last]
+
+
+def _certificate(build: Build, paths: SandboxPaths, membership: Membership | None) -> list[str]:
+    """A node of a cluster makes its own: what copies its data to another node would read these lines, too."""
+    if not makes_its_own(build) or membership is not None:
+        return []
+    return [f"{name} = {paths.certificate}" for name in ("ssl_cert", "ssl_key")]
+
+
+def option_line(build: Build, name: str, value: Value) -> str:
+    """A setting as a line of an option file; what the catalog does not know is passed on as it is."""
+    catalog = load_catalog()
+    here = catalog.here(name, build.flavor, build.version) if name in catalog else None
+    if here is None:
+        return f"{name} = {option_value(str(value))}"
+    if here.entry.switch and here.parse(value) == "ON":
+        return f"{name} = binlog"  # without a value the name would hold the machine's
+    if here.type in ("string", "set"):
+        return f"{name} = {option_value(here.render(value))}"
+    return here.option(value)
+
+
+def client_option_file(endpoint: Endpoint) -> str:
+    """Content of the clients' option file."""
+    return (
+        "[client]\n"
+        f"user = {endpoint.user}\n"
+        f"password = {endpoint.password}\n"
+        f"socket = {endpoint.socket}\n"
+        f"host = {endpoint.host}\n"
+        f"port = {endpoint.port}\n"
+    )

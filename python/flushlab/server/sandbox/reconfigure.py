@@ -1,0 +1,149 @@
+"""Reconfigure: other settings for a running sandbox, at run time where that works, else by a restart."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Protocol
+
+from flushlab.errors import NoSpace, StartFailed, ValueOutOfRange
+from flushlab.record import Value
+from flushlab.server import variables
+from flushlab.server.control import READ_ONLY_VARIABLE, StatementFailed
+from flushlab.server.protocol import Applied, Refusal, Server
+from flushlab.server.sandbox import log
+from flushlab.settings.configuration import Configuration
+
+RESIZE_LIMIT_S = 60.0
+"""Longest wait for the buffer pool's new size; what is read back then counts."""
+
+_POOL_SIZE = "innodb_buffer_pool_size"
+_RESIZED = ("Completed", "Size did not change", "Resizing buffer pool failed")
+_POLL_S = 0.002
+_NOT_NOW = "it cannot be changed while the server runs, and the arms share one server"
+
+
+class Restartable(Server, Protocol):
+    """A server whose option file is ours."""
+
+    @property
+    def settings(self) -> Mapping[str, Value]:
+        """What its option file sets."""
+        ...
+
+    def note_settings(self, settings: Mapping[str, Value]) -> None:
+        """Puts settings that are in effect already into the option file, for later restarts."""
+        ...
+
+    def restart(self, settings: Mapping[str, Value] | None = None) -> None:
+        """Stops in an orderly way and starts again, with other settings unless None."""
+        ...
+
+    def said_since_start(self) -> str:
+        """What its error log says since the last start, or try to start."""
+        ...
+
+
+def apply(server: Restartable, asked: Mapping[str, Value]) -> Applied:
+    """See `Sandbox.apply`; `asked` has variables' names."""
+    refused: list[Refusal] = []
+    now: dict[str, Value] = {}
+    later: dict[str, Value] = {}
+    for name, value in asked.items():
+        reason = _set_now(server, name, value)
+        if reason is None:
+            now[name] = value
+        elif reason == "":
+            later[name] = value
+        else:
+            refused.append(Refusal(name=name, value=value, reason=reason))
+    server.note_settings({**server.settings, **now})
+    if later:
+        refused += _set_by_restart(server, later)
+    accepted = {name: value for name, value in asked.items() if name not in {one.name for one in refused}}
+    got = server.read_back(accepted)
+    return Applied(
+        settings=got,
+        refused=tuple(refused),
+        restarted=bool(later),
+        warnings=variables.changed_values(server.identity, accepted, got),
+    )
+
+
+def switch(server: Server, asked: Mapping[str, Value]) -> tuple[Refusal, ...]:
+    """Sets settings while the server goes on running, for as long as it does: no option file has them.
+
+    Returns:
+        Those that it did not take, or not without a restart.
+
+    Raises:
+        ServerError: it does not answer.
+    """
+    refused = []
+    for name, value in asked.items():
+        reason = _set_now(server, name, value)
+        if reason is not None:
+            refused.append(Refusal(name=name, value=value, reason=reason or _NOT_NOW))
+    return tuple(refused)
+
+
+def _set_now(server: Server, name: str, value: Value) -> str | None:
+    """None if it was set, empty if it takes a restart, else the reason why not."""
+    here = Configuration({}, server.identity).here(name)
+    if here is not None and not here.dynamic:
+        try:
+            here.parse(value)
+        except ValueOutOfRange as error:
+            return error.message
+        got = server.read_back([name])
+        return None if name in got and here.same(value, got[name]) else ""
+    try:
+        variables.set_variable(server.query, server.identity, name, value)
+    except StatementFailed as error:
+        takes_restart = error.errno == READ_ONLY_VARIABLE or (here is not None and here.partly_dynamic)
+        return "" if takes_restart else error.text
+    if name == _POOL_SIZE:
+        _await_resize(server)
+    if here is not None and here.partly_dynamic and not here.same(value, server.read_back([name])[name]):
+        return ""  # taken, and without effect
+    return None
+
+
+def _await_resize(server: Server) -> None:
+    """MySQL (and older MariaDB) resizes the buffer pool behind SET's back, and tells how far it is.
+
+    Without waiting, the size before it would be read back. The status is set before SET returns.
+    """
+    deadline = time.monotonic() + RESIZE_LIMIT_S
+    while time.monotonic() < deadline:
+        rows = server.query("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_resize_status'")
+        if not rows or not str(rows[0][1]) or str(rows[0][1]).startswith(_RESIZED):
+            return
+        time.sleep(_POLL_S)
+
+
+def _set_by_restart(server: Restartable, wanted: Mapping[str, Value]) -> list[Refusal]:
+    """Restarts with settings; those that the server refuses are left out and returned.
+
+    Raises:
+        NoSpace: there was too little memory or room on the disk, and the log blames no setting for it. The
+            server runs again as it was before.
+    """
+    before = dict(server.settings)
+    remaining = dict(wanted)
+    refused: list[Refusal] = []
+    while True:
+        try:
+            server.restart({**before, **remaining})
+            return refused
+        except (StartFailed, NoSpace) as error:
+            if not remaining:
+                raise
+            said = server.said_since_start()
+            named = log.refused_name(said, remaining)
+            if isinstance(error, NoSpace) and named not in remaining:
+                server.restart(before)
+                raise
+            out = [named] if named in remaining else list(remaining)
+            reason = log.refusal_from_log(said, remaining) or log.digest(said, 1) or error.message
+            refused += [Refusal(name=name, value=remaining.pop(name), reason=reason) for name in out if name]

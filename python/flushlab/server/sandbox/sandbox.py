@@ -1,0 +1,772 @@
+"""Sandbox: a private server in its own folder.
+
+Server layer; implements `Server`. It listens on a unix socket and on loopback only, under a random password,
+as an unprivileged user. An owned sandbox is gone when flushlab is gone, in whatever way; a kept one lives
+until it is stopped. Ready means that a query succeeded over the socket and over TCP.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+
+from flushlab.build import Build, Progress, silent
+from flushlab.datadir import DataRoot, Restored, SlowDisk, Snapshot, Snapshots, storage_of
+from flushlab.errors import PortTaken, ServerDied, ServerError, StartFailed
+from flushlab.machine import server_user
+from flushlab.process import Guard, reap, run_record
+from flushlab.record import DiskEmulation, Endpoint, Launch, ServerIdentity, Storage, Value
+from flushlab.server import variables
+from flushlab.server.control import ConnectionGone, Control
+from flushlab.server.protocol import Applied, Server
+from flushlab.server.sandbox import account, contents, failures, log, ports, reconfigure
+from flushlab.server.sandbox import kept as keeping
+from flushlab.server.sandbox.certificate import self_signed
+from flushlab.server.sandbox.detached import DetachedProcess, ServerProcess, end
+from flushlab.server.sandbox.grastate import View
+from flushlab.server.sandbox.membership import Membership
+from flushlab.server.sandbox.option_files import server_option_file
+from flushlab.server.sandbox.paths import SandboxPaths, give
+from flushlab.server.sandbox.starting import READY_LIMIT_S, AttachesProcess, Start
+from flushlab.settings.admission import require_admitted
+from flushlab.undo import undo_all
+
+_PORT_TRIES = 8
+_GREETING_S = 20.0
+"""Longest wait for the answer to a first question: a frozen server takes connections and says nothing."""
+
+
+class Sandbox:
+    """A private server. Made by `start` or `attach`; a context manager that ends an owned one."""
+
+    def __init__(
+        self,
+        build: Build,
+        paths: SandboxPaths,
+        *,
+        settings: Mapping[str, Value],
+        arguments: Sequence[str],
+        storage: Storage,
+        endpoint: Endpoint,
+        kept: bool,
+        guard: Guard | None,
+        disk_limit: AttachesProcess | None,
+        connects: bool,
+        membership: Membership | None = None,
+        disk: DiskEmulation | None = None,
+    ) -> None:
+        self._build = build
+        self._paths = paths
+        self._settings = dict(settings)
+        self._arguments = tuple(arguments)
+        self._storage = storage
+        self._endpoint = endpoint
+        self._kept = kept
+        self._guard = guard
+        self._disk_limit = disk_limit
+        self._connects = connects
+        self._membership = membership
+        self._disk = disk
+        self._own_disk: SlowDisk | None = None
+        self._port_is_fixed = True
+        self._start_now: Start | None = None
+        self._restart_guard: Guard | None = None
+        self._sql: tuple[str, ...] = ()
+        self._link: AttachesProcess | None = None
+        self._limit_s = READY_LIMIT_S
+        self._idle_s: float | None = None
+        self._check: Callable[[], object] | None = None
+        self._process: ServerProcess | None = None
+        self._control = Control(endpoint)
+        self._identity: ServerIdentity | None = None
+        self._log_start = 0
+        self._began = 0.0
+        self.seconds: dict[str, float] = {}
+        """How long things took: `restore`, `start` (the last one)."""
+        self.restored: Restored | None = None
+        """Way and bytes of the data directory's restore; None for an attached one."""
+        self.answer_s: float | None = None
+        """Longest wait for the answer to a query that names none; for ever if None."""
+
+    @classmethod
+    def start(
+        cls,
+        build: Build,
+        *,
+        settings: Mapping[str, Value] | None = None,
+        arguments: Sequence[str] = (),
+        data_root: DataRoot | None = None,
+        snapshot: Snapshot | None = None,
+        name: str | None = None,
+        kept: bool = False,
+        disk_limit: AttachesProcess | None = None,
+        port: int | None = None,
+        progress: Progress = silent,
+        snapshots: Snapshots | None = None,
+        settle: bool = True,
+        sql: Sequence[str] = (),
+        password: str | None = None,
+        connects: bool = False,
+        adopt: Path | None = None,
+        limit_s: float = READY_LIMIT_S,
+        idle_s: float | None = None,
+        check: Callable[[], object] | None = None,
+        slow_disk: SlowDisk | None = None,
+    ) -> Self:
+        """Starts a server on a restored data directory and waits until it is ready.
+
+        Args:
+            build: what to start.
+            settings: written to its option file.
+            arguments: more words for its command line, behind everything else; no secrets.
+            data_root: where its data directory lies; `run` in flushlab's home if None.
+            snapshot: the data directory; the build's initialised one if None. A given one is settled on the
+                device before the start, so that every trial starts alike.
+            name: of the sandbox; random if None.
+            kept: it outlives flushlab until `flushlab server stop NAME`.
+            disk_limit: its process is attached before it executes the server.
+            port: on loopback; a free one if None.
+            progress: told what takes long.
+            snapshots: those that `snapshot` belongs to; the home's if None.
+            settle: settle a given snapshot's copy on its device; without it the start is faster and warm.
+            sql: statements that the server runs at every start before it lets anybody in.
+            password: of flushlab's account, without quotes; a random one if None.
+            connects: it may open connections to others, as nodes of a cluster must; the kernel refuses them
+                to any other sandbox.
+            adopt: a data directory below the data root that becomes this sandbox's, as it is.
+            limit_s: longest wait until it is ready, at every start.
+            idle_s: longest wait while it does nothing, at every start; None: `limit_s`.
+            check: called now and then while it is waited for; what it raises ends the start.
+            slow_disk: it has a disk like this one, which ends with it, in that one's data root.
+
+        Raises:
+            UsageError: the name is taken or not allowed, a setting is one that sandboxes set themselves, or
+                the socket's path is too long.
+            PortTaken: `port` is in use.
+            StartFailed: it did not become ready; `refusal` says which setting it refused, if that was why.
+            NoSpace: the disk was full; NoMemory: the memory was.
+            LibraryMissing: a shared library that it needs is gone.
+        """
+        sandbox = cls.begin(
+            build,
+            settings=settings,
+            arguments=arguments,
+            data_root=data_root,
+            snapshot=snapshot,
+            name=name,
+            kept=kept,
+            disk_limit=disk_limit,
+            port=port,
+            progress=progress,
+            snapshots=snapshots,
+            settle=settle,
+            sql=sql,
+            password=password,
+            connects=connects,
+            adopt=adopt,
+            limit_s=limit_s,
+            idle_s=idle_s,
+            check=check,
+            slow_disk=slow_disk,
+        )
+        sandbox.await_ready()
+        if kept:
+            sandbox.keep()
+        return sandbox
+
+    @classmethod
+    def begin(
+        cls,
+        build: Build,
+        *,
+        settings: Mapping[str, Value] | None = None,
+        arguments: Sequence[str] = (),
+        data_root: DataRoot | None = None,
+        snapshot: Snapshot | None = None,
+        name: str | None = None,
+        kept: bool = False,
+        disk_limit: AttachesProcess | None = None,
+        port: int | None = None,
+        progress: Progress = silent,
+        snapshots: Snapshots | None = None,
+        settle: bool = True,
+        sql: Sequence[str] = (),
+        password: str | None = None,
+        connects: bool = False,
+        adopt: Path | None = None,
+        limit_s: float = READY_LIMIT_S,
+        idle_s: float | None = None,
+        check: Callable[[], object] | None = None,
+        slow_disk: SlowDisk | None = None,
+        membership: Membership | None = None,
+        view: View | None = None,
+        once: Sequence[str] = (),
+        link: AttachesProcess | None = None,
+        spawn: bool = True,
+    ) -> Self:
+        """As `start`, but waits for nothing: `await_ready` does, and `keep` makes it a kept one.
+
+        Args:
+            membership: its part of a cluster: its name, its address and its port come from there.
+            view: the primary component that it and the others come up as; None: it finds them by itself.
+            once: arguments of this start alone.
+            link: its process is attached to it before it executes the server.
+            spawn: start its process; else it is as a stopped one, and `begin_again` starts it.
+            others: as of `start`, with its errors.
+        """
+        checked = require_admitted(settings or {})
+        root = data_root or DataRoot.open()
+        paths = SandboxPaths.choose(membership.name if membership else name, root)
+        if port is not None:
+            ports.require_free_port(port)
+        host = membership.address if membership else ports.HOST
+        chosen = membership.place.sql_port if membership else port or ports.free_port()
+        reap()
+        with ExitStack() as undo:
+            disk = None
+            if slow_disk is not None:
+                run_record.require_free(paths.name)
+                disk = slow_disk.another(outlives=kept).open(progress)
+                undo.callback(disk.close)
+                root, paths = disk.data_root, paths.on(disk.data_root)
+            guard = undo.enter_context(Guard(paths.name, paths.folders))
+            paths.make(server_user())
+            sandbox = cls(
+                build,
+                paths,
+                settings=checked,
+                arguments=arguments,
+                storage=root.storage,
+                endpoint=_endpoint(paths, host, chosen, password),
+                kept=kept,
+                guard=guard,
+                disk_limit=disk_limit,
+                connects=connects or membership is not None,
+                membership=membership,
+                disk=disk.record if disk is not None else None,
+            )
+            sandbox._own_disk = disk
+            sandbox._sql, sandbox._link = tuple(sql), link
+            sandbox._limit_s, sandbox._idle_s, sandbox._check = limit_s, idle_s, check
+            sandbox._port_is_fixed = port is not None or membership is not None
+            if adopt is not None:
+                adopt.rename(paths.datadir)
+            else:
+                sandbox._restore(snapshot, progress, snapshots or Snapshots(), settle=settle)
+            if membership is not None and view is not None:
+                view.write(paths.datadir, membership.number, server_user())
+            if spawn:
+                sandbox._spawn(guard, once)
+            else:
+                sandbox._write_options()
+            undo.pop_all()
+        return sandbox
+
+    def await_ready(self) -> None:
+        """Waits until a sandbox that was begun is ready; what goes wrong ends it. Errors: as `start`."""
+        assert self._guard is not None, "a kept sandbox was ready once"
+        try:
+            self._await(self._guard)
+        except BaseException:
+            self.close()
+            raise
+
+    def keep(self) -> None:
+        """Leaves a ready sandbox to itself: it lives until `flushlab server stop NAME`."""
+        assert self._guard is not None, "it is kept only once"
+        try:
+            self._write_kept()
+            if self._own_disk is not None:
+                self._own_disk.keep(self.name)
+            self._guard.release()
+        except BaseException:
+            self.close()
+            raise
+        self._let_go()
+
+    @classmethod
+    def attach(cls, name: str, *, stopped: bool = False) -> Self:
+        """A kept sandbox that runs, or one that may be `stopped`.
+
+        Raises:
+            UsageError: there is none of that name; lists those that there are.
+            ServerDied: it does not run any more.
+            ServerError: it does not answer, or is a node of a cluster without a quorum.
+        """
+        saved, identity = keeping.load(name)
+        sandbox = cls(
+            saved.build,
+            saved.paths,
+            settings=saved.settings,
+            arguments=saved.arguments,
+            storage=saved.storage,
+            endpoint=keeping.endpoint(saved),
+            kept=True,
+            guard=None,
+            disk_limit=None,
+            connects=saved.connects,
+            membership=saved.membership,
+            disk=saved.disk,
+        )
+        sandbox._process = DetachedProcess(identity)
+        if stopped and not sandbox.alive():
+            sandbox._process = None
+            return sandbox
+        if not sandbox.alive():
+            raise ServerDied(
+                f"the sandbox {name} is no longer running; its log ends with:\n{sandbox.log_tail()}",
+                hint=f"flushlab server start --name {name} starts it again with its data;"
+                f" flushlab server stop {name} removes it",
+            )
+        try:
+            sandbox._identify()
+        except ConnectionGone as error:
+            of = saved.membership.cluster if saved.membership is not None else name
+            raise ServerError(
+                f"the server {name} runs, but {error}",
+                hint=f"flushlab server stop --keep-data {of}; flushlab server start --name {of}",
+            ) from error
+        return sandbox
+
+    @property
+    def name(self) -> str:
+        """Of the sandbox."""
+        return self._paths.name
+
+    @property
+    def build(self) -> Build:
+        """What it was started from."""
+        return self._build
+
+    @property
+    def kept(self) -> bool:
+        """True if it outlives flushlab."""
+        return self._kept
+
+    @property
+    def folder(self) -> Path:
+        """Its option files and log."""
+        return self._paths.folder
+
+    @property
+    def log(self) -> Path:
+        """Its error log."""
+        return self._paths.log
+
+    @property
+    def datadir(self) -> Path:
+        """Its data directory."""
+        return self._paths.datadir
+
+    @property
+    def membership(self) -> Membership | None:
+        """Its part of a cluster, if it is a node of one."""
+        return self._membership
+
+    @property
+    def settings(self) -> Mapping[str, Value]:
+        """What its option file sets, apart from the sandbox's own lines."""
+        return dict(self._settings)
+
+    @property
+    def arguments(self) -> Sequence[str]:
+        """More words for its command line."""
+        return self._arguments
+
+    @property
+    def link(self) -> AttachesProcess | None:
+        """Its end of a network of its own, if it has one."""
+        return self._link
+
+    @property
+    def identity(self) -> ServerIdentity:
+        """Which server answered."""
+        assert self._identity is not None, "a sandbox is handed out only when it has answered"
+        return self._identity
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """How to reach it."""
+        return self._endpoint
+
+    @property
+    def storage(self) -> Storage:
+        """Where its data directory lies."""
+        return self._storage
+
+    @property
+    def disk(self) -> DiskEmulation | None:
+        """The slow disk that is its own, if it has one."""
+        return self._disk
+
+    @property
+    def launch(self) -> Launch:
+        """What no variable shows: extra arguments, preloaded libraries, a switched-off redo log."""
+        return Launch(
+            arguments=self._arguments,
+            preload=self._build.environment.get("LD_PRELOAD"),
+            redo_enabled=variables.redo_enabled(self.query, self.identity),
+        )
+
+    @property
+    def pid(self) -> int | None:
+        """The server's process id, or None while it is stopped."""
+        return self._process.identity.pid if self._process is not None else None
+
+    @property
+    def nodes(self) -> Sequence[Server]:
+        """Itself."""
+        return (self,)
+
+    def alive(self) -> bool:
+        """True while the server's process runs; a zombie does not."""
+        return self._process is not None and self._process.alive()
+
+    @property
+    def was_killed(self) -> bool:
+        """True if SIGKILL has ended its process, and not flushlab's; of one that it cannot tell, False."""
+        return self._process is not None and self._process.wait(0) == -signal.SIGKILL
+
+    def query(
+        self, sql: str, args: Sequence[Any] = (), *, answer_s: float | None = None
+    ) -> list[tuple[Any, ...]]:
+        """Runs one statement on the control connection, reconnecting once if it is gone.
+
+        Args:
+            sql: the statement.
+            args: its arguments.
+            answer_s: longest wait for an answer; `self.answer_s` if None.
+
+        Raises:
+            ServerDied: the server is gone; carries the tail of its error log.
+            ServerError: it does not answer.
+            StatementFailed: the server answered with an error.
+        """
+        if not self.alive():
+            raise failures.died(self.name, self.said_since_start())
+        limit_s = self.answer_s if answer_s is None else answer_s
+        began = time.monotonic()
+        try:
+            return self._control.query(sql, args, answer_s=limit_s)
+        except ConnectionGone as error:
+            within = f" within {limit_s:.0f} s" if limit_s and time.monotonic() - began >= limit_s else ""
+            # A crash closes its connections some time before the process is dead.
+            if self._process is None or self._process.wait(1.0) is not None:
+                raise failures.died(self.name, self.said_since_start()) from error
+            raise ServerError(f"the server {self.name} does not answer{within}: {error}") from error
+
+    def read_back(self, names: Iterable[str]) -> dict[str, Value]:
+        """Global variables as they are, typed as the catalog types them; unknown names are left out."""
+        return variables.read_variables(self.query, self.identity, names)
+
+    def apply(self, settings: Mapping[str, Value]) -> Applied:
+        """Sets dynamic settings at run time, restarts for the others, reads every one back.
+
+        What the server refuses is in the result with its reason; the server then runs without it. What it
+        accepted stays in its option file, for later restarts.
+
+        Raises:
+            UsageError: a setting is one that sandboxes set themselves.
+            ServerDied, StartFailed: the server is gone, and was before or does not come back as it was.
+            NoSpace: the disk or the memory was full, whatever the settings; it runs as it was before.
+        """
+        return reconfigure.apply(self, require_admitted(settings))
+
+    def note_settings(self, settings: Mapping[str, Value]) -> None:
+        """Puts settings that are in effect already into the option file, for later restarts."""
+        self._settings = dict(settings)
+        self._write_options()
+
+    def log_tail(self, lines: int = 20) -> str:
+        """The end of the server's error log."""
+        return log.tail(self._paths.log, lines)
+
+    def said_since_start(self) -> str:
+        """What its error log says since the last start, or try to start."""
+        return log.since(self._paths.log, self._log_start)
+
+    def restart(self, settings: Mapping[str, Value] | None = None) -> None:
+        """Stops in an orderly way and starts again.
+
+        Args:
+            settings: take the place of the present ones; None leaves them.
+
+        Raises:
+            StartFailed: it did not become ready.
+        """
+        if settings is not None:
+            self._settings = require_admitted(settings)
+        self.stop()
+        self.start_again()
+
+    def kill(self) -> None:
+        """SIGKILL, and waits until the process is dead. The data directory stays."""
+        self._end(signal.SIGKILL)
+
+    def begin_kill(self) -> None:
+        """SIGKILL, without a wait: it answers nobody any more, and `kill` or `close` see to the rest."""
+        if self._process is not None:
+            self._process.signal(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """Stops the server in an orderly way; does nothing if it is stopped. The data directory stays.
+
+        Raises:
+            HarnessError: it survives even SIGKILL.
+        """
+        self._end(signal.SIGTERM)
+
+    def start_again(self) -> None:
+        """Starts a stopped or killed server on its data directory, with the settings that it has.
+
+        Raises:
+            StartFailed: it did not become ready.
+        """
+        self.begin_again()
+        self.await_again()
+
+    def begin_again(self, once: Sequence[str] = ()) -> None:
+        """As `start_again`, but does not wait until it is ready: `await_again` does.
+
+        Args:
+            once: arguments of this start alone.
+        """
+        assert not self.alive(), "start_again is for a server that is stopped or killed"
+        self._port_is_fixed = True
+        if self._guard is not None:
+            self._spawn(self._guard, once)
+            return
+        self._restart_guard = Guard(f"{self.name}.restart")
+        try:
+            self._spawn(self._restart_guard, once)
+        except BaseException:
+            self._restart_guard.close()
+            raise
+
+    def await_again(self) -> None:
+        """Waits until a sandbox that was begun again is ready. Errors: as `start_again`."""
+        if self._guard is not None:
+            self._await(self._guard)
+            return
+        guard, self._restart_guard = self._restart_guard, None
+        assert guard is not None, "begin_again comes first"
+        with guard:
+            self._await(guard)
+            keeping.note_process(self.name, self._started.identity)
+            self._write_kept()
+            guard.release(forget=True)
+        self._let_go()
+
+    def give_up_start(self) -> None:
+        """Ends the start of a kept sandbox that was begun again and not waited for; an owned one's ends with
+        it."""
+        guard, self._restart_guard = self._restart_guard, None
+        if guard is not None:
+            guard.close()
+            self._process = None
+
+    def move_datadir(self, target: Path) -> None:
+        """Moves the data directory of a stopped server to `target`, a missing or empty directory.
+
+        Raises:
+            StorageError: it cannot be moved there.
+        """
+        assert not self.alive(), "a running server's data directory is not moved"
+        contents.move(self.datadir, target)
+
+    def move_to_own_folder(self) -> None:
+        """Moves the data directory of a stopped server out of its data root, into the sandbox's own folder.
+
+        Raises:
+            StorageError: it does not fit there.
+        """
+        own = msgspec.structs.replace(self._paths, data_folder=self._paths.folder)
+        if own == self._paths:
+            return
+        self.move_datadir(own.datadir)
+        own.temporary.mkdir(mode=0o700, exist_ok=True)
+        give(own.temporary, server_user())
+        assert self._guard is not None, "a kept sandbox stays where it is"
+        self._guard.remove_folder(self._paths.data_folder)
+        self._paths = own
+        self._storage = storage_of(own.folder)
+
+    def set_before_start(self, settings: Mapping[str, Value], arguments: Sequence[str]) -> None:
+        """What a stopped server is started with the next time, instead of what it had.
+
+        Raises:
+            UsageError: a setting is one that sandboxes set themselves.
+        """
+        assert not self.alive(), "a running server takes settings by apply or restart"
+        self._settings = require_admitted(settings)
+        self._arguments = tuple(arguments)
+
+    def replace_datadir(self, fresh: Path) -> Path:
+        """Puts `fresh`, on the same file system, in the place of a stopped server's data directory.
+
+        Returns:
+            Where the old one lies now; it is the caller's to delete.
+        """
+        assert not self.alive(), "a running server's data directory is not replaced"
+        return contents.exchange(self.datadir, fresh)
+
+    def close(self) -> None:
+        """Ends an owned sandbox: kills the server and removes its folders. Lets go of a kept one."""
+        own = (self._guard, self._own_disk)
+        undo_all([self._control.close, self.give_up_start, *(one.close for one in own if one is not None)])
+
+    def remove(self) -> None:
+        """Stops the server and removes its folders, kept or owned.
+
+        In an orderly way, unless its disk goes with it: there it might write for minutes what nobody reads.
+        """
+        number = signal.SIGTERM if self._disk is None else signal.SIGKILL
+        from_disk = [partial(keeping.remove, self.name)] if self._kept else []
+        undo_all([partial(self._end, number), self.close, *from_disk])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def _started(self) -> ServerProcess:
+        assert self._process is not None
+        return self._process
+
+    def _restore(
+        self, snapshot: Snapshot | None, progress: Progress, snapshots: Snapshots, *, settle: bool
+    ) -> None:
+        began = time.monotonic()
+        if snapshot is not None:
+            self.restored = contents.restore(snapshot, snapshots, self.datadir, settle=settle)
+        else:
+            self.restored = contents.restore_initialised(
+                self._build, self._settings, snapshots, self.datadir, progress
+            )
+        self.seconds["restore"] = time.monotonic() - began
+
+    def _await(self, guard: Guard) -> None:
+        """Waits until the process that was spawned is ready, on another port if the chosen one was lost."""
+        for attempt in range(_PORT_TRIES):
+            try:
+                assert self._start_now is not None, "it is spawned first"
+                self._start_now.await_ready(self._started, self._log_start, self._identify)
+                break
+            except PortTaken:
+                if self._port_is_fixed or attempt == _PORT_TRIES - 1:
+                    raise
+                self._endpoint = _endpoint(
+                    self._paths, ports.HOST, ports.free_port(), self._endpoint.password
+                )
+                self._control = Control(self._endpoint)
+                self._spawn(guard)
+            except StartFailed:
+                self._process = None  # it is dead, and why has been told
+                raise
+        self.seconds["start"] = time.monotonic() - self._began
+
+    def _spawn(self, guard: Guard, once: Sequence[str] = ()) -> None:
+        self._began = time.monotonic()
+        self._write_options()
+        self._start_now = Start(
+            build=self._build,
+            paths=self._paths,
+            endpoint=self._endpoint,
+            settings=self._settings,
+            arguments=self._arguments,
+            sql=self._sql,
+            disk_limit=self._disk_limit,
+            kept=self._kept,
+            connects=self._connects,
+            membership=self._membership,
+            once=once,
+            link=self._link,
+            limit_s=self._limit_s,
+            idle_s=self._idle_s,
+            check=self._check,
+        )
+        self._log_start = log.size(self._paths.log)
+        self._process = self._start_now.spawn(guard)
+
+    def _identify(self) -> None:
+        if self._membership is not None:
+            rows = self._control.query(
+                "SHOW GLOBAL STATUS WHERE Variable_name IN"
+                " ('wsrep_cluster_status', 'wsrep_local_state_comment')",
+                answer_s=_GREETING_S,
+            )
+            facts = {str(name).lower(): str(value) for name, value in rows}
+            if facts["wsrep_cluster_status"] != "Primary":
+                raise ConnectionGone("it has no quorum")
+            if facts["wsrep_local_state_comment"] != "Synced":
+                raise ConnectionGone(
+                    f"it is not synced with its cluster ({facts['wsrep_local_state_comment']})"
+                )
+        ((text,),) = self._control.query("SELECT VERSION()", answer_s=_GREETING_S)
+        self._identity = ServerIdentity(
+            flavor=self._build.flavor,
+            version=self._build.version,
+            version_text=str(text),
+            build_id=self._build.id,
+        )
+
+    def _write_options(self) -> None:
+        content = server_option_file(
+            self._build, self._paths, self._endpoint, self._settings, self._membership
+        )
+        account.write_private(self._paths.server_options, content, server_user())
+        certificate = self._paths.certificate
+        if str(certificate) in content and not certificate.exists():
+            account.write_private(certificate, self_signed(), server_user())
+        if self._kept and self._guard is None:
+            self._write_kept()
+
+    def _write_kept(self) -> None:
+        keeping.save(
+            keeping.Saved(
+                name=self.name,
+                build=self._build,
+                paths=self._paths,
+                settings=self._settings,
+                arguments=self._arguments,
+                storage=self._storage,
+                socket=str(self._paths.socket),
+                port=self._endpoint.port or 0,
+                connects=self._connects,
+                membership=self._membership,
+                disk=self._disk,
+            )
+        )
+
+    def _let_go(self) -> None:
+        """The process of a kept sandbox is looked at from outside from now on."""
+        self._process = DetachedProcess(self._started.identity)
+        self._guard = self._own_disk = None
+
+    def _end(self, number: signal.Signals) -> None:
+        self._control.close()
+        if self._process is not None:
+            end(self._process, number)
+            self._process = None
+
+
+def _endpoint(paths: SandboxPaths, host: str, port: int, password: str | None = None) -> Endpoint:
+    return Endpoint(
+        user=account.USER,
+        password=password or account.new_password(),
+        socket=str(paths.socket),
+        host=host,
+        port=port,
+        option_file=str(paths.client_options),
+        get_server_public_key=True,  # on loopback, from a server that is ours
+        connect_timeout_s=account.CONNECT_S,
+    )
