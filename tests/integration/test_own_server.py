@@ -129,6 +129,23 @@ def test_a_tuning_tries_what_commits_and_sets_nothing(owned: Owned) -> None:
     assert any("innodb_flush_method=" in text and "needs a restart" in text for text in not_tried)
 
 
+def test_the_binary_log_of_a_server_that_cannot_be_seen_is_told_or_said_to_be_hidden(owned: Owned) -> None:
+    asked: dict[str, Any] = {"seconds": 1, "allow_writes": True, **UPSERT, "threads": 1}
+    seen = bench(dsn=owned.dsn("owner"), **asked)
+    commits, binlog = seen.deltas["Com_insert"], seen.file_activity["binlog"]
+    assert commits > 0 and binlog.bytes is not None
+    assert commits <= (binlog.fsyncs or 0) <= 1.2 * commits + 20, "sync_binlog=1, one connection"
+    owned.server.query("CREATE USER blind@'%' IDENTIFIED WITH mysql_native_password BY 'secret'")
+    owned.server.query("GRANT PROCESS, REPLICATION CLIENT ON *.* TO blind@'%'")
+    owned.server.query("GRANT ALL ON upsert.* TO blind@'%'")
+    try:
+        hidden = bench(dsn=owned.dsn("blind"), **asked)
+    finally:
+        owned.server.query("DROP USER blind@'%'")
+    assert hidden.file_activity["binlog"].fsyncs is None
+    assert hidden.performance is not None and "denied" in hidden.performance.untold["io_by_file"]
+
+
 def test_a_replica_is_not_written_to_and_who_may_not_see_that_is_told(owned: Owned) -> None:
     said = list[str]()
     asked: dict[str, Any] = {"seconds": 1, "progress": said.append, "allow_writes": True, **UPSERT}

@@ -102,7 +102,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         server, storage, launch: where and how it ran; None if it never started.
         before, after: the server's state at both ends of the window.
         file_activity: per class of files (`FILE_CLASSES`) what was done to them; a class that this server
-            does not have, or of which nothing is known, is left out.
+            does not have, or of which nothing is known, is left out. The binary log of a server that writes
+            one is always there.
         performance: what the server's performance_schema told of the window, or None.
         nodes: of a Galera cluster, what each did in the window; empty for a server that is alone.
         lost_nodes: of a Galera cluster, those that died in the window while the load failed over.

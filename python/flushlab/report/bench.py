@@ -192,12 +192,13 @@ def _add_syncs(table: Table, trial: Trial, load: LoadResult) -> None:
     """Syncs per commit by file class where they were seen, else what InnoDB itself counts."""
     event = "transaction" if not load.kinds else "statement"
     per, count = ("commit", load.rows.commits) if load.rows is not None else (event, load.events)
-    seen = {name: one.fsyncs for name, one in trial.file_activity.items() if one.fsyncs}
-    if seen:
-        words = " · ".join(f"{name} {fsyncs / max(count, 1):.3f}" for name, fsyncs in seen.items())
-        table.add_row("fsyncs", f"{words} per {per}")
-    elif (fsyncs := trial.deltas.get("Innodb_data_fsyncs")) is not None:
-        table.add_row("fsyncs", f"{fsyncs / max(count, 1):.3f} by InnoDB per {per}")
+    seen = {name: one.fsyncs for name, one in trial.file_activity.items() if one.fsyncs or name == "binlog"}
+    if "redo" not in seen and "data" not in seen:
+        seen = {"InnoDB": trial.deltas.get("Innodb_data_fsyncs")} | seen
+    counted = {name: fsyncs / max(count, 1) for name, fsyncs in seen.items() if fsyncs is not None}
+    hidden = "; of the binlog not visible" if "binlog" in seen.keys() - counted.keys() else ""
+    if words := " · ".join(f"{name} {fsyncs:.3f}" for name, fsyncs in counted.items()):
+        table.add_row("fsyncs", f"{words} per {per}{hidden}")
 
 
 def _latency(latency: Latency) -> str:

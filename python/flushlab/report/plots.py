@@ -316,7 +316,7 @@ def stacked(
     """One quantity per class of files, a stacked bar per arm; a sum that lacks a class is a bound."""
     pitch = 38
     sums = [sum(read(row).values()) for row in rows]
-    told = dict.fromkeys(kind for row in rows for kind in read(row))
+    told = {kind for row in rows for kind in (*row.looked_for, *read(row))}
     top = max(sums) or 1
 
     def draw(figure: Figure) -> None:
@@ -335,7 +335,7 @@ def stacked(
                 left = [start + value for start, value in zip(left, values, strict=True)]
         for place, (row, whole) in enumerate(zip(rows, sums, strict=True)):
             above(axes, _clip(row.arm, _LABEL - 6), place, 10)
-            is_whole = told.keys() <= read(row).keys()
+            is_whole = told & {*row.classes} <= read(row).keys()
             above(axes, spell(whole) if is_whole else f"≥ {spell(whole)}", place, 10, at_end=True)
 
     return inline_svg(draw, pitch * len(rows) + 6, name, title)

@@ -1,8 +1,9 @@
 """File activity: which syncs and bytes of a window went to which class of the server's files.
 
 Telemetry layer. Syncs are counted by the kernel where that is possible (`tracepoint`), else taken from the
-server's own counters, which tell what the server meant to do, not what reached the file system. Bytes come
-from the server's counters. What neither tells is None, never a guess. docs/concepts/effects.md says the rest.
+server's own counters (of the binary log from performance_schema), which tell what the server meant to do, not
+what reached the file system. Bytes come from the server's counters. What neither tells is None, never a
+guess. docs/concepts/effects.md says the rest.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import msgspec
 from flushlab.errors import ServerError
 from flushlab.record import FILE_CLASSES, FileActivity
 from flushlab.server.protocol import Server
+from flushlab.telemetry.file_io import BinlogIo
 from flushlab.telemetry.files import REMOVED, OpenFile, classify, inside, names, open_files
 from flushlab.telemetry.tracepoint import EVENTS, SyncCounter, SyncKey
 
@@ -37,6 +39,7 @@ class Watched(msgspec.Struct):
             where the kernel could not count those of every class.
         flags: per class, those that any open file of it has.
         in_memory: classes whose open files all lie in memory.
+        has_binlog: the server writes a binary log.
         binlog_bytes: written to the binary log, or None.
         binlog_rotations: files of the binary log that were begun in the window.
         page_bytes: size of a page.
@@ -46,6 +49,7 @@ class Watched(msgspec.Struct):
     fsyncs_by_file: dict[str, int] | None = None
     flags: dict[str, tuple[str, ...]] = {}
     in_memory: tuple[str, ...] = ()
+    has_binlog: bool = False
     binlog_bytes: int | None = None
     binlog_rotations: int = 0
     page_bytes: int | None = None
@@ -59,7 +63,7 @@ def watch(server: Server, into: Watched) -> Iterator[None]:
         ServerDied: the server is gone at either end.
     """
     called = names(server)
-    binlogs = _binary_logs(server)
+    binlogs, into.has_binlog = _binary_logs(server), bool(called.binlog)
     into.page_bytes = _page_bytes(server)
     pid = server.pid
     at_start = open_files(pid, called) if pid is not None else None
@@ -121,7 +125,10 @@ def per_file(
 
 
 def file_activity(
-    watched: Watched, deltas: Mapping[str, int], redo_bytes: int | None
+    watched: Watched,
+    deltas: Mapping[str, int],
+    redo_bytes: int | None,
+    binlog: BinlogIo | None = None,
 ) -> dict[str, FileActivity]:
     """The record's form; see `record.FileActivity`.
 
@@ -129,20 +136,27 @@ def file_activity(
         watched: what was seen.
         deltas: status counters over the window.
         redo_bytes: by which the log sequence number grew.
+        binlog: what performance_schema counted of the binary log; None: nothing.
     """
-    syncs = watched.fsyncs or _syncs_told(deltas)
+    counted = binlog if watched.has_binlog else None
+    syncs = watched.fsyncs or _syncs_told(deltas) | ({"binlog": counted.fsyncs} if counted else {})
     page = watched.page_bytes
     pages, doubled = deltas.get("Innodb_pages_written"), deltas.get("Innodb_dblwr_pages_written")
     written: dict[str, int | None] = {
         "redo": deltas.get("Innodb_os_log_written", redo_bytes),
-        "binlog": watched.binlog_bytes,
+        "binlog": watched.binlog_bytes
+        if watched.binlog_bytes is not None or counted is None
+        else counted.written_bytes,
         "doublewrite": doubled * page if doubled is not None and page else None,
         "data": pages * page if pages is not None and page else None,
     }
     return {
         kind: FileActivity(fsyncs=syncs.get(kind), bytes=written.get(kind), flags=watched.flags.get(kind, ()))
         for kind in FILE_CLASSES
-        if kind in watched.flags or syncs.get(kind) is not None or written.get(kind) is not None
+        if kind in watched.flags
+        or syncs.get(kind) is not None
+        or written.get(kind) is not None
+        or (kind == "binlog" and watched.has_binlog)
     }
 
 

@@ -29,16 +29,21 @@ _COUNTED = (
 )
 _SUMMARY = f"""
 SELECT EVENT_NAME, '', {_COUNTED} FROM performance_schema.file_summary_by_event_name
+WHERE EVENT_NAME IN (SELECT NAME FROM performance_schema.setup_instruments WHERE ENABLED = 'YES')
+AND EXISTS (SELECT 1 FROM performance_schema.setup_consumers
+    WHERE NAME = 'global_instrumentation' AND ENABLED = 'YES')
 UNION ALL SELECT EVENT_NAME, FILE_NAME, {_COUNTED} FROM performance_schema.file_summary_by_instance
 """
 _ROOM = "SELECT @@performance_schema_max_file_instances"
 """For so many files; -1 if it grows. (…_instances_lost also counts names without a folder.)"""
 
+_BINLOG = "wait/io/file/sql/binlog"
+
 _KINDS = {
     "wait/io/file/innodb/innodb_log_file": "redo",
     "wait/io/file/innodb/innodb_data_file": "data",
     "wait/io/file/innodb/innodb_dblwr_file": "doublewrite",
-    "wait/io/file/sql/binlog": "binlog",
+    _BINLOG: "binlog",
     "wait/io/file/sql/binlog_index": "binlog",
 }
 """Class of files that are gone, by the only name that is left of them."""
@@ -92,6 +97,24 @@ def between(
     told = [row.told(row.file) for row in rows[:MOST_FILES]]
     told += [*_together(rows[MOST_FILES:]), *_removed(found, synced.get(REMOVED, 0))]
     return tuple(sorted(told, key=_most_time_first))
+
+
+class BinlogIo(NamedTuple):
+    """Calls on the files of the binary log in a window.
+
+    Attributes:
+        fsyncs: with the opens and closes of a file, two for each that is begun.
+        written_bytes: to them.
+    """
+
+    fsyncs: int
+    written_bytes: int
+
+
+def binlog(before: Reading, after: Reading) -> BinlogIo | None:
+    """The I/O of the binary log in between; None where performance_schema does not count it."""
+    counts = performance_schema.deltas(before.counters, after.counters).get((_BINLOG, ""))
+    return None if counts is None else BinlogIo(fsyncs=counts[2], written_bytes=counts[4])
 
 
 class _Row(NamedTuple):

@@ -40,7 +40,8 @@ class Observation:
     @property
     def file_activity(self) -> dict[str, FileActivity]:
         """Syncs, bytes and open flags per class of files; see `record.FileActivity`."""
-        return activity.file_activity(self.watched, self.deltas, self.redo_bytes)
+        binlog = performance.binlog(*self.told) if self.told else None
+        return activity.file_activity(self.watched, self.deltas, self.redo_bytes, binlog)
 
     @property
     def performance(self) -> Performance | None:

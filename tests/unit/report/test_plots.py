@@ -99,12 +99,16 @@ def test_a_window_of_one_second_is_a_line() -> None:
 
 def test_a_sum_of_which_a_part_is_not_told_is_a_bound() -> None:
     rows = [
-        Activity("told", {"redo": 1.0, "data": 0.5}, {}, {}),
-        Activity("not told", {"data": 0.25}, {}, {}),
+        Activity("told", ("redo", "data"), {"redo": 1.0, "data": 0.5}, {}, {}),
+        Activity("not told", ("redo", "data"), {"data": 0.25}, {}, {}),
+        Activity("hidden", ("redo", "binlog"), {"redo": 2.5}, {}, {}),
+        Activity("no data files", ("redo",), {"redo": 3.5}, {}, {}),
     ]
     svg = plots.stacked(rows, lambda row: row.fsyncs, str, name="fsyncs", title="")
     assert ">1.5</text>" in svg
     assert ">≥ 0.25</text>" in svg
+    assert ">≥ 2.5</text>" in svg
+    assert ">3.5</text>" in svg
 
 
 def test_turns_are_drawn_where_they_were_measured_and_dropped_ones_as_crosses() -> None:

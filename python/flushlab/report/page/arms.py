@@ -74,14 +74,23 @@ class Activity(NamedTuple):
 
     Attributes:
         arm: its name.
+        classes: of its files.
         fsyncs, bytes: per class of files; a class that is not told is left out.
         flags: with which files of a class were open.
+        why: why the server tells nothing of its files but its status counters; empty if it does.
     """
 
     arm: str
+    classes: tuple[str, ...]
     fsyncs: Mapping[str, float]
     bytes: Mapping[str, float]
     flags: Mapping[str, tuple[str, ...]]
+    why: str = ""
+
+    @property
+    def looked_for(self) -> list[str]:
+        """Its classes that every reader looks for, whether the server shows them or not."""
+        return [name for name in ("redo", "binlog", "data") if name in self.classes]
 
 
 def by_arm(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
@@ -169,10 +178,17 @@ def activity(arm: str, trials: Sequence[Trial]) -> Activity | None:
         return None
     return Activity(
         arm=arm,
+        classes=tuple(name for name in FILE_CLASSES if name in flags),
         fsyncs={name: fsyncs[name] / known["fsyncs"][name] for name in FILE_CLASSES if known["fsyncs"][name]},
         bytes={name: written[name] / known["bytes"][name] for name in FILE_CLASSES if known["bytes"][name]},
         flags={name: tuple(sorted(flags[name])) for name in FILE_CLASSES if flags.get(name)},
+        why=next(filter(None, map(_untold, trials)), ""),
     )
+
+
+def _untold(trial: Trial) -> str:
+    """Why performance_schema told nothing of the files, or not all."""
+    return trial.performance.untold.get("io_by_file", "") if trial.performance is not None else ""
 
 
 def _from_counters(trial: Trial) -> dict[str, FileActivity]:

@@ -68,8 +68,8 @@ def section(subject: Subject) -> Iterator[Section]:
         for quantity in told
     )
     lead = (
-        f"Where writes went, per {per}. A class without a bar wrote nothing; one without a figure (–) is not "
-        "reported by this server."
+        f"Where writes went, per {per}. In the tables, 0 means that nothing was written, and – that the "
+        "server does not show it; bars have no part for either."
     )
     yield Section(
         "files",
@@ -78,12 +78,12 @@ def section(subject: Subject) -> Iterator[Section]:
         drawn,
         legend=tuple(_seen(rows)),
         tables=tuple(_classes(quantity, rows, per) for quantity in told),
-        notes=tuple(_flags(rows)),
+        notes=(*(note for quantity in told for note in _unseen(quantity, rows)), *_flags(rows)),
     )
 
 
 def _classes(quantity: _Quantity, rows: Sequence[Activity], per: str) -> Table:
-    kinds = [kind for kind in FILE_CLASSES if any(kind in quantity.read(row) for row in rows)]
+    kinds = _columns(quantity, rows)
     return Table(
         head=(Cell("arm"), *(Cell(_CLASSES[kind], "num") for kind in kinds)),
         rows=tuple(
@@ -99,6 +99,25 @@ def _classes(quantity: _Quantity, rows: Sequence[Activity], per: str) -> Table:
         ),
         caption=f"{quantity.name.capitalize()} per {per}",
     )
+
+
+def _columns(quantity: _Quantity, rows: Sequence[Activity]) -> list[str]:
+    """Classes that are told of, and those that every reader looks for."""
+    return [
+        kind for kind in FILE_CLASSES if any(kind in (*row.looked_for, *quantity.read(row)) for row in rows)
+    ]
+
+
+def _unseen(quantity: _Quantity, rows: Sequence[Activity]) -> Iterator[str]:
+    """What is not visible, in which arms, and why."""
+    for kind in _columns(quantity, rows):
+        hidden = [row for row in rows if kind in row.classes and kind not in quantity.read(row)]
+        if not hidden:
+            continue
+        arms = "" if len(hidden) == len(rows) else f" in {', '.join(row.arm for row in hidden)}"
+        why = next((row.why for row in hidden if row.why), "") if kind == "binlog" else ""
+        text = f"{quantity.name.capitalize()} of the {_CLASSES[kind]} are not visible on this server{arms}"
+        yield f"{text}: {why}." if why else f"{text}."
 
 
 def _seen(rows: Sequence[Activity]) -> Iterator[str]:
