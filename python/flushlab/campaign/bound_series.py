@@ -389,7 +389,10 @@ class BoundSeries:
             text = f"the control {outcome}, so nothing checks the blocks: {reason}"
             found.append(self._on_server(Warning("control-failed", text)))
         found += map(self._on_server, of_controls(result.control, result.best_control))
-        found += of_looks(one for one in (result.control, *result.comparisons.values()) if one)
+        looked_at = [one for one in (result.control, *result.comparisons.values()) if one]
+        against = {arm.name: arm.against or request.base_name for arm in request.running}
+        for doubt in of_looks(looked_at):
+            found.append(msgspec.structs.replace(doubt, against=against.get(doubt.arms[0], "")))
         found += self._conflicts(result)
         found += self._same_as_base(trials)
         found += self._short_windows(result, trials)
@@ -409,7 +412,7 @@ class BoundSeries:
             if len({value for _, value in values}) > 1:
                 arms = ", ".join(arm for arm, _ in values)
                 text = f"{arms} change {name} differently; best takes it from the fastest, {values[-1][0]}"
-                yield Warning("best-conflict", text)
+                yield Warning("best-conflict", text, arms=(BEST,))
 
     def _same_as_base(self, trials: list[Trial]) -> Iterator[Warning]:
         counted = [trial for trial in trials if trial.figure is not None]
@@ -424,10 +427,10 @@ class BoundSeries:
                 text = (
                     f"{arm.name} reads back the same as {self._called(arm.against)}: its ratio is only noise"
                 )
-                yield Warning("same-as-base", text)
+                yield Warning("same-as-base", text, arms=(arm.name,))
             elif twin := self._same_as(arm, trials):
                 text = f"{arm.name} reads back the same as {twin}: their difference is only noise"
-                yield Warning("same-as-another", text)
+                yield Warning("same-as-another", text, arms=(arm.name, twin))
 
     def _same_as(self, arm: BoundArm, trials: Iterable[Trial]) -> str:
         """The arm with the fewest changes that reported the same settings on the same server; empty if that
@@ -462,26 +465,39 @@ class BoundSeries:
                     f" {base} {format_size(round(reference))}. The ratio leaves these writes out, which"
                     f" favours {arm.name if left > reference else base}; --fresh includes them"
                 )
-                yield Warning("debts", text)
+                against = arm.against or self.request.base_name
+                yield Warning("debts", text, arms=(arm.name,), against=against)
 
     def _of_trials(self, trials: list[Trial]) -> Iterator[Warning]:
-        """What trials were doubted for: one warning per kind of doubt, with the arms that it is about;
-        without where every base shares it."""
-        of = [{_kind(w) for t in trials if t.arm.name == base for w in t.warnings} for base in self._bases]
-        shared = set.intersection(*of)
-        first: dict[tuple[str, str], Warning] = {}
-        arms: dict[tuple[str, str], dict[str, None]] = {}
+        """What trials were doubted for: a warning per kind of doubt and server, with the arms that have it,
+        first the one whose figures it quotes; without arms where all have the same doubt."""
+        found: dict[tuple[str, str], dict[str, list[Warning]]] = {}
+        measured = set[str]()
         for trial in trials:
             name = self.request.base_name if trial.arm.name == BASE else trial.arm.name
+            measured.add(name)
             for warning in trial.warnings:
                 if warning.slug != "window-too-short":
-                    first.setdefault(_kind(warning), warning)
-                    arms.setdefault(_kind(warning), {})[name] = None
-        for kind, warning in first.items():
-            if kind in shared or warning.slug == "disturbed":
+                    found.setdefault(_kind(warning), {}).setdefault(name, []).append(warning)
+        for of in found.values():
+            warning, same = next(iter(of.values()))[0], len({one for own in of.values() for one in own}) == 1
+            if warning.slug == "disturbed" or (same and measured == of.keys()):
                 yield warning
-            else:
-                yield Warning(warning.slug, f"{', '.join(arms[kind])}: {warning.text}", warning.setting)
+                continue
+            for first, *further in self._by_server(of):
+                warning = of[first][0]
+                text = f"{', '.join((first, *further)) if same else first}: {warning.text}"
+                if further and not same:
+                    text = f"{text.removesuffix('.')}; likewise {', '.join(further)}"
+                yield msgspec.structs.replace(warning, text=text, arms=(first, *further))
+
+    def _by_server(self, arms: Iterable[str]) -> Iterable[list[str]]:
+        """Arms of the same server together."""
+        build_of = {arm.name: arm.build for arm in self.request.arms}
+        found: dict[str, list[str]] = {}
+        for name in arms:
+            found.setdefault(build_of.get(name, ""), []).append(name)
+        return found.values()
 
     def _short_windows(self, result: SeriesResult, trials: list[Trial]) -> Iterator[Warning]:
         """Arms that changed what needs a steady state, and were measured in windows that had none."""
@@ -494,13 +510,14 @@ class BoundSeries:
             ]
             if arm.name in short and names:
                 needy[arm.name] = names
-        if needy:
-            text = "; ".join(f"{arm} ({', '.join(names)})" for arm, names in needy.items())
+        for arms in self._by_server(needy):
+            text = "; ".join(f"{arm} ({', '.join(needy[arm])})" for arm in arms)
             by_window = all(trial.higher_is_better for trial in trials)  # what is timed ends by itself
             yield Warning(
                 "window-too-short",
                 "windows did not outlast the redo log, so these ratios may show work that was postponed, "
                 f"not saved: {text}" + ("; measure longer with --seconds" if by_window else ""),
+                arms=tuple(arms),
             )
 
 

@@ -121,6 +121,7 @@ def of_looks(comparisons: Iterable[Comparison]) -> Iterator[Warning]:
                 f"{one.arm}: the figures of an earlier part and those of the whole exclude each other, so "
                 "something changed that other arms did not feel. The interval spans both; repeat this before "
                 "relying on it.",
+                arms=(one.arm,),
             )
             continue
         ratio = one.ratio
@@ -131,6 +132,7 @@ def of_looks(comparisons: Iterable[Comparison]) -> Iterator[Warning]:
                 "earlier-look",
                 f"{one.arm}: its {which} bound, {bound:.2f}, was proven by an earlier look and is kept; "
                 f"later blocks scattered more, or moved the ratio towards it, to {ratio.estimate:.2f}",
+                arms=(one.arm,),
             )
 
 

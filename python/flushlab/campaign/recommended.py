@@ -14,8 +14,8 @@ from msgspec import structs
 from flushlab.campaign.facts import ArmFacts, SeriesFacts, TuneFacts
 from flushlab.errors import UsageError
 from flushlab.experiment.objective import Objective, gain_words
-from flushlab.plan.plan import BASE, BEST
-from flushlab.record import Ratio, ServerIdentity, Value
+from flushlab.plan.plan import BASE, BEST, CONTROL
+from flushlab.record import Ratio, ServerIdentity, Value, Warning
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.durability import FLOOR
 from flushlab.settings.floor import Floor
@@ -126,7 +126,7 @@ def of_tune(facts: TuneFacts) -> tuple[Recommended, ...]:
         floor=chosen.floor.value,
         base_floor="",
         guarantees=facts.guarantees.get(chosen.arm, {}),
-        not_shown=tuple(_doubts(facts)),
+        not_shown=tuple(map(_doubt, facts.warnings)),
     )
     if not facts.raised:
         return (one,)
@@ -222,19 +222,18 @@ def _not_spelled(settings: Mapping[str, Value], server: ServerIdentity) -> str:
 
 
 def _not_shown(arm: ArmFacts, base: ArmFacts, facts: SeriesFacts) -> Iterator[str]:
-    """Limits of the ratio of an arm to its base; a doubt on another server's arms is none of them."""
+    """Limits of the ratio of an arm to its base; a doubt on other arms, or on another ratio, is none."""
     if arm.workload:
         options = ", ".join(f"{name}={value}" for name, value in arm.workload.items())
         yield f"The ratio includes another workload ({options}), which no setting of a server gives."
     if arm.contract:
         yield f"Changes the service itself: {', '.join(arm.contract)}."
-    names = {of.name: [one.name for one in (of, *arms)] for of, arms in facts.by_server}
-    others = [name for of, own in names.items() if of != base.name for name in own]
-    for warning, doubt in zip(facts.warnings, _doubts(facts), strict=True):
-        ours = any(name in doubt for name in names[base.name])
-        if warning.base in ("", base.name) and (ours or not any(name in doubt for name in others)):
-            yield doubt
+    compared = {arm.name, base.name, *arm.composed_of, *(() if base.server else (CONTROL,))}
+    for warning in facts.warnings:
+        is_ours = not warning.arms or not compared.isdisjoint(warning.arms)
+        if is_ours and warning.against in ("", base.name):
+            yield _doubt(warning)
 
 
-def _doubts(facts: TuneFacts | SeriesFacts) -> Iterator[str]:
-    return (f"Doubt: {warning.text.removesuffix('.')}." for warning in facts.warnings)
+def _doubt(warning: Warning) -> str:
+    return f"Doubt: {warning.text.removesuffix('.')}."

@@ -87,7 +87,7 @@ def _notes(requests: Sequence[SeriesRequest], servers: Sequence[str]) -> Iterato
 
 def on_server(warning: Warning, server: str, base: str) -> Warning:
     """A doubt on one of several servers, which is called so and has this base."""
-    return msgspec.structs.replace(warning, text=f"{server}: {warning.text}", base=base)
+    return msgspec.structs.replace(warning, text=f"{server}: {warning.text}", arms=(base,))
 
 
 def _title(first: SeriesRequest, servers: Sequence[str]) -> str:
@@ -143,7 +143,7 @@ def differing(base: Trial, own: Trial, asked: Iterable[str], catalog: Catalog) -
         and name not in set(asked)
         and _decides(name, catalog)
     }
-    first = sorted(told.items(), key=lambda one: not catalog.setting(one[0]).durability)
+    first = sorted(told.items(), key=lambda one: (not catalog.setting(one[0]).durability, one[0]))
     words = [f"{name}{_spelled(value, before)}" for name, (value, before) in first]
     more = f" and {len(words) - _MOST_TOLD} more" if len(words) > _MOST_TOLD else ""
     return ", ".join(words[:_MOST_TOLD]) + more

@@ -12,6 +12,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from flushlab.campaign.crash.check import Checked, Crash, check
 from flushlab.campaign.doubts import (
     disturbed,
@@ -293,7 +295,7 @@ class Tuning:
         for warning in (w for trial in base for w in trial.warnings):
             if warning.slug not in seen:
                 seen.add(warning.slug)
-                found.append(warning)
+                found.append(msgspec.structs.replace(warning, text=f"{BASE}: {warning.text}"))
         stalled = {
             Warning(one.slug, f"{trial.arm.name}: {one.text}"): None
             for trial in trials

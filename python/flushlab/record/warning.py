@@ -12,10 +12,12 @@ class Warning(msgspec.Struct, frozen=True, omit_defaults=True):
         slug: stable and machine-readable, for example `window-too-short`.
         text: one sentence for people.
         setting: the one that it is about, where it is about one.
-        base: the base of that one of several servers that it is about; empty: about all of them.
+        arms: whose figures it doubts, by the names that people know; empty: those of all arms.
+        against: the arm that these are compared with, where only the ratio is doubted.
     """
 
     slug: str
     text: str
     setting: str = ""
-    base: str = ""
+    arms: tuple[str, ...] = ()
+    against: str = ""

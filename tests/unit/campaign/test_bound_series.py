@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -437,14 +438,7 @@ def test_factors_have_effects_and_without_one_of_them_none(tmp_path: Path) -> No
     assert (lacking.factors, lacking.effects) == (("flush", "gone"), ())
 
 
-def test_with_several_servers_a_doubt_on_a_base_names_its_server(tmp_path: Path) -> None:
-    """Both bases scatter; only the second server's has a doubt in its trials."""
-
-    def noisy(trial: Trial) -> Trial:
-        lifted = {"base": 1.5, "two base": 2.0}.get(trial.arm.name, 1.0) if trial.block % 2 else 1.0
-        found = (Warning("rounded", "a was changed"),) if trial.arm.name == "two base" else ()
-        return msgspec.structs.replace(trial, figure=(trial.figure or 0.0) * lifted, warnings=found)
-
+def two_servers(tmp_path: Path) -> BoundSeries:
     bound = series(tmp_path, FLUSH, kind="compare", best=False, base_name="one base", servers=("one", "two"))
     request, flush = bound.request, bound.request.arms[0]
     own = {"build": "two", "server": MARIADB}
@@ -453,13 +447,66 @@ def test_with_several_servers_a_doubt_on_a_base_names_its_server(tmp_path: Path)
         msgspec.structs.replace(request.base, name="two base", **own),
         msgspec.structs.replace(flush, name="two flush", against="two base", **own),
     )
-    facts = run(replace(bound, request=msgspec.structs.replace(request, arms=arms)), change=noisy)
-    told = [(one.base, one.text) for one in facts.warnings if one.slug in ("noisy", "rounded")]
-    assert [(base, text.partition(" vary")[0]) for base, text in told] == [
-        ("", "two base: a was changed"),
-        ("one base", "one: the base's figures"),
-        ("two base", "two: the base's figures"),
+    return replace(bound, request=msgspec.structs.replace(request, arms=arms))
+
+
+def test_a_doubt_that_arms_of_two_servers_share_is_told_of_each_server(tmp_path: Path) -> None:
+    def doubted(trial: Trial) -> Trial:
+        if trial.arm.name in ("base", "control"):
+            return trial
+        return msgspec.structs.replace(trial, warnings=(Warning("x", f"{trial.block} connections"),))
+
+    facts = run(two_servers(tmp_path), change=doubted)
+    told = {one.arms: one.text for one in facts.warnings if one.slug == "x"}
+    assert {tuple(sorted(arms)) for arms in told} == {("one flush",), ("two base", "two flush")}
+    for arms, text in told.items():
+        assert text == f"{arms[0]}: 0 connections" + "".join(f"; likewise {name}" for name in arms[1:])
+
+
+def test_with_several_servers_a_doubt_on_a_base_names_its_server(tmp_path: Path) -> None:
+    """Both bases scatter; only the second server's has a doubt in its trials."""
+
+    def noisy(trial: Trial) -> Trial:
+        lifted = {"base": 1.5, "two base": 2.0}.get(trial.arm.name, 1.0) if trial.block % 2 else 1.0
+        found = (Warning("rounded", "a was changed"),) if trial.arm.name == "two base" else ()
+        return msgspec.structs.replace(trial, figure=(trial.figure or 0.0) * lifted, warnings=found)
+
+    facts = run(two_servers(tmp_path), change=noisy)
+    told = [(one.arms, one.text) for one in facts.warnings if one.slug in ("noisy", "rounded")]
+    assert [(arms, text.partition(" vary")[0]) for arms, text in told] == [
+        (("two base",), "two base: a was changed"),
+        (("one base",), "one: the base's figures"),
+        (("two base",), "two: the base's figures"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("figures", "told", "arms"),
+    [
+        ({"base": 7}, "base: 7 transactions in the last seconds", ("base",)),
+        (
+            {"base": 7, "control": 8, "flush": 9},
+            "*: * transactions in the last seconds; likewise *, *",
+            ("base", "control", "flush"),
+        ),
+        ({"base": 7, "control": 7, "flush": 7}, "7 transactions in the last seconds", ()),
+    ],
+)
+def test_a_doubt_that_quotes_a_figure_names_the_arm_that_has_it(
+    figures: Mapping[str, int], told: str, arms: tuple[str, ...], tmp_path: Path
+) -> None:
+    def doubted(trial: Trial) -> Trial:
+        if trial.arm.name not in figures:
+            return trial
+        text = f"{figures[trial.arm.name]} transactions in the last seconds"
+        return msgspec.structs.replace(trial, warnings=(Warning("not-level", text),))
+
+    facts = run(series(tmp_path, FLUSH, best=False), change=doubted)
+    (doubt,) = [one for one in facts.warnings if one.slug == "not-level"]
+    assert fnmatch(doubt.text, told)
+    assert tuple(sorted(doubt.arms)) == arms
+    first, colon, rest = doubt.text.partition(": ")
+    assert not colon or rest.startswith(f"{figures[first]} transactions")
 
 
 def test_defaults_that_differ_between_servers_stand_below_a_base_that_is_an_option_file(

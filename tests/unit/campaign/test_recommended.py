@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -108,7 +109,8 @@ def test_what_an_arm_changes_besides_settings_is_said_beside_its_ratio() -> None
 
 
 def test_a_doubt_on_another_server_is_not_held_against_this_one() -> None:
-    doubts = (Warning("debts", "after its turns, mysql@8.0 two still wrote 3 KiB"), Warning("noisy", "noise"))
+    debts = Warning("debts", "after its turns, it still wrote 3 KiB", arms=("mysql@8.0 two",))
+    doubts = (debts, Warning("noisy", "noise"))
     (one,) = of_series(msgspec.structs.replace(TWO_SERVERS, warnings=doubts))
     assert one.server == MARIADB
     assert one.not_shown == ("Doubt: noise.",)
@@ -135,7 +137,8 @@ def test_the_headline_is_about_a_recommended_arm_where_any_server_has_one() -> N
     ]
     page = found(one := row("compare", MIXED), request_of(one), MIXED, ())
     assert (page.headline, page.interval) == ("mariadb slow is 1.20× as fast as mariadb base", "[1.10, 1.30]")
-    assert (page.chosen, page.servers) == ("mariadb slow", "mysql@8.0.15, mariadb@10.11.19")
+    assert [one.chosen for one in page.each] == [None, "mariadb slow"]
+    assert page.servers == "mysql@8.0.15, mariadb@10.11.19"
     assert all(line.endswith(".") for line in page.lead)
 
 
@@ -162,7 +165,8 @@ def test_at_a_fixed_rate_the_headline_is_about_latency() -> None:
 
 
 def test_a_doubt_on_arms_of_two_servers_is_told_with_both() -> None:
-    doubt = Warning("noisy", "mysql@8.0 two, mariadb two: throughput was not level")
+    two = ("mysql@8.0 two", "mariadb two")
+    doubt = Warning("noisy", "throughput was not level", arms=two)
     facts = msgspec.structs.replace(
         TWO_SERVERS, arms=(arm("mysql@8.0 two", 1.3, 1.2, 1.4, settings=FLUSH), *TWO_SERVERS.arms[1:])
     )
@@ -171,9 +175,18 @@ def test_a_doubt_on_arms_of_two_servers_is_told_with_both() -> None:
 
 
 def test_a_doubt_on_the_base_of_one_server_is_told_with_that_server_alone() -> None:
-    doubts = (Warning("noisy", "mysql@8.0: the base's figures vary", base="mysql@8.0 base"),)
+    doubts = (Warning("noisy", "mysql@8.0: the base's figures vary", arms=("mysql@8.0 base",)),)
     (one,) = of_series(msgspec.structs.replace(TWO_SERVERS, warnings=doubts))
     assert (one.server, one.not_shown) == (MARIADB, ())
+
+
+def test_a_doubt_on_a_ratio_is_told_with_that_ratio_alone() -> None:
+    """That of a server's base to the first server's is no doubt on what its own arms gain."""
+    between = Warning("debts", "it still wrote", arms=("mariadb base",), against="mysql@8.0 base")
+    own = Warning("debts", "so did this", arms=("mariadb two",), against="mariadb base")
+    another = Warning("looks", "so did that", arms=("mysql@8.0 two",), against="mysql@8.0 base")
+    (one,) = of_series(msgspec.structs.replace(TWO_SERVERS, warnings=(between, own, another)))
+    assert one.not_shown == ("Doubt: so did this.",)
 
 
 def test_what_carries_over_is_said_of_every_server_that_was_measured() -> None:
@@ -186,9 +199,33 @@ def test_the_page_shows_settings_of_the_recommended_arm_beside_the_base_of_its_s
         msgspec.structs.replace(one, settings={"sync_binlog": 7}, server=MARIADB)
         for one in trials_of({"mariadb base": 1.0, "mariadb slow": 1.0}, "arms")
     ]
-    base = trials_of({"base": 1.0}, "arms")
+    base = [
+        msgspec.structs.replace(one, settings={"sync_binlog": 7}) for one in trials_of({"base": 1.0}, "arms")
+    ]
     html = page.render(row("compare", MIXED), MIXED, [*base, *trials])
-    settings = html.partition('<section id="settings">')[2]
-    head = settings[: settings.index("</thead>")]
-    assert "mariadb base" in head and "mariadb slow" in head
-    assert '"col">base<' not in head
+    settings = html.partition('<section id="settings">')[2].partition("</section>")[0]
+    first, second = settings.split("<table")[1:]
+    assert "mysql@8.0.15" in first and "mysql@8.0 base" in first and "mariadb" not in first
+    assert "mariadb@10.11.19" in second and "mariadb base" in second and "mariadb slow" in second
+    assert "mysql" not in second
+
+
+def test_the_page_gives_the_key_figures_of_every_server_with_its_name() -> None:
+    base, slow = MIXED.arms[1:]
+    of_base = msgspec.structs.replace(base, figure=750.0, p99_us=9000.0, floor="second", guarantees=LOSSY)
+    facts = msgspec.structs.replace(
+        MIXED,
+        arms=(MIXED.arms[0], of_base, slow),
+        base_figure=500.0,
+        base_p99_us=17_000.0,
+        base_guarantees=SAFE,
+        control=comparison("control", ratio(1.0, 0.9, 1.1)),
+    )
+    html = page.render(row("compare", facts), facts, trials_of({"base": 1.0}, "arms"))
+    keys = dict(re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", html))
+    assert keys["floor of mysql@8.0 base"] == "strict" and keys["floor of mariadb base"] == "second"
+    assert keys["mysql@8.0 base"].startswith("500") and keys["mariadb base"].startswith("750")
+    assert (keys["mysql@8.0 base&#39;s p99"], keys["mariadb base&#39;s p99"]) == ("17.0 ms", "9.00 ms")
+    assert keys["control of mysql@8.0 base"] == "0.90 – 1.10"
+    machine = html.partition('<section id="machine">')[2].partition("</section>")[0]
+    assert "mysql@8.0.15" in machine and "mariadb@10.11.19" in machine

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,21 @@ def test_defaults_that_decide_what_a_commit_is_are_told_and_what_was_asked_for_i
     assert words == "log_bin=ON (OFF), sql_mode differs"
 
 
+def test_defaults_that_differ_are_told_in_the_same_order_however_a_server_lists_them() -> None:
+    theirs: dict[str, Any] = {
+        "sync_binlog": 0,
+        "log_bin": "OFF",
+        "sql_mode": "B",
+        "innodb_doublewrite": "OFF",
+    }
+    base = read_back(sync_binlog=1, log_bin="ON", sql_mode="A", innodb_doublewrite="ON")
+    told = {
+        differing(base, read_back(**{name: theirs[name] for name in names}), (), load_catalog())
+        for names in permutations(theirs)
+    }
+    assert told == {"innodb_doublewrite=OFF (ON), log_bin=OFF (ON), sync_binlog=0 (1), sql_mode=B (A)"}
+
+
 def test_what_is_scaled_for_each_of_several_servers_names_the_server(
     decided: list[Any], builds: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,4 +143,4 @@ def test_what_is_scaled_for_each_of_several_servers_names_the_server(
         "mariadb@10.11.19: my.cnf: innodb_buffer_pool_size",
         "mysql@8.0.36: my.cnf: innodb_buffer_pool_size",
     ]
-    assert [note.base for note in scaled] == ["mariadb@10.11.19 base", "mysql@8.0.36 base"]
+    assert [note.arms for note in scaled] == [("mariadb@10.11.19 base",), ("mysql@8.0.36 base",)]

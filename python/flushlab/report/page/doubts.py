@@ -26,16 +26,16 @@ def section(subject: Subject) -> Iterator[Section]:
     whole = len(subject.trials)
     rows = [(Cell(warning.text), Cell("the whole", "num mute")) for warning in subject.found.warnings]
     told = {warning.text for warning in subject.found.warnings}
-    seen: dict[str, list[str]] = {}
+    seen: dict[str, list[tuple[str, str]]] = {}
     having: Counter[str] = Counter()
     for trial in subject.trials:
         having.update({warning.slug for warning in trial.warnings})
         for warning in trial.warnings:
-            seen.setdefault(warning.slug, []).append(warning.text)
+            seen.setdefault(warning.slug, []).append((subject.named(trial.arm.name), warning.text))
     for slug, own in seen.items():
-        if not told.intersection(own):
+        if not any(text in words for _, text in own for words in told):
             first = f", first of {len(own):,}" if len(own) > 1 else ""
-            rows.append((Cell(own[0], "", f"{slug}{first}"), _share(having[slug], whole)))
+            rows.append((Cell(": ".join(own[0]), "", f"{slug}{first}"), _share(having[slug], whole)))
     outcomes = Counter(trial.outcome for trial in subject.trials if trial.outcome != "measured")
     rows += [(Cell(f"Trials {_OUTCOMES[name]}"), _share(count, whole)) for name, count in outcomes.items()]
     if rows:

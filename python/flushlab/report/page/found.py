@@ -54,6 +54,28 @@ class Compared(NamedTuple):
     p99: Comparison | None = None
 
 
+class OnServer(NamedTuple):
+    """A server that was measured.
+
+    Attributes:
+        server: which it is.
+        base: its base, as trials have it.
+        name: what people call its base.
+        given: settings of the base.
+        floor: that the answer keeps on this server, with the condition on the disk that it has.
+        figures: of the base.
+        chosen: the arm to show beside the base, or None.
+    """
+
+    server: ServerIdentity
+    base: str = BASE
+    name: str = "base"
+    given: Mapping[str, Value] = {}
+    floor: str = ""
+    figures: Figures = Figures()
+    chosen: str | None = None
+
+
 class LeftOut(NamedTuple):
     """A change or an arm that is not among the results.
 
@@ -79,11 +101,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
         objective: what the ratios compare.
         against: what the arms are compared with, for people.
         ways: how it was measured, and which arms otherwise.
-        servers: what was measured, in words; empty: nothing was.
-        floor: that the answer keeps.
-        base: settings of the base.
-        base_name: what its figures are called.
-        chosen: name of the arm that the answer is about.
+        each: the servers that were measured.
+        servers: the same in words; empty: nothing was.
         arms: to show beside the base, the chosen one first.
         guarantees: per column (`base`, `winner`, …) plain words per failure.
         weaker: per arm of a series, what it keeps otherwise than the base.
@@ -93,7 +112,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     headline: str
     interval: str = ""
     lead: tuple[str, ...] = ()
-    server: ServerIdentity | None = None
+    each: tuple[OnServer, ...] = ()
     servers: str = ""
     workload: str = ""
     unit: str = ""
@@ -101,13 +120,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     objective: Objective = "throughput"
     against: str = "the base"
     ways: tuple[str, ...] = ()
-    floor: str = ""
-    base: Mapping[str, Value] = {}
-    base_name: str = "base"
-    base_p99_us: float | None = None
-    base_figure: float | None = None
     blocks: str = ""
-    chosen: str | None = None
     arms: tuple[str, ...] = ()
     compared: tuple[Compared, ...] = ()
     control: Comparison | None = None
@@ -179,26 +192,31 @@ def _tuned(facts: TuneFacts) -> Found:
         guarantees["winner"] = facts.guarantees.get(winner.arm, {})
     against = f"your settings raised to {facts.floor}" if facts.raised else "the base"
     floor = winner.floor.value if winner else facts.floor
+    floor = facts.guarantees.get(winner.arm if winner else BASE, {}).get(FLOOR, floor)
+    name = "raised" if facts.raised else "base"
     way = "side by side" if facts.interleaved else "on fresh servers"
     blocks = f"{counted(result.blocks, 'block')} {way}, {counted(result.looks, 'look')}"
     return Found(
         headline=headline,
         interval=interval,
         lead=tuple(lead),
-        server=facts.server,
+        each=(
+            OnServer(
+                facts.server,
+                name=name,
+                given=facts.base,
+                floor=floor,
+                figures=Figures(figure=facts.base_figure, p99_us=facts.base_p99_us),
+                chosen=winner.arm if winner else None,
+            ),
+        ),
         servers=facts.server.title,
         workload=facts.workload,
         unit=facts.unit,
         higher_is_better=facts.unit != "s",
         objective=facts.objective,
         against=against,
-        base_p99_us=facts.base_p99_us,
-        floor=facts.guarantees.get(winner.arm if winner else BASE, {}).get(FLOOR, floor),
-        base_name="raised" if facts.raised else "base",
-        base=facts.base,
-        base_figure=facts.base_figure,
         blocks=blocks if result.blocks else "",
-        chosen=winner.arm if winner else None,
         arms=tuple(shown),
         compared=tuple(compared),
         control=result.control,
@@ -264,19 +282,25 @@ def _serial(facts: SeriesFacts) -> Found:
         headline=headline,
         interval=interval,
         lead=tuple(lead),
-        server=facts.server,
+        each=tuple(
+            OnServer(
+                base.server or facts.server,
+                base=base.name if base.server else BASE,
+                name=base.name,
+                given={**facts.base, **base.settings},
+                floor=facts.floor or base.verdict,
+                figures=Figures(figure=base.figure, p99_us=base.p99_us),
+                chosen=first[0].name if first else None,
+            )
+            for (base, _), first in zip(facts.by_server, chosen, strict=True)
+        ),
         servers=", ".join(compare.servers(facts)),
         workload=facts.workload,
         unit=facts.unit,
         higher_is_better=facts.higher_is_better,
         objective=facts.objective,
         ways=tuple(f"{words[0].upper()}{words[1:]}." for words in tune.ways(facts)),
-        floor=facts.floor or facts.base_arm.verdict,
-        base=facts.base,
-        base_figure=facts.base_figure,
-        base_p99_us=facts.base_p99_us,
         blocks=f"{facts.blocks}{planned} blocks",
-        chosen=best.name if best else None,
         arms=tuple(shown),
         compared=tuple(
             Compared(
@@ -385,6 +409,7 @@ def _so_far(row: CampaignRow, request: Request | None, trials: Sequence[Trial]) 
     counted = [trial for trial in trials if trial.figure is not None]
     base = [trial.figure for trial in counted if trial.arm.name == BASE and trial.figure]
     stages = Counter(trial.stage for trial in trials)
+    mean = statistics.geometric_mean(base) if base else None
     told = ", ".join(f"{count} of the stage {stage}" for stage, count in stages.items())
     shown = f"its trials ({told}) are shown below, but not compared" if trials else "no trial has ended"
     out = {trial.arm.name: trial for trial in trials if trial.outcome in ("refused", "failed", "invalid")}
@@ -396,13 +421,11 @@ def _so_far(row: CampaignRow, request: Request | None, trials: Sequence[Trial]) 
         title=request.title if isinstance(request, SeriesRequest) else "",
         headline=headline,
         lead=(f"{_standing(row)}; {shown}.",),
-        server=server,
+        each=(OnServer(server, floor=floor_of(request), figures=Figures(figure=mean)),) if server else (),
         servers=server.title if server else "",
         workload=workload_of(request),
         unit=counted[-1].unit if counted else "",
         higher_is_better=counted[-1].higher_is_better if counted else True,
-        floor=floor_of(request),
-        base_figure=statistics.geometric_mean(base) if base else None,
         arms=tuple(dict.fromkeys(trial.arm.name for trial in counted if trial.arm.name != BASE)),
         left_out=tuple(LeftOut(trial.outcome, name, trial.reason) for name, trial in out.items()),
     )

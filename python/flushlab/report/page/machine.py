@@ -23,9 +23,9 @@ def section(subject: Subject) -> Iterator[Section]:
 
 def _machine_rows(subject: Subject) -> Iterator[tuple[str, str]]:
     what = subject.found
-    if what.server is not None:
-        yield "server", f"{what.server.title} ({what.server.version_text})"
-        yield "build", what.server.build_id
+    for one in what.each:
+        yield "server", f"{one.server.title} ({one.server.version_text})"
+        yield "build", one.server.build_id
     arguments = next((t.launch.arguments for t in subject.trials if t.launch and t.launch.arguments), ())
     yield "arguments", " ".join(arguments)
     yield "workload", what.workload

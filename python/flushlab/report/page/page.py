@@ -199,18 +199,23 @@ def _what_now(subject: Subject, advice: Sequence[Advice]) -> Iterator[Section]:
 def _keys(subject: Subject) -> Iterator[tuple[str, str]]:
     """The few facts that stand below the answer."""
     what = subject.found
-    if what.floor:
-        yield "floor", what.floor
-    if what.base_figure is not None:
-        yield what.base_name, f"{figure(what.base_figure)} {what.unit}"
-    if what.base_p99_us is not None:
-        yield f"{what.base_name}'s p99", format_latency(what.base_p99_us)
+    floors = list(dict.fromkeys(one.floor for one in what.each))
+    if len(floors) == 1 and floors[0]:
+        yield "floor", floors[0]
+    for one in what.each:
+        if len(floors) > 1:
+            yield f"floor of {one.name}", one.floor
+        if one.figures.figure is not None:
+            yield one.name, f"{figure(one.figures.figure)} {what.unit}"
+        if one.figures.p99_us is not None:
+            yield f"{one.name}'s p99", format_latency(one.figures.p99_us)
     if what.blocks:
         yield "proven in", what.blocks
     elif subject.trials:
         yield "trials", f"{len(subject.trials):,}"
     if what.control is not None:
-        yield "control", interval(what.control.ratio)
+        name = f"control of {what.each[0].name}" if len(what.each) > 1 else "control"
+        yield name, interval(what.control.ratio)
 
 
 @functools.cache

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from flushlab.errors import ValueOutOfRange
-from flushlab.plan.plan import BASE
-from flushlab.record import ServerIdentity, Value
+from flushlab.record import Value
+from flushlab.report.page.found import OnServer
 from flushlab.report.page.parts import (
     Cell,
     Section,
@@ -17,32 +17,31 @@ from flushlab.report.tune import spell
 from flushlab.settings.catalog import SettingHere
 from flushlab.settings.configuration import Configuration
 
+_ONE_ARM = 3
+"""Columns of a table that shows no arm beside the base."""
+
 
 def section(subject: Subject) -> Iterator[Section]:
-    """What differs from the default, in the base and in the arm of the answer, as read back."""
-    what = subject.found
-    if what.server is None:
+    """Of each server what differs from the default, in its base and in the arm of the answer."""
+    tables = tuple(table for one in subject.found.each if (table := _table(subject, one)).rows)
+    if not tables:
         return
-    server, base = what.server, BASE
-    for one in what.compared:
-        if one.arm == what.chosen and one.base and (own := subject.arms.get(one.arm)):  # on a further server
-            server, base = own[-1].server or server, one.base
-    columns = {base: _read_back(subject, base) or dict(what.base)}
-    if what.chosen is not None and (settings := _read_back(subject, what.chosen)):
-        columns["winner" if subject.row.kind == "tune" else what.chosen] = settings
-    rows = [
-        (any("changed" in cell.kind for cell in cells), cells)
-        for name in dict.fromkeys(name for values in columns.values() for name in values)
-        if (cells := _setting_row(name, [values.get(name) for values in columns.values()], server, what.base))
-    ]
-    if not rows:
-        return
-    rows.sort(key=lambda row: not row[0])
-    head = (Cell("setting"), Cell("default"), *(Cell(name) for name in columns))
     lead = "Settings that differ from this version's default, as the server read them back" + (
-        "; changed settings come first." if len(columns) > 1 else "."
+        "; changed settings come first." if any(len(table.head) > _ONE_ARM for table in tables) else "."
     )
-    yield Section("settings", "Settings", lead, tables=(Table(head, tuple(cells for _, cells in rows)),))
+    yield Section("settings", "Settings", lead, tables=tables)
+
+
+def _table(subject: Subject, one: OnServer) -> Table:
+    columns = {one.name: _read_back(subject, one.base) or dict(one.given)}
+    if one.chosen is not None and (settings := _read_back(subject, one.chosen)):
+        columns["winner" if subject.row.kind == "tune" else one.chosen] = settings
+    names = dict.fromkeys(name for values in columns.values() for name in values)
+    values_of = {name: [values.get(name) for values in columns.values()] for name in names}
+    rows = [row for name, values in values_of.items() if (row := _setting_row(name, values, one))]
+    rows.sort(key=lambda row: (not any("changed" in cell.kind for cell in row), row[0].text))
+    head = (Cell("setting"), Cell("default"), *map(Cell, columns))
+    return Table(head, tuple(rows), one.server.title if len(subject.found.each) > 1 else "")
 
 
 def _read_back(subject: Subject, arm: str) -> dict[str, Value]:
@@ -50,18 +49,16 @@ def _read_back(subject: Subject, arm: str) -> dict[str, Value]:
     return dict(own[-1].settings) if own else {}
 
 
-def _setting_row(
-    name: str, values: list[Value | None], server: ServerIdentity, base: Mapping[str, Value]
-) -> tuple[Cell, ...]:
+def _setting_row(name: str, values: list[Value | None], one: OnServer) -> tuple[Cell, ...]:
     """The setting's row; empty where it has its default, or a computed one that nobody set."""
-    configuration = Configuration(base, server)
+    configuration = Configuration(one.given, one.server)
     here, default = configuration.here(name), configuration.default(name)
 
     def same(one: Value | None, other: Value | None) -> bool:
         return configuration.same(name, one, other)
 
     changed = any(not same(values[0], value) for value in values[1:])
-    usual = name not in base if default is None else all(same(default, value) for value in values)
+    usual = name not in one.given if default is None else all(same(default, value) for value in values)
     if usual and not changed:
         return ()
     shown = "depends" if here is not None and here.computed else "?"
