@@ -66,6 +66,11 @@ def format_seconds(seconds: float) -> str:
     return f"{whole // 3600} h" + (f" {whole % 3600 // 60} min" if whole % 3600 // 60 else "")
 
 
+def format_spread(least_s: float, most_s: float) -> str:
+    """Durations for people: `0.2 s to 0.4 s`, or one where they read the same."""
+    return " to ".join(dict.fromkeys(map(format_seconds, (least_s, most_s))))
+
+
 def parse_latency(text: str) -> float:
     """`1ms`, `500us` or `0.01s` as seconds.
 

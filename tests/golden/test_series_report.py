@@ -233,6 +233,19 @@ def test_series_report_after_ctrl_c() -> None:
     check("series-interrupted.txt", text_of(series.render(INTERRUPTED)))
 
 
+def test_a_series_that_was_stopped_before_its_first_window_says_that_and_no_more() -> None:
+    never = tuple(
+        ArmFacts(name=one.name, outcome="skipped", reason="stopped before its turn")
+        for one in INTERRUPTED.arms
+    )
+    facts = msgspec.structs.replace(INTERRUPTED, arms=never, base_figure=None, blocks=0, claims=FACTS.claims)
+    assert text_of(series.render(facts)).splitlines()[2:] == [
+        "Nothing was measured: it was stopped before the first window.",
+        "",
+        "interrupted; resume with: flushlab series --resume series-20261121-120000-abcd",
+    ]
+
+
 def test_series_report_without_a_faster_arm() -> None:
     check("series-nothing.txt", text_of(series.render(NOTHING_FASTER)))
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import median
 from typing import TypedDict
 
 import msgspec
@@ -151,7 +150,7 @@ class BoundSeries:
         request, trials, result = self.request, list(trials), experiment.result()
         base = [t for t in trials if t.arm.name == BASE and t.stage == "arms" and t.figure is not None]
         configuration, sizes = self._configured(request.base, base), self._sizes(request.base, base)
-        slices = [one for trial in base for one in trial.slices if not one.dropped]
+        lengths = [round(one.seconds, 2) for trial in base for one in trial.slices if not one.dropped]
         arms = [self._facts(arm, result, trials, ending) for arm in request.arms]
         if request.best:
             arms.append(self._best_facts(result, trials, ending))
@@ -196,8 +195,8 @@ class BoundSeries:
             alternate=request.alternate,
             interleaved=request.standing,
             why_fresh="" if request.standing else next(iter(self._why_fresh.values()), ""),
-            rounds=len(slices) or None,
-            slice_s=round(median(one.seconds for one in slices), 2) if slices else None,
+            rounds=len(lengths) or None,
+            slice_s=(min(lengths), max(lengths)) if lengths else None,
             machine=machine,
             warnings=tuple(dict.fromkeys(warnings)),
             data_bytes=sizes["data_bytes"] or None,
@@ -371,7 +370,7 @@ class BoundSeries:
     def _warnings(self, result: SeriesResult, trials: list[Trial], ending: Ending) -> list[Warning]:
         request = self.request
         found = []
-        if ending == "interrupted":
+        if ending == "interrupted" and result.comparisons:
             planned = counted(sum(group.blocks for group in request.groups), "block")
             found.append(
                 Warning(

@@ -144,6 +144,13 @@ def _settings(text: str) -> dict[str, Value]:
     for part in parts:
         spelling, equals, value = part.partition("=")
         name = spelling.strip().lstrip("-").replace("-", "_")
+        if not equals and len(parts) > 1 and (part == BASE or _mode(Path(part)) == stat.S_IFREG):
+            file = "" if part == BASE else ", if that file stands first or is --base"
+            rest = shlex.join(other for other in parts if other != part)
+            raise UsageError(
+                f"{part} stands among settings: {text}",
+                hint=f"leave out {part}; settings go on top of it{file}: {rest}",
+            )
         if not equals or not name:
             raise UsageError(
                 f"{part!r} is neither `{BASE}` nor an option file nor NAME=VALUE",

@@ -348,7 +348,7 @@ class SeriesFacts(msgspec.Struct, frozen=True, kw_only=True):
         kind: the command that asked.
         base_name: what people call the base.
         rounds: in which every arm had a slice; None where each trial had a server of its own.
-        slice_s: seconds of a slice, or None.
+        slice_s: seconds of the shortest and of the longest slice, or None.
         files: what was written.
     """
 
@@ -394,7 +394,7 @@ class SeriesFacts(msgspec.Struct, frozen=True, kw_only=True):
     kind: Literal["series", "compare"] = "series"
     base_name: str = "base"
     rounds: int | None = None
-    slice_s: float | None = None
+    slice_s: tuple[float, float] | None = None
     sources: tuple[SourceText, ...] = ()
     files: tuple[str, ...] = ()
 

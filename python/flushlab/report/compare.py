@@ -15,6 +15,7 @@ from flushlab.report.carry_over import carry_over, render_carry_over, render_wha
 from flushlab.report.guarantees import changed, grouped
 from flushlab.report.identity import server_document
 from flushlab.report.series import (
+    NEVER_RAN,
     OUTCOMES,
     STYLES,
     TOO_COARSE,
@@ -126,7 +127,7 @@ def render(facts: SeriesFacts) -> RenderableType:
 def answer(facts: SeriesFacts) -> Text:
     """What differs, a server a line, then the servers themselves."""
     if never_ran(facts):
-        return Text("Nothing was compared: it was stopped before the first window.", style="bold")
+        return Text(NEVER_RAN, style="bold")
     if not any(arm.outcome == "measured" for arm in facts.arms):
         return Text("Nothing was compared; see the reason of each configuration.", style="bold")
     compared = [arm.comparison for arm in facts.arms if arm.comparison is not None]

@@ -17,13 +17,14 @@ from flushlab.record import Comparison, FactorEffect, Ratio, Value
 from flushlab.report.carry_over import carry_over, on_own_server, render_carry_over, render_what_now, steps
 from flushlab.report.identity import server_document
 from flushlab.report.tune import base_words, blaming, headline, legend, never_ran, spell, way
-from flushlab.units import counted, format_latency, format_seconds, format_size
+from flushlab.units import counted, format_latency, format_seconds, format_size, format_spread
 
 SCHEMA = "flushlab.series/1"
 
 _NAME_WIDTH = 24
 TOO_COARSE = 1.0
 """A comparison that would only have seen gains above this says nothing."""
+NEVER_RAN = "Nothing was measured: it was stopped before the first window."
 OUTCOMES = {"measured": "too few blocks", "not_in_version": "not in this version"}
 """What stands for the verdict of an arm that has none, where the word itself would not do."""
 STYLES = {
@@ -144,9 +145,9 @@ def render(facts: SeriesFacts) -> RenderableType:
         "",
         *([] if never_ran(facts) else [*_table(facts), ""]),
     ]
-    if facts.factors:
+    if facts.factors and not never_ran(facts):
         parts += [*_effects(facts), ""]
-    if facts.claims:
+    if facts.claims and not never_ran(facts):
         parts += [Text("claims", style="dim")]
         parts += [line for claim in facts.claims for line in _claim(claim)]
         parts += [""]
@@ -159,6 +160,8 @@ def render(facts: SeriesFacts) -> RenderableType:
 def answer(facts: SeriesFacts) -> Text:
     """One or two sentences: what the series concludes."""
     measured = [arm for arm in facts.arms if arm.outcome == "measured"]
+    if never_ran(facts):
+        return Text(NEVER_RAN, style="bold")
     if not measured:
         reasons = {arm.reason for arm in facts.arms if arm.name != "best"}
         why = f": {reasons.pop()}" if len(reasons) == 1 else "; see the reason of each arm"
@@ -376,11 +379,19 @@ def _claim(claim: ClaimFacts) -> Iterator[RenderableType]:
 
 def notes(facts: SeriesFacts) -> Iterator[RenderableType]:
     """What stands below the result: the base's figure, sizes, doubts, how to resume."""
+    if not never_ran(facts):
+        yield from _about(facts)
+    if facts.ending == "interrupted":
+        again = resuming(facts.kind, facts.campaign_id, own=on_own_server(facts))
+        yield Text(f"interrupted; resume with: {again}")
+
+
+def _about(facts: SeriesFacts) -> Iterator[RenderableType]:
     if facts.base_figure is not None:
         words = f"{facts.base_name}: {base_words(facts)}"
         windows = "" if facts.unit == "s" else f", windows of {format_seconds(facts.seconds)}"
-        if facts.rounds:
-            windows = f", {counted(facts.rounds, 'round')} of {format_seconds(facts.slice_s or 0)} each"
+        if facts.rounds and facts.slice_s:
+            windows = f", {counted(facts.rounds, 'round')} of {format_spread(*facts.slice_s)} each"
         yield Text(f"{words} ({counted(facts.blocks, 'block')}{windows})", style="dim")
     yield from way(facts)
     if facts.scale != 1:
@@ -391,9 +402,6 @@ def notes(facts: SeriesFacts) -> Iterator[RenderableType]:
         yield Text(known, style="dim")
     for warning in facts.warnings:
         yield Text(f"warning: {warning.text}", style="yellow")
-    if facts.ending == "interrupted":
-        again = resuming(facts.kind, facts.campaign_id, own=on_own_server(facts))
-        yield Text(f"interrupted; resume with: {again}")
 
 
 def page(facts: SeriesFacts) -> Iterator[RenderableType]:

@@ -378,7 +378,8 @@ _ON_CLUSTERS = "measured in turns on clusters that stood throughout, switched by
 
 def never_ran(facts: SeriesFacts) -> bool:
     """Whether it was stopped before any arm was measured."""
-    return facts.ending == "interrupted" and all(arm.outcome == "skipped" for arm in facts.arms)
+    never = ("skipped", "not_in_version")
+    return facts.ending == "interrupted" and all(arm.outcome in never for arm in facts.arms)
 
 
 def way(facts: SeriesFacts | TuneFacts) -> Iterator[RenderableType]:

@@ -295,8 +295,8 @@ class StandingRunner:
         if slice_s > LONGER * seconds and not self._told_longer:
             self._told_longer = True
             self.runner_of(request.arm).preparation.progress(
-                f"a turn lasts {format_seconds(slice_s)} instead of {format_seconds(seconds)}, until each"
-                " connection has committed several times: all takes longer by as much"
+                f"the first turns last {format_seconds(slice_s)} instead of {format_seconds(seconds)}, so"
+                " that each connection commits several times; later turns are shorter where less is enough"
             )
         due = max(1, round(seconds / slice_s))
         order = Random(f"{self.seed}/{request.stage}/{request.block}/{request.variant}/{request.arm.name}")

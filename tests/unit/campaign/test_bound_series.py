@@ -27,6 +27,7 @@ from flushlab.settings.floor import Floor
 from flushlab.spec.kinds import CompareSpec, SeriesSpec
 from flushlab.spec.parts import ServersSpec, WorkloadSpec
 from flushlab.workload import Timing
+from tests.golden.test_reports import text_of
 
 MARIADB = ServerIdentity(flavor="mariadb", version=(10, 11, 19), version_text="10.11.19-MariaDB")
 STORAGE = Storage(filesystem="ext4", volatile_cache=False)
@@ -279,9 +280,9 @@ def test_what_is_proven_so_far_can_be_told_at_any_moment(tmp_path: Path) -> None
     for stop in range(36):
         facts = run(bound, stop=stop)
         assert facts.ending == ("interrupted" if stop < 35 else "done")
-        assert ("interrupted" in slugs(facts)) == (stop < 35)
         compared = [arm for arm in facts.arms if arm.comparison is not None]
         assert (len(compared) > 0) == (stop >= 8)
+        assert ("interrupted" in slugs(facts)) == (8 <= stop < 35)
     assert outcomes(run(bound, stop=0)) == {"flush": "skipped", "sync": "skipped", "best": "skipped"}
     assert run(bound, stop=20).arms[-1].reason == "stopped before its turn"
 
@@ -382,7 +383,7 @@ def test_writes_after_an_arms_turns_are_told_with_whom_they_favour(
 ) -> None:
     def standing(trial: Trial) -> Trial:
         debts = left if trial.arm.name == "flush" else 8_000_000
-        slices = (Slice(round=0, start_s=0, seconds=0.5, events=1000),)
+        slices = (Slice(round=0, start_s=0, seconds=0.5 if trial.block else 0.8, events=1000),)
         return msgspec.structs.replace(trial, slices=slices, later_bytes=debts)
 
     group = ArmGroup(arms=("flush",), standing=True, blocks=5, seconds=2.0)
@@ -390,7 +391,8 @@ def test_writes_after_an_arms_turns_are_told_with_whom_they_favour(
     debts = [warning.text for warning in facts.warnings if warning.slug == "debts"]
     assert len(debts) == (told is not None)
     assert all(part in text for text in debts for part in (told or "").split("…"))
-    assert (facts.interleaved, facts.rounds, facts.slice_s) == (True, 5, 0.5)
+    assert (facts.interleaved, facts.rounds, facts.slice_s) == (True, 5, (0.5, 0.8))
+    assert "5 rounds of 0.5 s to 0.8 s each" in " ".join(text_of(compare.render(facts)).split())
 
 
 def test_a_control_that_fails_is_a_warning(tmp_path: Path) -> None:

@@ -89,6 +89,12 @@ def test_configurations_by_name_are_whole_unless_there_is_a_base() -> None:
         (["pipe"], "option file pipe is a pipe", "my.cnf"),
         (["innodb-doublewrite"], "neither `base` nor", "give it a value: innodb_doublewrite="),
         (["a=1 b"], "'b' is neither", "quote"),
+        (
+            ["base", "base a=1"],
+            "base stands among settings: base a=1",
+            "leave out base; settings go on top of it: a=1",
+        ),
+        (["my.cnf", "my.cnf a=1 b='x y'"], "my.cnf stands among", "is --base: a=1 'b=x y'"),
         (["a='1"], "quotation mark", "close it"),
         (["  "], "is empty", "`base`"),
         (["a=1 a=2"], "sets a twice", "once"),

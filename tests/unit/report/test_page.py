@@ -443,7 +443,7 @@ def compared() -> str:
 
     row, trials = made.serial()
     facts = msgspec.structs.replace(
-        FACTS, campaign_id=row.id, kind="compare", interleaved=True, rounds=9, slice_s=0.5
+        FACTS, campaign_id=row.id, kind="compare", interleaved=True, rounds=9, slice_s=(0.5, 0.5)
     )
     arms = {"base": 4_000, TWO: 7_000}
     trials = [

@@ -113,8 +113,8 @@ def test_a_sum_of_which_a_part_is_not_told_is_a_bound() -> None:
 
 def test_turns_are_drawn_where_they_were_measured_and_dropped_ones_as_crosses() -> None:
     kept = tuple((10.0 + n, 100.0 + n) for n in range(1_000))
-    plain = plots.rounds([Rounds("arm", kept, (), 0.5, None)], name="time", title="")
-    crossed = plots.rounds([Rounds("arm", kept, ((15.0, 3.0),), 0.5, None)], name="time", title="")
+    plain = plots.rounds([Rounds("arm", kept, (), (0.5, 0.5), None)], name="time", title="")
+    crossed = plots.rounds([Rounds("arm", kept, ((15.0, 3.0),), (0.5, 0.5), None)], name="time", title="")
     assert plain.count("<use") <= plots.POINTS
     assert crossed.count("<use") == plain.count("<use") + 1
     assert "var(--bad)" in crossed and "var(--bad)" not in plain

@@ -58,14 +58,14 @@ class Rounds(NamedTuple):
         arm: its name.
         kept: start in seconds since the servers stood, and events/s, of each one that counts.
         dropped: the same of those whose round does not count.
-        turn_s: length of a slice, median.
+        turn_s: length of the shortest and of the longest slice that counts.
         foreign_share: of the CPU time that other programs took, median, or None.
     """
 
     arm: str
     kept: tuple[tuple[float, float], ...]
     dropped: tuple[tuple[float, float], ...]
-    turn_s: float
+    turn_s: tuple[float, float]
     foreign_share: float | None
 
 
@@ -153,7 +153,7 @@ def rounds(arm: str, trials: Sequence[Trial]) -> Rounds | None:
         arm=arm,
         kept=tuple((one.start_s, one.events / one.seconds) for one in kept),
         dropped=tuple((one.start_s, one.events / one.seconds) for one in slices if one.dropped),
-        turn_s=statistics.median(one.seconds for one in kept),
+        turn_s=(min(one.seconds for one in kept), max(one.seconds for one in kept)),
         foreign_share=statistics.median(foreign) if foreign else None,
     )
 

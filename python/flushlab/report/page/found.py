@@ -300,7 +300,7 @@ def _serial(facts: SeriesFacts) -> Found:
         higher_is_better=facts.higher_is_better,
         objective=facts.objective,
         ways=tuple(f"{words[0].upper()}{words[1:]}." for words in tune.ways(facts)),
-        blocks=f"{facts.blocks}{planned} blocks",
+        blocks=f"{facts.blocks}{planned} blocks" if facts.blocks else "",
         arms=tuple(shown),
         compared=tuple(
             Compared(

@@ -18,7 +18,7 @@ from flushlab.report.page.parts import (
     figure,
     shown_arms,
 )
-from flushlab.units import format_seconds
+from flushlab.units import format_spread
 
 
 def section(subject: Subject) -> Iterator[Section]:
@@ -78,7 +78,7 @@ def _rounds_row(panel: Rounds) -> tuple[Cell, ...]:
     foreign = "" if panel.foreign_share is None else f"{panel.foreign_share:.0%}"
     dropped = Cell(f"{len(panel.dropped):,}", "num bad" if panel.dropped else "num")
     middle, turns = figure(rates[len(rates) // 2]), f"{len(rates):,}"
-    picked = (figure(rates[0]), middle, figure(rates[-1]), turns, format_seconds(panel.turn_s))
+    picked = (figure(rates[0]), middle, figure(rates[-1]), turns, format_spread(*panel.turn_s))
     return (Cell(panel.arm, "name"), *(Cell(text, "num") for text in picked), dropped, Cell(foreign, "num"))
 
 
