@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import msgspec
 
-from flushlab.campaign.crash.control import doubts
+from flushlab.campaign.crash.control import warnings_of
 from flushlab.record import Warning
 from flushlab.report.crash import render, said
 from tests.golden.test_reports import check, text_of
@@ -27,7 +27,7 @@ def test_a_cluster_as_one_and_its_nodes() -> None:
 
 def test_a_command_of_which_no_commits_are_known() -> None:
     found = facts(ALONE)
-    warnings = tuple(doubts(found.arms))
+    warnings = tuple(warnings_of(found.arms))
     check(
         "crash-command.txt",
         text_of(render(msgspec.structs.replace(found, workload="command: ./import.sh", warnings=warnings))),

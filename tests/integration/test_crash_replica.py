@@ -14,8 +14,8 @@ from flushlab.crashed import binlog, replicated
 from flushlab.crashed.ledger import TABLE
 from flushlab.crashed.live import make_ledger
 from flushlab.crashed.received import transaction_ends
+from flushlab.crashed.recovered_server import Ledger
 from flushlab.crashed.replica import listening_replica
-from flushlab.crashed.survivor import Ledger
 from flushlab.datadir import DataRoot
 from flushlab.errors import UsageError
 from flushlab.record import ReplicaState, Value

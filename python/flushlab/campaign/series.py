@@ -39,8 +39,7 @@ from flushlab.campaign.runners import ArmRunners, workload_of
 from flushlab.campaign.running_server import without_restarts
 from flushlab.campaign.series_request import ArmGroup, BoundArm, SeriesRequest
 from flushlab.campaign.several_servers import in_full, joined, require_same, targets_of
-from flushlab.campaign.stored import carry_out as carry_out_stored
-from flushlab.campaign.stored import stored_request
+from flushlab.campaign.stored import run_campaign, stored_request
 from flushlab.campaign.target import (
     Target,
     co_located,
@@ -438,7 +437,7 @@ def carry_out(
     wait_for_quiet: bool,
     began: float,
 ) -> SeriesFacts:
-    """Runs the campaign and gathers its facts; see `stored.carry_out`."""
+    """Runs the campaign and gathers its facts; see `stored.run_campaign`."""
     bound = BoundSeries(
         request=request,
         identity=target.identity,
@@ -463,7 +462,7 @@ def carry_out(
     ):
         runners.open()
         others = look_around(target.volume.data_root.path, watcher, wait=wait_for_quiet)
-        return carry_out_stored(
+        return run_campaign(
             request,
             target,
             store,

@@ -77,7 +77,7 @@ def stored_request(store: Store, campaign_id: str, kind: str, type_: type[R]) ->
         ) from error
 
 
-def carry_out(
+def run_campaign(
     request: Stored,
     target: Target,
     store: Store,

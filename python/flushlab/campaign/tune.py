@@ -18,7 +18,7 @@ import msgspec
 
 from flushlab.build import Progress, silent
 from flushlab.campaign.base import file_settings, fitted, persisted_settings, read_base
-from flushlab.campaign.crash.check import UNCRASHED, disk_bytes, require_crashable, way_of
+from flushlab.campaign.crash.check import UNCRASHED, disk_bytes, failure_mode, require_crashable
 from flushlab.campaign.crash.crash import crash_settings
 from flushlab.campaign.data import Data, data_of, open_data, settled_data
 from flushlab.campaign.external import Load, Own, doubts, driving, own_server, settled_access
@@ -30,8 +30,7 @@ from flushlab.campaign.outlook import of_tune, require_new
 from flushlab.campaign.quiet import look_around
 from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.running_server import guarding, has_all, lifted, tried
-from flushlab.campaign.stored import carry_out as carry_out_stored
-from flushlab.campaign.stored import stored_request
+from flushlab.campaign.stored import run_campaign, stored_request
 from flushlab.campaign.target import (
     Target,
     co_located,
@@ -192,7 +191,7 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
         seconds = parse_timing(spec.seconds).seconds
         timing = msgspec.structs.replace(timing, seconds=seconds) if steady else timing.with_window(seconds)
     storage = target.volume.data_root.storage
-    crash_fail, doubt = way_of(storage) if spec.crash else UNCRASHED
+    crash_fail, doubt = failure_mode(storage) if spec.crash else UNCRASHED
     workload = _workloads_of(spec, Path.cwd())[0]
     request = TuneRequest(
         spec=_settled(asked, target, start, minutes),
@@ -394,7 +393,7 @@ def carry_out(
     wait_for_quiet: bool,
     began: float,
 ) -> TuneFacts:
-    """Runs the campaign and gathers its facts; see `stored.carry_out`."""
+    """Runs the campaign and gathers its facts; see `stored.run_campaign`."""
     tuning = _tuning(request, target)
     experiment = tuning.experiment()
 
@@ -444,7 +443,7 @@ def carry_out(
     ):
         runner.preparation.load(request.base)
         others = look_around(target.volume.data_root.path, watcher, wait=wait_for_quiet)
-        return carry_out_stored(
+        return run_campaign(
             request,
             target,
             store,

@@ -1,4 +1,4 @@
-"""Binlog: the ledger's transactions in a survivor's binary log. Pure, but for reading files.
+"""Binlog: the ledger's transactions in a recovered server's binary log. Pure, but for reading files.
 
 Only what the ledger needs is read: statements and rows of its table, and which transactions are whole. A
 file counts up to its first event that is not: that is what a replica could have read of it. Formats: MySQL

@@ -22,7 +22,7 @@ from flushlab.crashed import judge
 from flushlab.crashed.ledger import Note
 from flushlab.crashed.live import Loading, make_ledger
 from flushlab.crashed.nodes import NotBack, Seen, as_one, await_together, require_alike, see, way_back
-from flushlab.crashed.survivor import Ledger, said
+from flushlab.crashed.recovered_server import Ledger, said
 from flushlab.datadir import DataRoot
 from flushlab.datadir.fault_disk import FaultDisk, FaultImage, FileSystemName, remove_record
 from flushlab.errors import FlushlabError, ServerDied, StartFailed
@@ -400,7 +400,7 @@ class _Crash:
             with self._cluster.losing_nodes():
                 seen: list[Seen] = see(self._cluster, self._ledger, only=left)
             self.on_the_way += [
-                judge.judge(self._point, notes, self.crashed_ns, one.survivor) for one in seen
+                judge.judge(self._point, notes, self.crashed_ns, one.recovered) for one in seen
             ]
 
     def bring_back(self) -> None:

@@ -24,7 +24,7 @@ from flushlab.crashed.cluster_killed import ClusterSpec, Disks, bring_back, node
 from flushlab.crashed.ledger import Note, read_notes
 from flushlab.crashed.live import Loading, make_ledger
 from flushlab.crashed.nodes import NotBack, as_one, require_alike, see
-from flushlab.crashed.survivor import IDLE_S, Ledger, ask, said, unfinished
+from flushlab.crashed.recovered_server import IDLE_S, Ledger, ask, said, unfinished
 from flushlab.datadir import DataRoot
 from flushlab.datadir.fault_disk import FaultDisk, FaultImage, FileSystemName, remove_record, trusted
 from flushlab.datadir.recording import Recording
@@ -273,8 +273,8 @@ class ClusterImages:
                     idle_s=IDLE_S,
                     check=image.require_served,  # some wait for room for ever, and say so all the time
                 ) as server:
-                    survivor = ask(server, Ledger(run.database, run.rows))
-                found = judge.judge(point, notes, moment, survivor)
+                    recovered = ask(server, Ledger(run.database, run.rows))
+                found = judge.judge(point, notes, moment, recovered)
             except StartFailed as error:
                 if error.unfinished:
                     return NodeAlone(outcome="unknown", reasons=(unfinished(error),))

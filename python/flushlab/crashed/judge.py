@@ -43,7 +43,7 @@ class Commits(NamedTuple):
     last: int
 
 
-class Survivor(NamedTuple):
+class RecoveredServer(NamedTuple):
     """What a server came back with.
 
     Attributes:
@@ -73,7 +73,7 @@ def judge(
     point: CrashPoint,
     notes: Sequence[Note],
     crashed_ns: int,
-    survivor: Survivor,
+    recovered: RecoveredServer,
     statements: int = 0,
 ) -> CrashImage:
     """What became of one crash.
@@ -82,48 +82,48 @@ def judge(
         point: where it was.
         notes: those of commits that were acknowledged before it.
         crashed_ns: when it was.
-        survivor: what the server came back with.
+        recovered: what the server came back with.
         statements: DDL that was acknowledged before it.
     """
     promised = counted(notes)
-    found = survivor.commits
-    reasons = [*survivor.damaged[:_TOLD], *survivor.extra]
-    if survivor.not_again:
-        reasons.append(f"killed again, it does not start: {survivor.not_again}")
+    found = recovered.commits
+    reasons = [*recovered.damaged[:_TOLD], *recovered.extra]
+    if recovered.not_again:
+        reasons.append(f"killed again, it does not start: {recovered.not_again}")
     lost, lost_s = 0, 0.0
     remarks = []
     if found is not None:
         reasons += _impossible("the tables", promised, found)
-        reasons += [f"transaction {n} of connection {c} is not whole" for c, n in survivor.broken[:_TOLD]]
+        reasons += [f"transaction {n} of connection {c} is not whole" for c, n in recovered.broken[:_TOLD]]
         lost = _missing(promised, found)
         lost_s = _seconds(notes, crashed_ns, found)
-        if survivor.again is not None and survivor.again != found:
-            fewer = _fewer(found, survivor.again)
+        if recovered.again is not None and recovered.again != found:
+            fewer = _fewer(found, recovered.again)
             if fewer is None:
                 reasons.append("killed and started once more, it has rows that were not there before")
             else:
-                reasons += _impossible("the tables after another kill", promised, survivor.again)
+                reasons += _impossible("the tables after another kill", promised, recovered.again)
                 remarks.append(f"killed and started once more, it has {number_of(fewer, 'commit')} fewer")
-                lost = max(lost, _missing(promised, survivor.again))
-                lost_s = _seconds(notes, crashed_ns, survivor.again)
+                lost = max(lost, _missing(promised, recovered.again))
+                lost_s = _seconds(notes, crashed_ns, recovered.again)
     binlog, unread = None, ""
-    if isinstance(survivor.binlog, str):
-        unread = survivor.binlog
-    elif survivor.binlog is not None and found is not None:
-        binlog = _compared(promised, found, survivor.binlog)
-        reasons += _impossible("the binary log", promised, survivor.binlog)
+    if isinstance(recovered.binlog, str):
+        unread = recovered.binlog
+    elif recovered.binlog is not None and found is not None:
+        binlog = _compared(promised, found, recovered.binlog)
+        reasons += _impossible("the binary log", promised, recovered.binlog)
     gtid = None
-    if survivor.gtids is not None and found is not None:
+    if recovered.gtids is not None and found is not None:
         there = sum(commits.number for commits in found.values())
-        gtid = GtidState(behind=max(0, there - survivor.gtids), ahead=max(0, survivor.gtids - there))
+        gtid = GtidState(behind=max(0, there - recovered.gtids), ahead=max(0, recovered.gtids - there))
     ddl = None
-    if survivor.side is not None:
-        step = side_tables.reached(survivor.side, statements)
+    if recovered.side is not None:
+        step = side_tables.reached(recovered.side, statements)
         ddl = DdlState(
             acknowledged=statements, lost=max(0, statements - (statements if step is None else step))
         )
         if step is None:
-            reasons.append(_half_made(survivor.side, statements))
+            reasons.append(_half_made(recovered.side, statements))
         elif ddl.lost:
             remarks.append(f"{number_of(ddl.lost, 'acknowledged DDL statement')} undone")
     outcome: CrashOutcome = "kept" if found is not None else "sound"

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import msgspec
 
-from flushlab.crashed import churn, judge, replicated
+from flushlab.crashed import ddl_workload, judge, replicated
 from flushlab.crashed.ledger import read_notes
-from flushlab.crashed.live import Load, Ran, make_ledger, run_until_killed
+from flushlab.crashed.live import Load, LoadOutcome, make_ledger, run_until_killed
+from flushlab.crashed.recovered_server import ask, said, unfinished
 from flushlab.crashed.replica import listening_replica
-from flushlab.crashed.survivor import ask, said, unfinished
 from flushlab.errors import FlushlabError, StartFailed
 from flushlab.record import CrashImage, CrashPoint, Storage
 from flushlab.server import Sandbox
@@ -93,8 +93,8 @@ class KilledAfresh:
         began = time.monotonic()
         with self._start() as server:
             load = self._prepare(server)
-            if load.errand:
-                load.errand.prepare(server)
+            if load.side:
+                load.side.prepare(server)
             found, ran = _killed(server, load, self._seconds, self._folder, point)
             self.storage = server.storage
         self.rates.append(ran.commits_per_s)
@@ -105,7 +105,7 @@ class KilledAfresh:
 
 def _killed(
     server: Sandbox, load: Load, seconds: float, folder: Path, point: CrashPoint, replicas: Path | None = None
-) -> tuple[CrashImage, Ran]:
+) -> tuple[CrashImage, LoadOutcome]:
     draws = random.Random(point.seed)
     seconds *= 0.1 + 0.9 * draws.random()
     if load.ledger:
@@ -117,14 +117,14 @@ def _killed(
         ran = run_until_killed(server, load, seconds, folder)
         if replica:
             replica.stop_listening()
-        statements = len(read_notes(folder / churn.NOTES))
+        statements = len(read_notes(folder / ddl_workload.NOTES))
         try:
             if point.kind == "in_recovery":
                 server.begin_again()
                 time.sleep(draws.random() * server.seconds["start"])
                 server.kill()
             server.start_again()
-            survivor = ask(server, load.ledger)
+            recovered = ask(server, load.ledger)
         except StartFailed as error:
             if error.unfinished:
                 return judge.unknown(point, ran.notes, unfinished(error)), ran
@@ -132,7 +132,7 @@ def _killed(
         except (FlushlabError, OSError) as error:
             server.kill()  # nobody knows what it would do under the next load
             return judge.unknown(point, ran.notes, str(error)), ran
-        found = judge.judge(point, ran.notes, ran.ended_ns, survivor, statements)
+        found = judge.judge(point, ran.notes, ran.ended_ns, recovered, statements)
         if replica and replicas and load.ledger:
             old, new = replicated.of_killed(server, load.ledger, replica, replicas)
             found = msgspec.structs.replace(found, replica=old, new_replica=new)

@@ -13,9 +13,9 @@ import msgspec
 
 from flushlab import _core
 from flushlab.crashed import ledger as notes_of
-from flushlab.crashed.errand import Errand, Underway
 from flushlab.crashed.ledger import Note
-from flushlab.crashed.survivor import Ledger, said
+from flushlab.crashed.recovered_server import Ledger, said
+from flushlab.crashed.side_workload import RunningSideWorkload, SideWorkload
 from flushlab.errors import FlushlabError, MeasurementError
 from flushlab.record import LedgerLoadSpec, LedgerSpec, LoadSpec
 from flushlab.server import Sandbox
@@ -34,23 +34,24 @@ class Load(NamedTuple):
     Attributes:
         spec: the load that has the ledger in its transactions; None: there is no ledger.
         ledger: its ledger; None where there is none.
-        errand: what else runs; None: nothing.
+        side: what else runs; None: nothing.
     """
 
     spec: LoadSpec | None
     ledger: Ledger | None
-    errand: Errand | None = None
+    side: SideWorkload | None = None
 
 
-class Ran(NamedTuple):
+class LoadOutcome(NamedTuple):
     """What was acknowledged until the server was killed.
 
     Attributes:
         notes: the acknowledged commits; none without a ledger.
         ended_ns: when it was killed, CLOCK_MONOTONIC.
         commits_per_s: acknowledged.
-        over: there was no ledger, and the errand had ended by itself.
-        lasted_s: from the first acknowledged commit, or the errand's beginning, to its end, or the kill.
+        over: there was no ledger, and the side workload had ended by itself.
+        lasted_s: from the first acknowledged commit, or the beginning of the side workload, to its end or the
+            kill.
         complaint: what had ended the load by then, after a fault; empty if nothing.
         died: the server had ended by itself.
         words: what its log says, after a fault.
@@ -164,28 +165,28 @@ class Working:
         self._loading = (
             Loading(server, load.spec, load.ledger, folder, position) if load.spec and load.ledger else None
         )
-        self._errand = Underway(load.errand, server, folder, position) if load.errand else None
+        self._side = RunningSideWorkload(load.side, server, folder, position) if load.side else None
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             if self._loading:
                 stack.enter_context(self._loading)
-            if self._errand:
-                self._errand.start()
-                stack.callback(self._errand.stop)
+            if self._side:
+                self._side.start()
+                stack.callback(self._side.stop)
             self._stack = stack.pop_all()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
-        if kind is not None and self._errand:
-            self._server.kill()  # the errand may wait for it
+        if kind is not None and self._side:
+            self._server.kill()  # the side workload may wait for it
         self._stack.__exit__(kind, error, trace)
 
     @property
     def over(self) -> bool:
-        """There is no ledger's load, and the errand has ended."""
-        return self._loading is None and (self._errand is None or self._errand.ended)
+        """There is no ledger's load, and the side workload has ended."""
+        return self._loading is None and (self._side is None or self._side.ended)
 
     def let_run(self, seconds: float) -> None:
         """Waits, no longer than until it is over; raises what ends it before that."""
@@ -202,8 +203,8 @@ class Working:
     def _check(self) -> None:
         if self._loading:
             self._loading.check()
-        if self._errand:
-            self._errand.check()
+        if self._side:
+            self._side.check()
 
 
 def run_until_killed(
@@ -213,14 +214,14 @@ def run_until_killed(
     folder: Path,
     position: Path | None = None,
     fault: Callable[[], object] | None = None,
-) -> Ran:
+) -> LoadOutcome:
     """Drives a load and kills the server under it.
 
     Args:
         server: it has the ledger's table, if there is a ledger; at the end it is dead.
         load: what it is under.
         seconds: until the kill, from the first acknowledged commit on; less if there is no ledger and the
-            errand ends before.
+            side ends before.
         folder: that the notes are written to.
         position: of the disk's record.
         fault: what goes wrong in the middle of that time; whatever the server does then is its right.
@@ -250,4 +251,6 @@ def run_until_killed(
         ended_ns, lasted = time.monotonic_ns(), time.monotonic() - began
         server.kill()
     notes = working.notes()
-    return Ran(notes, ended_ns, len(notes) / max(lasted, _POLL_S), over, lasted, complaint, died, words)
+    return LoadOutcome(
+        notes, ended_ns, len(notes) / max(lasted, _POLL_S), over, lasted, complaint, died, words
+    )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from flushlab.crashed.fewest import fewest
+from flushlab.crashed.delta_debugging import ddmin
 from flushlab.crashed.recorded import Images
 from flushlab.datadir.extents import Extents
 from flushlab.datadir.unsynced import SECTOR_BYTES, Part
@@ -81,8 +81,8 @@ class _Search:
                 self._say(f"{counted(self.tries, 'image')} judged to find the fewest sectors")
             return found
 
-        coarse = fewest(parts, tried)
-        return _joined(fewest([sector for part in coarse for sector in part.single()], tried))
+        coarse = ddmin(parts, tried)
+        return _joined(ddmin([sector for part in coarse for sector in part.single()], tried))
 
     def _breaks(self, parts: Sequence[Part]) -> bool:
         self.tries += 1

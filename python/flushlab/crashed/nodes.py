@@ -13,9 +13,9 @@ from contextlib import suppress
 import msgspec
 
 from flushlab.crashed import judge
-from flushlab.crashed.judge import Commits, Survivor
+from flushlab.crashed.judge import Commits, RecoveredServer
 from flushlab.crashed.ledger import TABLE, Note
-from flushlab.crashed.survivor import CANNOT_NOW, Ledger, dies, look, said
+from flushlab.crashed.recovered_server import CANNOT_NOW, Ledger, dies, look, said
 from flushlab.errors import MeasurementError, ServerDied, ServerError
 from flushlab.record import CrashImage, CrashNode, CrashPoint, NodeWay, Value
 from flushlab.server import Sandbox
@@ -57,12 +57,12 @@ class Seen(msgspec.Struct, frozen=True):
 
     Attributes:
         number: of the node, from 1.
-        survivor: its rows and tables; no `commits` if these cannot be read.
+        recovered: its rows and tables; no `commits` if these cannot be read.
         checksum: of the ledger's table.
     """
 
     number: int
-    survivor: Survivor
+    recovered: RecoveredServer
     checksum: int | None
 
 
@@ -126,7 +126,9 @@ def _seen(number: int, node: Sandbox, ledger: Ledger) -> Seen:
         if node.was_killed:
             raise failures.killed(f"node {number}") from error
         text = said(error.message) if isinstance(error, ServerDied) else error.message
-        return Seen(number, Survivor(None, extra=[f"node {number} cannot read its tables: {text}"]), None)
+        return Seen(
+            number, RecoveredServer(None, extra=[f"node {number} cannot read its tables: {text}"]), None
+        )
 
 
 def _checksum(node: Sandbox, ledger: Ledger) -> int | None:
@@ -152,12 +154,12 @@ def as_one(
         nodes: how each came back; its outcome is filled in here.
         others: what else was judged on the way, such as the nodes that stayed before the others came back.
     """
-    judged = [judge.judge(point, notes, crashed_ns, one.survivor) for one in seen]
+    judged = [judge.judge(point, notes, crashed_ns, one.recovered) for one in seen]
     found = max(judged, key=lambda image: (image.outcome == "inconsistent", image.lost))
     reasons = list(found.reasons)
-    read = [one for one in seen if one.survivor.commits is not None]
+    read = [one for one in seen if one.recovered.commits is not None]
     if differ := len({_essence(one) for one in read}) > 1:
-        told = ", ".join(f"node {one.number} has {_total(one.survivor.commits)} commits" for one in read)
+        told = ", ".join(f"node {one.number} has {_total(one.recovered.commits)} commits" for one in read)
         reasons.append(f"the nodes differ: {told}")
     reasons += [reason for other in others for reason in other.reasons][:_TOLD]
     worse = [other for other in others if other.outcome != "kept"]
@@ -177,7 +179,7 @@ def as_one(
 
 
 def _essence(seen: Seen) -> tuple[tuple[tuple[int, Commits], ...], int | None]:
-    return tuple(sorted((seen.survivor.commits or {}).items())), seen.checksum
+    return tuple(sorted((seen.recovered.commits or {}).items())), seen.checksum
 
 
 def _total(commits: Mapping[int, Commits] | None) -> int:

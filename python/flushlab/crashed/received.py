@@ -17,8 +17,8 @@ from threading import Event, Thread
 from typing import NamedTuple, Self
 
 from flushlab.crashed import binlog
+from flushlab.crashed.recovered_server import Ledger
 from flushlab.crashed.replica import RELAY, LogPosition, Replica, listening_replica
-from flushlab.crashed.survivor import Ledger
 from flushlab.errors import StorageError
 from flushlab.server import Sandbox
 

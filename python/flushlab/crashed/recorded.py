@@ -18,12 +18,12 @@ from typing import Literal
 import msgspec
 
 from flushlab.build import Build
-from flushlab.crashed import churn, judge, points, replicated
+from flushlab.crashed import ddl_workload, judge, points, replicated
 from flushlab.crashed.ledger import Note, before, begun_after, read_notes
-from flushlab.crashed.live import Load, Ran, make_ledger, run_until_killed
+from flushlab.crashed.live import Load, LoadOutcome, make_ledger, run_until_killed
 from flushlab.crashed.received import Listening, Received, listening, there_is
+from flushlab.crashed.recovered_server import IDLE_S, Ledger, ask, said, unfinished
 from flushlab.crashed.recovery import cut_recovery
-from flushlab.crashed.survivor import IDLE_S, Ledger, ask, said, unfinished
 from flushlab.datadir import DataRoot
 from flushlab.datadir.extents import Extents
 from flushlab.datadir.fault_disk import (
@@ -214,8 +214,8 @@ def record(
                 load = prepare(server)
                 if load.ledger:
                     make_ledger(server, load.ledger)
-                if load.errand:
-                    load.errand.prepare(server)
+                if load.side:
+                    load.side.prepare(server)
                 # Pages are written all the time, so that crashes meet them and not the redo log alone.
                 server.query("SET GLOBAL innodb_max_dirty_pages_pct = 0")
                 datadir = str(server.datadir.relative_to(disk.mount))
@@ -326,7 +326,7 @@ def _met(fault: Fault, record: Path, after: int) -> int:
     return failed
 
 
-def _told(ran: Ran, at: int, ledger: Ledger | None) -> str:
+def _told(ran: LoadOutcome, at: int, ledger: Ledger | None) -> str:
     """What the server did when the disk had failed at a record."""
     later = begun_after(ran.notes, at)
     if ran.died:
@@ -353,7 +353,7 @@ class Images:
     def __init__(self, folder: Path, fail: Failure, build: Build, work: Path) -> None:
         self._folder, self._fail, self._build, self._work = folder, fail, build, work
         self._notes: Sequence[Note] = read_notes(folder / _NOTES)
-        self._statements: Sequence[Note] = read_notes(folder / churn.NOTES)
+        self._statements: Sequence[Note] = read_notes(folder / ddl_workload.NOTES)
         self._recording = Recording(folder)
         self.run = Run.read(folder).completed(self._recording, self._notes)
         self._flushes = _waiting(self._recording)
@@ -470,7 +470,7 @@ class Images:
         statements = len(self._by_then(self._statements, point))
         try:
             with left as (image, datadir), self._start(image, datadir) as server:
-                survivor = ask(server, run.ledger)
+                recovered = ask(server, run.ledger)
                 old, new = replicated.of_image(server, run.ledger, received, point.at, self._work)
         except StartFailed as error:
             if error.unfinished:
@@ -483,7 +483,7 @@ class Images:
             if damaged and (self._fail.lying_flushes or run.faulty or run.fault):
                 return judge.not_started(point, notes, str(error))
             return judge.unknown(point, notes, str(error))
-        found = judge.judge(point, notes, crashed_ns, survivor, statements)
+        found = judge.judge(point, notes, crashed_ns, recovered, statements)
         return msgspec.structs.replace(found, replica=old, new_replica=new)
 
     def _moment(self, point: CrashPoint) -> int:

@@ -17,7 +17,7 @@ from typing import NamedTuple, Self
 
 from flushlab.build import Build
 from flushlab.crashed.live import make_ledger
-from flushlab.crashed.survivor import Ledger
+from flushlab.crashed.recovered_server import Ledger
 from flushlab.datadir import DataRoot
 from flushlab.errors import ServerError, UsageError
 from flushlab.record import ServerIdentity, Value

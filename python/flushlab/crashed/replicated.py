@@ -1,9 +1,9 @@
 """Replicated: whether replicas can go on with what came back from a crash. Sits in `crashed`.
 
-Two real ones are attached to the survivor. One had followed the server before the crash, and has what it had
-received by then; the other one is new, and follows the survivor from the beginning of its binary log. When
-both have been sent all, or were refused, each connection of the load commits once more, under the number that
-follows its last one in the survivor's tables: what an application does next. Then all rows are compared.
+Two real ones are attached to the recovered server. One had followed it before the crash, and has what it had
+received by then; the other one is new, and follows from the beginning of the binary log. When both have been
+sent all, or were refused, each connection of the load commits once more, under the number that follows its
+last one in the recovered server's tables: what an application does next. Then all rows are compared.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import msgspec
 from flushlab.crashed.binlog import Unreadable
 from flushlab.crashed.ledger import TABLE
 from flushlab.crashed.received import Received, all_received
+from flushlab.crashed.recovered_server import Ledger, said
 from flushlab.crashed.replica import Replica, Source
-from flushlab.crashed.survivor import Ledger, said
 from flushlab.datadir import DataRoot
 from flushlab.datadir.copy import copy_tree
 from flushlab.errors import FlushlabError
@@ -35,7 +35,7 @@ def of_image(
     """What becomes of replicas of a server that came back on an image.
 
     Args:
-        server: the survivor, if it lives.
+        server: the recovered server, if it lives.
         ledger: its ledger.
         received: by the replica that had listened; None: none had.
         at: record that the run was cut at.
@@ -66,7 +66,7 @@ def of_killed(
     """What becomes of replicas of a server that came back from a kill.
 
     Args:
-        server: the survivor, if it lives.
+        server: the recovered server, if it lives.
         ledger: its ledger.
         old: it had listened until the kill.
         folder: for the new one's data.
@@ -85,7 +85,7 @@ def attach(server: Sandbox, ledger: Ledger, old: Replica, new: Replica) -> tuple
     """What becomes of both replicas.
 
     Args:
-        server: the survivor; it goes on with new commits.
+        server: the recovered server; it goes on with new commits.
         ledger: its ledger.
         old: it has applied what it had received.
         new: it has the ledger's empty table.

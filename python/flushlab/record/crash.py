@@ -48,7 +48,7 @@ class CrashPoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BinlogState(msgspec.Struct, frozen=True, kw_only=True):
-    """What the binary log of a survivor holds of the ledger, beside its rows.
+    """What the binary log of a recovered server holds of the ledger, beside its rows.
 
     Attributes:
         lost: acknowledged commits that are not in it.
@@ -62,7 +62,7 @@ class BinlogState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GtidState(msgspec.Struct, frozen=True, kw_only=True):
-    """Which transactions a survivor says that it has executed, beside its rows.
+    """Which transactions a recovered server says that it has executed, beside its rows.
 
     Attributes:
         behind: commits that the tables have and it does not count: their GTIDs will be given to others.
@@ -74,13 +74,13 @@ class GtidState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
-    """What a real replica came to that went on with a survivor, and the survivor with new commits.
+    """What became of a real replica of a recovered server that goes on with new commits.
 
     Attributes:
         outcome: `follows`: replication goes on, and both have the same rows in the end; `diverged`: it goes
             on, and they have not; `stopped`: by an error; `unknown`: flushlab could not look.
-        ahead: commits that it had, and the survivor had not, before they met.
-        lacks: commits of the survivor that it has not in the end.
+        ahead: commits that it had, and the recovered server had not, before they met.
+        lacks: commits of the recovered server that it has not in the end.
         error: number of the error that stopped it; 0: none did.
         said: the error's words; with `unknown`, why.
     """
@@ -93,7 +93,7 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DdlState(msgspec.Struct, frozen=True, kw_only=True):
-    """What a survivor has of the statements that ran beside the ledger's load and changed tables.
+    """What a recovered server has of the statements that ran beside the ledger's load and changed tables.
 
     Attributes:
         acknowledged: statements before the crash.

@@ -9,7 +9,14 @@ import msgspec
 import pytest
 
 from flushlab.campaign.crash import check as crash_check
-from flushlab.campaign.crash.check import BROKE, NOT_CRASHED, check, not_passed, require_crashable, way_of
+from flushlab.campaign.crash.check import (
+    BROKE,
+    NOT_CRASHED,
+    check,
+    failure_mode,
+    not_passed,
+    require_crashable,
+)
 from flushlab.errors import HarnessError, StartFailed, UsageError
 from flushlab.experiment.frontier import FrontierPoint
 from flushlab.record import CrashArm, CrashFacts, Storage, Value
@@ -114,9 +121,9 @@ def test_ctrl_c_while_it_is_crashed_ends_the_command() -> None:
 
 def test_the_power_fails_where_a_disk_of_its_own_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crash_check, "require_fault_disk", lambda fs: None)
-    assert way_of(DISK) == ("power", None)
+    assert failure_mode(DISK) == ("power", None)
     through = msgspec.structs.replace(DISK, volatile_cache=False)
-    assert way_of(through) == ("os", None), "nothing is in its cache that a power cut could take"
+    assert failure_mode(through) == ("os", None), "nothing is in its cache that a power cut could take"
 
 
 @pytest.mark.parametrize("error", [UsageError("it needs root"), HarnessError("/dev/fuse is missing")])
@@ -127,7 +134,7 @@ def test_without_such_a_disk_the_server_is_killed_and_that_is_said(
         raise error
 
     monkeypatch.setattr(crash_check, "require_fault_disk", refuse)
-    kind, doubt = way_of(DISK)
+    kind, doubt = failure_mode(DISK)
     assert kind == "process"
     assert doubt is not None
     assert doubt.text.endswith(f"which prove nothing of power cuts: {error.message}")

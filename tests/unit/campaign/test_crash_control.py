@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from flushlab.campaign.crash.control import doubts, require_judged
+from flushlab.campaign.crash.control import require_judged, warnings_of
 from flushlab.errors import MeasurementError
 from flushlab.record import CrashArm
 from tests.unit.crashes import BASE, CONTROL, facts, image
@@ -18,16 +18,16 @@ def control(*images: object) -> CrashArm:
 
 
 def test_a_control_has_kept_only_what_could_be_judged() -> None:
-    kept, unjudged = doubts([BASE, control(image(0), UNKNOWN)])
+    kept, unjudged = warnings_of([BASE, control(image(0), UNKNOWN)])
     assert kept.text.startswith("the control kept all of 1 image, ")
     assert unjudged.slug == "not-judged"
-    (unjudged,) = doubts([BASE, control(UNKNOWN)])
+    (unjudged,) = warnings_of([BASE, control(UNKNOWN)])
     assert unjudged.text == f"{CONTROL.name}: 1 image not judged: its disk cannot be served"
 
 
 def test_a_binary_log_that_could_not_be_read_is_told_with_the_reason() -> None:
     unread = msgspec.structs.replace(image(0), binlog=None, binlog_unread="it is encrypted")
-    (doubt,) = doubts([msgspec.structs.replace(BASE, images=(unread, image(1)))])
+    (doubt,) = warnings_of([msgspec.structs.replace(BASE, images=(unread, image(1)))])
     assert (doubt.slug, doubt.text) == (
         "binlog-not-read",
         "base: the binary log of 1 image could not be read, so nothing is known of what it lacks: it is"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flushlab.campaign.crash.cluster import require_ledger_alone
-from flushlab.campaign.crash.control import control_of, doubts
+from flushlab.campaign.crash.control import control_of, warnings_of
 from flushlab.campaign.crash.load import CrashLoad, read_load, require_replicable
 from flushlab.errors import UsageError
 from flushlab.record import CrashArm
@@ -78,6 +78,6 @@ def test_without_a_ledger_the_control_damages_tables_where_something_can() -> No
 
 
 def test_it_is_said_that_no_commits_are_known() -> None:
-    (doubt,) = doubts([CrashArm(name="base", settings={}, checks_rows=False)])
+    (doubt,) = warnings_of([CrashArm(name="base", settings={}, checks_rows=False)])
     assert doubt.slug == "no-ledger"
-    assert doubts([CrashArm(name="base", settings={})]) == []
+    assert warnings_of([CrashArm(name="base", settings={})]) == []

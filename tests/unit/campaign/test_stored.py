@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from flushlab.campaign.loop import Budget, Ending
-from flushlab.campaign.stored import carry_out, stored_request
+from flushlab.campaign.stored import run_campaign, stored_request
 from flushlab.campaign.watcher import watching
 from flushlab.errors import NoSpace, StorageError, UsageError
 from flushlab.experiment.protocol import Conversation, Steps
@@ -45,7 +45,7 @@ def test_a_result_that_the_store_cannot_keep_is_returned_all_the_same(
     experiment: Any = Conversation(nothing())
     said: list[str] = []
     with Store(tmp_path / "store.sqlite") as store:
-        found = carry_out(
+        found = run_campaign(
             REQUEST,
             target,
             store,
@@ -78,7 +78,7 @@ def test_ctrl_c_while_the_result_is_gathered_tells_what_was_proven(
     target: Any = SimpleNamespace(build=SimpleNamespace(id="x"))
     experiment: Any = Conversation(nothing())
     with Store(tmp_path / "store.sqlite") as store:
-        found = carry_out(
+        found = run_campaign(
             REQUEST,
             target,
             store,
@@ -110,7 +110,7 @@ def test_a_campaign_that_runs_cannot_be_resumed_and_its_state_stays(tmp_path: Pa
         with first.hold("tune-1"), pytest.raises(UsageError, match="running already"):
             target: Any = SimpleNamespace(build=SimpleNamespace(id="x"))
             experiment: Any = Conversation(nothing())
-            carry_out(
+            run_campaign(
                 REQUEST,
                 target,
                 second,

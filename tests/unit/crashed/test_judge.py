@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flushlab.crashed import side_tables
-from flushlab.crashed.judge import Commits, Survivor, judge, not_started
+from flushlab.crashed.judge import Commits, RecoveredServer, judge, not_started
 from flushlab.crashed.ledger import Note, before
 from flushlab.record import BinlogState, CrashImage, CrashPoint, DdlState, GtidState
 
@@ -29,75 +29,77 @@ def rows(*counts: int) -> dict[int, Commits]:
     return {number: Commits(count, count) for number, count in enumerate(counts, 1) if count}
 
 
-def judged(promised: list[Note], survivor: Survivor) -> CrashImage:
-    return judge(POINT, promised, 10 * SECOND, survivor)
+def judged(promised: list[Note], recovered: RecoveredServer) -> CrashImage:
+    return judge(POINT, promised, 10 * SECOND, recovered)
 
 
 def test_all_that_was_acknowledged_is_kept() -> None:
-    image = judged(notes(3, 5), Survivor(rows(3, 5), again=rows(3, 5)))
+    image = judged(notes(3, 5), RecoveredServer(rows(3, 5), again=rows(3, 5)))
     assert (image.outcome, image.acknowledged, image.lost, image.reasons) == ("kept", 8, 0, ())
 
 
 def test_a_binary_log_that_could_not_be_read_lacks_nothing_that_is_known() -> None:
-    image = judged(notes(3), Survivor(rows(3), binlog="it is encrypted"))
+    image = judged(notes(3), RecoveredServer(rows(3), binlog="it is encrypted"))
     assert (image.outcome, image.binlog, image.binlog_unread) == ("kept", None, "it is encrypted")
 
 
 def test_the_commit_that_was_under_way_may_be_there_or_not() -> None:
-    assert judged(notes(3), Survivor(rows(4))).outcome == "kept"
-    assert judged([], Survivor(rows(1))).outcome == "kept"
+    assert judged(notes(3), RecoveredServer(rows(4))).outcome == "kept"
+    assert judged([], RecoveredServer(rows(1))).outcome == "kept"
 
 
 def test_a_missing_end_is_lost_and_its_seconds_count_from_its_first_acknowledgement() -> None:
-    image = judged(notes(6, 2), Survivor(rows(4, 2)))
+    image = judged(notes(6, 2), RecoveredServer(rows(4, 2)))
     assert (image.outcome, image.lost, image.lost_s) == ("lost", 2, 5.0)
 
 
 def test_a_connection_without_any_row_has_lost_all() -> None:
-    assert judged(notes(3, 2), Survivor(rows(3))).lost == 2
+    assert judged(notes(3, 2), RecoveredServer(rows(3))).lost == 2
 
 
 def test_a_gap_is_no_state_that_the_server_was_ever_in() -> None:
-    image = judged(notes(5), Survivor({1: Commits(4, 5)}))
+    image = judged(notes(5), RecoveredServer({1: Commits(4, 5)}))
     assert image.outcome == "inconsistent"
     assert image.reasons == ("connection 1: 1 commit before the last, 5, not in the tables",)
 
 
 def test_commits_that_nobody_asked_for_are_inconsistent() -> None:
-    image = judged(notes(5), Survivor(rows(7)))
+    image = judged(notes(5), RecoveredServer(rows(7)))
     assert image.reasons == ("connection 1: commit 7 is in the tables, but 6 was under way",)
 
 
 def test_half_a_transaction_and_a_damaged_table_are_inconsistent() -> None:
-    assert judged(notes(5), Survivor(rows(5), broken=[(1, 5)])).reasons == (
+    assert judged(notes(5), RecoveredServer(rows(5), broken=[(1, 5)])).reasons == (
         "transaction 5 of connection 1 is not whole",
     )
-    damaged = judged(notes(5), Survivor(rows(5), damaged=["CHECK TABLE t: Corrupt"]))
+    damaged = judged(notes(5), RecoveredServer(rows(5), damaged=["CHECK TABLE t: Corrupt"]))
     assert (damaged.outcome, damaged.reasons) == ("inconsistent", ("CHECK TABLE t: Corrupt",))
 
 
 def test_rows_that_change_when_the_server_starts_once_more_are_inconsistent() -> None:
-    assert judged(notes(5), Survivor(rows(4), again=rows(5))).outcome == "inconsistent"
-    assert judged(notes(5), Survivor(rows(5), again={1: Commits(3, 4)})).outcome == "inconsistent"
-    assert "does not start: page 4" in judged(notes(5), Survivor(rows(5), not_again="page 4")).reasons[0]
+    assert judged(notes(5), RecoveredServer(rows(4), again=rows(5))).outcome == "inconsistent"
+    assert judged(notes(5), RecoveredServer(rows(5), again={1: Commits(3, 4)})).outcome == "inconsistent"
+    assert (
+        "does not start: page 4" in judged(notes(5), RecoveredServer(rows(5), not_again="page 4")).reasons[0]
+    )
 
 
 def test_what_is_gone_after_another_kill_is_lost() -> None:
-    image = judged(notes(5), Survivor(rows(5), again=rows(3)))
+    image = judged(notes(5), RecoveredServer(rows(5), again=rows(3)))
     assert (image.outcome, image.lost, image.lost_s) == ("lost", 2, 6.0)
     assert image.reasons == ("killed and started once more, it has 2 commits fewer",)
-    assert judged(notes(5), Survivor(rows(6), again=rows(5))).outcome == "kept"
+    assert judged(notes(5), RecoveredServer(rows(6), again=rows(5))).outcome == "kept"
 
 
 def test_the_binary_log_has_a_column_of_its_own() -> None:
-    image = judged(notes(5, 5), Survivor(rows(5, 5), binlog=rows(0, 3)))
+    image = judged(notes(5, 5), RecoveredServer(rows(5, 5), binlog=rows(0, 3)))
     assert (image.outcome, image.binlog) == ("kept", BinlogState(lost=7, behind=7, ahead=0))
-    image = judged(notes(5), Survivor(rows(2), binlog=rows(6)))
+    image = judged(notes(5), RecoveredServer(rows(2), binlog=rows(6)))
     assert (image.outcome, image.binlog) == ("lost", BinlogState(lost=0, behind=0, ahead=4))
 
 
 def test_a_gap_in_the_binary_log_is_inconsistent() -> None:
-    image = judged(notes(5), Survivor(rows(5), binlog={1: Commits(3, 5)}))
+    image = judged(notes(5), RecoveredServer(rows(5), binlog={1: Commits(3, 5)}))
     assert image.reasons == ("connection 1: 2 commits before the last, 5, not in the binary log",)
 
 
@@ -113,7 +115,7 @@ COUNTS = st.lists(st.integers(0, 30), min_size=1, max_size=5)
 @given(COUNTS, st.data())
 def test_any_prefix_is_kept_or_lost_and_never_inconsistent(counts: list[int], data: st.DataObject) -> None:
     found = [data.draw(st.integers(0, count + 1)) for count in counts]
-    image = judged(notes(*counts), Survivor(rows(*found)))
+    image = judged(notes(*counts), RecoveredServer(rows(*found)))
     lost = sum(max(0, count - there) for count, there in zip(counts, found, strict=True))
     assert (image.outcome, image.lost) == ("lost" if lost else "kept", lost)
 
@@ -123,19 +125,19 @@ def test_any_prefix_is_kept_or_lost_and_never_inconsistent(counts: list[int], da
 def test_what_is_acknowledged_later_is_not_asked_for(counts: list[int], at: int) -> None:
     """A server that syncs each commit before it answers keeps those at positions up to the crash."""
     there: Mapping[int, Commits] = rows(*(min(count, at) for count in counts))
-    assert judged(before(notes(*counts), at), Survivor(there)).outcome == "kept"
+    assert judged(before(notes(*counts), at), RecoveredServer(there)).outcome == "kept"
 
 
 def test_without_a_ledger_sound_tables_are_all_that_is_known() -> None:
-    image = judged([], Survivor(None))
+    image = judged([], RecoveredServer(None))
     assert (image.outcome, image.acknowledged, image.lost, image.binlog) == ("sound", 0, 0, None)
-    assert judged([], Survivor(None, damaged=("CHECK TABLE a.b: torn",))).outcome == "inconsistent"
-    assert judged([], Survivor(None, not_again="[ERROR] no")).outcome == "inconsistent"
+    assert judged([], RecoveredServer(None, damaged=("CHECK TABLE a.b: torn",))).outcome == "inconsistent"
+    assert judged([], RecoveredServer(None, not_again="[ERROR] no")).outcome == "inconsistent"
 
 
 def with_ddl(step: int, statements: int) -> CrashImage:
-    survivor = Survivor(rows(3), side=side_tables.after(step))
-    return judge(POINT, notes(3), 10 * SECOND, survivor, statements)
+    recovered = RecoveredServer(rows(3), side=side_tables.after(step))
+    return judge(POINT, notes(3), 10 * SECOND, recovered, statements)
 
 
 def test_ddl_is_kept_up_to_the_statement_that_was_under_way() -> None:
@@ -151,8 +153,8 @@ def test_acknowledged_ddl_that_is_undone_is_lost() -> None:
 
 def test_a_table_that_is_half_made_is_inconsistent() -> None:
     half = side_tables.after(4)["side_0"]._replace(rows=3)
-    survivor = Survivor(rows(3), side={"side_0": half})
-    image = judge(POINT, notes(3), 10 * SECOND, survivor, 4)
+    recovered = RecoveredServer(rows(3), side={"side_0": half})
+    image = judge(POINT, notes(3), 10 * SECOND, recovered, 4)
     assert image.outcome == "inconsistent"
     (reason,) = image.reasons
     assert "in a state they were never in: side_0 (3 rows" in reason
@@ -160,8 +162,8 @@ def test_a_table_that_is_half_made_is_inconsistent() -> None:
 
 
 def test_gtids_are_held_against_the_tables_and_change_no_outcome() -> None:
-    assert judged(notes(3, 2), Survivor(rows(3, 3), gtids=6)).gtid == GtidState()
-    assert judged(notes(3, 2), Survivor(rows(3, 2), gtids=3)).gtid == GtidState(behind=2)
-    image = judged(notes(3, 2), Survivor(rows(3, 2), gtids=9))
+    assert judged(notes(3, 2), RecoveredServer(rows(3, 3), gtids=6)).gtid == GtidState()
+    assert judged(notes(3, 2), RecoveredServer(rows(3, 2), gtids=3)).gtid == GtidState(behind=2)
+    image = judged(notes(3, 2), RecoveredServer(rows(3, 2), gtids=9))
     assert (image.outcome, image.gtid) == ("kept", GtidState(ahead=4))
-    assert judged(notes(3), Survivor(rows(3))).gtid is None
+    assert judged(notes(3), RecoveredServer(rows(3))).gtid is None

@@ -10,7 +10,7 @@ import pytest
 from flushlab.crashed import killed
 from flushlab.crashed.killed import Killed
 from flushlab.crashed.ledger import Note
-from flushlab.crashed.live import Load, Ran
+from flushlab.crashed.live import Load, LoadOutcome
 from flushlab.errors import PortTaken, ServerError, StartFailed
 from flushlab.record import CrashImage, CrashPoint
 
@@ -45,9 +45,9 @@ def kill(
 ) -> tuple[CrashImage, Killed]:
     """One kill, after which one of the two fails."""
 
-    def run(server: Server, *_: object) -> Ran:
+    def run(server: Server, *_: object) -> LoadOutcome:
         server.kill()
-        return Ran([Note(1, 1, 0, 1)], 2, 1.0, over=False, lasted_s=1.0)
+        return LoadOutcome([Note(1, 1, 0, 1)], 2, 1.0, over=False, lasted_s=1.0)
 
     def fail(*_: object) -> None:
         assert ask is not None

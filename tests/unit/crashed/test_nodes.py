@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from flushlab.crashed import nodes as looked_at
-from flushlab.crashed.judge import Commits, Survivor, judge
+from flushlab.crashed.judge import Commits, RecoveredServer, judge
 from flushlab.crashed.ledger import Note
 from flushlab.crashed.measured import counts
 from flushlab.crashed.nodes import Seen, as_one, see, way_back
-from flushlab.crashed.survivor import Ledger
+from flushlab.crashed.recovered_server import Ledger
 from flushlab.errors import NoSpace, ServerDied, ServerError
 from flushlab.record import CrashImage, CrashNode, CrashPoint
 from flushlab.server.control import StatementFailed
@@ -23,7 +23,7 @@ NOTES = [Note(1, counter, 0, counter * 1_000_000_000) for counter in range(1, 6)
 
 
 def seen(number: int, commits: int, checksum: int = 1) -> Seen:
-    return Seen(number, Survivor({1: Commits(commits, commits)}), checksum)
+    return Seen(number, RecoveredServer({1: Commits(commits, commits)}), checksum)
 
 
 def judged(*nodes: Seen, others: tuple[CrashImage, ...] = ()) -> CrashImage:
@@ -50,7 +50,7 @@ def test_nodes_that_differ_are_inconsistent_whatever_one_of_them_has(other: Seen
 
 
 def test_what_a_node_that_stayed_lacked_is_lost_even_if_a_node_that_came_back_had_it() -> None:
-    before = judge(POINT, NOTES, 6_000_000_000, Survivor({1: Commits(4, 4)}))
+    before = judge(POINT, NOTES, 6_000_000_000, RecoveredServer({1: Commits(4, 4)}))
     image = judged(seen(1, 5), seen(2, 5), others=(before,))
     assert (image.outcome, image.lost) == ("lost", 1)
 
@@ -71,10 +71,10 @@ def cluster_that_answers(monkeypatch: pytest.MonkeyPatch, error: Exception, *, k
     """Two nodes; the second one answers with an error."""
     one, two = (SimpleNamespace(was_killed=killed) for _ in range(2))
 
-    def look(node: Any, _: Ledger) -> Survivor:
+    def look(node: Any, _: Ledger) -> RecoveredServer:
         if node is two:
             raise error
-        return Survivor({1: Commits(5, 5)})
+        return RecoveredServer({1: Commits(5, 5)})
 
     monkeypatch.setattr(looked_at, "look", look)
     monkeypatch.setattr(looked_at, "_checksum", lambda *_: 1)

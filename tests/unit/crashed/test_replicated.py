@@ -1,4 +1,4 @@
-"""What is said of a replica that went on with a survivor."""
+"""What is said of a replica that went on with a recovered server."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from flushlab.crashed import side_tables
-from flushlab.crashed.churn import left_over
+from flushlab.crashed.ddl_workload import left_over
 from flushlab.crashed.side_tables import Shape, after, reached, statement
 
 ROUND = 8

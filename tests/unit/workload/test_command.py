@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flushlab.crashed.errand import Stop
+from flushlab.crashed.side_workload import Stop
 from flushlab.errors import CommandFailed, UsageError
 from flushlab.record import Endpoint
 from flushlab.server import FakeServer

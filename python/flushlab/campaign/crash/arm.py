@@ -24,7 +24,7 @@ from flushlab.crashed.cluster_killed import KilledCluster
 from flushlab.crashed.cluster_recorded import record_cluster
 from flushlab.crashed.killed import Killed, KilledAfresh
 from flushlab.crashed.recorded import Fault, Images, record
-from flushlab.crashed.survivor import IDLE_S
+from flushlab.crashed.recovered_server import IDLE_S
 from flushlab.errors import MeasurementError, NoSpace, StartFailed, StorageError
 from flushlab.process.passing import passing_folder
 from flushlab.record import CrashArm, CrashImage, CrashKind, Storage

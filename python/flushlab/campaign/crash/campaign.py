@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from flushlab.campaign.crash.arm import crash_arm, judges_again
-from flushlab.campaign.crash.control import control_images, control_of, doubts, judged_images, loses
+from flushlab.campaign.crash.control import control_images, control_of, judged_images, loses, warnings_of
 from flushlab.campaign.crash.plan import CrashPlan
 from flushlab.campaign.crash.stored import Book
 from flushlab.errors import FlushlabError
@@ -63,7 +63,7 @@ class CrashCampaign:
             )
             ended = control is not None and self._add(arms, control, control_images(plan.images), facts)
         found = self._with_known(arms)
-        return self.facts(found, ended=ended, warnings=(*warnings, *doubts(found)))
+        return self.facts(found, ended=ended, warnings=(*warnings, *warnings_of(found)))
 
     def _with_known(self, arms: Sequence[CrashArm]) -> list[CrashArm]:
         """Arms of this session, and what an earlier one has found of others."""

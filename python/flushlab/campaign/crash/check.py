@@ -26,14 +26,14 @@ from flushlab.settings.floor import Floor
 from flushlab.workload import Workload
 
 
-class Way(NamedTuple):
+class FailureMode(NamedTuple):
     """What crashes, and what should be known of it."""
 
     kind: Literal["process", "os", "power"]
     doubt: Warning | None = None
 
 
-UNCRASHED = Way("power")
+UNCRASHED = FailureMode("power")
 """Where nothing was to be crashed."""
 BROKE, NOT_CRASHED = "crash-broke-floor", "not-crashed"
 """Warnings with which `tune --crash` has not passed."""
@@ -77,14 +77,14 @@ def require_crashable(images: int, workload: Workload, *, dataset: bool, disk: s
     require_known_commits(workload, _HINT)
 
 
-def way_of(storage: Storage) -> Way:
+def failure_mode(storage: Storage) -> FailureMode:
     """What crashes on this machine, and what should be known of it.
 
     The power fails where a disk of its own can be made for the server, else its process is killed. On a
     disk without a volatile cache a power cut leaves what a crash of the operating system leaves.
     """
     if storage.in_memory:
-        return Way(
+        return FailureMode(
             "process",
             Warning(
                 "crash-kills-only", "the data lie in memory, which no power cut leaves: crashes were kills"
@@ -93,14 +93,14 @@ def way_of(storage: Storage) -> Way:
     try:
         require_fault_disk("ext4")
     except (UsageError, HarnessError) as error:
-        return Way(
+        return FailureMode(
             "process",
             Warning(
                 "crash-kills-only",
                 f"crashes were kills of the server, which prove nothing of power cuts: {error.message}",
             ),
         )
-    return Way("os" if storage.volatile_cache is False else "power")
+    return FailureMode("os" if storage.volatile_cache is False else "power")
 
 
 def not_passed(warnings: Iterable[Warning]) -> bool:

@@ -77,7 +77,7 @@ def require_judged(facts: CrashFacts) -> None:
         )
 
 
-def doubts(arms: Sequence[CrashArm]) -> list[Warning]:
+def warnings_of(arms: Sequence[CrashArm]) -> list[Warning]:
     """What should be known of what was found."""
     found = []
     control = next((arm for arm in arms if arm.control), None)

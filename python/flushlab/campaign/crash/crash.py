@@ -13,7 +13,7 @@ from flushlab.campaign.configurations import Configuration, spelled
 from flushlab.campaign.configurations import read as read_configurations
 from flushlab.campaign.crash.campaign import CrashCampaign
 from flushlab.campaign.crash.cluster import require_ledger_alone, which_nodes
-from flushlab.campaign.crash.control import doubts
+from flushlab.campaign.crash.control import warnings_of
 from flushlab.campaign.crash.load import CrashLoad, read_load, require_replicable
 from flushlab.campaign.crash.plan import CrashPlan
 from flushlab.campaign.crash.replay import as_recorded, recorded_build, require_record, under_its_load
@@ -173,7 +173,7 @@ def _replay(
     ):
         plan = as_recorded(_plan(spec, target, watcher, load), line)
         arm, ended = replay_image(plan, line, minimised=spec.minimise)
-        facts = CrashCampaign(plan, spec.workload.name).facts([arm], ended=ended, warnings=doubts([arm]))
+        facts = CrashCampaign(plan, spec.workload.name).facts([arm], ended=ended, warnings=warnings_of([arm]))
         return under_its_load(facts, line)
 
 

@@ -11,10 +11,10 @@ from typing import Literal
 
 import msgspec
 
-from flushlab.crashed.churn import Churn
-from flushlab.crashed.errand import Errand, Task
+from flushlab.crashed.ddl_workload import DdlWorkload
 from flushlab.crashed.live import Load
-from flushlab.crashed.survivor import Ledger
+from flushlab.crashed.recovered_server import Ledger
+from flushlab.crashed.side_workload import SideWorkload, UserWorkload
 from flushlab.errors import UsageError
 from flushlab.record import LoadSpec, SourceText
 from flushlab.server import Sandbox
@@ -95,16 +95,16 @@ class CrashLoad(msgspec.Struct, frozen=True, kw_only=True):
     def on(self, server: Sandbox, threads: int, rows: int, seed: int) -> Load:
         """Makes the tables of the ledger's load; what the server is to be under."""
         if isinstance(self.workload, CommandWorkload | SqlWorkload):
-            return Load(None, None, Task(self.workload))
+            return Load(None, None, UserWorkload(self.workload))
         spec = self.spec_on(server, threads, seed)
         alone = self.workload is None and self.beside is None
         ledger = Ledger(spec.database, rows, ddl=self.beside == DDL, alone=alone)
-        return Load(spec, ledger, self._errand(spec.database))
+        return Load(spec, ledger, self._side(spec.database))
 
-    def _errand(self, database: str) -> Errand | None:
+    def _side(self, database: str) -> SideWorkload | None:
         if isinstance(self.beside, CommandWorkload | SqlWorkload):
-            return Task(self.beside)
-        return Churn(database) if self.beside == DDL else None
+            return UserWorkload(self.beside)
+        return DdlWorkload(database) if self.beside == DDL else None
 
 
 def read_load(spec: CrashSpec, folder: Path) -> CrashLoad:

@@ -1,4 +1,4 @@
-"""Survivor: a server on what a crash has left, and what it answers."""
+"""Recovered server: a server on what a crash has left, and what it answers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from flushlab.crashed import binlog, churn
-from flushlab.crashed.judge import Commits, Survivor
+from flushlab.crashed import binlog, ddl_workload
+from flushlab.crashed.judge import Commits, RecoveredServer
 from flushlab.crashed.ledger import TABLE
 from flushlab.errors import ServerDied, ServerError, StartFailed
 from flushlab.server import Sandbox
@@ -46,7 +46,7 @@ class Ledger(NamedTuple):
     alone: bool = False
 
 
-def ask(server: Sandbox, ledger: Ledger | None) -> Survivor:
+def ask(server: Sandbox, ledger: Ledger | None) -> RecoveredServer:
     """Asks a server that has come back from a crash, kills it, starts it again and asks again.
 
     Args:
@@ -66,7 +66,7 @@ def ask(server: Sandbox, ledger: Ledger | None) -> Survivor:
             raise
         if server.was_killed:
             raise failures.killed("the server") from error
-        return Survivor(None if ledger is None else {}, extra=(f"its tables cannot be read: {error}",))
+        return RecoveredServer(None if ledger is None else {}, extra=(f"its tables cannot be read: {error}",))
     try:
         server.kill()
         server.start_again()
@@ -104,7 +104,7 @@ def said(message: str) -> str:
     return " / ".join(errors[:2] or lines[-1:])[:_MOST_SAID]
 
 
-def look(server: Sandbox, ledger: Ledger | None) -> Survivor:
+def look(server: Sandbox, ledger: Ledger | None) -> RecoveredServer:
     """Asks a server, and leaves it as it is.
 
     Raises:
@@ -127,9 +127,9 @@ def look(server: Sandbox, ledger: Ledger | None) -> Survivor:
         if ledger.alone:
             gtids = _gtids(server)
         if ledger.ddl:
-            side, extra = churn.look(server, ledger.database)
+            side, extra = ddl_workload.look(server, ledger.database)
     damaged = _damaged(server)
-    return Survivor(
+    return RecoveredServer(
         commits, broken=broken, damaged=damaged, binlog=events, gtids=gtids, side=side, extra=extra
     )
 

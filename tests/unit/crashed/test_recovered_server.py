@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from flushlab.crashed import survivor
-from flushlab.crashed.judge import Survivor
-from flushlab.crashed.survivor import Ledger, counted_mariadb, counted_mysql, said
+from flushlab.crashed import recovered_server
+from flushlab.crashed.judge import RecoveredServer
+from flushlab.crashed.recovered_server import Ledger, counted_mariadb, counted_mysql, said
 from flushlab.errors import NoSpace, ServerDied, ServerError
 from flushlab.server.control import StatementFailed
 
@@ -55,10 +55,10 @@ class Silent:
 def test_a_server_that_lives_and_does_not_answer_in_time_has_lost_nothing_that_is_known(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(survivor, "_DYING_S", 0.0)
+    monkeypatch.setattr(recovered_server, "_DYING_S", 0.0)
     silent: Any = Silent(ServerError("the server s1 does not answer within 900 s"))
     with pytest.raises(ServerError, match="within 900 s"):
-        survivor.ask(silent, None)
+        recovered_server.ask(silent, None)
     assert silent.answer_s == 900.0
 
 
@@ -66,28 +66,28 @@ def test_a_server_that_lives_and_does_not_answer_in_time_has_lost_nothing_that_i
 def test_a_server_that_lacks_memory_space_or_a_connection_has_lost_nothing_that_is_known(errno: int) -> None:
     silent: Any = Silent(StatementFailed(errno, "Out of memory", "SELECT 1"))
     with pytest.raises(StatementFailed, match="Out of memory"):
-        survivor.ask(silent, None)
+        recovered_server.ask(silent, None)
 
 
 def test_a_server_that_the_kernel_kills_has_lost_nothing_that_is_known() -> None:
     silent: Any = Silent(ServerDied("it is no longer running"), dies=True, was_killed=True)
     with pytest.raises(NoSpace, match="SIGKILL"):
-        survivor.ask(silent, None)
+        recovered_server.ask(silent, None)
 
 
 @pytest.mark.parametrize("killed_by_the_kernel", [True, False])
 def test_a_server_that_the_kernel_kills_after_its_second_start_has_lost_nothing_that_is_known(
     monkeypatch: pytest.MonkeyPatch, killed_by_the_kernel: bool
 ) -> None:
-    monkeypatch.setattr(survivor, "look", lambda *_: Survivor({}))
+    monkeypatch.setattr(recovered_server, "look", lambda *_: RecoveredServer({}))
     died = ServerDied("it is no longer running; its log ends with:\n[ERROR] page 4")
     server: Any = Silent(died, dies=True, was_killed=killed_by_the_kernel)
     server.kill = server.start_again = lambda: None
     if killed_by_the_kernel:
         with pytest.raises(NoSpace, match="SIGKILL"):
-            survivor.ask(server, Ledger("d", 1))
+            recovered_server.ask(server, Ledger("d", 1))
     else:
-        assert survivor.ask(server, Ledger("d", 1)).not_again == "[ERROR] page 4"
+        assert recovered_server.ask(server, Ledger("d", 1)).not_again == "[ERROR] page 4"
 
 
 @pytest.mark.parametrize(
@@ -102,4 +102,4 @@ def test_a_server_that_dies_of_a_question_or_refuses_it_cannot_read_its_tables(
     error: ServerError, dies: bool
 ) -> None:
     silent: Any = Silent(error, dies=dies)
-    assert survivor.ask(silent, None).extra == (f"its tables cannot be read: {error}",)
+    assert recovered_server.ask(silent, None).extra == (f"its tables cannot be read: {error}",)

@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flushlab.crashed.fewest import fewest
+from flushlab.crashed.delta_debugging import ddmin
 
 
 @given(st.integers(1, 60), st.data())
 def test_what_is_left_breaks_and_nothing_can_be_left_out(size: int, data: st.DataObject) -> None:
     needed = data.draw(st.sets(st.integers(0, size - 1), min_size=1))
-    found = fewest(range(size), needed.issubset)
+    found = ddmin(range(size), needed.issubset)
     assert set(found) == needed
     assert found == sorted(found)
 
 
 def test_of_several_reasons_one_is_found() -> None:
-    assert fewest(range(100), lambda some: 7 in some or 93 in some) in ([7], [93])
+    assert ddmin(range(100), lambda some: 7 in some or 93 in some) in ([7], [93])
 
 
 def test_a_search_that_is_stopped_still_breaks() -> None:
@@ -29,6 +29,6 @@ def test_a_search_that_is_stopped_still_breaks() -> None:
         asked.append(some)
         return len(asked) <= 5 and 70 in some
 
-    found = fewest(range(100), breaks)
+    found = ddmin(range(100), breaks)
     assert 70 in found
     assert len(found) < 100

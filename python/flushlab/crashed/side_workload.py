@@ -1,7 +1,7 @@
-"""Errand: what runs on a server beside the ledger's load, or without one, until the server is killed.
+"""Side workload: what runs on a server beside the ledger's load, or without one, until the server is killed.
 
-A program of the user's, a script, or DDL (`churn`). It has a thread of its own; what becomes of it once the
-server is dead does not matter.
+A program of the user's, a script, or DDL (`ddl_workload`). It has a thread of its own; what becomes of it
+once the server is dead does not matter.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Stop:
         os.close(self._fd)
 
 
-class Errand(Protocol):
+class SideWorkload(Protocol):
     """See the module's docstring."""
 
     @property
@@ -76,8 +76,8 @@ class Errand(Protocol):
         ...
 
 
-class Task:
-    """A `command:` or `sql:` workload as an errand.
+class UserWorkload:
+    """A `command:` or `sql:` workload as a side workload.
 
     Args:
         workload: it is run once.
@@ -109,19 +109,19 @@ _LONGEST_S = 86_400.0
 """The server does not live that long."""
 
 
-class Underway:
-    """An errand that runs, in a thread.
+class RunningSideWorkload:
+    """A side workload that runs, in a thread.
 
     Args:
-        errand: to be run.
-        server, folder, position: as of `Errand.run`.
+        side: to be run.
+        server, folder, position: as of `SideWorkload.run`.
     """
 
-    def __init__(self, errand: Errand, server: Sandbox, folder: Path, position: Path | None) -> None:
+    def __init__(self, side: SideWorkload, server: Sandbox, folder: Path, position: Path | None) -> None:
         self._stop = Stop()
         self._failed: FlushlabError | None = None
         self._thread = threading.Thread(
-            target=self._run, args=(errand, server, folder, position), name=errand.name, daemon=True
+            target=self._run, args=(side, server, folder, position), name=side.name, daemon=True
         )
 
     def start(self) -> None:
@@ -145,8 +145,8 @@ class Underway:
         if not self._thread.is_alive():
             self._stop.close()
 
-    def _run(self, errand: Errand, server: Sandbox, folder: Path, position: Path | None) -> None:
+    def _run(self, side: SideWorkload, server: Sandbox, folder: Path, position: Path | None) -> None:
         try:
-            errand.run(server, folder, position, self._stop)
+            side.run(server, folder, position, self._stop)
         except FlushlabError as error:
             self._failed = error

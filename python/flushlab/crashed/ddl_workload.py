@@ -1,4 +1,4 @@
-"""Churn: DDL that runs beside the ledger's load, and what is left of its tables. Sits in `crashed`.
+"""DDL workload: DDL that runs beside the ledger's load, and what is left of its tables. Sits in `crashed`.
 
 Statements of `side_tables` run one after the other on a connection of their own. Each that was acknowledged
 is noted as the ledger's commits are, with the position of the disk's record read after the answer came.
@@ -11,9 +11,9 @@ from contextlib import closing
 from pathlib import Path
 
 from flushlab.crashed import side_tables
-from flushlab.crashed.errand import Stop
 from flushlab.crashed.ledger import Note, packed
 from flushlab.crashed.side_tables import Shape, Tables
+from flushlab.crashed.side_workload import Stop
 from flushlab.errors import MeasurementError, ServerError
 from flushlab.server import Sandbox
 from flushlab.server.control import ConnectionGone, Control, StatementFailed
@@ -29,8 +29,8 @@ _POLL_S = 0.05
 _LIKE = side_tables.PREFIX.replace("_", r"\_") + "%"
 
 
-class Churn:
-    """DDL as an errand.
+class DdlWorkload:
+    """DDL as a side workload.
 
     Args:
         database: the ledger's.

@@ -12,7 +12,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def fewest(units: Sequence[T], breaks: Callable[[Sequence[T]], bool]) -> list[T]:
+def ddmin(units: Sequence[T], breaks: Callable[[Sequence[T]], bool]) -> list[T]:
     """Units that break it, and of which none can be left out.
 
     Args:
