@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from flushlab.campaign.doubts import doubts
 from flushlab.campaign.facts import ArmFacts
+from flushlab.campaign.warnings import of_machine
 from flushlab.record import Ratio, Slice
 from flushlab.report import compare, series
 from tests.golden.test_reports import check, ratio, text_of
@@ -126,7 +126,7 @@ def test_the_answer_says_what_is_proven_and_no_more(arms: tuple[ArmFacts, ...], 
 
 def test_a_comparison_in_turns_without_a_result_blames_the_machine_that_was_busy_meanwhile() -> None:
     turn = Slice(round=0, start_s=0.0, seconds=1.0, events=50)
-    (doubt,) = doubts([trial(slices=(turn,), foreign_cpu_share=0.62)], disk_iops=None)
+    (doubt,) = of_machine([trial(slices=(turn,), foreign_cpu_share=0.62)], disk_iops=None)
     alike = tuple(msgspec.structs.replace(arm, comparison=None) for arm in ARMS)
     facts = msgspec.structs.replace(FACTS, arms=alike, warnings=(doubt,))
     for render in (compare.render, series.render):

@@ -18,20 +18,20 @@ import msgspec
 
 from flushlab.campaign.binding import judged
 from flushlab.campaign.claims import answered, counted_answer
-from flushlab.campaign.doubts import (
-    disturbed,
-    doubts,
-    mean_figure,
-    mean_p99_us,
-    of_base,
-    of_controls,
-    of_looks,
-)
 from flushlab.campaign.duration import ends_by_itself, trial_s
 from flushlab.campaign.facts import ArmFacts, ArmOutcome, SeriesFacts
 from flushlab.campaign.loop import Ending
 from flushlab.campaign.series_request import ArmGroup, BoundArm, SeriesRequest
 from flushlab.campaign.several_servers import differing, on_server
+from flushlab.campaign.warnings import (
+    disturbed,
+    mean_figure,
+    mean_p99_us,
+    of_base,
+    of_controls,
+    of_looks,
+    of_machine,
+)
 from flushlab.experiment.blocks import BASE, CONTROL
 from flushlab.experiment.series import BEST, Group, Series, SeriesPlan, SeriesResult
 from flushlab.plan.plan import Claim
@@ -62,7 +62,7 @@ BEST_TEXT = "all that proved faster, together"
 
 
 class Sizes(TypedDict):
-    """What a base's doubts depend on."""
+    """What the warnings about a base depend on."""
 
     data_bytes: int
     pool_bytes: int | None
@@ -158,7 +158,7 @@ class BoundSeries:
             *request.notes,
             *self._warnings(result, trials, ending),
             *self._of_bases(trials),
-            *doubts(trials, disk_iops=request.spec.storage.disk_iops, disk=request.spec.storage.disk),
+            *of_machine(trials, disk_iops=request.spec.storage.disk_iops, disk=request.spec.storage.disk),
         ]
         return SeriesFacts(
             campaign_id=campaign_id,
@@ -571,5 +571,5 @@ def _ratio(claim: Claim, result: SeriesResult) -> Ratio | None:
 
 
 def _kind(warning: Warning) -> tuple[str, str]:
-    """What makes two doubts the same one: their words, whatever their figures."""
+    """What makes two warnings the same one: their words, whatever their figures."""
     return warning.slug, re.sub(r"[0-9.,]+", "", warning.text)

@@ -16,7 +16,7 @@ from flushlab.campaign.external_use import foreseen
 from flushlab.campaign.facts import Foreseen, Outlook, Takes
 from flushlab.campaign.series_request import ArmGroup, SeriesRequest
 from flushlab.campaign.target import Target
-from flushlab.campaign.tuning import Tuning
+from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.errors import UsageError
 from flushlab.experiment.simulated import Noise, SimulatedTrials, run_to_end
 from flushlab.experiment.tune import Tune
@@ -62,7 +62,7 @@ def require_new(resume: str | None) -> None:
         raise UsageError("--dry-run cannot be combined with --resume", hint="remove one of the two")
 
 
-def of_tune(tuning: Tuning, target: Target) -> Outlook:
+def of_tune(tuning: TuneAnalysis, target: Target) -> Outlook:
     """The outlook of a tuning."""
     request = tuning.request
     known = not ends_by_itself(request.workload)
@@ -154,7 +154,7 @@ def _group_s(request: SeriesRequest, group: ArmGroup) -> float:
     return trials_s + STAND_S * cells
 
 
-def _simulated(tuning: Tuning, noise: float) -> tuple[int, float]:
+def _simulated(tuning: TuneAnalysis, noise: float) -> tuple[int, float]:
     """How many trials the planner asks for where no candidate does anything, and the seconds of the whole."""
     plan = tuning.plan()
     trials = SimulatedTrials(

@@ -16,7 +16,7 @@ from flushlab.campaign.bound_series import BoundSeries
 from flushlab.campaign.facts import SeriesFacts, TuneFacts
 from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.series_request import SeriesRequest
-from flushlab.campaign.tuning import Tuning
+from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.errors import FlushlabError
 from flushlab.experiment.protocol import Experiment
 from flushlab.machine import describe
@@ -43,7 +43,7 @@ def facts_so_far(row: CampaignRow, trials: Sequence[Trial]) -> TuneFacts | Serie
 def _tune(row: CampaignRow, trials: Sequence[Trial], started: Trial) -> TuneFacts:
     assert started.server and started.storage and started.launch
     request = msgspec.json.decode(row.plan, type=TuneRequest)
-    tuning = Tuning(request, started.server, started.storage, started.launch)
+    tuning = TuneAnalysis(request, started.server, started.storage, started.launch)
     experiment = tuning.experiment()
     _tell(experiment, trials)
     machine = _machine(request.spec.storage.data_root)

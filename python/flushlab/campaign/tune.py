@@ -40,7 +40,7 @@ from flushlab.campaign.target import (
     target_of,
     trial_runner,
 )
-from flushlab.campaign.tuning import Tuning
+from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.campaign.way import BESIDE_MOST, beside
 from flushlab.errors import BudgetTooSmall, UsageError
@@ -370,8 +370,8 @@ def _by_the_way(request: TuneRequest, asked: Asked, target: Target, watcher: Wat
     return shorter
 
 
-def _tuning(request: TuneRequest, target: Target) -> Tuning:
-    return Tuning(request, target.identity, target.volume.data_root.storage, _launch(request))
+def _tuning(request: TuneRequest, target: Target) -> TuneAnalysis:
+    return TuneAnalysis(request, target.identity, target.volume.data_root.storage, _launch(request))
 
 
 def _foresee(asked: Asked, target: Target, watcher: Watcher) -> TuneFacts:

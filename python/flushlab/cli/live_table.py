@@ -16,7 +16,7 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from flushlab.campaign.doubts import disturbed_words
+from flushlab.campaign.warnings import disturbed_words
 from flushlab.campaign.watcher import Spent, Watcher
 from flushlab.cli.output import console
 from flushlab.cli.progress import CampaignProgress

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from flushlab.campaign.doubts import too_busy
 from flushlab.campaign.facts import ANSWERS
+from flushlab.campaign.warnings import too_busy
 from flushlab.errors import FlushlabError
 from flushlab.experiment.objective import Objective
 from flushlab.record import Ratio

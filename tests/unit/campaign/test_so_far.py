@@ -11,7 +11,7 @@ from flushlab.campaign.facts import SeriesFacts, TuneFacts
 from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.running_server import UNSEEN
 from flushlab.campaign.so_far import facts_so_far
-from flushlab.campaign.tuning import Tuning
+from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.experiment.protocol import Experiment
 from flushlab.experiment.simulated import Noise, SimulatedTrials
 from flushlab.record import Launch, Storage, Trial, Value
@@ -80,7 +80,7 @@ def test_a_killed_series_shows_the_arms_of_its_finished_blocks(tmp_path: Path) -
 
 def test_a_killed_tuning_shows_its_last_look() -> None:
     request = tune_request()
-    experiment = Tuning(request, MARIADB, STORAGE, Launch()).experiment()
+    experiment = TuneAnalysis(request, MARIADB, STORAGE, Launch()).experiment()
     trials = simulate(experiment, 1_000)
     facts = facts_so_far(row(request, "tune"), trials)
     assert isinstance(facts, TuneFacts)
@@ -91,7 +91,7 @@ def test_a_killed_tuning_shows_its_last_look() -> None:
 
 def test_a_killed_tuning_of_somebodys_own_server_is_judged_as_it_ran() -> None:
     request = msgspec.structs.replace(tune_request(), external="db.example:3306")
-    experiment = Tuning(request, MARIADB, UNSEEN, Launch()).experiment()
+    experiment = TuneAnalysis(request, MARIADB, UNSEEN, Launch()).experiment()
     facts = facts_so_far(row(request, "tune"), simulate(experiment, 1_000, UNSEEN))
     assert isinstance(facts, TuneFacts)
     assert facts.result == experiment.result()
@@ -115,7 +115,7 @@ def test_a_killed_series_judges_best_with_the_settings_that_somebodys_own_server
 def test_trials_that_prove_nothing_are_no_facts(tmp_path: Path, stop: int) -> None:
     bound, request = series(tmp_path, FLUSH), tune_request()
     assert facts_so_far(row(bound.request, "series"), simulate(bound.experiment(), stop)) is None
-    tune = Tuning(request, MARIADB, STORAGE, Launch()).experiment()
+    tune = TuneAnalysis(request, MARIADB, STORAGE, Launch()).experiment()
     assert facts_so_far(row(request, "tune"), simulate(tune, stop)) is None
 
 

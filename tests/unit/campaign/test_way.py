@@ -228,7 +228,7 @@ def test_where_memory_is_short_arms_run_in_turns_against_the_base_and_that_is_sa
 
 
 def test_a_floor_with_many_candidates_has_the_time_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flushlab.campaign.tuning.STAND_S", 9.0)
+    monkeypatch.setattr("flushlab.campaign.tune_analysis.STAND_S", 9.0)
     found, _, _ = tuning(floor="relaxed")
     assert found.outlook is not None and found.outlook.most_s == 600
 

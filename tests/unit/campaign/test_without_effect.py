@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import msgspec
 
-from flushlab.campaign.tuning import without_effect
+from flushlab.campaign.tune_analysis import without_effect
 from flushlab.record import Arm, Trial, Value, Warning
 from tests.unit.records import trial
 

@@ -1,4 +1,4 @@
-"""Doubts about a whole campaign, from its trials; what tune and series share. Pure."""
+"""Warnings about a whole campaign, from its trials; what tune and series share. Pure."""
 
 from __future__ import annotations
 
@@ -82,7 +82,9 @@ def of_base(
         yield Warning("data-grew", f"{grew}: ratios are of all these sizes together")
 
 
-def doubts(trials: Collection[Trial], *, disk_iops: int | None, disk: str | None = None) -> Iterator[Warning]:
+def of_machine(
+    trials: Collection[Trial], *, disk_iops: int | None, disk: str | None = None
+) -> Iterator[Warning]:
     """What a reader should know of the machine before believing the figures.
 
     Args:

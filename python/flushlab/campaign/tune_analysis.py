@@ -1,7 +1,7 @@
 """A tuning: from the request to the facts of its report.
 
-    Tuning(request, …) -> run(experiment, trial runner) -> conclude: guard by recovery time and by window
-    length, guarantees in words, warnings gathered -> TuneFacts
+    TuneAnalysis(request, …) -> run(experiment, trial runner) -> conclude: guard by recovery time and by
+    window length, guarantees in words, warnings gathered -> TuneFacts
 
 Everything that depends on the server's version and the storage is bound here, once.
 """
@@ -15,19 +15,19 @@ from dataclasses import dataclass
 import msgspec
 
 from flushlab.campaign.crash.check import Checked, Crash, check
-from flushlab.campaign.doubts import (
+from flushlab.campaign.duration import STAND_S, START_S, trial_s
+from flushlab.campaign.facts import FIRST_LOOK_MINUTES, Figures, TuneFacts
+from flushlab.campaign.loop import Ending
+from flushlab.campaign.request import TuneRequest
+from flushlab.campaign.warnings import (
     disturbed,
-    doubts,
     mean_figure,
     mean_p99_us,
     of_base,
     of_controls,
     of_looks,
+    of_machine,
 )
-from flushlab.campaign.duration import STAND_S, START_S, trial_s
-from flushlab.campaign.facts import FIRST_LOOK_MINUTES, Figures, TuneFacts
-from flushlab.campaign.loop import Ending
-from flushlab.campaign.request import TuneRequest
 from flushlab.errors import FlushlabError, ServerError
 from flushlab.experiment.blocks import BASE, CONTROL, YOURS
 from flushlab.experiment.guards import Guards
@@ -63,7 +63,7 @@ _NO_EFFECT = "no-effect"
 
 
 @dataclass(frozen=True)
-class Tuning:
+class TuneAnalysis:
     """A request bound to the server and the storage that it is about."""
 
     request: TuneRequest
@@ -290,7 +290,7 @@ class Tuning:
         storage = self.request.spec.storage
         found += of_controls(control)
         found += of_base(base, data_bytes=data, pool_bytes=pool, redo_bytes=redo)
-        found += doubts(trials, disk_iops=storage.disk_iops, disk=storage.disk)
+        found += of_machine(trials, disk_iops=storage.disk_iops, disk=storage.disk)
         seen = {"window-too-short", "disturbed", _NO_EFFECT}
         for warning in (w for trial in base for w in trial.warnings):
             if warning.slug not in seen:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from flushlab.campaign.facts import TuneFacts
-from flushlab.campaign.tuning import RECOVERY_ATTEMPTS, Tuning
+from flushlab.campaign.tune_analysis import RECOVERY_ATTEMPTS, TuneAnalysis
 from flushlab.errors import FlushlabError, MeasurementError, NoMemory, StartFailed
 from flushlab.experiment.simulated import Noise, SimulatedTrials
 from flushlab.experiment.tune import Tune
@@ -37,13 +37,13 @@ class Recoveries:
         return found
 
 
-def tuned() -> tuple[Tuning, Tune, list[Trial]]:
-    tuning = Tuning(tune_request(), MARIADB, STORAGE, Launch())
+def tuned() -> tuple[TuneAnalysis, Tune, list[Trial]]:
+    tuning = TuneAnalysis(tune_request(), MARIADB, STORAGE, Launch())
     experiment = tuning.experiment()
     return tuning, experiment, simulate(experiment, 1_000)
 
 
-def up_to_the_first_look(tuning: Tuning) -> Tune:
+def up_to_the_first_look(tuning: TuneAnalysis) -> Tune:
     """With a noise that leaves more looks to come."""
     experiment, noise = tuning.experiment(), Noise(trial=0.06)
     trials = SimulatedTrials(effect, BASE, noise=noise, seed=1)
@@ -97,7 +97,7 @@ def test_a_base_whose_recovery_is_not_known_limits_nobody(error: FlushlabError) 
 
 
 def test_a_base_that_failed_late_is_said_beside_what_was_proven() -> None:
-    tuning = Tuning(tune_request(), MARIADB, STORAGE, Launch())
+    tuning = TuneAnalysis(tune_request(), MARIADB, STORAGE, Launch())
     experiment = up_to_the_first_look(tuning)
     assert experiment.ask() is not None
     while (request := experiment.ask()) is not None:
@@ -116,7 +116,7 @@ STRICT = TuneSpec(threads=(4,), floor=Floor.STRICT, trials=80)
 def test_settings_below_the_floor_are_compared_with_the_base_that_raises_them() -> None:
     own: dict[str, Value] = {**BASE, "innodb_flush_log_at_trx_commit": 2}
     request = msgspec.structs.replace(tune_request(), spec=STRICT, original=own, yours=own)
-    tuning = Tuning(request, MARIADB, STORAGE, Launch())
+    tuning = TuneAnalysis(request, MARIADB, STORAGE, Launch())
     experiment = tuning.experiment()
     trials = simulate(experiment, 1_000)
     facts = tuning.conclude(experiment, trials, "done", "x-1", MACHINE, load_catalog(), None)
@@ -132,7 +132,7 @@ def test_settings_below_the_floor_are_compared_with_the_base_that_raises_them() 
 def test_settings_that_do_not_run_are_still_told_to_be_below_the_floor() -> None:
     own: dict[str, Value] = {**BASE, "innodb_flush_log_at_trx_commit": 2}
     request = msgspec.structs.replace(tune_request(), spec=STRICT, original=own)
-    tuning = Tuning(request, MARIADB, STORAGE, Launch())
+    tuning = TuneAnalysis(request, MARIADB, STORAGE, Launch())
     experiment = tuning.experiment()
     trials = simulate(experiment, 1_000)
     facts = tuning.conclude(experiment, trials, "done", "x-1", MACHINE, load_catalog(), None)
