@@ -131,11 +131,12 @@ def test_miss_hit_prefix_and_full_run_when_a_file_changed(project: Project) -> N
     result, out, err = project.test(*show)
     assert (result["template"], out) == ("miss", "[3, 3]\n")
     assert err.count("applying") == 3
+    assert "since the last template, db/V1.sql was changed; the prepare command runs in full\n" in err
     project.migration(4, "not SQL")
     done = subprocess.run(
         project.words("--", "true"), cwd=project.folder, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 1
+    assert done.returncode == 2
     _, first, *second = re.split("applying V4.sql", done.stderr)
     assert "the template of the first 3 inputs is no help: the prepare command failed on top of it" in first
     assert len(second) == 1, "why there is another run is said before it"
@@ -198,20 +199,22 @@ def test_a_script_that_can_no_longer_be_executed_fails_as_without_a_template(pro
     script = project.folder / "migrate.sh"
     script.write_text(f"#!/bin/sh\nexec {sys.executable} migrate.py\n")
     words = ("--prepare", "./migrate.sh", "--inputs", "db/*.sql", "--", "true")
-    for mode, code in ((0o755, 0), (0o644, 126)):
+    for mode, code in ((0o755, 0), (0o644, 2)):
         script.chmod(mode)
         _, _, err = project.test(*words, prepare=False, code=code)
-    assert "Permission denied" in err and "nothing was kept" in err
+    assert "since the last template, migrate.sh was changed" in err
+    assert "Permission denied" in err
+    assert "error: the prepare command exited with code 126; nothing was kept or run" in err
 
 
 def test_a_failing_prepare_shows_its_output_and_keeps_nothing(project: Project) -> None:
     require_build("mariadb@10.11")
     words = ["--prepare", f"echo said-{project.mark}; exit 23", "--inputs", "db/*.sql", "--", "true"]
     for _ in range(2):
-        _, out, err = project.test(*words, code=23, prepare=False)
+        _, out, err = project.test(*words, code=2, prepare=False)
         assert out == ""
         assert f"said-{project.mark}" in err
-        assert "nothing was kept" in err
+        assert "error: the prepare command exited with code 23; nothing was kept or run" in err
 
 
 def test_a_damaged_template_is_made_anew(project: Project) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from flushlab.cli import options
-from flushlab.cli.output import console, emit_json, print_warning, require_writable, say
+from flushlab.cli.output import console, emit_json, require_writable, say
 from flushlab.cli.watching import watched
 from flushlab.errors import StartFailed, StorageError, UsageError
 from flushlab.spec import Option
@@ -121,7 +121,7 @@ def test(
         return
     if not command:
         raise UsageError("no command given", hint="flushlab test [OPTIONS] -- COMMAND ARGS…")
-    from flushlab.suite.session import PrepareFailed, Session
+    from flushlab.suite.session import Session
 
     if json == "-":
         raise UsageError("--json - would mix with the suite's output", hint="name a file")
@@ -164,9 +164,6 @@ def test(
             raise SystemExit(_compare(request, blocks, disk_iops, disk, json))
         with watched(watch):
             result = Session(request, say).run()
-    except PrepareFailed as failed:
-        print_warning(f"{failed}; nothing was kept, and the suite did not run")
-        raise SystemExit(failed.ended.exit_code) from None
     except StartFailed as error:
         if error.refusal is None or not request.settings:
             raise

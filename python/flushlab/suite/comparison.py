@@ -21,7 +21,7 @@ from flushlab.suite import command
 from flushlab.suite.command import Ended
 from flushlab.suite.environment import create_database, fields_of, variables
 from flushlab.suite.profile import throwaway
-from flushlab.suite.session import PrepareFailed, Request, Result, Say, Session, settings_of
+from flushlab.suite.session import Request, Result, Say, Session, require_prepared, settings_of
 from flushlab.telemetry import Observation, observe, performance
 
 
@@ -88,8 +88,7 @@ def compare(request: Request, blocks: int, volume: Volume, say: Say) -> Compared
     """Runs both, block by block; the stock server on the volume.
 
     Raises:
-        PrepareFailed: the prepare command did.
-        FlushlabError: a server could not be had.
+        FlushlabError: a server could not be had, or the prepare command failed.
     """
     telling = msgspec.structs.replace(request, settings={**request.settings, **performance.SETTINGS})
     say("making the template first")
@@ -147,8 +146,7 @@ def _run_stock(request: Request, volume: Volume) -> Side:
         if request.prepare:
             shell = ["/bin/sh", "-c", request.prepare]
             ended, seconds["prepare"], seen["prepare"] = _observed(sandbox, shell, environment, stdout=2)
-            if ended.exit_code != 0:
-                raise PrepareFailed(ended)
+            require_prepared(ended)
         ended, seconds["command"], seen["command"] = _observed(sandbox, request.words, environment)
         closing = time.monotonic()
         sandbox.stop()

@@ -27,7 +27,7 @@ from flushlab.suite.environment import (
 from flushlab.suite.inputs import read_inputs
 from flushlab.suite.profile import CHOICES
 from flushlab.suite.servers import SuiteServer
-from flushlab.suite.session import PrepareFailed, Request, Session
+from flushlab.suite.session import Request, Session
 from flushlab.suite.templates import check_cache
 from flushlab.units import parse_size
 
@@ -141,10 +141,7 @@ def database(
         progress=progress,
     )
     with ExitStack() as stack:
-        try:
-            servers = stack.enter_context(Session(asked, progress).open())
-        except PrepareFailed as failed:
-            raise UsageError(str(failed), hint="its own output says why") from failed
+        servers = stack.enter_context(Session(asked, progress).open())
         first = servers.all[0]
         fields = fields_of(asked.build, first.endpoint, asked.database)
         yield Database(port=int(fields.pop("port")), **fields, _server=first)

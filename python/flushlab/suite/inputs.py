@@ -87,6 +87,15 @@ def read_scripts(command: str, folder: Path) -> tuple[Input, ...]:
     return tuple(_input(name, file) for name, file in sorted(found.items()))
 
 
+def changes(before: Sequence[Input], now: Sequence[Input]) -> list[str]:
+    """What became of files since then, a clause each: `V1.sql was changed`."""
+    then, here = ({one.path: one for one in files} for files in (before, now))
+    paths = sorted({*then, *here}, key=natural_order)
+    became = {path: "changed" if path in then and path in here else "added" for path in paths}
+    became |= {path: "removed" for path in then if path not in here}
+    return [f"{path} was {became[path]}" for path in paths if then.get(path) != here.get(path)]
+
+
 def natural_order(name: str) -> tuple[tuple[int, int | str], ...]:
     """A sorting key in which numbers count as numbers."""
     parts = _NUMBER.split(name)

@@ -33,7 +33,7 @@ from flushlab.suite.command import Ended
 from flushlab.suite.endpoint import ResetEndpoint
 from flushlab.suite.environment import Template, create_database, fields_of, variables
 from flushlab.suite.habits import Objects
-from flushlab.suite.inputs import Input, read_scripts
+from flushlab.suite.inputs import Input, changes, read_scripts
 from flushlab.suite.monitor import SuiteMonitor
 from flushlab.suite.profile import content_settings, throwaway
 from flushlab.suite.root import ChosenRoot, choose
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 Say = Callable[[str], None]
 
 _SHELL = "/bin/sh"
+_MOST_TOLD = 3
+"""Most changed files that are named."""
 _ANSWER_S = 10.0
 """A server that has not answered a small question by then hangs; a busy machine holds it up for seconds."""
 
@@ -136,12 +138,20 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """`telemetry.Observation` of the command on worker 1's server, where it was asked for."""
 
 
-class PrepareFailed(Exception):
-    """The prepare command failed; nothing was kept."""
+def require_prepared(ended: Ended) -> None:
+    """Finds out whether the prepare command did its work.
 
-    def __init__(self, ended: Ended) -> None:
-        super().__init__(f"the prepare command exited with code {ended.exit_code}")
-        self.ended = ended
+    Raises:
+        UsageError: it failed.
+        KeyboardInterrupt: the user ended it.
+    """
+    if ended.exit_code != 0 and ended.interrupted:
+        raise KeyboardInterrupt
+    if ended.exit_code != 0:
+        raise UsageError(
+            f"the prepare command exited with code {ended.exit_code}; nothing was kept or run",
+            hint="its own output, above, says why",
+        )
 
 
 class Session:
@@ -180,7 +190,7 @@ class Session:
         """Makes the template, if it is not there; the seconds of the prepare command.
 
         Raises:
-            PrepareFailed, FlushlabError: as `run`.
+            FlushlabError: as `run`.
         """
         self._obtain()
         return self._prepare_s
@@ -193,7 +203,7 @@ class Session:
                 process's start: for a comparison.
 
         Raises:
-            PrepareFailed: the prepare command did.
+            UsageError: the prepare command failed.
             FlushlabError: the server could not be had, or its place not be used.
         """
         self._observe = observe
@@ -208,7 +218,7 @@ class Session:
         """The servers, for whoever is in this process; they end with the context.
 
         Raises:
-            PrepareFailed, FlushlabError: as `run`.
+            FlushlabError: as `run`.
         """
         servers, _, _ = self._ready()
         for note in self._notes:
@@ -334,9 +344,22 @@ class Session:
             snapshot = self._prepare_on(known[0], known[1])
             if snapshot is not None:
                 return snapshot, "prefix"
+        elif known is None:
+            self._say_changes()
         snapshot = self._prepare_on(self._unprepared(), None)
         assert snapshot is not None, "only a prefix can turn out to be unusable"
         return snapshot, "miss"
+
+    def _say_changes(self) -> None:
+        """Says which files have changed since the last template of this folder, so that it is of no use."""
+        last = self._templates.find_last(self._recipe, Path.cwd())
+        if last is None:
+            return
+        found = [*changes(last.scripts, self._recipe.scripts), *changes(last.inputs, self._recipe.inputs)]
+        if found:
+            more = f" and {len(found) - _MOST_TOLD} more" if len(found) > _MOST_TOLD else ""
+            since = f"since the last template, {', '.join(found[:_MOST_TOLD])}{more}"
+            self._say(f"{since}; the prepare command runs in full")
 
     def _unprepared(self) -> Snapshot:
         """The template of the initialised server alone, started once with its settings."""
@@ -396,7 +419,7 @@ class Session:
             The new template; None if it cannot be built upon `base` without doubt.
 
         Raises:
-            PrepareFailed: it failed on the full run, or was interrupted.
+            UsageError: it failed on the full run.
         """
         servers = self._start(base, 1)
         with servers:
@@ -404,8 +427,8 @@ class Session:
             environment = self._environment(servers, ())
             ended = self._prepare_once(environment)
             seconds = self._prepare_s
-            if ended.exit_code != 0 and (known is None or ended.interrupted):
-                raise PrepareFailed(ended)
+            if known is None or ended.interrupted:
+                require_prepared(ended)
             after = prepare.histories(sandbox.query)
             if known is not None:
                 added = len(self._recipe.inputs) - len(known.inputs)
@@ -424,6 +447,8 @@ class Session:
                     bool(after and self._recipe.inputs) and self._changes_nothing(sandbox, environment)
                 )
                 return Facts(
+                    folder=str(Path.cwd()),
+                    scripts=self._recipe.scripts,
                     inputs=self._recipe.inputs,
                     histories=after,
                     rerunnable=rerunnable,
@@ -442,11 +467,7 @@ class Session:
             self._prepare_s += time.monotonic() - began
 
     def _changes_nothing(self, sandbox: Sandbox, environment: Mapping[str, str]) -> bool:
-        """Whether the command, run again on its own result, leaves it as it is, which is saved already.
-
-        Raises:
-            PrepareFailed: the user interrupted it.
-        """
+        """Whether the command, run again on its own result, leaves it as it is, which is saved already."""
         self._say(
             "flushlab runs the prepare command again: if that changes nothing, later runs can add migrations"
             " to this template"
@@ -454,8 +475,8 @@ class Session:
         sandbox.start_again()
         before = prepare.fingerprint(sandbox.query)
         ended = self._prepare_once(environment)
-        if ended.exit_code != 0 and ended.interrupted:
-            raise PrepareFailed(ended)
+        if ended.interrupted:
+            require_prepared(ended)
         if ended.exit_code != 0:
             self._say("the second run failed, which does no harm: the template is what the first one left")
         return ended.exit_code == 0 and prepare.fingerprint(sandbox.query) == before

@@ -22,6 +22,7 @@ import msgspec
 
 from flushlab.build import Build
 from flushlab.datadir import Snapshot, SnapshotKey, Snapshots
+from flushlab.datadir.in_use import last_used
 from flushlab.errors import FlushlabError, NoSpace, SnapshotDamaged, StorageError
 from flushlab.machine import home
 from flushlab.record import Value
@@ -56,12 +57,15 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a template beyond its key.
 
     Attributes:
-        inputs: that it was prepared from.
+        folder: in which the prepare command ran.
+        scripts, inputs: that it was prepared with and from.
         histories: of migration tools.
         rerunnable: a second run of the prepare command changed nothing.
         prepare_seconds: of the first run, with the throwaway settings.
     """
 
+    folder: str = ""
+    scripts: tuple[Input, ...] = ()
     inputs: tuple[Input, ...] = ()
     histories: tuple[History, ...] = ()
     rerunnable: bool = False
@@ -148,6 +152,13 @@ class Templates:
                 return found, read_facts(found)
         return None
 
+    def find_last(self, recipe: Recipe, folder: Path) -> Facts | None:
+        """Facts of the template last used in this folder whose recipe differs in its files alone, if any."""
+        wanted = _but_for_files(recipe.key)
+        alike = [one for one in self.snapshots.list() if _but_for_files(one.key) == wanted]
+        alike.sort(key=lambda one: last_used(one.path.parent), reverse=True)
+        return next((facts for one in alike if (facts := read_facts(one)).folder == str(folder)), None)
+
     def capture(self, recipe: Recipe, datadir: Path, find_facts: Callable[[], Facts]) -> Snapshot:
         """Saves the data directory of a server that was shut down in an orderly way.
 
@@ -215,6 +226,10 @@ class Templates:
             total += facts.st_size
             if total > self._limit_bytes and keep not in file.name:
                 _remove_archive(file)
+
+
+def _but_for_files(key: SnapshotKey) -> dict[str, str]:
+    return {name: part for name, part in key.parts.items() if name not in ("scripts", "inputs", "count")}
 
 
 def read_facts(snapshot: Snapshot) -> Facts:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flushlab.errors import UsageError
-from flushlab.suite.inputs import Input, chain, natural_order, read_inputs, read_scripts
+from flushlab.suite.inputs import Input, chain, changes, natural_order, read_inputs, read_scripts
 
 
 def files(folder: Path, **contents: str) -> None:
@@ -156,3 +156,11 @@ def test_edited_script_is_another_one(tmp_path: Path) -> None:
 def test_machine_code_is_no_script(tmp_path: Path) -> None:
     (tmp_path / "tool").write_bytes(b"\x7fELF\x02\x01")
     assert read_scripts("./tool", tmp_path) == ()
+
+
+def test_changed_added_and_removed_files_are_told_in_the_order_of_their_numbers() -> None:
+    before = [Input(path=name, sha256=name) for name in ("V1", "V2", "V9", "V11")]
+    now = [Input(path="V1", sha256="new"), *before[1:3], Input(path="V10", sha256="x")]
+    assert changes(before, now) == ["V1 was changed", "V10 was added", "V11 was removed"]
+    assert changes(before, before) == []
+    assert changes([before[1]], [Input(path="V2", sha256="V2", executable=True)]) == ["V2 was changed"]

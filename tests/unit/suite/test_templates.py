@@ -113,6 +113,19 @@ def test_longest_prefix_that_may_be_built_upon(datadir: Path) -> None:
     assert templates.find_prefix(recipe("a")) is None, "nothing shorter than one input"
 
 
+def test_the_last_template_of_the_same_folder_tells_what_has_changed(datadir: Path, tmp_path: Path) -> None:
+    templates = Templates()
+    for folder, contents in (("here", ("a", "b")), ("there", ("c", "d"))):
+        own = recipe(*contents)
+        facts = msgspec.structs.replace(GOOD, inputs=own.inputs, folder=folder)
+        templates.capture(own, datadir, partial(msgspec.structs.replace, facts))
+    last = templates.find_last(recipe("x", "b"), Path("here"))
+    assert last is not None
+    assert last.inputs == inputs("a", "b")
+    assert templates.find_last(recipe("x", "b", database="other"), Path("here")) is None
+    assert templates.find_last(recipe("x", "b"), tmp_path) is None
+
+
 def test_least_recently_used_go_first_and_the_newest_never(datadir: Path) -> None:
     templates = Templates(limit_bytes=75_000)  # each takes some 30 kB
     first, second = recipe("a"), recipe("b")
