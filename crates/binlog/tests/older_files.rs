@@ -391,6 +391,13 @@ fn formats_1_and_3_are_named_and_their_sizes_are_checked() {
             Verdict::Damaged,
             "smaller than its header"
         );
+        content[size_of_second] = header as u8;
+        content[4 + 9] = header as u8 + 1;
+        let report = check(&content);
+        assert_eq!(
+            (report.verdict, report.bytes),
+            (Verdict::Damaged, content.len() as u64)
+        );
     }
 }
 

@@ -23,6 +23,13 @@ impl FileCheck {
             self.torn(TailKind::Event);
             return Ok(());
         }
+        if size < event.len() {
+            self.problem(
+                Rule::Size,
+                format!("START_V3 has {size} bytes, fewer than its header and body"),
+            );
+            return Ok(());
+        }
         let format = little(&event[header_size..header_size + 2]);
         let text = &event[header_size + 2..header_size + 52];
         let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
