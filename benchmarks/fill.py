@@ -36,7 +36,7 @@ from flushlab.build import Build, find_build
 from flushlab.bulk.fill import fill
 from flushlab.bulk.filled import Filled
 from flushlab.datadir import DataRoot, limit_disk
-from flushlab.server import Sandbox
+from flushlab.server import DataDirectory, Instance, Sandbox
 from flushlab.telemetry.cpu import cpu_times
 
 SERVERS = ("mariadb@10.11", "mysql@5.7", "mysql@8.0")
@@ -285,7 +285,7 @@ def ladder(build: Build, rounds: Rounds) -> None:
     while rounds.left:
         with (
             limit_disk(DataRoot.open(), STORY_IOPS) as disk,
-            Sandbox.start(build, kept=True, disk_limit=disk) as server,
+            Sandbox.start(build, instance=Instance(kept=True), data=DataDirectory(disk_limit=disk)) as server,
         ):
             syncs = disk.record.measured_syncs_per_s
             say(f"  a disk of {STORY_IOPS} writes/s; {syncs} syncs/s were measured")
@@ -365,7 +365,7 @@ def main() -> None:
             say(f"{name}, {part}: {rounds.left} of {count} rounds to come")
             if rounds.left:
                 with tempfile.TemporaryDirectory(prefix="fill-") as folder:
-                    server = Sandbox.start(find_build(name), settings=SETTINGS, kept=True)
+                    server = Sandbox.start(find_build(name), settings=SETTINGS, instance=Instance(kept=True))
                     try:
                         run(part, Bench(server, Path(folder)), rounds)
                     finally:

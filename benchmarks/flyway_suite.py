@@ -43,7 +43,7 @@ from flushlab.build import Build, find_build
 from flushlab.datadir import DataRoot, LimitedDisk, limit_disk
 from flushlab.machine import server_user
 from flushlab.plan.shipped import find_plan, read_plan
-from flushlab.server import Sandbox
+from flushlab.server import DataDirectory, Sandbox, Startup
 from flushlab.server.sandbox.initialise import initialise
 from flushlab.server.sandbox.paths import give
 from flushlab.suite.environment import fields_of, variables
@@ -206,9 +206,8 @@ def by_hand(
     with Sandbox.start(
         build,
         settings={**settings, **COUNTED},
-        data_root=root,
-        disk_limit=limit,
-        sql=["CREATE DATABASE app"],
+        data=DataDirectory(root, disk_limit=limit),
+        startup=Startup(sql=["CREATE DATABASE app"]),
     ) as server:
         up += server.seconds["start"]
         environment = {**os.environ, **variables([fields_of(build, server.endpoint, "app")], ())}

@@ -32,7 +32,7 @@ from scipy.stats import t as student
 from flushlab.build import find_build
 from flushlab.machine import proc_stat
 from flushlab.process.running import publish_status
-from flushlab.server import Sandbox
+from flushlab.server import Instance, Sandbox
 from flushlab.server.sandbox.ports import free_port
 from flushlab.server.watched import watched
 from flushlab.watch.finding import in_this_process
@@ -164,7 +164,7 @@ def main() -> int:
     given = parser.parse_args()
     name = f"bench-watch-{os.getpid()}"
     with Sandbox.start(
-        find_build(given.server), settings=SETTINGS[given.synced], name=name, kept=True
+        find_build(given.server), settings=SETTINGS[given.synced], instance=Instance(name=name, kept=True)
     ) as server:
         try:
             with (inside if given.inside else outside)(server) as (switch, used_s):

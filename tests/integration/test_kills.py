@@ -37,16 +37,17 @@ from pathlib import Path
 from flushlab.build import find_build
 from flushlab.datadir import DataRoot
 from flushlab.errors import UsageError
-from flushlab.server import Sandbox
+from flushlab.server import DataDirectory, Instance, Sandbox
 
 build = find_build(sys.argv[1], get=False)
 while True:
     root = DataRoot.open(Path(sys.argv[2]))
     with suppress(UsageError):
-        Sandbox.start(build, name="mysql", data_root=root)
+        Sandbox.start(build, data=DataDirectory(root), instance=Instance(name="mysql"))
         sys.exit("it took the place of somebody's folder")
     settings = {"innodb_flush_log_at_trx_commit": 0}
-    with Sandbox.start(build, name="k", data_root=root, settings=settings) as server:
+    at = {"data": DataDirectory(root), "instance": Instance(name="k")}
+    with Sandbox.start(build, settings=settings, **at) as server:
         server.query("CREATE DATABASE victim")
         server.query("CREATE TABLE victim.t (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(200))")
         for _ in range(50):

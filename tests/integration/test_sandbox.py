@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pymysql
 import pytest
@@ -32,7 +33,7 @@ from flushlab.errors import (
 from flushlab.machine import server_user
 from flushlab.process import all_records, run_folder
 from flushlab.record import Endpoint
-from flushlab.server import Sandbox
+from flushlab.server import DataDirectory, Instance, Sandbox
 from flushlab.server.control import connect
 from tests.waiting import wait_until
 
@@ -254,7 +255,7 @@ def test_refused_setting_at_the_start_comes_with_the_servers_reason(
     own = f"refused-{os.getpid()}"
     foreign = "binlog_commit_wait_count" if "mysql" in name else "binlog_transaction_compression"
     with pytest.raises(StartFailed) as caught:
-        Sandbox.start(build(name), settings={foreign: 1}, name=own)
+        Sandbox.start(build(name), settings={foreign: 1}, instance=Instance(name=own))
     assert caught.value.refusal is not None
     assert f"unknown variable '{foreign}=1'" in caught.value.refusal
     assert not (run_folder() / own).exists()
@@ -285,7 +286,7 @@ def test_port_that_is_taken_is_refused(build: Callable[[str], Build]) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(PortTaken, match="cannot be used"):
-            Sandbox.start(build("mariadb@10.11"), port=taken.getsockname()[1])
+            Sandbox.start(build("mariadb@10.11"), instance=Instance(port=taken.getsockname()[1]))
 
 
 def test_port_that_is_lost_meanwhile_is_replaced(
@@ -308,9 +309,9 @@ def test_port_that_is_lost_meanwhile_is_replaced(
 
 def test_name_that_is_taken_is_refused_and_its_holder_is_left_alone(sandbox: StartSandbox) -> None:
     name = f"twin-{os.getpid()}"
-    first = sandbox(name=name)
+    first = sandbox(instance=Instance(name=name))
     with pytest.raises(UsageError, match=f"'{name}' already exists"):
-        Sandbox.start(first.build, name=name)
+        Sandbox.start(first.build, instance=Instance(name=name))
     assert first.query("SELECT 1") == [(1,)]
 
 
@@ -321,7 +322,8 @@ def test_process_is_attached_to_a_disk_limit_before_it_is_the_server(sandbox: St
         def attach(self, pid: int) -> None:
             programs.append(Path(f"/proc/{pid}/cmdline").read_bytes())
 
-    server = sandbox(disk_limit=Limit())
+    limit: Any = Limit()
+    server = sandbox(data=DataDirectory(disk_limit=limit))
     server.kill()
     server.start_again()
     assert len(programs) == 2
@@ -332,7 +334,7 @@ def test_data_directory_lies_in_the_data_root_and_goes_with_the_sandbox(
     sandbox: StartSandbox, private_home: Path
 ) -> None:
     root = private_home / "disk"
-    server = sandbox(data_root=DataRoot.open(root))
+    server = sandbox(data=DataDirectory(DataRoot.open(root)))
     assert server.datadir.is_relative_to(root)
     ((datadir, tmpdir),) = server.query("SELECT @@datadir, @@tmpdir")
     assert Path(datadir) == server.datadir
@@ -356,7 +358,7 @@ def test_stopped_servers_data_become_a_snapshot_and_start_again(
     server.stop()
     made = Snapshots().make(SnapshotKey({"what": "a test"}), server.move_datadir)
     server.close()
-    copy = sandbox(snapshot=made)
+    copy = sandbox(data=DataDirectory(snapshot=made))
     assert copy.query("SHOW DATABASES LIKE 'kept'") == [("kept",)]
     assert copy.endpoint.password != server.endpoint.password
 
@@ -384,7 +386,9 @@ def test_disk_that_fills_up_at_the_start_is_no_space(
     monkeypatch.delenv("FLUSHLAB_HOME")
     with pytest.raises(NoSpace) as caught:
         Sandbox.start(
-            build(name), data_root=DataRoot.open(small_disk), settings={"innodb_log_file_size": 400 << 20}
+            build(name),
+            data=DataDirectory(DataRoot.open(small_disk)),
+            settings={"innodb_log_file_size": 400 << 20},
         )
     assert caught.value.exit_code == 5
     assert list(small_disk.iterdir()) == []

@@ -15,7 +15,7 @@ import pytest
 
 from flushlab.errors import ServerDied, UsageError
 from flushlab.process import all_records, reap, run_folder
-from flushlab.server import Sandbox
+from flushlab.server import Instance, Sandbox
 from tests.conftest import require_build
 from tests.waiting import wait_until
 
@@ -43,7 +43,7 @@ def kept(request: pytest.FixtureRequest, furnished_home: Path) -> Iterator[dict[
 
 @pytest.fixture
 def mariadb(furnished_home: Path) -> Iterator[Sandbox]:
-    with Sandbox.start(require_build("mariadb@10.11"), name=NAME, kept=True) as server:
+    with Sandbox.start(require_build("mariadb@10.11"), instance=Instance(name=NAME, kept=True)) as server:
         yield server
     if any(record.name == NAME for record in all_records()):
         flushlab("server", "stop", NAME)
@@ -169,7 +169,7 @@ def test_unknown_name_lists_those_that_there_are(mariadb: Sandbox) -> None:
 
 def test_owned_sandbox_cannot_be_attached(private_home_with_builds: Path) -> None:
     with (
-        Sandbox.start(require_build("mariadb@10.11"), name=NAME),
+        Sandbox.start(require_build("mariadb@10.11"), instance=Instance(name=NAME)),
         pytest.raises(UsageError, match="there is no kept sandbox"),
     ):
         Sandbox.attach(NAME)

@@ -10,19 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
 from flushlab.build import Build, Progress
 from flushlab.bulk import unfinished
-from flushlab.datadir import DataRoot, SlowDisk
 from flushlab.dataset.loaded import fast_settings
 from flushlab.dataset.survey import Survey
 from flushlab.errors import UsageError
-from flushlab.record import DiskProfile, Storage, Value
-from flushlab.server import Sandbox
+from flushlab.record import Storage, Value
+from flushlab.server import DataDirectory, Instance, Sandbox
 from flushlab.server.galera.cluster import Cluster
 from flushlab.server.protocol import Server
 from flushlab.server.variables import set_variable
@@ -92,28 +89,6 @@ def settings_for(build: Build, data_bytes: int, floor: Floor) -> tuple[dict[str,
     return settings, []
 
 
-class NewDisk(NamedTuple):
-    """Where new sandboxes are made.
-
-    Attributes:
-        data_root: below it.
-        slow: each on a disk of its own like this one, or None.
-    """
-
-    data_root: DataRoot
-    slow: SlowDisk | None
-
-
-def new_disk(data_root: Path | None, profile: DiskProfile | None) -> NewDisk:
-    """A data root, with disks as slow as a profile.
-
-    Raises:
-        NotWritable: nothing can be made there.
-    """
-    root = DataRoot.open(data_root)
-    return NewDisk(root, SlowDisk(root, profile) if profile is not None else None)
-
-
 class Destination(msgspec.Struct, frozen=True, kw_only=True):
     """A sandbox that takes rows.
 
@@ -147,7 +122,7 @@ _ALLOW = f"SET GLOBAL {_INFILE} = 1"
 
 @contextmanager
 def new_sandbox(
-    build: Build, data_bytes: int, floor: Floor, disk: NewDisk, progress: Progress, *, slow: bool
+    build: Build, data_bytes: int, floor: Floor, data: DataDirectory, progress: Progress, *, slow: bool
 ) -> Iterator[Destination]:
     """A new sandbox that is kept; with its defaults once all went well, and gone if the request was wrong.
 
@@ -155,7 +130,7 @@ def new_sandbox(
         build: whose it is.
         data_bytes: of the rows, about.
         floor: until all rows are there.
-        disk: where its data directory goes.
+        data: its data directory.
         progress: takes a line at a time.
         slow: it starts with its defaults.
     """
@@ -164,9 +139,8 @@ def new_sandbox(
         build,
         settings={} if slow else fast[0],
         arguments=[] if slow else fast[1],
-        data_root=disk.data_root,
-        slow_disk=disk.slow,
-        kept=True,
+        data=data,
+        instance=Instance(kept=True),
         progress=progress,
     )
     try:
@@ -249,21 +223,20 @@ def _how_to_go_on(kind: str, server: Sandbox | Cluster) -> str:
 
 
 @contextmanager
-def new_cluster(build: Build, size: int, disk: NewDisk, progress: Progress) -> Iterator[Cluster]:
+def new_cluster(build: Build, size: int, data: DataDirectory, progress: Progress) -> Iterator[Cluster]:
     """A new cluster that is kept; gone if the request was wrong.
 
     Args:
         build: of its nodes.
         size: how many.
-        disk: where their data directories go.
+        data: the nodes' data directories.
         progress: takes a line at a time.
     """
     cluster = Cluster.start(
         build,
         size=size,
-        data_root=disk.data_root,
-        slow_disk=disk.slow,
-        kept=True,
+        data=data,
+        instance=Instance(kept=True),
         progress=progress,
     )
     try:

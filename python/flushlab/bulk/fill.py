@@ -27,6 +27,7 @@ from flushlab.errors import UsageError
 from flushlab.generate.plan import FillPlan, read_plan
 from flushlab.process.running import publish_status
 from flushlab.record.running import FillProgress
+from flushlab.server import DataDirectory
 from flushlab.server.databases import require_not_system
 from flushlab.server.galera.cluster import Cluster
 from flushlab.server.protocol import Server
@@ -260,16 +261,16 @@ def _place(spec: FillSpec, source: Source, progress: Progress) -> Iterator[_Foun
     basedir, data_root = spec.server.basedir, spec.storage.data_root
     found_build = find_build(server, basedir=Path(basedir) if basedir else None, progress=progress)
     profile = own_disk(spec.storage.disk_iops, spec.storage.disk)
-    disk = places.new_disk(Path(data_root) if data_root else None, profile)
+    data = DataDirectory.below(data_root, profile)
     if (size_of_cluster := spec.server.cluster) is not None:
         with (
-            places.new_cluster(found_build, size_of_cluster, disk, progress) as begun,
+            places.new_cluster(found_build, size_of_cluster, data, progress) as begun,
             _cluster(begun, floor or Floor.THROWAWAY, database, create=True) as found,
         ):
             yield found
         return
     size = _ROW_BYTES * source.rows
-    with places.new_sandbox(found_build, size, floor or Floor.THROWAWAY, disk, progress, slow=ladder) as new:
+    with places.new_sandbox(found_build, size, floor or Floor.THROWAWAY, data, progress, slow=ladder) as new:
         asked = LoadRequest(endpoint=new.server.endpoint, database=database or _DATABASE, create=True)
         yield new.server, asked, new, new.quicken
 

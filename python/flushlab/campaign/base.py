@@ -14,7 +14,7 @@ from flushlab.campaign.target import Target
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import StartFailed, UsageError
 from flushlab.record import Launch, Value
-from flushlab.server import Sandbox
+from flushlab.server import DataDirectory, Sandbox
 from flushlab.server.sandbox.base_file import fit_here, read_base_file
 from flushlab.server.sandbox.refusal import refusal
 from flushlab.settings.admission import LeftOut, admit, told
@@ -52,7 +52,7 @@ def read_base(
             target.build,
             settings=base,
             arguments=launch.arguments,
-            data_root=target.volume.data_root,
+            data=DataDirectory(target.volume.data_root),
             progress=watcher.say,
         ) as server:
             return server.read_back({*known, *also})

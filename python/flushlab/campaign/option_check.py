@@ -21,7 +21,7 @@ from flushlab.errors import BuildNotFound, StartFailed, UsageError
 from flushlab.machine import memory_bytes
 from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.record.server import Flavor
-from flushlab.server import Sandbox
+from flushlab.server import DataDirectory, Sandbox
 from flushlab.server.sandbox.base_file import (
     examine,
     fit_here,
@@ -287,7 +287,7 @@ def _start_once(
 ) -> _Outcome:
     try:
         with Sandbox.start(
-            build, settings=settings, arguments=words, data_root=root, progress=progress
+            build, settings=settings, arguments=words, data=DataDirectory(root), progress=progress
         ) as sandbox:
             return _Outcome(True, _told(sandbox.said_since_start()))
     except StartFailed as error:

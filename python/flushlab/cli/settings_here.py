@@ -12,7 +12,7 @@ from flushlab.campaign.target import open_target
 from flushlab.cli.output import say, stdout
 from flushlab.machine import available_memory_bytes
 from flushlab.record import ServerIdentity, Value
-from flushlab.server import Sandbox, Server
+from flushlab.server import DataDirectory, Sandbox, Server
 from flushlab.settings.candidate import Candidate
 from flushlab.settings.candidates import propose
 from flushlab.settings.catalog import Catalog, SettingHere, load_catalog
@@ -58,7 +58,7 @@ def survey(name: str, *, basedir: Path | None, floor: Floor | None, only: str | 
         ServerSpec(server=name, basedir=str(basedir) if basedir else None), progress=say
     ) as target:
         say(f"reading {target.build.name}'s settings")
-        with Sandbox.start(target.build, data_root=target.volume.data_root, progress=say) as server:
+        with Sandbox.start(target.build, data=DataDirectory(target.volume.data_root), progress=say) as server:
             return _read(server, floor, only)
 
 

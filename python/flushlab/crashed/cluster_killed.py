@@ -38,11 +38,11 @@ from flushlab.record import (
     Storage,
     Value,
 )
-from flushlab.server import Sandbox
+from flushlab.server import DataDirectory, Instance, Sandbox, Startup
 from flushlab.server.galera.bootstrap import NoPosition
 from flushlab.server.galera.cluster import Cluster
 from flushlab.server.sandbox.membership import Membership
-from flushlab.server.sandbox.starting import AttachesProcess
+from flushlab.server.sandbox.spec import AttachesProcess, Node, SandboxSpec
 
 _STALL_S = 15.0
 """Longest wait for commits to go on without a node that died: Galera gives it up after 5 s."""
@@ -206,17 +206,16 @@ def node_on(
     link: AttachesProcess | None = None,
 ) -> Sandbox:
     """A node that does not run yet, on what a crash has left of a node's data; it ends with the stack."""
-    node = Sandbox.begin(
-        build,
-        settings=settings,
-        arguments=arguments,
-        data_root=DataRoot.open(image.mount),
-        adopt=image.mount / datadir,
-        password=password,
-        membership=membership,
-        link=link,
-        spawn=False,
-        check=image.require_served,
+    node = Sandbox.prepare(
+        SandboxSpec(
+            build=build,
+            settings=settings,
+            arguments=arguments,
+            data=DataDirectory(DataRoot.open(image.mount), adopt=image.mount / datadir),
+            instance=Instance(password=password),
+            startup=Startup(check=image.require_served),
+            node=Node(membership=membership, link=link),
+        )
     )
     stack.callback(node.close)
     return node
@@ -343,10 +342,8 @@ class KilledCluster:
             size=self._spec.size,
             settings=self._spec.settings,
             arguments=self._spec.arguments,
-            data_root=self._spec.data_root,
-            data_roots=roots,
+            data=DataDirectory(self._spec.data_root, node_roots=roots, settle=False),
             latency_s=self._spec.latency_s,
-            settle=False,
         )
         self._stack.callback(self._cluster.close)
         self.storage = self._cluster.storage

@@ -40,7 +40,7 @@ from flushlab.record import (
     Storage,
     Value,
 )
-from flushlab.server import Sandbox
+from flushlab.server import DataDirectory, Sandbox, Startup
 from flushlab.server.galera import addresses
 from flushlab.server.galera.cluster import Cluster
 from flushlab.server.sandbox import account
@@ -153,10 +153,8 @@ def _run(
         size=spec.size,
         settings=spec.settings,
         arguments=spec.arguments,
-        data_root=spec.data_root,
-        data_roots=roots,
+        data=DataDirectory(spec.data_root, node_roots=roots, settle=False),
         latency_s=spec.latency_s,
-        settle=False,
     ) as cluster:
         load = prepare(cluster.first)
         require_alike(cluster, spec.settings)
@@ -268,10 +266,10 @@ class ClusterImages:
                     self._build,
                     settings=run.settings,
                     arguments=run.arguments,
-                    data_root=DataRoot.open(image.mount),
-                    adopt=image.mount / run.datadirs[number],
-                    idle_s=IDLE_S,
-                    check=image.require_served,  # some wait for room for ever, and say so all the time
+                    data=DataDirectory(DataRoot.open(image.mount), adopt=image.mount / run.datadirs[number]),
+                    startup=Startup(
+                        idle_s=IDLE_S, check=image.require_served
+                    ),  # some wait for room for ever, and say so all the time
                 ) as server:
                     recovered = ask(server, Ledger(run.database, run.rows))
                 found = judge.judge(point, notes, moment, recovered)

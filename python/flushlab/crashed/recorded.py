@@ -45,7 +45,7 @@ from flushlab.errors import (
 )
 from flushlab.process.passing import passing_folder
 from flushlab.record import CrashImage, CrashPoint, DiskProfile, Failure, Storage, Value
-from flushlab.server import Sandbox
+from flushlab.server import DataDirectory, Sandbox, Startup
 from flushlab.units import counted as number_of
 
 _NOTES, RUN = "notes", "run.json"
@@ -210,7 +210,8 @@ def record(
     with FaultDisk(folder, size, fs, emulate, record=True, record_in=record_in, record_of=arm) as disk:
         try:
             root = DataRoot.open(disk.mount)
-            with Sandbox.start(build, settings=settings, arguments=arguments, data_root=root) as server:
+            data = DataDirectory(root)
+            with Sandbox.start(build, settings=settings, arguments=arguments, data=data) as server:
                 load = prepare(server)
                 if load.ledger:
                     make_ledger(server, load.ledger)
@@ -547,10 +548,10 @@ class Images:
                 name: value for name, value in self.run.settings.items() if name != "performance_schema"
             },
             arguments=(*self.run.arguments, _CHEAPER),
-            data_root=DataRoot.open(image.mount),
-            adopt=datadir,
-            idle_s=IDLE_S,
-            check=image.require_served,  # some wait for room for ever, and say so all the time
+            data=DataDirectory(DataRoot.open(image.mount), adopt=datadir),
+            startup=Startup(
+                idle_s=IDLE_S, check=image.require_served
+            ),  # some wait for room for ever, and say so all the time
         )
 
 

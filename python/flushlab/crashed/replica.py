@@ -21,7 +21,7 @@ from flushlab.crashed.recovered_server import Ledger
 from flushlab.datadir import DataRoot
 from flushlab.errors import ServerError, UsageError
 from flushlab.record import ServerIdentity, Value
-from flushlab.server import Sandbox
+from flushlab.server import DataDirectory, Instance, Sandbox
 
 RELAY = "relay"
 """Files of the relay log are `relay.000001`, …"""
@@ -347,9 +347,8 @@ def _started(
             "--relay-log-purge=0",
             *(("--skip-log-bin",) if mysql and build.version >= (8, 0) else ()),
         ),
-        data_root=data_root,
-        connects=True,
-        adopt=adopt,
+        data=DataDirectory(data_root, adopt=adopt),
+        instance=Instance(connects=True),
     )
     server.answer_s = _LIMIT_S
     return server

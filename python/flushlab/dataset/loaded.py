@@ -21,7 +21,7 @@ from flushlab.dataset.survey import Survey
 from flushlab.errors import StorageError, UsageError
 from flushlab.machine import available_memory_bytes
 from flushlab.record import Value
-from flushlab.server import Sandbox, Server
+from flushlab.server import DataDirectory, Sandbox, Server
 from flushlab.server.databases import SYSTEM_LIST, is_system
 from flushlab.server.identifier import quoted
 from flushlab.units import counted, format_seconds, format_size
@@ -101,16 +101,14 @@ def loaded(
                 build,
                 settings=layout,
                 arguments=[NO_PLUGINS],
-                data_root=data_root,
-                snapshot=copied,
-                snapshots=snapshots,
+                data=DataDirectory(data_root, snapshot=copied, snapshots=snapshots),
             )
         else:
             server = Sandbox.start(
                 build,
                 settings={**fast_settings(build, data.survey()), **layout},
                 arguments=["--debug-no-sync"] if build.flavor == "mariadb" else [],
-                data_root=data_root,
+                data=DataDirectory(data_root),
                 progress=progress,
             )
         with server:

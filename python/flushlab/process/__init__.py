@@ -1,6 +1,6 @@
 """Process: guarded children, so that no server outlives flushlab."""
 
-from flushlab.process.guard import Guard, GuardedProcess
+from flushlab.process.guard import Guard, GuardedProcess, Network
 from flushlab.process.identity import ProcessIdentity, identify, myself
 from flushlab.process.janitor import reap
 from flushlab.process.passing import discard, make_lasting, passing_folder
@@ -10,6 +10,7 @@ from flushlab.process.terminate import terminate
 __all__ = [
     "Guard",
     "GuardedProcess",
+    "Network",
     "ProcessIdentity",
     "RunRecord",
     "all_records",

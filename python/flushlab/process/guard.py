@@ -20,7 +20,7 @@ import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import msgspec
 
@@ -30,6 +30,9 @@ from flushlab.process import run_record
 from flushlab.process.identity import ProcessIdentity, identify
 from flushlab.process.janitor import reap_record
 from flushlab.process.run_record import RunRecord
+
+Network = Literal["none", "host", "own"]
+"""Access of a guarded program to networks."""
 
 _GUARD_MAIN = Path(__file__).with_name("guard_main.py")
 _ANSWER_S = 120.0
@@ -85,8 +88,7 @@ class Guard:
         environment: Mapping[str, str],
         before_exec: Callable[[int], None] | None = None,
         outlives_guard: bool = False,
-        connects: bool = False,
-        own_network: bool = False,
+        network: Network = "none",
         serves_disk: bool = False,
     ) -> GuardedProcess:
         """Starts a program in a session of its own, as the servers' user, with stdin closed.
@@ -100,8 +102,8 @@ class Guard:
             environment: the whole environment, on top of PATH.
             before_exec: called with the pid while the process waits (to put it into a cgroup).
             outlives_guard: for a process that will be released; it is not killed when the guard dies.
-            connects: it may open connections to others; without, the kernel refuses them.
-            own_network: it has a network of its own, which ends with it and what it has started; root only.
+            network: access to networks: `none`, the kernel refuses connections; `host`; or `own`, a network
+                that ends with the program and its children (root only).
             serves_disk: it keeps flushlab's user, and is the last that the kernel kills for want of memory.
 
         Raises:
@@ -117,8 +119,8 @@ class Guard:
             "gid": gid,
             "log": str(log),
             "dies_with_guard": not outlives_guard,
-            "connects": connects,
-            "own_network": own_network,
+            "connects": network != "none",
+            "own_network": network == "own",
             "serves_disk": serves_disk,
         }
         self._send({"spawn": order})

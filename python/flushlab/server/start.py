@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from flushlab.build import Progress, find_build, silent
-from flushlab.datadir import DataRoot, SlowDisk, own_disk, require_fault_disk
+from flushlab.datadir import own_disk, require_fault_disk
 from flushlab.errors import StartFailed, UsageError
 from flushlab.record import Value
 from flushlab.server.galera.bootstrap import Choice
@@ -14,6 +14,7 @@ from flushlab.server.galera.cluster import Cluster, kept_clusters, require_size
 from flushlab.server.sandbox import kept
 from flushlab.server.sandbox.refusal import refusal
 from flushlab.server.sandbox.sandbox import Sandbox
+from flushlab.server.sandbox.spec import DataDirectory, Instance
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.given import parse_settings
 
@@ -91,8 +92,8 @@ def sandbox(
         require_fault_disk()
     build = find_build(server, basedir=Path(basedir) if basedir else None, progress=progress)
     given = parse_settings(settings or {}, build.flavor, build.version, load_catalog(), nodes=cluster or 1)
-    root = DataRoot.open(Path(data_root) if data_root else None)
-    slow = SlowDisk(root, profile) if profile is not None else None
+    data = DataDirectory.below(data_root, profile)
+    instance = Instance(name=name, kept=kept, port=port)
     try:
         if cluster is not None:
             if port is not None:
@@ -101,25 +102,9 @@ def sandbox(
                     hint="remove it",
                 )
             return Cluster.start(
-                build,
-                size=cluster,
-                settings=given,
-                data_root=root,
-                name=name,
-                kept=kept,
-                slow_disk=slow,
-                progress=progress,
+                build, size=cluster, settings=given, data=data, instance=instance, progress=progress
             )
-        return Sandbox.start(
-            build,
-            settings=given,
-            data_root=root,
-            name=name,
-            kept=kept,
-            port=port,
-            slow_disk=slow,
-            progress=progress,
-        )
+        return Sandbox.start(build, settings=given, data=data, instance=instance, progress=progress)
     except StartFailed as error:
         if error.refusal is None:
             raise

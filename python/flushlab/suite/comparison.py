@@ -16,7 +16,7 @@ import msgspec
 
 from flushlab.datadir import Volume
 from flushlab.record import Performance, Ratio, Value
-from flushlab.server import Sandbox
+from flushlab.server import DataDirectory, Instance, Sandbox, Startup
 from flushlab.suite import command
 from flushlab.suite.command import Ended
 from flushlab.suite.environment import create_database, fields_of, variables
@@ -132,10 +132,9 @@ def _run_stock(request: Request, volume: Volume) -> Side:
     with Sandbox.start(
         request.build,
         settings=request.settings,
-        data_root=volume.data_root,
-        disk_limit=volume.disk_limit,
-        password=request.password,
-        sql=[create_database(request.database, request.characters)],
+        data=DataDirectory(volume.data_root, disk_limit=volume.disk_limit),
+        instance=Instance(password=request.password),
+        startup=Startup(sql=[create_database(request.database, request.characters)]),
     ) as sandbox:
         seconds = {"ready": time.monotonic() - began, "prepare": 0.0}
         settings = settings_of(sandbox, throwaway(request.build, "memory", request.settings).settings)

@@ -23,7 +23,7 @@ from flushlab.build import Build
 from flushlab.datadir import DataRoot, Snapshot, Snapshots
 from flushlab.errors import FlushlabError, NoSpace, ServerError, StorageError
 from flushlab.record import Endpoint, Value
-from flushlab.server import Sandbox
+from flushlab.server import DataDirectory, Instance, Sandbox, Startup
 from flushlab.server.sandbox.contents import fresh_copy
 from flushlab.suite.clones import Clones
 from flushlab.suite.command import shield_thread
@@ -297,22 +297,17 @@ def start_servers(
 
     def start(index: int, where: ChosenRoot) -> SuiteServer:
         profile = throwaway(build, "memory" if where.in_memory else "disk", settings)
+        data = DataDirectory(where.root, snapshot=snapshot, snapshots=snapshots, settle=False)
         start_one = partial(
-            Sandbox.start,
-            build,
-            settings=profile.settings,
-            arguments=profile.arguments,
-            data_root=where.root,
-            snapshot=snapshot,
-            snapshots=snapshots,
-            settle=False,
-            password=password,
+            Sandbox.start, build, settings=profile.settings, arguments=profile.arguments, data=data
         )
+
+        def clone(check: Callable[[], object]) -> Sandbox:
+            return start_one(instance=Instance(password=password), startup=Startup(check=check))
+
         room = partial(has_room, where, snapshot.allocated_bytes)
-        sandbox = start_one(port=port + index if port else None)
-        return SuiteServer(
-            sandbox, snapshot, snapshots, Clones(lambda check: start_one(check=check), clones, room, say)
-        )
+        sandbox = start_one(instance=Instance(port=port + index if port else None, password=password))
+        return SuiteServer(sandbox, snapshot, snapshots, Clones(clone, clones, room, say))
 
     try:
         return Servers(_start_all(start, count, root))

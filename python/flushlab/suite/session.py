@@ -21,7 +21,7 @@ from flushlab.errors import FlushlabError, SnapshotDamaged, UsageError
 from flushlab.process import myself
 from flushlab.process.running import publish_status
 from flushlab.record import ServerIdentity, Value
-from flushlab.server import Sandbox
+from flushlab.server import DataDirectory, Sandbox
 from flushlab.server.control import StatementFailed
 from flushlab.server.sandbox.account import new_password
 from flushlab.server.sandbox.initialise import initialised
@@ -376,9 +376,7 @@ class Session:
             recipe.build,
             settings=profile.settings,
             arguments=profile.arguments,
-            data_root=chosen.root,
-            snapshot=bare,
-            settle=False,
+            data=DataDirectory(chosen.root, snapshot=bare, settle=False),
         ) as sandbox:
             try:
                 sandbox.query(create_database(recipe.database, recipe.characters))

@@ -15,7 +15,7 @@ from flushlab.build.build import Build
 from flushlab.datadir import DataRoot, Snapshot, SnapshotKey, Snapshots
 from flushlab.dataset import Dataset, analyze, loaded
 from flushlab.record import Value
-from flushlab.server import Sandbox
+from flushlab.server import DataDirectory, Sandbox
 from flushlab.settings.catalog import Catalog
 from flushlab.settings.layout import layout_of
 from flushlab.workload import Workload
@@ -100,9 +100,7 @@ class Preparation:
         with Sandbox.start(
             self.build,
             settings={**layout, **_LOADING},
-            data_root=self.data_root,
-            snapshot=start,
-            snapshots=self.snapshots,
+            data=DataDirectory(self.data_root, snapshot=start, snapshots=self.snapshots),
         ) as server:
             workload.prepare(server)
             analyze(server)

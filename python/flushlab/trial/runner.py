@@ -24,7 +24,7 @@ from flushlab.build.build import Build
 from flushlab.datadir import DataRoot, LimitedDisk, SlowDisk, Snapshot
 from flushlab.errors import FlushlabError, MeasurementError, ServerError
 from flushlab.record import Arm, Stage, Trial
-from flushlab.server import Sandbox
+from flushlab.server import DataDirectory, Sandbox
 from flushlab.server.galera.cluster import Cluster
 from flushlab.server.remote.group import RemoteGroup
 from flushlab.settings.catalog import Catalog
@@ -166,10 +166,9 @@ class TrialRunner:
             size=self.nodes,
             settings=arm.settings,
             arguments=self.arguments,
-            data_root=self.data_root,
-            snapshot=snapshot,
-            disk_limit=self.disk_limit,
-            slow_disk=self.slow_disk,
+            data=DataDirectory(
+                self.data_root, snapshot=snapshot, disk_limit=self.disk_limit, slow_disk=self.slow_disk
+            ),
             latency_s=self.latency_s,
             progress=self.preparation.progress,
         )
@@ -180,9 +179,7 @@ class TrialRunner:
             self.build,
             settings=arm.settings,
             arguments=self.arguments,
-            data_root=self.data_root,
-            snapshot=snapshot,
-            disk_limit=self.disk_limit,
+            data=DataDirectory(self.data_root, snapshot=snapshot, disk_limit=self.disk_limit),
         )
 
 

@@ -22,7 +22,7 @@ from flushlab.bulk.filled import LoadMethod
 from flushlab.bulk.loading import Progress
 from flushlab.datadir import DataRoot
 from flushlab.errors import FlushlabError, ServerDied, ServerError, UsageError
-from flushlab.server import Sandbox
+from flushlab.server import DataDirectory, Instance, Sandbox
 from flushlab.server.control import connect
 from flushlab.server.identifier import quoted
 from tests.conftest import StartSandbox
@@ -35,7 +35,7 @@ ROWS = 20_000
 
 @pytest.fixture(scope="module")
 def mariadb(shared_sandbox: StartSandbox) -> Sandbox:
-    return shared_sandbox(settings=RELAXED, kept=True)
+    return shared_sandbox(settings=RELAXED, instance=Instance(kept=True))
 
 
 def at(share: float, act: Callable[[], object]) -> Callable[[Progress], None]:
@@ -82,7 +82,7 @@ def held_behind(target: Target, share: float) -> Iterator[None]:
 def test_rows_are_loaded_and_read_back_on_every_server(
     sandbox: StartSandbox, build: str, tmp_path: Path
 ) -> None:
-    target = Target(sandbox(build, settings=RELAXED, kept=True), "app")
+    target = Target(sandbox(build, settings=RELAXED, instance=Instance(kept=True)), "app")
     infile = target.server.query("SELECT @@global.local_infile, @@global.sync_binlog")
     done = target.fill(2000, method="load-data", threads=2)
     assert (done.rows, done.verified, done.tables[0].sampled) == (2000, True, 1000)
@@ -447,7 +447,9 @@ def test_a_full_disk_is_an_error_and_with_more_room_the_load_goes_on(
     rows = 500_000
     settings = {**RELAXED, "innodb_log_file_size": 8 << 20, "innodb_buffer_pool_size": 64 << 20}
     root = DataRoot.open(small_disk)
-    server = Sandbox.start(build("mariadb@10.11"), settings=settings, data_root=root, kept=True)
+    server = Sandbox.start(
+        build("mariadb@10.11"), settings=settings, data=DataDirectory(root), instance=Instance(kept=True)
+    )
     try:
         target = Target(server, "app")
         with pytest.raises(FlushlabError) as full:

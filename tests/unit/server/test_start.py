@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from flushlab.datadir import SlowDisk
 from flushlab.errors import UsageError
 from flushlab.record import DiskProfile
-from flushlab.server import Sandbox, start
+from flushlab.server import DataDirectory, Sandbox, start
 from tests.unit.builds import MARIADB
 
 
 def test_a_limit_on_writes_is_a_disk_of_its_own_that_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
     profiles: list[DiskProfile] = []
 
-    def stop(*_: object, slow_disk: SlowDisk, **__: object) -> None:
-        profiles.append(slow_disk.profile)
+    def stop(*_: object, data: DataDirectory, **__: object) -> None:
+        assert data.slow_disk is not None
+        profiles.append(data.slow_disk.profile)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(start, "require_fault_disk", lambda: None)

@@ -28,7 +28,7 @@ from flushlab.crashed.recovered_server import IDLE_S
 from flushlab.errors import MeasurementError, NoSpace, StartFailed, StorageError
 from flushlab.process.passing import passing_folder
 from flushlab.record import CrashArm, CrashImage, CrashKind, Storage
-from flushlab.server import Sandbox
+from flushlab.server import DataDirectory, Sandbox, Startup
 from flushlab.server.sandbox.refusal import refusal
 
 _FAULTS: Mapping[CrashKind, Fault] = {"eio": "eio", "full": "full"}
@@ -140,8 +140,8 @@ def _victim(plan: CrashPlan, arm: CrashArm) -> Iterator[Killed | KilledAfresh | 
             plan.target.build,
             settings=arm.settings,
             arguments=connection_arguments(plan.threads),
-            data_root=plan.target.volume.data_root,
-            idle_s=IDLE_S,
+            data=DataDirectory(plan.target.volume.data_root),
+            startup=Startup(idle_s=IDLE_S),
         )
         load_on = partial(plan.load_on, arm, set())
         if plan.load.runs_once:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 from flushlab.build import Build, Progress, silent
-from flushlab.build.galera import galera_for
-from flushlab.datadir import DataRoot, LimitedDisk, Restored, SlowDisk, Snapshot, Snapshots
+from flushlab.build.galera import Galera, galera_for
+from flushlab.datadir import DataRoot, Restored, Snapshots
 from flushlab.errors import (
     FlushlabError,
     NoMemory,
@@ -40,6 +41,7 @@ from flushlab.server.sandbox import kept as keeping
 from flushlab.server.sandbox.grastate import State, View, read_state, write_state
 from flushlab.server.sandbox.membership import GCACHE_BYTES, Membership, NodeAddress
 from flushlab.server.sandbox.sandbox import Sandbox
+from flushlab.server.sandbox.spec import DataDirectory, Instance, Node, SandboxSpec
 from flushlab.settings.configuration import Configuration
 from flushlab.undo import Undo, undo_all
 from flushlab.units import format_size
@@ -82,123 +84,113 @@ class Cluster(NodeGroup[Sandbox]):
         size: int = 3,
         settings: Mapping[str, Value] | None = None,
         arguments: Sequence[str] = (),
-        data_root: DataRoot | None = None,
-        snapshot: Snapshot | None = None,
-        snapshots: Snapshots | None = None,
-        name: str | None = None,
-        kept: bool = False,
-        disk_limit: LimitedDisk | None = None,
-        slow_disk: SlowDisk | None = None,
-        data_roots: Sequence[DataRoot] = (),
+        data: DataDirectory = DataDirectory(),
+        instance: Instance = Instance(),
         latency_s: float = 0.0,
-        settle: bool = True,
         progress: Progress = silent,
     ) -> Self:
         """Starts nodes on copies of one data directory and waits until all are synced.
 
         Args:
-            build: what to start.
+            build: the server.
             size: number of nodes.
             settings: of every node.
-            arguments: more words for every command line.
-            data_root: where the data directories lie.
-            snapshot: a server's data directory, as for `Sandbox.start`; the build's initialised one if None.
-            snapshots: those that `snapshot` belongs to; the home's if None.
-            name: of the cluster; random if None.
-            kept: it outlives flushlab until `flushlab server stop NAME`.
-            disk_limit: each node's disk is limited like this one, by a limit that ends with the cluster.
-            slow_disk: each node has a disk like this one, which ends with the cluster.
-            data_roots: each node's own, instead of `data_root`.
-            latency_s: from one node to another and back: each has a network of its own then, where flushlab
-                reaches it by its unix socket alone; 0: they are on loopback.
-            settle: settle the copies on the device before the start.
-            progress: told what takes long.
+            arguments: last words of every command line.
+            data: of every node; the snapshot is a single server's, as for `Sandbox.start`. Each node gets a
+                disk limit or a slow disk of its own, which ends with the cluster.
+            instance: the cluster's name and account; without a port.
+            latency_s: round-trip time in seconds from node to node: each has a network of its own then,
+                and flushlab reaches it by its unix socket alone; 0: the nodes are on loopback.
+            progress: takes a line before each step that takes long.
 
         Raises:
             UsageError: no cluster can be made of the build, or the name is taken.
             PortTaken: no addresses are free.
-            NoMemory, NoSpace: there is not enough for so many nodes; found before anything starts.
+            NoMemory, NoSpace: too little for so many nodes; raised before anything starts.
             StartFailed: a node did not become ready; the message ends with its log.
             HarnessError: no network with that latency can be made.
         """
         require_size(size)
         galera = galera_for(build, progress)
-        root = data_root or DataRoot.open()
-        assert not data_roots or len(data_roots) == size, "every node has a data root of its own, or none has"
-        own = snapshots or Snapshots()
         given = dict(settings or {})
         _require_memory(size, given, build)
-        data = node_data(
+        root, snapshots = data.root or DataRoot.open(), data.snapshots or Snapshots()
+        copied = node_data(
             build,
             galera,
             settings=given,
             data_root=root,
-            snapshot=snapshot,
-            snapshots=own,
+            snapshot=data.snapshot,
+            snapshots=snapshots,
             progress=progress,
         )
-        of_node = data.allocated_bytes + GCACHE_BYTES
-        if data_roots:
-            for own_root in data_roots:
-                own_root.require_free(of_node, f"a node of {build.name}")
-        else:
+        of_node = copied.allocated_bytes + GCACHE_BYTES
+        for own_root in data.node_roots:
+            own_root.require_free(of_node, f"a node of {build.name}")
+        if not data.node_roots:
             root.require_free(size * of_node, f"a cluster of {size} nodes of {build.name}")
-        named = name or f"c{secrets.token_hex(4)}"
+        of_nodes = SandboxSpec(
+            build=build,
+            settings=given,
+            arguments=arguments,
+            data=replace(data, root=root, snapshot=copied, snapshots=snapshots),
+            instance=replace(instance, name=None, password=instance.password or account.new_password()),
+        )
         for attempt in range(_TRIES):
             try:
-                with Undo() as undo:
-                    along = Undo()
-                    undo.callback(along.close)
-                    wire = along.enter_context(Wire(latency_s)) if latency_s else None
-                    limits = (
-                        [along.enter_context(disk_limit.another(root)) for _ in range(size)]
-                        if disk_limit
-                        else []
-                    )
-                    roots = list(data_roots) or [root] * size
-                    ends = [wire.end(number) for number in range(1, size + 1)] if wire else []
-                    chosen = tuple(
-                        NodeAddress(address=end.address, own_network=True) for end in ends
-                    ) or addresses.free_places(size, _addresses_of_kept())
-                    password, view = account.new_password(), View.of(size)
-                    nodes: list[Sandbox] = []
-                    for number in range(1, size + 1):
-                        membership = Membership(cluster=named, number=number, places=chosen, galera=galera)
-                        nodes.append(
-                            Sandbox.begin(
-                                build,
-                                settings=given,
-                                arguments=arguments,
-                                data_root=roots[number - 1],
-                                snapshot=data,
-                                snapshots=own,
-                                kept=kept,
-                                disk_limit=limits[number - 1] if limits else None,
-                                link=ends[number - 1] if ends else None,
-                                settle=settle and number == size,
-                                slow_disk=slow_disk,
-                                password=password,
-                                progress=progress,
-                                membership=membership,
-                                view=view,
-                            )
-                        )
-                        undo.callback(nodes[-1].close)
-                    cluster = cls(named, nodes)
-                    cluster._wire, cluster._own = wire, along
-                    cluster._await_first()
-                    undo.pop_all()
+                cluster = cls._begin(instance.name, of_nodes, galera, size, latency_s, progress)
             except PortTaken:
                 if latency_s or attempt == _TRIES - 1:
                     raise
                 continue  # another program was faster
             break
-        if kept:
+        if instance.kept:
             with Undo() as undo:
                 undo.callback(cluster.remove)
                 for node in cluster.nodes:
                     node.keep()
                 undo.pop_all()
+        return cluster
+
+    @classmethod
+    def _begin(
+        cls,
+        name: str | None,
+        of_nodes: SandboxSpec,
+        galera: Galera,
+        size: int,
+        latency_s: float,
+        progress: Progress,
+    ) -> Self:
+        """Starts all nodes once and waits until they are synced; leaves nothing behind on a failure."""
+        name, view, data = name or f"c{secrets.token_hex(4)}", View.of(size), of_nodes.data
+        assert data.root is not None, "the cluster has chosen it"
+        with Undo() as undo:
+            along = Undo()
+            undo.callback(along.close)
+            wire = along.enter_context(Wire(latency_s)) if latency_s else None
+            limit = data.disk_limit
+            limits = [along.enter_context(limit.another(data.root)) if limit else None for _ in range(size)]
+            ends = [wire.end(number) if wire else None for number in range(1, size + 1)]
+            places = tuple(
+                NodeAddress(address=end.address, own_network=True) for end in ends if end
+            ) or addresses.free_places(size, _addresses_of_kept())
+            nodes: list[Sandbox] = []
+            roots = data.node_roots or [data.root] * size
+            for number, (root, own_limit, end) in enumerate(zip(roots, limits, ends, strict=True), 1):
+                membership = Membership(cluster=name, number=number, places=places, galera=galera)
+                settle = data.settle and number == size
+                of_node = replace(
+                    of_nodes,
+                    data=replace(data, root=root, disk_limit=own_limit, settle=settle),
+                    node=Node(membership=membership, view=view, link=end),
+                )
+                nodes.append(Sandbox.begin(of_node, progress))
+                undo.callback(nodes[-1].close)
+            cluster = cls(name, nodes)
+            cluster._wire, cluster._own = wire, along
+            cluster._await_first()
+            undo.pop_all()
         return cluster
 
     @classmethod

@@ -19,6 +19,7 @@ from flushlab.server.galera.addresses import free_places
 from flushlab.server.sandbox.initialise import initialised
 from flushlab.server.sandbox.membership import Membership
 from flushlab.server.sandbox.sandbox import Sandbox
+from flushlab.server.sandbox.spec import DataDirectory, Node, SandboxSpec
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.layout import layout_of
 
@@ -76,16 +77,14 @@ def node_data(
         membership = Membership(
             cluster=f"node-{secrets.token_hex(4)}", number=1, places=(place,), galera=galera
         )
-        with Sandbox.begin(
-            build,
+        spec = SandboxSpec(
+            build=build,
             settings=layout,
-            data_root=data_root,
-            snapshot=plain,
-            snapshots=kept,
-            settle=False,
-            membership=membership,
-            once=[BOOTSTRAP],
-        ) as node:
+            data=DataDirectory(data_root, snapshot=plain, snapshots=kept, settle=False),
+            node=Node(membership=membership),
+        )
+        with Sandbox.prepare(spec) as node:
+            node.begin_again(once=[BOOTSTRAP])
             node.await_ready()
             node.stop()
             for name in _OWN:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -18,7 +19,7 @@ from typing import Any, Self
 import msgspec
 
 from flushlab.build import Build, Progress, silent
-from flushlab.datadir import DataRoot, Restored, SlowDisk, Snapshot, Snapshots, storage_of
+from flushlab.datadir import DataRoot, Restored, SlowDisk, Snapshots, storage_of
 from flushlab.errors import PortTaken, ServerDied, ServerError, StartFailed
 from flushlab.machine import server_user
 from flushlab.process import Guard, reap, run_record
@@ -30,11 +31,11 @@ from flushlab.server.sandbox import account, contents, failures, log, ports, rec
 from flushlab.server.sandbox import kept as keeping
 from flushlab.server.sandbox.certificate import self_signed
 from flushlab.server.sandbox.detached import DetachedProcess, ServerProcess, end
-from flushlab.server.sandbox.grastate import View
 from flushlab.server.sandbox.membership import Membership
 from flushlab.server.sandbox.option_files import server_option_file
 from flushlab.server.sandbox.paths import SandboxPaths, give
-from flushlab.server.sandbox.starting import READY_LIMIT_S, AttachesProcess, Start
+from flushlab.server.sandbox.spec import AttachesProcess, DataDirectory, Instance, Node, SandboxSpec, Startup
+from flushlab.server.sandbox.starting import Start
 from flushlab.settings.admission import require_admitted
 from flushlab.undo import undo_all
 
@@ -48,41 +49,23 @@ class Sandbox:
 
     def __init__(
         self,
-        build: Build,
+        spec: SandboxSpec,
         paths: SandboxPaths,
-        *,
-        settings: Mapping[str, Value],
-        arguments: Sequence[str],
-        storage: Storage,
         endpoint: Endpoint,
-        kept: bool,
-        guard: Guard | None,
-        disk_limit: AttachesProcess | None,
-        connects: bool,
-        membership: Membership | None = None,
+        storage: Storage,
+        guard: Guard | None = None,
         disk: DiskEmulation | None = None,
     ) -> None:
-        self._build = build
+        self._spec = spec
         self._paths = paths
-        self._settings = dict(settings)
-        self._arguments = tuple(arguments)
-        self._storage = storage
         self._endpoint = endpoint
-        self._kept = kept
+        self._storage = storage
         self._guard = guard
-        self._disk_limit = disk_limit
-        self._connects = connects
-        self._membership = membership
         self._disk = disk
         self._own_disk: SlowDisk | None = None
         self._port_is_fixed = True
         self._start_now: Start | None = None
         self._restart_guard: Guard | None = None
-        self._sql: tuple[str, ...] = ()
-        self._link: AttachesProcess | None = None
-        self._limit_s = READY_LIMIT_S
-        self._idle_s: float | None = None
-        self._check: Callable[[], object] | None = None
         self._process: ServerProcess | None = None
         self._control = Control(endpoint)
         self._identity: ServerIdentity | None = None
@@ -102,170 +85,100 @@ class Sandbox:
         *,
         settings: Mapping[str, Value] | None = None,
         arguments: Sequence[str] = (),
-        data_root: DataRoot | None = None,
-        snapshot: Snapshot | None = None,
-        name: str | None = None,
-        kept: bool = False,
-        disk_limit: AttachesProcess | None = None,
-        port: int | None = None,
+        data: DataDirectory = DataDirectory(),
+        instance: Instance = Instance(),
+        startup: Startup = Startup(),
         progress: Progress = silent,
-        snapshots: Snapshots | None = None,
-        settle: bool = True,
-        sql: Sequence[str] = (),
-        password: str | None = None,
-        connects: bool = False,
-        adopt: Path | None = None,
-        limit_s: float = READY_LIMIT_S,
-        idle_s: float | None = None,
-        check: Callable[[], object] | None = None,
-        slow_disk: SlowDisk | None = None,
     ) -> Self:
         """Starts a server on a restored data directory and waits until it is ready.
 
         Args:
-            build: what to start.
-            settings: written to its option file.
-            arguments: more words for its command line, behind everything else; no secrets.
-            data_root: where its data directory lies; `run` in flushlab's home if None.
-            snapshot: the data directory; the build's initialised one if None. A given one is settled on the
-                device before the start, so that every trial starts alike.
-            name: of the sandbox; random if None.
-            kept: it outlives flushlab until `flushlab server stop NAME`.
-            disk_limit: its process is attached before it executes the server.
-            port: on loopback; a free one if None.
-            progress: told what takes long.
-            snapshots: those that `snapshot` belongs to; the home's if None.
-            settle: settle a given snapshot's copy on its device; without it the start is faster and warm.
-            sql: statements that the server runs at every start before it lets anybody in.
-            password: of flushlab's account, without quotes; a random one if None.
-            connects: it may open connections to others, as nodes of a cluster must; the kernel refuses them
-                to any other sandbox.
-            adopt: a data directory below the data root that becomes this sandbox's, as it is.
-            limit_s: longest wait until it is ready, at every start.
-            idle_s: longest wait while it does nothing, at every start; None: `limit_s`.
-            check: called now and then while it is waited for; what it raises ends the start.
-            slow_disk: it has a disk like this one, which ends with it, in that one's data root.
+            build: the server.
+            settings: content of the option file.
+            arguments: last words of the command line; no secrets.
+            data: its data directory.
+            instance: its name, account and access.
+            startup: rules of every start.
+            progress: takes a line before each step that takes long.
 
         Raises:
             UsageError: the name is taken or not allowed, a setting is one that sandboxes set themselves, or
                 the socket's path is too long.
-            PortTaken: `port` is in use.
-            StartFailed: it did not become ready; `refusal` says which setting it refused, if that was why.
+            PortTaken: the port is in use.
+            StartFailed: the server did not become ready; `refusal` has the setting that it refused, if any.
             NoSpace: the disk was full; NoMemory: the memory was.
-            LibraryMissing: a shared library that it needs is gone.
+            LibraryMissing: a shared library of the server is missing.
         """
-        sandbox = cls.begin(
-            build,
-            settings=settings,
+        spec = SandboxSpec(
+            build=build,
+            settings=settings or {},
             arguments=arguments,
-            data_root=data_root,
-            snapshot=snapshot,
-            name=name,
-            kept=kept,
-            disk_limit=disk_limit,
-            port=port,
-            progress=progress,
-            snapshots=snapshots,
-            settle=settle,
-            sql=sql,
-            password=password,
-            connects=connects,
-            adopt=adopt,
-            limit_s=limit_s,
-            idle_s=idle_s,
-            check=check,
-            slow_disk=slow_disk,
+            data=data,
+            instance=instance,
+            startup=startup,
         )
+        sandbox = cls.begin(spec, progress)
         sandbox.await_ready()
-        if kept:
+        if instance.kept:
             sandbox.keep()
         return sandbox
 
     @classmethod
-    def begin(
-        cls,
-        build: Build,
-        *,
-        settings: Mapping[str, Value] | None = None,
-        arguments: Sequence[str] = (),
-        data_root: DataRoot | None = None,
-        snapshot: Snapshot | None = None,
-        name: str | None = None,
-        kept: bool = False,
-        disk_limit: AttachesProcess | None = None,
-        port: int | None = None,
-        progress: Progress = silent,
-        snapshots: Snapshots | None = None,
-        settle: bool = True,
-        sql: Sequence[str] = (),
-        password: str | None = None,
-        connects: bool = False,
-        adopt: Path | None = None,
-        limit_s: float = READY_LIMIT_S,
-        idle_s: float | None = None,
-        check: Callable[[], object] | None = None,
-        slow_disk: SlowDisk | None = None,
-        membership: Membership | None = None,
-        view: View | None = None,
-        once: Sequence[str] = (),
-        link: AttachesProcess | None = None,
-        spawn: bool = True,
-    ) -> Self:
-        """As `start`, but waits for nothing: `await_ready` does, and `keep` makes it a kept one.
+    def begin(cls, spec: SandboxSpec, progress: Progress = silent) -> Self:
+        """Starts a server without a wait: `await_ready` waits, `keep` lets it outlive flushlab.
 
-        Args:
-            membership: its part of a cluster: its name, its address and its port come from there.
-            view: the primary component that it and the others come up as; None: it finds them by itself.
-            once: arguments of this start alone.
-            link: its process is attached to it before it executes the server.
-            spawn: start its process; else it is as a stopped one, and `begin_again` starts it.
-            others: as of `start`, with its errors.
+        Errors: those of `start`.
         """
-        checked = require_admitted(settings or {})
-        root = data_root or DataRoot.open()
-        paths = SandboxPaths.choose(membership.name if membership else name, root)
-        if port is not None:
-            ports.require_free_port(port)
+        with ExitStack() as undo:
+            sandbox = cls.prepare(spec, progress)
+            undo.callback(sandbox.close)
+            assert sandbox._guard is not None, "a new sandbox has a guard"
+            sandbox._spawn(sandbox._guard)
+            undo.pop_all()
+        return sandbox
+
+    @classmethod
+    def prepare(cls, spec: SandboxSpec, progress: Progress = silent) -> Self:
+        """A sandbox whose server has not been started yet; `begin_again` starts it.
+
+        Errors: those of `start`.
+        """
+        spec = replace(spec, settings=require_admitted(spec.settings), arguments=tuple(spec.arguments))
+        data, instance = spec.data, spec.instance
+        membership = spec.node.membership if spec.node else None
+        root = data.root or DataRoot.open()
+        paths = SandboxPaths.choose(membership.name if membership else instance.name, root)
+        if instance.port is not None:
+            ports.require_free_port(instance.port)
         host = membership.address if membership else ports.HOST
-        chosen = membership.place.sql_port if membership else port or ports.free_port()
+        port = membership.place.sql_port if membership else instance.port or ports.free_port()
         reap()
         with ExitStack() as undo:
             disk = None
-            if slow_disk is not None:
+            if data.slow_disk is not None:
                 run_record.require_free(paths.name)
-                disk = slow_disk.another(outlives=kept).open(progress)
+                disk = data.slow_disk.another(outlives=instance.kept).open(progress)
                 undo.callback(disk.close)
                 root, paths = disk.data_root, paths.on(disk.data_root)
             guard = undo.enter_context(Guard(paths.name, paths.folders))
             paths.make(server_user())
             sandbox = cls(
-                build,
+                spec,
                 paths,
-                settings=checked,
-                arguments=arguments,
-                storage=root.storage,
-                endpoint=_endpoint(paths, host, chosen, password),
-                kept=kept,
-                guard=guard,
-                disk_limit=disk_limit,
-                connects=connects or membership is not None,
-                membership=membership,
-                disk=disk.record if disk is not None else None,
+                _endpoint(paths, host, port, instance.password),
+                root.storage,
+                guard,
+                disk.record if disk is not None else None,
             )
             sandbox._own_disk = disk
-            sandbox._sql, sandbox._link = tuple(sql), link
-            sandbox._limit_s, sandbox._idle_s, sandbox._check = limit_s, idle_s, check
-            sandbox._port_is_fixed = port is not None or membership is not None
-            if adopt is not None:
-                adopt.rename(paths.datadir)
+            sandbox._port_is_fixed = instance.port is not None or membership is not None
+            if data.adopt is not None:
+                data.adopt.rename(paths.datadir)
             else:
-                sandbox._restore(snapshot, progress, snapshots or Snapshots(), settle=settle)
-            if membership is not None and view is not None:
-                view.write(paths.datadir, membership.number, server_user())
-            if spawn:
-                sandbox._spawn(guard, once)
-            else:
-                sandbox._write_options()
+                sandbox._restore(progress)
+            if spec.node and spec.node.view is not None:
+                spec.node.view.write(paths.datadir, spec.node.membership.number, server_user())
+            sandbox._write_options()
             undo.pop_all()
         return sandbox
 
@@ -301,20 +214,14 @@ class Sandbox:
             ServerError: it does not answer, or is a node of a cluster without a quorum.
         """
         saved, identity = keeping.load(name)
-        sandbox = cls(
-            saved.build,
-            saved.paths,
+        spec = SandboxSpec(
+            build=saved.build,
             settings=saved.settings,
             arguments=saved.arguments,
-            storage=saved.storage,
-            endpoint=keeping.endpoint(saved),
-            kept=True,
-            guard=None,
-            disk_limit=None,
-            connects=saved.connects,
-            membership=saved.membership,
-            disk=saved.disk,
+            instance=Instance(name=name, kept=True, connects=saved.connects),
+            node=Node(membership=saved.membership) if saved.membership is not None else None,
         )
+        sandbox = cls(spec, saved.paths, keeping.endpoint(saved), saved.storage, disk=saved.disk)
         sandbox._process = DetachedProcess(identity)
         if stopped and not sandbox.alive():
             sandbox._process = None
@@ -343,12 +250,12 @@ class Sandbox:
     @property
     def build(self) -> Build:
         """What it was started from."""
-        return self._build
+        return self._spec.build
 
     @property
     def kept(self) -> bool:
         """True if it outlives flushlab."""
-        return self._kept
+        return self._spec.instance.kept
 
     @property
     def folder(self) -> Path:
@@ -368,22 +275,22 @@ class Sandbox:
     @property
     def membership(self) -> Membership | None:
         """Its part of a cluster, if it is a node of one."""
-        return self._membership
+        return self._spec.node.membership if self._spec.node else None
 
     @property
     def settings(self) -> Mapping[str, Value]:
         """What its option file sets, apart from the sandbox's own lines."""
-        return dict(self._settings)
+        return dict(self._spec.settings)
 
     @property
     def arguments(self) -> Sequence[str]:
         """More words for its command line."""
-        return self._arguments
+        return self._spec.arguments
 
     @property
     def link(self) -> AttachesProcess | None:
         """Its end of a network of its own, if it has one."""
-        return self._link
+        return self._spec.node.link if self._spec.node else None
 
     @property
     def identity(self) -> ServerIdentity:
@@ -410,8 +317,8 @@ class Sandbox:
     def launch(self) -> Launch:
         """What no variable shows: extra arguments, preloaded libraries, a switched-off redo log."""
         return Launch(
-            arguments=self._arguments,
-            preload=self._build.environment.get("LD_PRELOAD"),
+            arguments=tuple(self._spec.arguments),
+            preload=self.build.environment.get("LD_PRELOAD"),
             redo_enabled=variables.redo_enabled(self.query, self.identity),
         )
 
@@ -481,7 +388,7 @@ class Sandbox:
 
     def note_settings(self, settings: Mapping[str, Value]) -> None:
         """Puts settings that are in effect already into the option file, for later restarts."""
-        self._settings = dict(settings)
+        self._spec = replace(self._spec, settings=dict(settings))
         self._write_options()
 
     def log_tail(self, lines: int = 20) -> str:
@@ -502,7 +409,7 @@ class Sandbox:
             StartFailed: it did not become ready.
         """
         if settings is not None:
-            self._settings = require_admitted(settings)
+            self._spec = replace(self._spec, settings=require_admitted(settings))
         self.stop()
         self.start_again()
 
@@ -605,8 +512,8 @@ class Sandbox:
             UsageError: a setting is one that sandboxes set themselves.
         """
         assert not self.alive(), "a running server takes settings by apply or restart"
-        self._settings = require_admitted(settings)
-        self._arguments = tuple(arguments)
+        settings = require_admitted(settings)
+        self._spec = replace(self._spec, settings=settings, arguments=tuple(arguments))
 
     def replace_datadir(self, fresh: Path) -> Path:
         """Puts `fresh`, on the same file system, in the place of a stopped server's data directory.
@@ -628,7 +535,7 @@ class Sandbox:
         In an orderly way, unless its disk goes with it: there it might write for minutes what nobody reads.
         """
         number = signal.SIGTERM if self._disk is None else signal.SIGKILL
-        from_disk = [partial(keeping.remove, self.name)] if self._kept else []
+        from_disk = [partial(keeping.remove, self.name)] if self.kept else []
         undo_all([partial(self._end, number), self.close, *from_disk])
 
     def __enter__(self) -> Self:
@@ -642,15 +549,15 @@ class Sandbox:
         assert self._process is not None
         return self._process
 
-    def _restore(
-        self, snapshot: Snapshot | None, progress: Progress, snapshots: Snapshots, *, settle: bool
-    ) -> None:
+    def _restore(self, progress: Progress) -> None:
         began = time.monotonic()
-        if snapshot is not None:
-            self.restored = contents.restore(snapshot, snapshots, self.datadir, settle=settle)
+        data = self._spec.data
+        snapshots = data.snapshots or Snapshots()
+        if data.snapshot is not None:
+            self.restored = contents.restore(data.snapshot, snapshots, self.datadir, settle=data.settle)
         else:
             self.restored = contents.restore_initialised(
-                self._build, self._settings, snapshots, self.datadir, progress
+                self.build, self.settings, snapshots, self.datadir, progress
             )
         self.seconds["restore"] = time.monotonic() - began
 
@@ -677,28 +584,12 @@ class Sandbox:
     def _spawn(self, guard: Guard, once: Sequence[str] = ()) -> None:
         self._began = time.monotonic()
         self._write_options()
-        self._start_now = Start(
-            build=self._build,
-            paths=self._paths,
-            endpoint=self._endpoint,
-            settings=self._settings,
-            arguments=self._arguments,
-            sql=self._sql,
-            disk_limit=self._disk_limit,
-            kept=self._kept,
-            connects=self._connects,
-            membership=self._membership,
-            once=once,
-            link=self._link,
-            limit_s=self._limit_s,
-            idle_s=self._idle_s,
-            check=self._check,
-        )
+        self._start_now = Start(self._spec, self._paths, self._endpoint, once)
         self._log_start = log.size(self._paths.log)
         self._process = self._start_now.spawn(guard)
 
     def _identify(self) -> None:
-        if self._membership is not None:
+        if self._spec.node is not None:
             rows = self._control.query(
                 "SHOW GLOBAL STATUS WHERE Variable_name IN"
                 " ('wsrep_cluster_status', 'wsrep_local_state_comment')",
@@ -713,36 +604,36 @@ class Sandbox:
                 )
         ((text,),) = self._control.query("SELECT VERSION()", answer_s=_GREETING_S)
         self._identity = ServerIdentity(
-            flavor=self._build.flavor,
-            version=self._build.version,
+            flavor=self.build.flavor,
+            version=self.build.version,
             version_text=str(text),
-            build_id=self._build.id,
+            build_id=self.build.id,
         )
 
     def _write_options(self) -> None:
         content = server_option_file(
-            self._build, self._paths, self._endpoint, self._settings, self._membership
+            self.build, self._paths, self._endpoint, self._spec.settings, self.membership
         )
         account.write_private(self._paths.server_options, content, server_user())
         certificate = self._paths.certificate
         if str(certificate) in content and not certificate.exists():
             account.write_private(certificate, self_signed(), server_user())
-        if self._kept and self._guard is None:
+        if self.kept and self._guard is None:
             self._write_kept()
 
     def _write_kept(self) -> None:
         keeping.save(
             keeping.Saved(
                 name=self.name,
-                build=self._build,
+                build=self.build,
                 paths=self._paths,
-                settings=self._settings,
-                arguments=self._arguments,
+                settings=self._spec.settings,
+                arguments=tuple(self._spec.arguments),
                 storage=self._storage,
                 socket=str(self._paths.socket),
                 port=self._endpoint.port or 0,
-                connects=self._connects,
-                membership=self._membership,
+                connects=self._spec.instance.connects,
+                membership=self.membership,
                 disk=self._disk,
             )
         )

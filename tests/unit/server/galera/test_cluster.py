@@ -22,6 +22,7 @@ from flushlab.errors import (
     UsageError,
 )
 from flushlab.record import Endpoint, Storage
+from flushlab.server import DataDirectory, Instance
 from flushlab.server.galera.cluster import Cluster, require_size
 from flushlab.server.sandbox.membership import NodeAddress
 from tests.unit.builds import MARIADB, MYSQL80
@@ -69,7 +70,7 @@ def test_disk_space_for_every_node_is_counted_before_anything_starts(
     has_free(monkeypatch, 683)
     root = DataRoot(path=tmp_path, storage=Storage())
     with pytest.raises(NoSpace, match=r"a cluster of 3 nodes of mariadb@10\.11\.19 needs 684 MiB") as refused:
-        Cluster.start(MARIADB, size=3, data_root=root, snapshots=Snapshots(tmp_path))
+        Cluster.start(MARIADB, size=3, data=DataDirectory(root, snapshots=Snapshots(tmp_path)))
     assert "only 683 MiB is free" in refused.value.message
     assert begun == []
 
@@ -85,10 +86,10 @@ def test_nodes_with_data_roots_of_their_own_need_their_own_space_there(
     roots = [DataRoot(path=tmp_path, storage=Storage()) for _ in range(3)]
     has_free(monkeypatch, 228)
     with pytest.raises(PortTaken, match="about to begin"):
-        Cluster.start(MARIADB, data_root=roots[0], data_roots=roots, snapshots=Snapshots(tmp_path))
+        Cluster.start(MARIADB, data=DataDirectory(roots[0], node_roots=roots, snapshots=Snapshots(tmp_path)))
     has_free(monkeypatch, 227)
     with pytest.raises(NoSpace, match=r"a node of mariadb@10\.11\.19 needs 228 MiB"):
-        Cluster.start(MARIADB, data_root=roots[0], data_roots=roots, snapshots=Snapshots(tmp_path))
+        Cluster.start(MARIADB, data=DataDirectory(roots[0], node_roots=roots, snapshots=Snapshots(tmp_path)))
 
 
 def test_a_kept_cluster_that_there_is_not_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,8 +234,10 @@ def undone(data_of_a_node: None, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def started(root: Path, **how: Any) -> Cluster:
-    given: Any = {"data_root": DataRoot(path=root, storage=Storage()), "snapshots": Snapshots(root), **how}
-    return Cluster.start(MARIADB, **given)
+    kept = Instance(kept=how.pop("kept", False))
+    limit: Any = how.pop("disk_limit")
+    data = DataDirectory(DataRoot(path=root, storage=Storage()), snapshots=Snapshots(root), disk_limit=limit)
+    return Cluster.start(MARIADB, data=data, instance=kept, **how)
 
 
 def test_disk_limits_that_were_made_go_if_there_are_not_enough(undone: list[str], tmp_path: Path) -> None:

@@ -1,0 +1,148 @@
+"""Spec: which server a sandbox starts, on which data, under which name, and how its starts are limited.
+
+Sits in `server`. Frozen values; `Sandbox` and `Cluster` are started from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from flushlab.build import Build
+from flushlab.datadir import DataRoot, SlowDisk
+from flushlab.record import DiskProfile, Value
+
+if TYPE_CHECKING:
+    from flushlab.datadir import LimitedDisk, Snapshot, Snapshots
+    from flushlab.server.sandbox.grastate import View
+    from flushlab.server.sandbox.membership import Membership
+
+READY_LIMIT_S = 900.0
+"""Longest wait for a living server to become ready: recovery from a large redo log on a slow disk. A server
+that dies is noticed at once."""
+
+
+class AttachesProcess(Protocol):
+    """A limit on processes: takes one in before the server is executed."""
+
+    def attach(self, pid: int) -> None:
+        """Limits the process and everything that it starts."""
+        ...
+
+
+@dataclass(frozen=True)
+class DataDirectory:
+    """Where a data directory lies, and its content at the first start.
+
+    Attributes:
+        root: parent of the data directory; `run` in flushlab's home if None.
+        node_roots: parents of the nodes' data directories in a cluster, instead of `root`.
+        snapshot: the content; the build's initialised data directory if None.
+        snapshots: the store of `snapshot`; the home's if None.
+        settle: write the copy of `snapshot` out to the device before the start, so that every trial starts
+            alike; without, the start is faster and the page cache warm.
+        adopt: an existing data directory below the root, moved into the sandbox instead of a copy.
+        disk_limit: limit on the disk; the server's process is attached before it is executed.
+        slow_disk: model of a disk of the sandbox's own, made below the model's data root and removed with the
+            sandbox.
+    """
+
+    root: DataRoot | None = None
+    node_roots: Sequence[DataRoot] = ()
+    snapshot: Snapshot | None = None
+    snapshots: Snapshots | None = None
+    settle: bool = True
+    adopt: Path | None = None
+    disk_limit: LimitedDisk | None = None
+    slow_disk: SlowDisk | None = None
+
+    @classmethod
+    def below(cls, path: Path | str | None, profile: DiskProfile | None = None) -> DataDirectory:
+        """A data directory below a folder, or in flushlab's home.
+
+        Args:
+            path: the folder; flushlab's home if None.
+            profile: speed of a disk of the sandbox's own, made in the folder; None: the folder's disk.
+
+        Raises:
+            NotWritable: nothing can be made there.
+        """
+        root = DataRoot.open(Path(path) if path else None)
+        return cls(root, slow_disk=SlowDisk(root, profile) if profile is not None else None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Instance:
+    """Name, account and network access of a sandbox or cluster.
+
+    Attributes:
+        name: of the sandbox or cluster; random if None.
+        kept: outlives flushlab until `flushlab server stop NAME`.
+        port: on loopback; a free one if None.
+        password: of flushlab's account, without quotes; random if None.
+        connects: the server may open connections, as replicas and nodes of a cluster must; the kernel refuses
+            those of any other sandbox.
+    """
+
+    name: str | None = None
+    kept: bool = False
+    port: int | None = None
+    password: str | None = None
+    connects: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Startup:
+    """Rules of every start of a sandbox, until it is ready.
+
+    Attributes:
+        sql: statements that the server runs before it accepts connections.
+        limit_s: longest wait in seconds until the server is ready.
+        idle_s: longest wait in seconds while the server does nothing; `limit_s` if None.
+        check: called every half second of the wait; an exception ends the start.
+    """
+
+    sql: Sequence[str] = ()
+    limit_s: float = READY_LIMIT_S
+    idle_s: float | None = None
+    check: Callable[[], object] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """A sandbox's place in a Galera cluster.
+
+    Attributes:
+        membership: cluster, number, addresses and provider; the sandbox's name, address and port follow.
+        view: primary component in which all nodes start; None: the nodes find each other.
+        link: end of a network of the node's own; the server's process is attached before it is executed.
+    """
+
+    membership: Membership
+    view: View | None = None
+    link: AttachesProcess | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SandboxSpec:
+    """Everything that a sandbox is started from.
+
+    Attributes:
+        build: the server.
+        settings: content of the option file.
+        arguments: last words of the command line; no secrets.
+        data: its data directory.
+        instance: its name, account and access.
+        startup: rules of every start.
+        node: its place in a cluster, or None.
+    """
+
+    build: Build
+    settings: Mapping[str, Value]
+    arguments: Sequence[str] = ()
+    data: DataDirectory = DataDirectory()
+    instance: Instance = Instance()
+    startup: Startup = Startup()
+    node: Node | None = None
