@@ -36,11 +36,22 @@ _PATTERNS = tuple(
 )
 
 
+_OPTION = re.compile(
+    rf"^([ \t]*[#;]*[ \t]*(?:{_WORD}|[\w-]*sst[_-]auth)[ \t]*=[ \t]*)\S.*$", re.IGNORECASE | re.MULTILINE
+)
+"""A line that sets a password, also one that is commented out; `wsrep_sst_auth` is a user and a password."""
+
+
 def without_passwords(text: str) -> str:
     """The text with `***` where a command line, an address, SQL or an option file has a password."""
     for pattern in _PATTERNS:
         text = pattern.sub(rf"\g<1>{HIDDEN}", text)
     return text
+
+
+def option_file_without_passwords(text: str) -> str:
+    """The same of an option file, where a value reaches to the end of its line."""
+    return without_passwords(_OPTION.sub(rf"\g<1>{HIDDEN}", text))
 
 
 def values_without_passwords(value: Any) -> Any:

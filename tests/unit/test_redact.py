@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flushlab.redact import values_without_passwords, without_passwords
+from flushlab.redact import option_file_without_passwords, values_without_passwords, without_passwords
 
 
 @pytest.mark.parametrize(
@@ -50,6 +50,17 @@ def test_a_password_is_hidden(text: str, shown: str) -> None:
 )
 def test_what_is_no_password_stays(text: str) -> None:
     assert without_passwords(text) == text
+
+
+def test_a_password_in_an_option_file_is_hidden_to_the_end_of_its_line() -> None:
+    text = (
+        "[client]\nPassword = a;b 'c\n# password=old one\n[mysqld]\nloose-wsrep_sst_auth=sst:a,b)\n"
+        "port = 3306\nsecure_auth = ON\ninit_connect = \"SET PASSWORD = 'x'\"\n"
+    )
+    assert option_file_without_passwords(text) == (
+        "[client]\nPassword = ***\n# password=***\n[mysqld]\nloose-wsrep_sst_auth=***\n"
+        'port = 3306\nsecure_auth = ON\ninit_connect = "SET PASSWORD = ***"\n'
+    )
 
 
 def test_every_text_of_a_value_is_looked_at() -> None:

@@ -13,9 +13,9 @@ from flushlab.campaign.data import Data, bytes_of
 from flushlab.campaign.target import Target
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import StartFailed, UsageError
-from flushlab.record import Launch, Value
+from flushlab.record import Launch, SourceText, Value
 from flushlab.server import DataDirectory, Sandbox
-from flushlab.server.sandbox.base_file import fit_here, read_base_file
+from flushlab.server.sandbox.base_file import fit_here, read_base_file, whole
 from flushlab.server.sandbox.refusal import refusal
 from flushlab.settings.admission import LeftOut, admit, told
 from flushlab.settings.catalog import canonical
@@ -23,6 +23,7 @@ from flushlab.settings.configuration import Configuration
 from flushlab.settings.fit import Fit, lines
 from flushlab.settings.given import parse_settings
 from flushlab.settings.helptext import read_help
+from flushlab.workload import source_text
 
 
 def read_base(
@@ -119,6 +120,15 @@ def file_settings(path: Path | None, target: Target, watcher: Watcher) -> dict[s
             watcher.warn(f"{path}: left out: {why}")
             del settings[name]
     return settings
+
+
+def texts_of(files: Iterable[Path | None]) -> tuple[SourceText, ...]:
+    """The option files of a campaign with what they include; not of a pipe, which can be read only once."""
+    found = dict[str, str]()
+    for file in files:
+        if file is not None and file.is_file():
+            found |= whole(file.absolute())
+    return tuple(source_text("option file", path, text.encode()) for path, text in found.items())
 
 
 def hidden_options(names: Iterable[str], values: Mapping[str, Value], target: Target) -> frozenset[str]:

@@ -122,7 +122,7 @@ def compare(
             seed=spec.seed,
             best=False,
         )
-        return Loaded(plan, "", Path.cwd(), notes)
+        return Loaded(plan, "", Path.cwd(), notes, [one.file for one in found.values()])
 
     return run(load, asked, watcher)
 

@@ -8,7 +8,7 @@ Sits in `campaign`; the command line and callers from Python call the same funct
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +24,7 @@ from flushlab.campaign.base import (
     persisted_settings,
     read_base,
     require_scalable,
+    texts_of,
 )
 from flushlab.campaign.binding import ServerHere, base_settings, bind, place
 from flushlab.campaign.bound_series import BoundSeries
@@ -110,12 +111,14 @@ class Asked(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """A plan, where it stands, the folder that its files are relative to, and what is to be said of it."""
+    """A plan, where it stands, the folder that its files are relative to, what is to be said of it, and the
+    option files that its arms are made from."""
 
     plan: Plan
     path: str
     folder: Path
     notes: tuple[Warning, ...] = ()
+    files: Iterable[Path | None] = ()
 
 
 @taking(SeriesSpec, progress="Takes a line at a time.")
@@ -312,7 +315,7 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
         folder=str(loaded.folder),
         workload=plan.workload.name,
         workload_digest=fingerprint(workload),
-        sources=(*_plan_text(loaded), *sources_of(workload)),
+        sources=(*_plan_text(loaded), *texts_of((file, *loaded.files)), *sources_of(workload)),
         base=bound.base,
         arms=bound.arms,
         factors=plan.factors if of_factors <= {*(asked.only or of_factors)} else (),

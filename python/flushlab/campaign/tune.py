@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from flushlab.build import Progress, silent
-from flushlab.campaign.base import file_settings, fitted, persisted_settings, read_base
+from flushlab.campaign.base import file_settings, fitted, persisted_settings, read_base, texts_of
 from flushlab.campaign.crash.check import UNCRASHED, disk_bytes, failure_mode, require_crashable
 from flushlab.campaign.crash.crash import crash_settings
 from flushlab.campaign.data import Data, data_of, open_data, settled_data
@@ -200,7 +200,7 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
         external=target.external.name if target.external else "",
         folder=str(Path.cwd()),
         workload_digest=fingerprint(workload),
-        sources=sources_of(workload),
+        sources=(*texts_of([Path(spec.base.base) if spec.base.base else None]), *sources_of(workload)),
         base=start.base,
         original=start.original,
         yours=start.yours,

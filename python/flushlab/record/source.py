@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-SourceKind = Literal["plan", "transactions", "setup", "script"]
+SourceKind = Literal["option file", "plan", "transactions", "setup", "script"]
 
 
 class SourceText(msgspec.Struct, frozen=True, kw_only=True):

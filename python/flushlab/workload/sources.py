@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from flushlab.record import SourceKind, SourceText
-from flushlab.redact import without_passwords
+from flushlab.redact import option_file_without_passwords, without_passwords
 from flushlab.workload import sql, txn
 from flushlab.workload.command import CommandWorkload
 from flushlab.workload.protocol import Workload
@@ -28,12 +28,13 @@ def source_text(kind: SourceKind, name: str, content: bytes) -> SourceText:
         text = content.decode() if len(content) <= MOST_BYTES and b"\0" not in content else None
     except UnicodeDecodeError:
         text = None
+    hide = option_file_without_passwords if kind == "option file" else without_passwords
     return SourceText(
         kind=kind,
         name=name,
         size_bytes=len(content),
         sha256=hashlib.sha256(content).hexdigest(),
-        text=None if text is None else without_passwords(text),
+        text=None if text is None else hide(text),
     )
 
 

@@ -418,6 +418,16 @@ def test_the_texts_that_ran_are_on_the_page() -> None:
     assert "The plan as stored" not in text
 
 
+def test_an_option_file_is_on_the_page_and_is_not_to_be_saved_where_the_command_has_its_settings() -> None:
+    file = source("[mysqld] sync_binlog = 9", "option file")
+    tuned = text_of(show(made.row("tune", None, made.tune_request(sources=(file,))), []))
+    compared = text_of(show(made.row("series", None, made.series_request(sources=(file,))), []))
+    for text in (tuned, compared):
+        assert "The option file: option file.toml [mysqld] sync_binlog = 9" in text
+    assert "save each text" in compared and "The command sets what" not in compared
+    assert "save each text" not in tuned and "The command sets what flushlab took from the option" in tuned
+
+
 def test_a_password_in_a_command_is_not_on_the_page() -> None:
     plan = made.tune_request(workload=WorkloadSpec(name="command: mysql -uroot -pgeheim shop < load.sql"))
     html = show(made.row("tune", None, plan), [])

@@ -268,7 +268,11 @@ def test_the_command_repeats_every_flag_of_tune(flag: str, ask: Any) -> None:
     plain = ask("tune", "--seed", "1")
     request = ask("tune", *(() if flag == "seed" else ("--seed", "1")), *TUNE[flag])
     assert request != plain
-    assert ask(*repeated("tune", request)) == request
+    again = ask(*repeated("tune", request))
+    if flag == "base":  # whose settings the command has, so that it names no file
+        assert not again.sources
+        request = msgspec.structs.replace(request, sources=())
+    assert again == request
 
 
 @pytest.mark.parametrize("flag", SERIES)
@@ -348,3 +352,24 @@ def test_the_texts_of_a_campaign_are_those_of_its_start(ask: Any, tmp_path: Path
         assert (source.kind, source.text) == ("transactions", text)
     (plan,) = ask("series", "mine.toml").sources
     assert (plan.kind, plan.text) == ("plan", (tmp_path / "mine.toml").read_text())
+
+
+def test_option_files_are_among_the_texts_with_what_they_include_and_without_passwords(
+    ask: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "conf.d").mkdir()
+    included, mine, new = (tmp_path / name for name in ("conf.d/more.cnf", "mine.cnf", "new.cnf"))
+    included.write_text("[mysqld]\nsync_binlog = 1\n!include mine.cnf\n")
+    mine.write_text("[client]\npassword = a b\n[mysqld]\nlog_bin\n!includedir conf.d\n")
+    new.write_text("[mysqld]\nsync_binlog = 0\n")
+    due = {
+        str(mine): "[client]\npassword = ***\n[mysqld]\nlog_bin\n!includedir conf.d\n",
+        str(included): included.read_text(),
+    }
+    for words in (["tune", "--base", "mine.cnf"], ["series", "insert-on-duplicate", "--base", "mine.cnf"]):
+        sources = ask(*words).sources
+        assert {one.name: one.text for one in sources if one.kind == "option file"} == due, words
+    for words in (["compare", "mine.cnf", "new.cnf", "sync_binlog=7"], ["crash", "mine.cnf", "new.cnf"]):
+        sources = ask(*words).sources
+        found = {one.name: one.text for one in sources if one.kind == "option file"}
+        assert found == due | {str(new): new.read_text()}, words

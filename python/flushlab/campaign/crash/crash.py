@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from flushlab.build import Progress, silent
+from flushlab.campaign.base import texts_of
 from flushlab.campaign.configurations import Configuration, spelled
 from flushlab.campaign.configurations import read as read_configurations
 from flushlab.campaign.crash.campaign import CrashCampaign
@@ -90,7 +91,7 @@ def crash(
             build=target.build.name,
             build_id=target.build.id,
             workload_digest=load.digest,
-            sources=load.sources,
+            sources=(*texts_of(one.file for one in found.values()), *load.sources),
             planned=planned,
             warnings=tuple(notes),
         )

@@ -10,6 +10,7 @@ from flushlab.campaign.facts import resuming
 from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.series_request import SeriesRequest
 from flushlab.plan.shipped import PIPED
+from flushlab.record import SourceText
 from flushlab.redact import HIDDEN, values_without_passwords
 from flushlab.report.page.parts import Section, Subject
 from flushlab.report.repeat import command
@@ -18,6 +19,7 @@ from flushlab.store import CampaignRow
 from flushlab.units import format_size
 
 _TITLES = {
+    "option file": "The option file",
     "plan": "The plan",
     "transactions": "The transactions",
     "setup": "The setup",
@@ -55,14 +57,21 @@ def _notes(request: Request) -> Iterator[str]:
     sources = request.sources
     if isinstance(request, SeriesRequest) and request.plan == PIPED:
         yield f"The plan came through a pipe: save it as {PIPED}.toml first."
-    if any(source.text is not None for source in sources):
+    has_settings = isinstance(request, TuneRequest)
+    if any(source.text is not None and not (has_settings and _is_option_file(source)) for source in sources):
         yield "Elsewhere, save each text as a file first and name that file in the command."
+    if has_settings and any(map(_is_option_file, sources)):
+        yield "The command sets what flushlab took from the option file."
     for source in sources:
         if source.text is None:
             size = format_size(source.size_bytes)
             yield f"{source.name} is not shown: it has {size} or is no text. SHA-256: {source.sha256}"
     if any(HIDDEN in text for text in (workload_of(request), *(source.text or "" for source in sources))):
         yield f"{HIDDEN} stands for a password."
+
+
+def _is_option_file(source: SourceText) -> bool:
+    return source.kind == "option file"
 
 
 def plan_text(row: CampaignRow) -> str:

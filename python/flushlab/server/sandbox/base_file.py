@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,7 +36,7 @@ from flushlab.settings.check import (
 from flushlab.settings.finding import Finding
 from flushlab.settings.fit import DISK_PART, MEMORY_PART, Fit, fit
 from flushlab.settings.helptext import read_help
-from flushlab.settings.optionfile import Loader
+from flushlab.settings.optionfile import Loader, lines
 from flushlab.units import format_size, parse_size
 
 _STOPS = ("syntax", "wrong-type", "out-of-range", "refused")
@@ -261,6 +262,26 @@ def content(file: Path) -> str:
     text = text_of(file)
     require_option_file(text, file)
     return text
+
+
+def whole(file: Path) -> dict[str, str]:
+    """The texts of an option file and of all that it includes, by their paths.
+
+    Raises:
+        StorageError: the file cannot be read.
+    """
+    found, load = {str(file): text_of(file)}, loader(file)
+    unread = list(found)
+    while unread:
+        path = unread.pop(0)
+        for line in lines(found[path], path):
+            if line.include is None:
+                continue
+            with suppress(OSError):  # a server goes on without it, or says so
+                included = dict(load(line.include.target, line.include.directory))
+                unread += included.keys() - found.keys()
+                found |= included
+    return found
 
 
 def text_of(file: Path) -> str:
