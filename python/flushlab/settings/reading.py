@@ -109,6 +109,11 @@ def read_shape(
         return Reading(value="ON")
     if shape.kind == "bare":
         return _refused("takes no value", hint="leave the value out")
+    crashes = name == "max_session_mem_used" and flavor == "mariadb" and version < (11,)
+    if crashes and not text:
+        return _refused(
+            f"is empty, which means 0, below {_SESSION_BYTES}: the server crashes", "out-of-range"
+        )
     if not text and shape.kind not in ("boolean", "text", "word", "set", "switches"):
         ports = name == "port" and version < (8, 0)
         return _refused("is empty") if flavor == "mysql" and not ports else Reading(value=text)
@@ -117,7 +122,6 @@ def read_shape(
             return _boolean_text(text, shape.values[0])
         case "unsigned" | "signed":
             number = _number(text, flavor, version, signed=shape.kind == "signed")
-            crashes = name == "max_session_mem_used" and flavor == "mariadb" and version < (11,)
             if crashes and isinstance(number, int) and number < _SESSION_BYTES:
                 return _refused(f"is {text}, below {_SESSION_BYTES}: the server crashes", "out-of-range")
             return number if isinstance(number, Reading) else Reading(value=text)

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from flushlab.settings.check import check
 from flushlab.settings.option_names import Release
 from flushlab.settings.option_shapes import OptionShapes, Shape, load_option_shapes
+from tests.unit.settings.servers import MARIADB1011
 
 
 @pytest.mark.parametrize("text", ["enumeration?:OFF,ON", "signed", "text?", "boolean?:OFF"])
@@ -32,3 +34,11 @@ def test_between_releases_that_differ_in_kind_nothing_is_known() -> None:
 
 def test_the_packaged_list_has_shapes_for_every_server() -> None:
     assert all(len(shapes) > 400 for shapes in load_option_shapes().shapes.values())
+
+
+@pytest.mark.parametrize(("text", "fatal"), [("", True), ("0", True), ("16384", True), ("1M", False)])
+def test_a_session_of_mariadb_10_that_may_use_too_little_memory_ends_the_server(
+    text: str, fatal: bool
+) -> None:
+    checked = check(f"[mysqld]\nmax_session_mem_used={text}\n", MARIADB1011)
+    assert checked.starts is not fatal
