@@ -30,7 +30,7 @@ Made from `python/flushlab/settings/catalog/` by `scripts/settings_reference.py`
 `flushlab settings --check my.cnf --server S` what an option file means. Each table says for which servers
 the facts hold, *until* excluded. Contract settings are the service itself: `tune` inherits and never changes
 them. Settings marked *long windows* are credited only in windows that outlast the redo log; those marked
-*clusters only* act on nodes of a Galera cluster.
+*binary log only* have no effect without one; those marked *clusters only* act on nodes of a Galera cluster.
 """
 
 
@@ -52,6 +52,7 @@ def _section(entry: SettingEntry) -> str:
         mark
         for holds, mark in (
             (entry.contract, "contract"),
+            (entry.binlog, "binary log only"),
             (entry.cluster, "clusters only"),
             (entry.layout, "fixed in the data directory"),
             (entry.needs_steady_state, "long windows"),

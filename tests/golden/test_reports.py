@@ -252,14 +252,12 @@ def test_tune_that_had_nothing_to_try_says_so_and_why() -> None:
     facts = msgspec.structs.replace(NOTHING, result=result)
     short = tune.answer(facts).plain
     assert short == (
-        "Nothing was tried: at floor second there is no other value to try in a short window. Keep your"
-        " settings.\n--minutes 60 or more also tries redo size, buffer pool, flushing and doublewrite."
+        "Nothing is left to try at floor second in a short window. Keep your settings.\n"
+        "--minutes 60 or more also tries redo size, buffer pool, flushing and doublewrite."
     )
     assert "detected" not in text_of(tune.render(facts))
     longer = msgspec.structs.replace(facts, warnings=())
-    assert tune.answer(longer).plain == (
-        "Nothing was tried: at floor second there is no other value to try. Keep your settings."
-    )
+    assert tune.answer(longer).plain == ("Nothing is left to try at floor second. Keep your settings.")
     raised = msgspec.structs.replace(RAISED, result=msgspec.structs.replace(RAISED.result, tried=0))
     last = tune.answer(raised).plain.splitlines()[1]
     assert last.endswith("Raise your settings to strict, and change nothing else.")
@@ -272,7 +270,7 @@ def test_tune_whose_changes_were_all_left_out_gives_the_reason_of_each() -> None
     )
     result = msgspec.structs.replace(NOTHING.result, tried=0, detectable=None, excluded=excluded)
     said = text_of(tune.render(msgspec.structs.replace(NOTHING, result=result)))
-    assert "Nothing was tried to the end: all 2 changes dropped out, for the reasons below." in said
+    assert "Nothing is left to try: all 2 changes dropped out, for the reasons below." in said
     assert "refused sync_binlog=9: unknown value" in said
     assert "excluded sync_binlog=7: its windows would have to last an hour" in said
     assert "detected" not in said

@@ -146,6 +146,16 @@ def test_the_binary_log_of_a_server_that_cannot_be_seen_is_told_or_said_to_be_hi
     assert hidden.performance is not None and "denied" in hidden.performance.untold["io_by_file"]
 
 
+def test_a_tuning_with_nothing_left_to_try_says_so_and_runs_nothing(owned: Owned) -> None:
+    asked: dict[str, Any] = {"dsn": owned.dsn("guest"), "floor": "strict", **UPSERT}
+    foreseen = tune.tune(**asked, dry_run=True).outlook
+    assert foreseen is not None
+    names = {name for one in foreseen.tries for name in re.findall(r"(\w+)=", one.what)}
+    done = tune.tune(**asked, keep=sorted(names))  # which needs no permission
+    assert (done.ending, done.trials, done.result.tried, done.result.finished) == ("done", 0, 0, True)
+    assert any("innodb_flush_method=" in one.text for one in done.warnings if one.slug == "not-tried")
+
+
 def test_a_replica_is_not_written_to_and_who_may_not_see_that_is_told(owned: Owned) -> None:
     said = list[str]()
     asked: dict[str, Any] = {"seconds": 1, "progress": said.append, "allow_writes": True, **UPSERT}

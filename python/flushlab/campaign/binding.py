@@ -397,6 +397,7 @@ def judged(
 ) -> BoundArm:
     """The arm with what it changes and, if it runs, what the server keeps under it, which `has` settings."""
     changes = _changes(base.settings, arm.settings)
+    configuration = Configuration({**(has or {}), **arm.settings}, identity)
     floor, words = "", dict[str, str]()
     if arm.outcome == "measured":
         situation = {**(has or {}), **arm.settings}, identity, storage, launch
@@ -408,6 +409,7 @@ def judged(
             name: value for name, value in arm.options.items() if base.options.get(name) != value
         },
         contract=tuple(name for name in changes if name in catalog and catalog.setting(name).contract),
+        no_effect=tuple(name for name in changes if configuration.without_effect(name)),
         floor=floor,
         guarantees=words,
     )

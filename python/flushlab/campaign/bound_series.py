@@ -49,7 +49,7 @@ from flushlab.record import (
 )
 from flushlab.redact import without_passwords
 from flushlab.settings.catalog import Catalog
-from flushlab.settings.configuration import Configuration
+from flushlab.settings.configuration import NO_BINLOG, Configuration
 from flushlab.settings.floor import Floor
 from flushlab.units import counted, format_size
 from flushlab.workload import workload_options
@@ -119,7 +119,7 @@ class BoundSeries:
         base = self.request.base
         settings, options = dict(base.settings), dict(base.options)
         for arm in self._composable(names):
-            for name, value in arm.changes.items():
+            for name, value in arm.effective.items():
                 if value is None:
                     settings.pop(name, None)
                 else:
@@ -269,7 +269,11 @@ class BoundSeries:
         return Arm(name=BEST, settings=self.best(names).settings)
 
     def _composable(self, names: Iterable[str]) -> list[BoundArm]:
-        return [arm for arm in map(self.arm, names) if arm.composable and not self._below_floor(arm)]
+        return [
+            arm
+            for arm in map(self.arm, names)
+            if arm.composable and not arm.changes_nothing and not self._below_floor(arm)
+        ]
 
     def _below_floor(self, arm: BoundArm) -> bool:
         floor = self.request.floor or self.request.base.floor
@@ -303,6 +307,7 @@ class BoundSeries:
             disk_iops=arm.disk_iops,
             disk=arm.disk,
             contract=arm.contract,
+            no_effect=arm.no_effect,
             floor=arm.floor,
             guarantees=arm.guarantees,
             comparison=result.comparisons.get(arm.name),
@@ -422,18 +427,28 @@ class BoundSeries:
             if not own or not base or arm.option_changes or is_base or not arm.composable:
                 continue
             got, reference = own[-1].settings, base[-1].settings
-            if all(reference.get(name) == value for name, value in got.items()):
-                text = (
-                    f"{arm.name} reads back the same as {self._called(arm.against)}: its ratio is only noise"
-                )
+            same, but = f"{arm.name} reads back the same as", ""
+            if arm.no_effect:
+                but = f", but for what has {NO_BINLOG} ({', '.join(arm.no_effect)})"
+            if all(reference.get(name) == value for name, value in got.items() if name not in arm.no_effect):
+                text = f"{same} {self._called(arm.against)}{but}: its ratio is only noise"
                 yield Warning("same-as-base", text, arms=(arm.name,))
             elif twin := self._same_as(arm, trials):
-                text = f"{arm.name} reads back the same as {twin}: their difference is only noise"
+                text = f"{same} {twin}{but}: their difference is only noise"
                 yield Warning("same-as-another", text, arms=(arm.name, twin))
 
     def _same_as(self, arm: BoundArm, trials: Iterable[Trial]) -> str:
-        """The arm with the fewest changes that reported the same settings on the same server; empty if that
-        is the arm itself."""
+        """The arm with the fewest changes that reported the same settings on the same server, but for those
+        without effect; empty if that is the arm itself."""
+
+        def same(other: BoundArm) -> bool:
+            out = {*arm.no_effect, *other.no_effect}
+            one, another = (
+                {name: value for name, value in last[of.name].items() if name not in out}
+                for of in (arm, other)
+            )
+            return one == another
+
         last = {trial.arm.name: trial.settings for trial in trials if trial.figure is not None}
         alike = [
             other
@@ -441,8 +456,8 @@ class BoundSeries:
             if (other.build, other.against) == (arm.build, arm.against)
             and not other.option_changes
             and other.composable
-            and other.name in last
-            and last[other.name] == last.get(arm.name)
+            and {other.name, arm.name} <= last.keys()
+            and same(other)
         ]
         least = min(alike, key=lambda other: len(other.changes), default=arm)
         return least.name if arm in alike and least is not arm else ""

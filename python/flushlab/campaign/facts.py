@@ -225,6 +225,7 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
         workload: workload options that differ from the base's.
         data_root, disk_iops, disk: its own place, or None for the series' own.
         contract: names of settings among them that change the service itself.
+        no_effect: names of settings among them that have none, as there is no binary log.
         floor: the safest floor that it meets.
         guarantees: plain words per failure.
         comparison: with the base of the same blocks; None before the second block.
@@ -236,7 +237,8 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
         composed_of: names of the arms that `best` is made of.
         server: that it ran on, where that is not the base's.
         why_fresh: why it had a fresh server for each window, where other arms were measured in turns.
-        same_as: the arm with fewer changes that read back the same on its server, or empty.
+        same_as: the arm with fewer changes that read back the same on its server, but for those without
+            effect, or empty.
     """
 
     name: str
@@ -249,6 +251,7 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
     disk_iops: int | None = None
     disk: str | None = None
     contract: tuple[str, ...] = ()
+    no_effect: tuple[str, ...] = ()
     floor: str = ""
     guarantees: Mapping[str, str] = {}
     comparison: Comparison | None = None
@@ -270,6 +273,16 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
     def is_place(self) -> bool:
         """Whether it has a folder or a disk of its own, which no option file can give."""
         return self.data_root is not None or self.disk_iops is not None or self.disk is not None
+
+    @property
+    def advised(self) -> dict[str, Value]:
+        """Of its settings those that may have an effect."""
+        return {name: value for name, value in self.settings.items() if name not in self.no_effect}
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether all that it changes has no effect."""
+        return bool(self.no_effect) and not (self.advised or self.workload or self.is_place)
 
     @property
     def verdict(self) -> str:

@@ -17,6 +17,7 @@ from flushlab.experiment.objective import Objective, gain_words
 from flushlab.plan.plan import BASE, BEST, CONTROL
 from flushlab.record import Ratio, ServerIdentity, Value, Warning
 from flushlab.settings.catalog import load_catalog
+from flushlab.settings.configuration import NO_BINLOG
 from flushlab.settings.durability import FLOOR
 from flushlab.settings.floor import Floor
 from flushlab.units import counted
@@ -141,15 +142,15 @@ def of_series(facts: SeriesFacts) -> tuple[Recommended, ...]:
 
 def proven(facts: SeriesFacts, base: ArmFacts, arms: tuple[ArmFacts, ...]) -> list[ArmFacts]:
     """The arms of a server that proved faster at the floor: `best` first, then the fastest. Of those that
-    read back the same, only the one with the fewest changes."""
+    read back the same, only the one with the fewest changes; of those that are as fast, it comes first."""
     faster = {arm.name: arm for arm in arms if is_faster(arm) and not facts.below_floor(arm, base)}
     found = [arm for arm in faster.values() if arm.same_as not in faster]
-    return sorted(found, key=lambda arm: (arm.name == BEST, strength(arm)), reverse=True)
+    return sorted(found, key=lambda arm: (arm.name != BEST, -strength(arm), len(arm.advised)))
 
 
 def is_faster(arm: ArmFacts) -> bool:
-    """Whether it proved faster than its base."""
-    return arm.comparison is not None and arm.comparison.verdict == "faster"
+    """Whether it proved faster than its base; what changes nothing is so by chance."""
+    return arm.comparison is not None and arm.comparison.verdict == "faster" and not arm.changes_nothing
 
 
 def strength(arm: ArmFacts) -> float:
@@ -159,7 +160,7 @@ def strength(arm: ArmFacts) -> float:
 
 def recommendable(facts: SeriesFacts, base: ArmFacts, arms: tuple[ArmFacts, ...]) -> list[ArmFacts]:
     """Those of them that an option file can give."""
-    return [arm for arm in proven(facts, base, arms) if arm.settings and not arm.is_place]
+    return [arm for arm in proven(facts, base, arms) if arm.advised and not arm.is_place]
 
 
 def allowed_below(facts: SeriesFacts, base: ArmFacts, arms: tuple[ArmFacts, ...]) -> Iterator[ArmFacts]:
@@ -179,7 +180,7 @@ def _of_servers(facts: SeriesFacts) -> Iterator[Recommended]:
         for arm in recommendable(facts, base, arms)[:1]:
             assert arm.comparison is not None, "it proved faster"
             server = base.server or facts.server
-            strange = _not_spelled(arm.settings, server)
+            strange = _not_spelled(arm.advised, server)
             yield Recommended(
                 campaign_id=facts.campaign_id,
                 command=facts.kind,
@@ -188,7 +189,7 @@ def _of_servers(facts: SeriesFacts) -> Iterator[Recommended]:
                 arm=arm.name,
                 base=base.name,
                 base_arm=base.name if base.server else BASE,
-                settings=arm.settings,
+                settings=arm.advised,
                 ratio=arm.comparison.ratio,
                 objective=facts.objective,
                 blocks=arm.comparison.blocks,
@@ -228,6 +229,8 @@ def _not_shown(arm: ArmFacts, base: ArmFacts, facts: SeriesFacts) -> Iterator[st
         yield f"The ratio includes another workload ({options}), which no setting of a server gives."
     if arm.contract:
         yield f"Changes the service itself: {', '.join(arm.contract)}."
+    if arm.no_effect:
+        yield f"Left out, as it has {NO_BINLOG}: {', '.join(arm.no_effect)}."
     compared = {arm.name, base.name, *arm.composed_of, *(() if base.server else (CONTROL,))}
     for warning in facts.warnings:
         is_ours = not warning.arms or not compared.isdisjoint(warning.arms)

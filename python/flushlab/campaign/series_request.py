@@ -30,6 +30,7 @@ class BoundArm(msgspec.Struct, frozen=True, kw_only=True):
         disk_iops: a disk limit of its own, or None.
         disk: a disk of its own, as slow as this one, or None.
         contract: names among `changes` that change the service itself.
+        no_effect: names among `changes` that have none, as there is no binary log.
         floor: the safest floor that it meets.
         guarantees: plain words per failure.
         build, build_id, server: its server, where that is not the series' own.
@@ -49,6 +50,7 @@ class BoundArm(msgspec.Struct, frozen=True, kw_only=True):
     disk_iops: int | None = None
     disk: str | None = None
     contract: tuple[str, ...] = ()
+    no_effect: tuple[str, ...] = ()
     floor: str = ""
     guarantees: Mapping[str, str] = {}
     build: str = ""
@@ -60,6 +62,16 @@ class BoundArm(msgspec.Struct, frozen=True, kw_only=True):
     def composable(self) -> bool:
         """Whether it can be a part of `best`: a place is no setting that one could keep."""
         return self.data_root is None and self.disk_iops is None and self.disk is None
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether all that it changes has no effect."""
+        return self.composable and bool(self.changes) and not self.option_changes and not self.effective
+
+    @property
+    def effective(self) -> dict[str, Value | None]:
+        """Of its changes those that may have an effect."""
+        return {name: value for name, value in self.changes.items() if name not in self.no_effect}
 
 
 class ArmGroup(msgspec.Struct, frozen=True, kw_only=True):

@@ -49,7 +49,7 @@ from flushlab.experiment.objective import Objective
 from flushlab.experiment.protocol import Request
 from flushlab.machine import available_memory_bytes
 from flushlab.process.running import publish_status
-from flushlab.record import Arm, CrashFacts, Launch, Trial, Value, Warning
+from flushlab.record import Arm, CrashFacts, Launch, OtherLoad, Trial, Value, Warning
 from flushlab.server.remote.group import RemoteGroup
 from flushlab.server.sandbox.base_file import require_taken
 from flushlab.settings.candidate import Candidate
@@ -342,6 +342,11 @@ def _start_there(
 def _by_the_way(request: TuneRequest, asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
     """The request with its servers side by side, where they can stand so; says how it will be measured."""
     workloads = _workloads(request)
+    if target.external is not None:
+        for note in request.notes:
+            watcher.say(note.text)
+    if not request.candidates and not request.raised:
+        return request
     servers, why = beside(request, workloads, target)
     if not servers:
         if workloads[0].slice_s is not None:
@@ -351,8 +356,6 @@ def _by_the_way(request: TuneRequest, asked: Asked, target: Target, watcher: Wat
     where = "arms take turns on clusters" if target.nodes > 1 else "servers stand side by side and take turns"
     if target.external is not None:
         where = "arms take turns on your server"
-        for note in request.notes:
-            watcher.say(note.text)
     watcher.say(f"{where}{some}")
     slice_s = max(workload.slice_s or 0.0 for workload in workloads)
     each_s = asked.spec.seconds or max(SIDE_BY_SIDE.seconds, slice_s)
@@ -418,9 +421,10 @@ def carry_out(
             seed=request.seed,
         )
 
-    def conclude(campaign_id: str, ending: Ending) -> TuneFacts:
-        ours, result = ending != "interrupted" and not request.external, experiment.result()
-        if not ours or not standing.stand_for({BASE, *(point.arm for point in result.frontier)}):
+    def conclude(campaign_id: str, ending: Ending, others: OtherLoad | None, *, ran: bool) -> TuneFacts:
+        ours = ran and ending != "interrupted" and not request.external
+        result = experiment.result()
+        if ran and (not ours or not standing.stand_for({BASE, *(point.arm for point in result.frontier)})):
             standing.close()  # else the servers that stood alike recover
         if ours and result.winner is not None:
             watcher.say("measuring how long the winner and the base take to recover after SIGKILL")
@@ -436,13 +440,7 @@ def carry_out(
             crash_winner if request.crash_images and ours else None,
         )
 
-    with (
-        _used(request, target, watcher),
-        _runner(request, target, watcher) as runner,
-        _turns(runner, request, target) as standing,
-    ):
-        runner.preparation.load(request.base)
-        others = look_around(target.volume.data_root.path, watcher, wait=wait_for_quiet)
+    def whole(others: OtherLoad | None = None, *, ran: bool) -> TuneFacts:
         return run_campaign(
             request,
             target,
@@ -455,8 +453,18 @@ def carry_out(
             budget=Budget(seconds=request.budget_s, trials=request.spec.trials),
             budget_s=request.budget_s,
             began=began + (others.waited_s if others else 0.0),
-            conclude=conclude,
+            conclude=lambda campaign_id, ending: conclude(campaign_id, ending, others, ran=ran),
         )
+
+    if experiment.ask() is None:
+        return whole(ran=False)  # nothing is left to try, which takes no server
+    with (
+        _used(request, target, watcher),
+        _runner(request, target, watcher) as runner,
+        _turns(runner, request, target) as standing,
+    ):
+        runner.preparation.load(request.base)
+        return whole(look_around(target.volume.data_root.path, watcher, wait=wait_for_quiet), ran=True)
 
 
 def _about(request: TuneRequest) -> str:

@@ -85,6 +85,7 @@ class TuneAnalysis:
         return TunePlan(
             base=request.base,
             yours=request.yours,
+            raised=bool(request.raised),
             candidates=request.candidates,
             floor=request.spec.floor,
             level_of=self.level_of,

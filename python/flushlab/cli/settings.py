@@ -185,6 +185,8 @@ def _explanation(entry: SettingEntry) -> str:
     lines = [entry.name, f"  {entry.effect}"]
     if entry.contract:
         lines.append("  Part of the service's contract: tune inherits it and never changes it.")
+    if entry.binlog:
+        lines.append("  It has no effect without a binary log.")
     if entry.layout:
         lines.append("  It is fixed in the data directory: another value needs a new one.")
     if entry.needs_steady_state:

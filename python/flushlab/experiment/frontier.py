@@ -94,7 +94,8 @@ class TuneResult(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         base: the arm that everything is compared with.
-        frontier: from the safest reachable floor down to the plan's; empty before the first look.
+        frontier: from the safest reachable floor down to the plan's; empty before the first look, and where
+            there was nothing to try.
         winner: the safest point that no lower floor beats; None: no improvement found.
         control: the base against itself; None before the first look.
         yours: the user's own settings against the base that raises them to the floor; None where the base is

@@ -41,6 +41,7 @@ class _Tuned(msgspec.Struct, frozen=True):
     detectable: float | None = None
     tried: int = 0
     blocks: int = 0
+    finished: bool = False
 
 
 class _Arm(msgspec.Struct, frozen=True):
@@ -184,10 +185,10 @@ def _answer(row: CampaignRow, summary: _Summary) -> str:
         return f"settings below the floor; meeting it costs: {_ratio(cost, summary.objective)}"
     if busy := too_busy(summary.trials, summary.disturbed):
         return busy
+    if result is not None and result.finished and not result.tried:
+        return "nothing was left to try"
     if result is None or not result.blocks:
         return "nothing is proven"
-    if not result.tried:
-        return "nothing was tried"
     seen = f" (gains ≥ {result.detectable:.1%} were detectable)" if result.detectable is not None else ""
     return f"no improvement found{seen}"
 

@@ -28,6 +28,7 @@ from flushlab.report.series import (
     nothing_better,
     page,
     recommended_document,
+    remarks,
 )
 from flushlab.report.tune import blaming, legend, never_ran, spell
 from flushlab.settings.durability import FLOOR
@@ -100,6 +101,7 @@ def _arm(arm: ArmFacts, facts: SeriesFacts) -> dict[str, Any]:
         "blocks": comparison.blocks if comparison else 0,
         "detectable": comparison.detectable if comparison else None,
         "contract": list(arm.contract),
+        "no_effect": list(arm.no_effect),
         "floor": arm.floor,
         "guarantees": dict(arm.guarantees),
     }
@@ -231,8 +233,7 @@ def _arm_rows(arm: ArmFacts, base: ArmFacts, facts: SeriesFacts, width: int) -> 
 def _why_not(arm: ArmFacts) -> Iterator[RenderableType]:
     if arm.reason:
         yield below(arm.reason.strip().splitlines()[0], style="yellow")
-    if arm.contract:
-        yield below(f"changes the service: {', '.join(arm.contract)}", style="yellow")
+    yield from remarks(arm)
 
 
 def _row(

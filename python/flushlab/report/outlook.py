@@ -15,6 +15,7 @@ from flushlab.report.identity import server_document
 from flushlab.units import counted, format_seconds, format_size
 
 SCHEMA = "flushlab.outlook/1"
+_NOTHING = Text("Dry run: nothing was started, nothing was written.", style="bold")
 
 
 def document(facts: TuneFacts | SeriesFacts, writes: Mapping[str, str]) -> dict[str, Any]:
@@ -42,6 +43,9 @@ def render(facts: TuneFacts | SeriesFacts, writes: Mapping[str, str]) -> Rendera
         what = f"{counted(runs, 'candidate')} down to the floor {facts.floor}"
     else:
         what = f"{counted(runs, 'arm')} in {counted(facts.planned_blocks, 'block')}"
+    about = Text(f"{facts.server.title} · {facts.workload}", style="dim")
+    if not outlook.trials_most and outlook.trials_most is not None:
+        return Group(_NOTHING, about, "", Text(f"It would try {what}, and end at once."))
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
@@ -53,8 +57,8 @@ def render(facts: TuneFacts | SeriesFacts, writes: Mapping[str, str]) -> Rendera
     for place, why in {**outlook.writes, **writes}.items():
         places.add_row(Text(place), why)
     return Group(
-        Text("Dry run: nothing was started, nothing was written.", style="bold"),
-        Text(f"{facts.server.title} · {facts.workload}", style="dim"),
+        _NOTHING,
+        about,
         "",
         Text(f"It would try {what}:"),
         *(line for one in outlook.tries for line in _try(one)),

@@ -17,6 +17,7 @@ from flushlab.record import Comparison, FactorEffect, Ratio, Value
 from flushlab.report.carry_over import carry_over, on_own_server, render_carry_over, render_what_now, steps
 from flushlab.report.identity import server_document
 from flushlab.report.tune import base_words, blaming, headline, legend, never_ran, spell, way
+from flushlab.settings.configuration import NO_BINLOG
 from flushlab.units import counted, format_latency, format_seconds, format_size, format_spread
 
 SCHEMA = "flushlab.series/1"
@@ -92,6 +93,7 @@ def _arm(arm: ArmFacts) -> dict[str, Any]:
         "disk_iops": arm.disk_iops,
         "disk": arm.disk,
         "contract": list(arm.contract),
+        "no_effect": list(arm.no_effect),
         "floor": arm.floor,
         "guarantees": dict(arm.guarantees),
         "figure": arm.figure,
@@ -243,13 +245,20 @@ def _table(facts: SeriesFacts) -> Iterator[RenderableType]:
             yield below(f"floor {arm.verdict}")
         if arm.reason:
             yield below(arm.reason.strip().splitlines()[0], style="yellow")
-        if arm.contract:
-            yield below(f"changes the service: {', '.join(arm.contract)}", style="yellow")
+        yield from remarks(arm)
     if facts.control is not None:
         yield _row("control", *figures_of(facts.control, facts.objective), "", width, style="dim")
         yield from latency(facts.control_p99, facts.objective)
         yield below("the base again: should be about 1")
     yield from legend(facts.objective, "the base")
+
+
+def remarks(arm: ArmFacts) -> Iterator[RenderableType]:
+    """What an arm's settings do beside what is measured, and which of them do nothing."""
+    if arm.contract:
+        yield below(f"changes the service: {', '.join(arm.contract)}", style="yellow")
+    if arm.no_effect:
+        yield below(f"{NO_BINLOG}: {', '.join(arm.no_effect)}", style="yellow")
 
 
 def _arm_row(arm: ArmFacts, objective: Objective, width: int, *, lowered: bool) -> Text:

@@ -126,6 +126,8 @@ def render(facts: TuneFacts) -> RenderableType:
         parts += [_guarantees(facts), ""]
     if facts.crash:
         parts += [crash.guarantees(facts.crash), ""]
+    elif not facts.result.tried and facts.ending == "done":
+        parts += [_guarantees(facts), ""]
     parts += [_notes(facts), *_what_now(facts)]
     return Group(*parts)
 
@@ -157,13 +159,15 @@ def _said(before: str, ratio: Ratio, objective: Objective, than: str = "", *, st
 def _found(facts: TuneFacts) -> Text:
     """What is faster than the base."""
     winner, result = facts.result.winner, facts.result
-    if not result.frontier:
-        stopped = "You stopped it" if facts.ending == "interrupted" else "Time ran out"
-        return blaming(facts, f"{stopped} before any result could be confirmed.")
     keep = "Keep your settings."
     if facts.raised:
         raise_them = f"Raise your settings to {facts.floor}, and change nothing else."
         keep = raise_them if facts.handed_over else "Nothing is handed over."
+    if not result.frontier and facts.ending == "done" and not result.tried:
+        return _nothing_tried(facts, keep)
+    if not result.frontier:
+        stopped = "You stopped it" if facts.ending == "interrupted" else "Time ran out"
+        return blaming(facts, f"{stopped} before any result could be confirmed.")
     faster = {one.arm for one in result.confirmed if one.verdict == "faster"}
     if winner is None and faster & {one.arm for one in result.rejected}:
         return Text(f"Every faster arm was rejected, for the reasons below. {keep}", style="bold")
@@ -209,18 +213,18 @@ def _nothing_tried(facts: TuneFacts, keep: str) -> Text:
     slugs, more = {warning.slug for warning in facts.warnings}, ""
     if out := len(facts.result.excluded):
         of = "the only change" if out == 1 else f"all {out} changes"
-        why = f" to the end: {of} dropped out, for the reason{'s' if out > 1 else ''} below"
+        why = f": {of} dropped out, for the reason{'s' if out > 1 else ''} below"
     else:
-        why = f": at floor {facts.floor} there is no other value to try"
+        why = f" at floor {facts.floor}"
         if "not-tried" in slugs:
-            why += " but those that are left out for the reasons below"
+            why += ": every change is left out, for the reasons below"
         elif "first-look" in slugs and EXTERNAL not in slugs:
             why += " in a short window"
             more = (
                 f"\n--minutes {FIRST_LOOK_MINUTES:.0f} or more also tries redo size, buffer pool, flushing"
                 " and doublewrite."
             )
-    return Text(f"Nothing was tried{why}. {keep}", style="bold").append(more, style="not bold")
+    return Text(f"Nothing is left to try{why}. {keep}", style="bold").append(more, style="not bold")
 
 
 def blaming(facts: TuneFacts | SeriesFacts, words: str) -> Text:
@@ -305,9 +309,11 @@ def _guarantees(facts: TuneFacts) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("when")
     table.add_column("before", overflow="fold", ratio=1)
-    shown = facts.handed_over or facts.result.frontier[-1]
+    shown = facts.handed_over.arm if facts.handed_over else BASE
+    if facts.result.frontier and not facts.handed_over:
+        shown = facts.result.frontier[-1].arm
     before = facts.guarantees[YOURS if facts.raised else BASE]
-    after = facts.guarantees.get(shown.arm, {})
+    after = facts.guarantees.get(shown, {})
     changed = any(before.get(failure) != after.get(failure) for failure in FAILURES)
     if changed:
         table.add_column("after", overflow="fold", ratio=1)

@@ -195,7 +195,7 @@ def _candidate(
     now = here.parse(configuration.value(here.name))
     if here.parse(value) == now or not _right_way(one, here.parse(value), now):
         return None
-    if one.binlog and not configuration.is_on("log_bin"):
+    if configuration.without_effect(here.name):
         return None
     settings: dict[str, Value] = {}
     for name, with_value in one.settings_with.items():  # first: io_capacity is cut to io_capacity_max

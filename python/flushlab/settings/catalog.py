@@ -47,7 +47,6 @@ class CandidateEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         settings_with (`with` in the files): settings that change together with it, set before it.
         raise_only, lower_only: left out where the base is at or above (below) the value.
         floor: proposed only at this floor or below; for what a safer floor has no use of.
-        binlog: makes sense only with the binary log on.
         flavor, since, until: where it makes sense, beyond where the setting exists.
         why: what it may buy, one sentence.
     """
@@ -60,7 +59,6 @@ class CandidateEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     raise_only: bool = False
     lower_only: bool = False
     floor: Floor = Floor.STRICT
-    binlog: bool = False
     flavor: Flavor | None = None
     since: str = ""
     until: str = ""
@@ -111,6 +109,7 @@ class SettingEntry(_Facts, frozen=True, kw_only=True, forbid_unknown_fields=True
         contract: it changes the service itself: inherited from the base, never changed by `tune`.
         layout: it changes what an initialised data directory looks like: part of a snapshot's key.
         needs_steady_state: its effect is credited only in windows that outlast the redo log.
+        binlog: it acts on the binary log alone, and on nothing where that is off.
         cluster: it acts on a node of a Galera cluster alone: no other server is offered it.
         part: Galera's name of it, where it is one of the options that wsrep_provider_options holds.
         on_cluster: the value that Galera requires.
@@ -137,6 +136,7 @@ class SettingEntry(_Facts, frozen=True, kw_only=True, forbid_unknown_fields=True
     contract: bool = False
     layout: bool = False
     needs_steady_state: bool = False
+    binlog: bool = False
     cluster: bool = False
     part: str = ""
     on_cluster: Value | None = None

@@ -15,6 +15,9 @@ from flushlab.record import ServerIdentity, Value
 from flushlab.settings.catalog import SettingHere, canonical, load_catalog
 from flushlab.units import parse_size
 
+NO_BINLOG = "no effect without a binary log"
+_CACHES_OF_WRITE_SETS = {"binlog_cache_size"}
+"""Those that Galera fills on its nodes, whether there is a binary log or not."""
 _INTEGER = re.compile(r"-?\d+")
 _REAL = re.compile(r"-?\d+\.\d+")
 _SIZE = re.compile(r"\d+[KMGT]", re.IGNORECASE)
@@ -91,6 +94,13 @@ class Configuration:
             return here.same(one, other)
         first, second = _plain(literal(one, None)), _plain(literal(other, None))
         return first == second or _same_list(first, second)
+
+    def without_effect(self, name: str) -> str:
+        """Why a setting can have no effect here; empty if it may have one."""
+        here = self.here(name)
+        if here is None or not here.entry.binlog or self.is_on("log_bin"):
+            return ""
+        return "" if self.identity.nodes > 1 and here.name in _CACHES_OF_WRITE_SETS else NO_BINLOG
 
     def default(self, name: str) -> Value | None:
         """The default of this version; None where it depends on the machine, or nothing is known."""

@@ -4,11 +4,13 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatch
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from rich.console import Console
 
 from flushlab.campaign.binding import ServerHere, bind
 from flushlab.campaign.bound_series import BoundSeries
@@ -32,7 +34,8 @@ from tests.golden.test_reports import text_of
 MARIADB = ServerIdentity(flavor="mariadb", version=(10, 11, 19), version_text="10.11.19-MariaDB")
 STORAGE = Storage(filesystem="ext4", volatile_cache=False)
 MACHINE = Machine(cpu_model="a cpu", cpu_count=2, memory_bytes=1 << 34, kernel="6", filesystem="ext4")
-BASE: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 1, "sync_binlog": 1}
+NO_BINLOG: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 1, "sync_binlog": 1}
+BASE: dict[str, Value] = {**NO_BINLOG, "log_bin": "ON"}
 FLUSH = ArmPlan(name="flush", settings={"innodb_flush_log_at_trx_commit": 2})
 SYNC = ArmPlan(name="sync", settings={"sync_binlog": 0})
 BOTH = ArmPlan(name="both", settings={"sync_binlog": 0, "innodb_flush_log_at_trx_commit": 0})
@@ -52,7 +55,7 @@ def series(tmp_path: Path, *arms: ArmPlan, claims: tuple[Claim, ...] = (), **cha
         name="test",
         title="a test",
         workload=WorkloadSpec(name="oltp_update_non_index", options={"threads": 4}),
-        base=BASE,
+        base=changes.pop("settings", BASE),
         base_text="the defaults",
         arms=arms,
         claims=claims,
@@ -127,7 +130,7 @@ def test_every_arm_is_told_and_best_is_composed_of_what_proved_faster(tmp_path: 
     assert best.settings == {"sync_binlog": 0, "innodb_flush_log_at_trx_commit": 2}
     assert best.comparison is not None
     assert best.comparison.ratio.low < 1.8 < best.comparison.ratio.high
-    assert (best.floor, facts.base_floor) == ("second", "strict")
+    assert (best.floor, facts.base_floor) == ("throwaway", "strict")
     assert (facts.blocks, facts.planned_blocks, facts.ending) == (5, 5, "done")
     assert facts.base_figure is not None
     assert facts.arms[0].figure is not None
@@ -309,6 +312,48 @@ def test_arms_that_read_back_alike_are_named(tmp_path: Path) -> None:
     facts = run(series(tmp_path, FLUSH, same))
     (found,) = [one.text for one in facts.warnings if one.slug == "same-as-another"]
     assert found == "same reads back the same as flush: their difference is only noise"
+
+
+def test_what_acts_on_a_binary_log_alone_is_not_recommended_without_one(tmp_path: Path) -> None:
+    both = ArmPlan(name="both", settings={"innodb_flush_log_at_trx_commit": 2, "sync_binlog": 1000})
+    with_log = run(series(tmp_path, both, kind="compare", best=False))
+    assert [dict(one.settings) for one in of_series(with_log)] == [both.settings]
+    facts = run(series(tmp_path, both, kind="compare", best=False, settings=NO_BINLOG))
+    assert facts.arms[0].no_effect == ("sync_binlog",)
+    (advised,) = of_series(facts)
+    assert advised.settings == {"innodb_flush_log_at_trx_commit": 2}
+    assert "Left out, as it has no effect without a binary log: sync_binlog." in advised.not_shown
+    lines = Console(record=True, width=80, file=StringIO())
+    lines.print(compare.render(facts))
+    assert "no effect without a binary log: sync_binlog" in lines.export_text()
+
+
+def test_an_arm_is_the_same_as_one_that_lacks_only_what_has_no_effect(tmp_path: Path) -> None:
+    longer = ArmPlan(name="longer", settings={"innodb_flush_log_at_trx_commit": 2, "sync_binlog": 1000})
+    facts = run(series(tmp_path, longer, FLUSH, SYNC, kind="compare", best=False, settings=NO_BINLOG))
+    assert {arm.name: arm.same_as for arm in facts.arms} == {"longer": "flush", "flush": "", "sync": ""}
+    assert [one.text for one in facts.warnings if one.slug.startswith("same-as")] == [
+        "longer reads back the same as flush, but for what has no effect without a binary log (sync_binlog):"
+        " their difference is only noise",
+        "sync reads back the same as the base, but for what has no effect without a binary log (sync_binlog):"
+        " its ratio is only noise",
+    ]
+    assert [one.arm for one in of_series(facts)] == ["flush"]
+
+
+def test_a_lucky_arm_that_changes_nothing_is_neither_an_answer_nor_a_part_of_best(tmp_path: Path) -> None:
+    def lucky(trial: Trial) -> Trial:
+        gain = 3.0 if trial.settings.get("sync_binlog") == 0 else 1.0
+        return msgspec.structs.replace(trial, figure=(trial.figure or 0.0) * gain)
+
+    alone = run(series(tmp_path, SYNC, kind="compare", best=False, settings=NO_BINLOG), change=lucky)
+    assert alone.arms[0].comparison is not None
+    assert alone.arms[0].comparison.verdict == "faster"
+    assert of_series(alone) == ()
+    assert compare.answer(alone).plain.startswith("Nothing proved faster than")
+    facts = run(series(tmp_path, BOTH, SYNC, settings=NO_BINLOG, floor=Floor.THROWAWAY), change=lucky)
+    assert facts.arms[-1].composed_of == ("both",)
+    assert facts.arms[-1].settings == {"innodb_flush_log_at_trx_commit": 0}
 
 
 @pytest.mark.parametrize("longer_first", [False, True])
@@ -519,7 +564,13 @@ def test_defaults_that_differ_between_servers_stand_below_a_base_that_is_an_opti
         return msgspec.structs.replace(trial, settings={**trial.settings, "log_bin": own})
 
     bound = series(
-        tmp_path, FLUSH, kind="compare", best=False, base_name="one my.cnf", servers=("one", "two")
+        tmp_path,
+        FLUSH,
+        kind="compare",
+        best=False,
+        base_name="one my.cnf",
+        servers=("one", "two"),
+        settings=NO_BINLOG,
     )
     base = msgspec.structs.replace(bound.request.base, name="two my.cnf", text="my.cnf", build="two")
     arms = (*bound.request.arms, base)

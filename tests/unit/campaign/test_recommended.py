@@ -142,6 +142,13 @@ def test_the_headline_is_about_a_recommended_arm_where_any_server_has_one() -> N
     assert all(line.endswith(".") for line in page.lead)
 
 
+def test_a_tie_goes_to_fewer_settings() -> None:
+    more = arm("more", 1.5, 1.4, 1.6, settings={**FLUSH, "innodb_io_capacity": 400})
+    less = arm("less", 1.5, 1.4, 1.6, settings=FLUSH)
+    for arms in ((more, less), (less, more)):
+        assert [one.arm for one in of_series(compared(*arms))] == ["less"]
+
+
 def test_what_a_lower_floor_allows_is_what_it_would_recommend() -> None:
     facts = compared(
         arm("A", 1.5, 1.4, 1.6, settings=FLUSH, **SECOND),

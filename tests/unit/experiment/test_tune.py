@@ -85,12 +85,14 @@ def with_load(trial: Trial, p99: int, per_second: tuple[int, ...] = (100,) * 10)
 
 def test_without_a_change_in_the_running_nothing_was_tried_and_nothing_detectable() -> None:
     assert finished(effect()).result().tried == len(PAIRS) - 1, "flush=0 is below the floor"
-    nothing = finished(effect(), candidates=()).result()
-    assert nothing.blocks and (nothing.tried, nothing.detectable) == (0, None)
+    nothing = Tune(plan(candidates=(), budget_trials=1))
+    assert nothing.ask() is None, "no trial of the base could tell anything"
+    assert (nothing.result().tried, nothing.result().detectable, nothing.result().finished) == (0, None, True)
     refused = Tune(plan(candidates=tuple(plan().candidates[2:4])))
     trials = simulated(effect())
+    count = 0
     while (request := refused.ask()) is not None:
-        trial = trials.run(request)
+        trial, count = trials.run(request), count + 1
         if request.arm.settings != BASE:
             out = {"outcome": "refused", "reason": "no", "figure": None}
             trial = msgspec.structs.replace(trial, **out)
@@ -98,6 +100,15 @@ def test_without_a_change_in_the_running_nothing_was_tried_and_nothing_detectabl
     assert Tune(plan(objective="p99")).progress.objective == "p99"
     assert (refused.result().tried, refused.result().detectable) == (0, None)
     assert len(refused.result().excluded) == 2
+    assert count < 15, "it ends where no change is left"
+
+
+def test_a_raised_base_is_measured_though_there_is_nothing_to_try() -> None:
+    tune = Tune(plan(candidates=(), raised=True))
+    trials = run_to_end(tune, simulated(effect()))
+    result = tune.result()
+    assert [point.arm for point in result.frontier] == ["base", "base"]
+    assert 6 <= trials < 60, "more blocks of base and control could prove nothing else"
 
 
 def test_a_gain_is_split_into_free_and_bought_with_durability() -> None:

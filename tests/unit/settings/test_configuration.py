@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from flushlab.settings.configuration import Configuration
 from tests.unit.settings.servers import MARIADB1011, MYSQL57, MYSQL80, MYSQL97
 
@@ -49,3 +51,14 @@ def test_values_are_compared_as_the_server_means_them() -> None:
     assert here.same("sort_buffer_size", "4M", 4 * MIB)
     assert not here.same("sort_buffer_size", None, 4 * MIB)
     assert here.default("innodb_doublewrite") == "ON"
+
+
+def test_what_acts_on_the_binary_log_alone_has_no_effect_without_one() -> None:
+    names = ("sync_binlog", "binlog_cache_size", "innodb_flush_log_at_trx_commit")
+    without = Configuration({"log_bin": "OFF"}, MYSQL80)
+    assert [name for name in names if without.without_effect(name)] == ["sync_binlog", "binlog_cache_size"]
+    assert not any(map(Configuration({}, MYSQL97).without_effect, names)), "it is on by default"
+    assert Configuration({}, MARIADB1011).without_effect("sync_binlog") == "no effect without a binary log"
+    node = Configuration({}, replace(MARIADB1011, nodes=3))
+    assert node.without_effect("sync_binlog")
+    assert not node.without_effect("binlog_cache_size"), "write sets pass through it"

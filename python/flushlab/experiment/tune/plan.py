@@ -22,6 +22,7 @@ class TunePlan(msgspec.Struct, frozen=True, kw_only=True):
         yours: the user's own settings, below the floor, where the base is what raises them to it. They run as
             a reference in the confirmation, to tell what meeting the floor costs, and are never handed over.
             None: the base is theirs, or theirs may not run.
+        raised: the base raises the user's settings to the floor, and is handed over where nothing is faster.
         candidates: changes worth trying; those below the floor or equal to the base are left out.
         floor: the least that every trial must keep, those of `yours` excepted.
         level_of: the safest floor that settings satisfy; the durability rules, bound to server and storage.
@@ -50,6 +51,7 @@ class TunePlan(msgspec.Struct, frozen=True, kw_only=True):
     level_of: Callable[[Mapping[str, Value]], Floor]
     is_free: Callable[[Mapping[str, Value]], bool]
     yours: Mapping[str, Value] | None = None
+    raised: bool = False
     budget_trials: int | None = None
     budget_s: float | None = None
     trial_s: float = 0.0

@@ -102,7 +102,7 @@ class Screening:
     def _one_by_one(self, queue: Sequence[tuple[Selection, int]], first: int) -> Steps[None]:
         """Each mixture once, on a fresh server; halfway, what slows down everywhere leaves the others."""
         for number, (planned, context) in enumerate(queue):
-            if self._budget.cells() <= self._budget.confirm_least:
+            if not self._pool.usable or self._budget.cells() <= self._budget.confirm_least:
                 return  # repeats of disturbed trials used up what was meant for screening
             if number == len(queue) // 2 and number >= 16:
                 self._estimate()

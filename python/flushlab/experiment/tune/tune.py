@@ -9,6 +9,7 @@ Sits on top of `experiment`; pure. The story is `Tune._story`:
 3. combine: per floor, what looked good and may stand together. No trials.
 4. reduce: each combination against itself without one change; drops settings whose removal costs less than
    1 % or the noise. It comes before the confirmation so that what is confirmed is what is handed over.
+   Where no change is left by then, and the base is no result either, it ends.
 5. confirm: fresh blocks with base, control, the combination of each floor and its free part; looks fixed
    beforehand. Every reported figure comes from here.
 
@@ -75,7 +76,8 @@ class Tune:
         self._expected = 0
         if plan.budget_trials is not None:
             self._expected = self._budget.cells() * plan.variants
-        self._budget.demand()
+        if self._has_to_measure:
+            self._budget.demand()
         self._conversation = Conversation(self._story())
 
     def ask(self) -> Request | None:
@@ -152,10 +154,19 @@ class Tune:
 
     # -- the story ---------------------------------------------------------------------------------
 
+    @property
+    def _has_to_measure(self) -> bool:
+        """Whether there is a change to try, or a base to hand over; else its figures are for nobody."""
+        return bool(self._pool.usable) or self._plan.raised or self._plan.yours is not None
+
     def _story(self) -> Steps[None]:
+        if not self._has_to_measure:
+            return
         yield from self._calibrate()
         yield from self._screening.screen_bought()
         yield from self._screening.screen_free()
+        if not self._has_to_measure:
+            return
         self._reduction.chosen = Combination(self._plan.floor, self._pool, self._screening).chosen()
         yield from self._reduction.run()
         yield from self._confirm()
@@ -207,7 +218,10 @@ class Tune:
         """Blocks of the base and the arms, until each of them is clear; so many arms come after them."""
         confirmation, budget = self._confirmation, self._budget
         cells = budget.cells(starting=1 + len(arms) + after) * len(arms) // (len(arms) + after)
-        blocks = min(max(cells // (1 + len(arms)), budget.blocks.confirm_least), budget.blocks.confirm_most)
+        most = budget.blocks.confirm_most
+        if not confirmation.selections and self._plan.yours is None:
+            most = budget.blocks.confirm_least  # more could prove nothing else
+        blocks = min(max(cells // (1 + len(arms)), budget.blocks.confirm_least), most)
         looks, first = InterimAnalyses.planned(blocks, self._plan.alpha), confirmation.next_block
         group = {arm.name for arm in arms}
         for block in range(blocks):

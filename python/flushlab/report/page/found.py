@@ -25,6 +25,7 @@ from flushlab.record import Comparison, Machine, OtherLoad, ServerIdentity, Tria
 from flushlab.report import compare, series, tune
 from flushlab.report.guarantees import changed
 from flushlab.report.stored import Facts, Request, floor_of, workload_of
+from flushlab.settings.configuration import NO_BINLOG
 from flushlab.settings.durability import FLOOR
 from flushlab.store import CampaignRow
 from flushlab.units import counted
@@ -398,6 +399,8 @@ def _notes(arm: ArmFacts, floor: str) -> tuple[str, ...]:
         notes.append(f"floor {arm.verdict}{lower}")
     if arm.contract:
         notes.append(f"changes the service: {', '.join(arm.contract)}")
+    if arm.no_effect:
+        notes.append(f"{NO_BINLOG}: {', '.join(arm.no_effect)}")
     return tuple(note for note in notes if note)
 
 
