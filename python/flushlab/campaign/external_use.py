@@ -98,7 +98,7 @@ def require_permitted(
 
 def _needs(load: Load, server: RemoteGroup, settings: Sequence[str], *, writes: bool) -> Needs:
     """What the account has to do for the load: make tables where one is missing, and run its statements."""
-    needs, database = Needs(process=True, settings=settings), _database(load)
+    needs, database = Needs(process=True, replication=writes, settings=settings), _database(load)
     if isinstance(load, TxnWorkload):
         run = [one.sql for kind in load.spec.transactions for one in kind.statements]
         making = ("CREATE", "DROP", "INSERT", "SELECT") if writes and load.setup.strip() else ()
@@ -243,13 +243,7 @@ def _require_writable(server: RemoteGroup, progress: Progress) -> None:
                 raise UsageError(
                     f"{where} takes no writes: {name} is {switches[name]}", hint="name the server that does"
                 )
-        sources = sources_of(node)
-        if sources is None:
-            right = "REPLICA MONITOR" if node.identity.flavor == "mariadb" else "REPLICATION CLIENT"
-            progress(
-                f"the account may not see whether {where} is a replica: without {right} that is not checked"
-            )
-        if sources:
+        if sources := sources_of(node):
             raise UsageError(
                 f"{where} is a replica of {', '.join(sources)}: what you write there exists only on it",
                 hint="name the server that it replicates, or one that replicates nobody",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from flushlab.record import ServerIdentity
-from flushlab.server.control import NOT_ALLOWED, StatementFailed
 from flushlab.server.protocol import Server
 
 
@@ -14,15 +13,14 @@ def replica_statement(identity: ServerIdentity) -> str:
     return "SHOW REPLICA STATUS" if identity.version >= (8, 0, 22) else "SHOW SLAVE STATUS"
 
 
-def sources_of(server: Server) -> list[str] | None:
-    """The hosts that a replica has its data from; None if the account may not see them."""
+def sources_of(server: Server) -> list[str]:
+    """The hosts that a replica has its data from.
+
+    Raises:
+        StatementFailed: the account may not see them; `rights` finds that out beforehand.
+    """
     place = 3 if server.identity.flavor == "mariadb" else 1
-    try:
-        return [str(row[place]) for row in server.query(replica_statement(server.identity))]
-    except StatementFailed as error:
-        if error.errno not in NOT_ALLOWED:
-            raise
-        return None
+    return [str(row[place]) for row in server.query(replica_statement(server.identity))]
 
 
 def replicas_of(server: Server) -> int:

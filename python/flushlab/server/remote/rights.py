@@ -18,6 +18,7 @@ from flushlab.server.control import StatementFailed
 from flushlab.server.identifier import quoted
 from flushlab.server.remote.journal import ANSWER_S
 from flushlab.server.remote.server import RemoteServer
+from flushlab.server.replication import replica_statement
 from flushlab.server.variables import Query
 from flushlab.settings.catalog import PROVIDER_OPTIONS
 from flushlab.settings.configuration import Configuration
@@ -48,6 +49,7 @@ class Needs(NamedTuple):
 
     Attributes:
         process: look at InnoDB's state.
+        replication: see whether the server is a replica.
         settings: names of global variables to set.
         database: that it uses.
         privileges: those that it needs there, of `_ATTEMPTS` and `_ALONE`.
@@ -56,6 +58,7 @@ class Needs(NamedTuple):
     """
 
     process: bool = False
+    replication: bool = False
     settings: Sequence[str] = ()
     database: str = ""
     privileges: Iterable[str] = ()
@@ -93,12 +96,16 @@ def _global(node: RemoteServer, query: Query, needs: Needs) -> set[str]:
     found = set[str]()
     if needs.process and _refusal(query, "SHOW ENGINE INNODB STATUS"):
         found.add("PROCESS")
-    takes = []
+    attempts = [replica_statement(node.identity)] if needs.replication else []
     for name in needs.settings:
         here = Configuration({}, node.identity).here(name)
         variable = (PROVIDER_OPTIONS if here.part else here.variable) if here else name
-        if text := _refusal(query, f"SET GLOBAL {variable} = (1, 2)"):
-            takes.append([one for one in _NAMED.findall(text) if len(one) > 1] or [_SUPER])
+        attempts.append(f"SET GLOBAL {variable} = (1, 2)")
+    takes = [
+        [one for one in _NAMED.findall(text) if len(one) > 1] or [_SUPER]
+        for text in (_refusal(query, attempt) for attempt in attempts)
+        if text
+    ]
     if any(one == [_SUPER] for one in takes):  # which does for the others that take it
         takes = [[_SUPER] if _SUPER in one else one for one in takes]
     return found | {next((name for name in one if name != _SUPER), _SUPER) for one in takes}
