@@ -109,6 +109,14 @@ def _server_id(given: Given) -> Iterator[Told]:
         yield Told("log_bin", why, "add server_id = 1", fatal=True)
 
 
+def _server_id_bits(given: Given) -> Iterator[Told]:
+    mysql, bits = given.identity.flavor == "mysql", given.others.get("server_id_bits", "")
+    number = given.others.get("server_id", "1" if given.identity.version >= (8, 0) else "0")
+    if mysql and bits.isdecimal() and number.isdecimal() and int(number) >> int(bits):
+        why = f"is {bits}: server_id = {number} needs more bits, and the server does not start"
+        yield Told("server_id_bits", why, "leave it out", fatal=True)
+
+
 def _gtid(given: Given) -> Iterator[Told]:
     if given.identity.flavor != "mysql" or given.identity.version >= (9, 0):
         return
@@ -229,6 +237,7 @@ RULES: tuple[Callable[[Given], Iterator[Told]], ...] = (
     _flush_method,
     _redo,
     _server_id,
+    _server_id_bits,
     _gtid,
     _write_sets,
     _old_accounts,

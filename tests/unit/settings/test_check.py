@@ -188,6 +188,8 @@ def test_the_build_itself_knows_better_than_the_lists() -> None:
     [
         ("log_bin\n", MYSQL57, "log_bin", True),
         ("gtid_mode = ON\n", MYSQL57, "gtid_mode", True),
+        ("server_id_bits = 0\n", MYSQL80, "server_id_bits", True),
+        ("server_id_bits = 3\nserver_id = 9\n", MYSQL57, "server_id_bits", True),
         ("innodb_buffer_pool_instances = 4\n", MYSQL57, "innodb_buffer_pool_instances", False),
         (
             "binlog_commit_wait_count=5\nbinlog_commit_wait_usec=0\n",
