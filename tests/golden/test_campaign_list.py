@@ -36,8 +36,8 @@ def rows() -> list[CampaignRow]:
         (made.row("tune", None, state="failed"), 0),
         (made.row("series", None, hostile), 2),
         (made.row("tune", None, result=b"{", state="done"), 5),
-        (made.crashed(), 0),
-        (msgspec.structs.replace(made.crashed(), result=None, state="running"), 0),
+        (made.crashed(), 24),
+        (msgspec.structs.replace(made.crashed(), result=None, state="running"), 3),
     ]
     return [stored(number, row, trials) for number, (row, trials) in enumerate(every)]
 

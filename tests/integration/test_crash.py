@@ -18,9 +18,10 @@ from click.testing import CliRunner
 
 import flushlab
 from flushlab.build import Build
-from flushlab.campaign.crash import campaign as crash_campaign
-from flushlab.campaign.crash.check import BROKE, check, disk_bytes
+from flushlab.campaign.crash.check import BROKE, check, disk_mib
 from flushlab.campaign.crash.crash import crash, crash_settings
+from flushlab.campaign.crash.load import CrashLoad
+from flushlab.campaign.crash.plan import CrashPlan
 from flushlab.campaign.target import open_target
 from flushlab.campaign.watcher import Watcher
 from flushlab.cli.app import make_app
@@ -32,8 +33,9 @@ from flushlab.report.crash import document, verdict_of
 from flushlab.server import Sandbox
 from flushlab.server.galera.cluster import Cluster
 from flushlab.settings.floor import Floor
+from flushlab.spec.kinds import CrashSpec
 from flushlab.spec.parts import ServerSpec
-from flushlab.store import existing_store
+from flushlab.store import Store, existing_store
 from flushlab.workload import parse_workload
 from tests.conftest import require_galera
 from tests.unit.crashes import Proven
@@ -129,22 +131,24 @@ def test_the_power_cut_of_one_node_takes_nothing_from_the_cluster() -> None:
 
 
 @needs_root
-def test_a_clusters_winner_is_crashed_on_all_nodes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clusters_winner_is_crashed_on_all_nodes_at_once(tmp_path: Path) -> None:
     require_galera(name := "mariadb@10.11")
-    monkeypatch.setattr(crash_campaign, "control_of", lambda *_, **__: None)  # it takes as long again
-    with open_target(ServerSpec(server=name, cluster=2)) as target:
-        facts = crash_settings(
-            target,
-            Watcher(),
-            {"fast": _SMALL},
-            fail="power",
-            images=1,
-            seconds=0.5,
-            workload=parse_workload("oltp_update_non_index", SMALL),
-            threads=2,
-            disk_bytes=512 << 20,
-            seed=1,
-        )
+    spec = CrashSpec(
+        server=ServerSpec(cluster=2),
+        nodes="all",
+        images=1,
+        seconds=0.5,
+        threads=2,
+        disk_size=512,
+        controls=False,  # it takes as long again
+    )
+    load = CrashLoad(workload=parse_workload("oltp_update_non_index", SMALL))
+    with open_target(ServerSpec(server=name, cluster=2)) as target, Store(tmp_path / "store.sqlite") as store:
+        store.create_campaign("tune-1", "tune", b"{}")
+        plan = CrashPlan(target=target, watcher=Watcher(), load=load, spec=spec)
+        facts = crash_settings(plan, {"fast": _SMALL}, store, "tune-1")
+        again = crash_settings(plan, {"fast": _SMALL}, store, "tune-1")
+    assert again.arms == facts.arms, "what was crashed is not crashed again when the campaign is resumed"
     assert (facts.crashed, facts.nodes) == ("all", 2)
     arm = facts.arms[0]
     (image,) = arm.images
@@ -544,7 +548,7 @@ def test_what_makes_no_sense_is_refused(asked: dict[str, Any], complaint: str) -
 
 
 @needs_root
-def test_a_winner_is_crashed_before_it_is_handed_over(build: Callable[[str], Build]) -> None:
+def test_a_winner_is_crashed_before_it_is_handed_over(build: Callable[[str], Build], tmp_path: Path) -> None:
     build(name := "mariadb@10.11")
     base: dict[str, Value] = {"innodb_log_file_size": 10 << 20}
     fast = FrontierPoint(
@@ -554,23 +558,17 @@ def test_a_winner_is_crashed_before_it_is_handed_over(build: Callable[[str], Bui
         ratio=Ratio(estimate=2.0, low=1.9, high=2.1),
         free_ratio=None,
     )
-    with open_target(ServerSpec(server=name)) as target:
+    load = CrashLoad(workload=parse_workload("oltp_update_non_index", SMALL))
+    with open_target(ServerSpec(server=name)) as target, Store(tmp_path / "store.sqlite") as store:
 
         def crash_one(seconds: float, arm: str, settings: Mapping[str, Value]) -> CrashFacts:
-            return crash_settings(
-                target,
-                Watcher(),
-                {arm: settings},
-                fail="power",
-                images=4,
-                seconds=seconds,
-                workload=parse_workload(
-                    "oltp_update_non_index", {"tables": 1, "table_size": 100, "threads": 2}
-                ),
-                threads=2,
-                disk_bytes=disk_bytes(settings, target.identity),
-                seed=1,
+            if f"tune-{seconds:.0f}" not in {row.id for row in store.campaigns()}:
+                store.create_campaign(f"tune-{seconds:.0f}", "tune", b"{}")
+            spec = CrashSpec(
+                images=4, seconds=seconds, threads=2, disk_size=disk_mib(settings, target.identity)
             )
+            plan = CrashPlan(target=target, watcher=Watcher(), load=load, spec=spec)
+            return crash_settings(plan, {arm: settings}, store, f"tune-{seconds:.0f}")
 
         for seconds in (1.5, 12, 90):  # until there is something to lose, on a machine with little time
             proven = Proven(base, fast)

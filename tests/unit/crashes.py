@@ -11,6 +11,7 @@ from flushlab.experiment.frontier import FrontierPoint, TuneResult
 from flushlab.record import (
     Arm,
     BinlogState,
+    Crash,
     CrashArm,
     CrashFacts,
     CrashImage,
@@ -31,6 +32,7 @@ REQUEST = CrashRequest(
     folder="/",
     build="mariadb@10.11.19",
     build_id="mariadb-x",
+    server="MariaDB 10.11.19",
     workload_digest="",
     planned={},
 )
@@ -141,6 +143,12 @@ CHANGING = CrashArm(
     ),
 )
 """DDL ran beside the ledger's load."""
+
+
+def rows(arm: CrashArm) -> list[Crash]:
+    """The crashes of an arm as a campaign stores them."""
+    alone = msgspec.structs.replace(arm, images=())
+    return [Crash(arm=alone, number=number, image=one) for number, one in enumerate(arm.images)]
 
 
 def facts(*arms: CrashArm) -> CrashFacts:

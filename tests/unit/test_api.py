@@ -17,9 +17,9 @@ from flushlab.campaign.watcher import Spent, Watcher, watching
 from flushlab.cli.app import make_app
 from flushlab.errors import UsageError
 from flushlab.experiment.protocol import Progress, Request
-from flushlab.record import Arm, CrashFacts
+from flushlab.record import Arm
 from flushlab.store import Store
-from tests.unit.crashes import CONTROL, LOSING
+from tests.unit.crashes import CONTROL, LOSING, rows
 from tests.unit.probes import SHARE, SWITCHING, probe_record
 from tests.unit.records import load_result, trial
 
@@ -114,11 +114,12 @@ def test_records_are_flat_rows_of_a_stored_campaign(tmp_path: Path) -> None:
 
 def test_records_of_a_probe_are_its_cells_and_those_of_crashes_their_images(tmp_path: Path) -> None:
     probed = probe_record(switches=(SWITCHING,), against=(SHARE,))
-    crashed = CrashFacts(server="mariadb@10.11.19", workload="ledger", fail="power", arms=(LOSING, CONTROL))
     with Store(tmp_path / "store.sqlite") as store:
-        for campaign, facts in (("probe", probed), ("crash", crashed)):
-            store.create_campaign(campaign, campaign, b"{}")
-            store.set_state(campaign, "done", msgspec.json.encode(facts))
+        store.create_campaign("probe", "probe", b"{}")
+        store.set_state("probe", "done", msgspec.json.encode(probed))
+        store.create_campaign("crash", "crash", b"{}")
+        for crash in (*rows(LOSING), *rows(CONTROL)):
+            store.save("crash", crash)
         store.create_campaign("begun", "crash", b"{}")
 
     cells = flushlab.records("probe", store=tmp_path / "store.sqlite")

@@ -7,18 +7,38 @@ campaign that was killed goes on where it was; kill -9 costs at most the trial t
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Iterable
+from typing import Literal, Protocol, TypeVar
 
 import msgspec
 
 from flushlab.campaign.watcher import Spent, Watcher
-from flushlab.experiment.protocol import Experiment, Progress, Request
+from flushlab.experiment.protocol import Progress, Request
 from flushlab.process.running import board
-from flushlab.record import Ratio, Trial
+from flushlab.record import Crash, Ratio, Trial
 from flushlab.store import Store
 
 Ending = Literal["done", "budget spent", "interrupted", "dry run"]
+Row = TypeVar("Row", Trial, Crash)
+"""What a campaign stores of each request."""
+_Row = TypeVar("_Row", Trial, Crash, contravariant=True)
+
+
+class Asking(Protocol[_Row]):
+    """An experiment whose requests come to rows of a kind; see `experiment.protocol.Experiment`."""
+
+    def ask(self) -> Request | None:
+        """The request that is due; None when the experiment is done."""
+        ...
+
+    def tell(self, row: _Row, /) -> None:
+        """Takes what came of it, or a stored row."""
+        ...
+
+    @property
+    def progress(self) -> Progress:
+        """Where it stands."""
+        ...
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,9 +60,10 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run(
-    experiment: Experiment,
-    run_trial: Callable[[Request], Trial],
+    experiment: Asking[Row],
+    run_trial: Callable[[Request], Row],
     *,
+    known: Callable[[str], Iterable[Row]],
     store: Store,
     campaign_id: str,
     budget: Budget,
@@ -52,8 +73,9 @@ def run(
     """Runs a campaign, from its beginning or from where it was.
 
     Args:
-        experiment: fresh; stored trials are told to it first.
-        run_trial: runs one trial.
+        experiment: fresh; stored rows are told to it first.
+        run_trial: runs one request.
+        known: rows of earlier sessions, by the campaign's id.
         store: has the campaign.
         campaign_id: of the campaign.
         budget: over all sessions of the campaign.
@@ -72,9 +94,10 @@ def run(
     told.names(watcher.called)
     since, gap = time.monotonic() if began is None else began, "before"
     try:
-        for trial in store.trials(campaign_id):
-            experiment.tell(trial)
-            spent = spent.and_of(trial)
+        for row in known(campaign_id):
+            experiment.tell(row)
+            watcher.known(row)
+            spent = spent.and_of(row)
         while (request := experiment.ask()) is not None:
             if budget.is_spent(spent.seconds, spent.trials):
                 return "budget spent"
@@ -86,22 +109,29 @@ def run(
                 arm=request.arm.name,
                 left_s=watcher.left_s(progress, so_far, progress.done),
             )
-            trial = run_trial(request)
+            row = run_trial(request)
             now = time.monotonic()
-            trial = _with_gap(trial, gap, now - since)
+            row = _with_gap(row, gap, now - since)
             since, gap = now, "between"
-            store.save(campaign_id, trial)
-            spent = spent.and_of(trial)
-            watcher.ended(trial, experiment.progress, spent)
-            watcher.look_around(trial)
-            experiment.tell(trial)
-            if trial.outcome == "measured" and trial.figure is not None:
-                told.figure(trial.arm.name, trial.figure)
+            store.save(campaign_id, row)
+            spent = spent.and_of(row)
+            _say(row, experiment.progress, spent, watcher)
+            experiment.tell(row)
+            if isinstance(row, Trial) and row.outcome == "measured" and row.figure is not None:
+                told.figure(row.arm.name, row.figure)
             progress = experiment.progress
             told.ratios(_shown(progress), progress.objective, early=progress.stage is not None)
     except KeyboardInterrupt:
         return "interrupted"
     return "done"
+
+
+def _say(row: Trial | Crash, progress: Progress, spent: Spent, watcher: Watcher) -> None:
+    if isinstance(row, Crash):
+        watcher.crashed(row, progress, spent)
+        return
+    watcher.ended(row, progress, spent)
+    watcher.look_around(row)
 
 
 def _shown(progress: Progress) -> dict[str, Ratio]:
@@ -111,7 +141,7 @@ def _shown(progress: Progress) -> dict[str, Ratio]:
     return {arm: one.ratio for arm, one in progress.found.items()}
 
 
-def _with_gap(trial: Trial, name: str, seconds: float) -> Trial:
-    """The trial, with what passed besides it in the seconds since the last one ended."""
-    gap = max(0.0, seconds - trial.spent_s)
-    return msgspec.structs.replace(trial, seconds={**trial.seconds, name: gap})
+def _with_gap(row: Row, name: str, seconds: float) -> Row:
+    """The row, with what passed besides it in the seconds since the last one ended."""
+    gap = max(0.0, seconds - row.spent_s)
+    return msgspec.structs.replace(row, seconds={**row.seconds, name: gap})

@@ -473,6 +473,7 @@ def carry_out(
             watcher,
             about=_about(request),
             experiment=experiment,
+            known=store.trials,
             run_trial=runners.run,
             budget=Budget(),
             budget_s=None,

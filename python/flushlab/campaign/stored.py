@@ -5,20 +5,19 @@ Sits in `campaign`, around the loop. The store knows how a campaign ended whatev
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
 
 import msgspec
 from msgspec.structs import fields
 
 from flushlab.campaign.facts import resuming
-from flushlab.campaign.loop import Budget, Ending, run
+from flushlab.campaign.loop import Asking, Budget, Ending, Row, run
 from flushlab.campaign.target import Target
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import FlushlabError, StorageError, UsageError
-from flushlab.experiment.protocol import Experiment, Request
+from flushlab.experiment.protocol import Request
 from flushlab.process.running import board
-from flushlab.record import Trial
 from flushlab.store import State, Store, new_id
 
 
@@ -85,8 +84,9 @@ def run_campaign(
     watcher: Watcher,
     *,
     about: str,
-    experiment: Experiment,
-    run_trial: Callable[[Request], Trial],
+    experiment: Asking[Row],
+    known: Callable[[str], Iterable[Row]],
+    run_trial: Callable[[Request], Row],
     budget: Budget,
     budget_s: float | None,
     began: float,
@@ -102,7 +102,8 @@ def run_campaign(
         watcher: told what happens.
         about: what is said when it starts.
         experiment: fresh.
-        run_trial: runs one trial.
+        known: rows of earlier sessions, by the campaign's id.
+        run_trial: runs one request.
         budget: over all sessions.
         budget_s: shown as time left; None: estimated from the trials so far.
         began: when the command did, on the monotonic clock, without its waiting.
@@ -128,6 +129,7 @@ def run_campaign(
                 ending = run(
                     experiment,
                     run_trial,
+                    known=known,
                     store=store,
                     campaign_id=campaign_id,
                     budget=budget,

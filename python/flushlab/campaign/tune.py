@@ -11,6 +11,7 @@ import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,8 +19,10 @@ import msgspec
 
 from flushlab.build import Progress, silent
 from flushlab.campaign.base import file_settings, fitted, persisted_settings, read_base, texts_of
-from flushlab.campaign.crash.check import UNCRASHED, disk_bytes, failure_mode, require_crashable
+from flushlab.campaign.crash.check import UNCRASHED, disk_mib, failure_mode, require_crashable
 from flushlab.campaign.crash.crash import crash_settings
+from flushlab.campaign.crash.load import CrashLoad
+from flushlab.campaign.crash.plan import CrashPlan
 from flushlab.campaign.data import Data, data_of, open_data, settled_data
 from flushlab.campaign.external import Load, Own, doubts, driving, own_server, settled_access
 from flushlab.campaign.external_use import differing, used
@@ -59,7 +62,8 @@ from flushlab.settings.fit import Scaled, as_warnings, names_fixed
 from flushlab.settings.floor import Floor
 from flushlab.settings.given import parse_settings
 from flushlab.spec.build import build, stored
-from flushlab.spec.kinds import TuneSpec
+from flushlab.spec.kinds import CrashSpec, TuneSpec
+from flushlab.spec.parts import LedgerWorkloadSpec, ServerSpec
 from flushlab.spec.sugar import taking
 from flushlab.store import Store, open_store
 from flushlab.trial import StandingRunner, TrialRunner
@@ -405,21 +409,11 @@ def carry_out(
             return standing.run(asked)
         return runner.run(asked.arm, stage=asked.stage, block=asked.block, variant=asked.variant)
 
-    def crash_winner(name: str, settings: Mapping[str, Value]) -> CrashFacts:
+    def crash_winner(campaign_id: str, name: str, settings: Mapping[str, Value]) -> CrashFacts:
         standing.close()
         watcher.say(f"{name}: {request.crash_images} crashes before it is handed over")
-        most = _workloads(request)[request.spec.threads.index(max(request.spec.threads))]
-        return crash_settings(
-            target,
-            watcher,
-            {name: settings},
-            fail=request.crash_fail,
-            images=request.crash_images,
-            workload=most,
-            threads=max(request.spec.threads),
-            disk_bytes=disk_bytes(settings, target.identity),
-            seed=request.seed,
-        )
+        plan = _crash_plan(request, settings, target, watcher)
+        return crash_settings(plan, {name: settings}, store, campaign_id)
 
     def conclude(campaign_id: str, ending: Ending, others: OtherLoad | None, *, ran: bool) -> TuneFacts:
         ours = ran and ending != "interrupted" and not request.external
@@ -437,7 +431,7 @@ def carry_out(
             target.catalog,
             standing if ours else None,
             others,
-            crash_winner if request.crash_images and ours else None,
+            partial(crash_winner, campaign_id) if request.crash_images and ours else None,
         )
 
     def whole(others: OtherLoad | None = None, *, ran: bool) -> TuneFacts:
@@ -449,6 +443,7 @@ def carry_out(
             watcher,
             about=_about(request),
             experiment=experiment,
+            known=store.trials,
             run_trial=run_trial,
             budget=Budget(seconds=request.budget_s, trials=request.spec.trials),
             budget_s=request.budget_s,
@@ -465,6 +460,26 @@ def carry_out(
     ):
         runner.preparation.load(request.base)
         return whole(look_around(target.volume.data_root.path, watcher, wait=wait_for_quiet), ran=True)
+
+
+def _crash_plan(
+    request: TuneRequest, settings: Mapping[str, Value], target: Target, watcher: Watcher
+) -> CrashPlan:
+    """How settings crash before they are handed over."""
+    most = max(request.spec.threads)
+    workload = _workloads(request)[request.spec.threads.index(most)]
+    nodes = target.nodes if target.nodes > 1 else None
+    spec = CrashSpec(
+        server=ServerSpec(cluster=nodes),
+        workload=LedgerWorkloadSpec(name=workload.name),
+        fail=request.crash_fail,
+        images=request.crash_images,
+        threads=most,
+        disk_size=disk_mib(settings, target.identity),
+        seed=request.seed,
+        nodes="all" if nodes else None,  # the nodes that stay would make good what the settings lose
+    )
+    return CrashPlan(target=target, watcher=watcher, load=CrashLoad(workload=workload), spec=spec)
 
 
 def _about(request: TuneRequest) -> str:

@@ -7,7 +7,7 @@ line derives a watcher that shows a bar as well.
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from flushlab.build import Progress as Say
 from flushlab.build import silent
 from flushlab.experiment.objective import figure_of, figure_words, gain_words
 from flushlab.experiment.protocol import Progress, Request
-from flushlab.record import Trial
+from flushlab.record import Crash, Trial
 from flushlab.units import format_seconds
 
 BUSY_SHARE, QUIET_SHARE = 0.25, 0.1
@@ -38,10 +38,10 @@ class Spent(NamedTuple):
     repeated_s: float = 0.0
     trials: int = 0
 
-    def and_of(self, trial: Trial) -> Spent:
-        """With a further trial."""
-        own_s = trial.spent_s
-        return Spent(self.seconds + own_s, self.repeated_s + own_s - trial.once_s, self.trials + 1)
+    def and_of(self, row: Trial | Crash) -> Spent:
+        """With a further trial or crash."""
+        own_s = row.spent_s
+        return Spent(self.seconds + own_s, self.repeated_s + own_s - row.once_s, self.trials + 1)
 
     def until_now(self, since: float) -> Spent:
         """With the time since a moment of the monotonic clock."""
@@ -50,6 +50,8 @@ class Spent(NamedTuple):
 
 WIDTH = 120
 """Figures of several arms of a block that are longer than this are told by the least and the most."""
+CRASHES_TOLD = 10
+"""Of so many crashes one is told."""
 TELL_S = 10.0
 """Blocks of turns are short: of those that end in so many seconds, one is told."""
 
@@ -67,6 +69,7 @@ class Watcher:
         self._names: Mapping[str, str] = {}
         self._turns: list[Trial] = []
         self._told = -TELL_S
+        self._crashes: dict[str, Counter[str]] = {}
         self._others: deque[float] = deque(maxlen=LATEST)
         self._is_busy = False
 
@@ -122,6 +125,21 @@ class Watcher:
             self._turns.append(trial)
         else:
             self.say(self._line(trial, progress, spent))
+
+    def known(self, row: Trial | Crash) -> None:
+        """A row of an earlier session is told."""
+        if isinstance(row, Crash):
+            self._crashes.setdefault(row.arm.name, Counter())[row.image.outcome] += 1
+
+    def crashed(self, crash: Crash, progress: Progress, spent: Spent) -> None:
+        """A crash has been saved and is about to be told; it is spent."""
+        self.known(crash)
+        done = progress.done + 1
+        if done % CRASHES_TOLD == 0 or done == progress.total:
+            found = self._crashes[crash.arm.name]
+            kept = f"{found['sound']} sound" if found["sound"] else f"{found['kept']} kept all"
+            outlook = self._outlook(progress, spent, done)
+            self.say(f"{self.known_as(crash.arm.name)}: {done} of {progress.total} judged, {kept}{outlook}")
 
     def look_around(self, trial: Trial) -> None:
         """Says so when other programs come, and when they go: trials on standing servers are not disturbed by

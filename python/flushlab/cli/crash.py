@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from flushlab.cli import options
 from flushlab.cli.output import deliver, emit_json, kept, require_writable, say, stdout, write_file
+from flushlab.cli.progress import CampaignProgress
 from flushlab.cli.watching import watched
 from flushlab.errors import UsageError
 from flushlab.spec import Option
@@ -52,7 +53,7 @@ def crash(
     if given.get("replay") and out:
         raise UsageError("one image alone has no page", hint="remove --out")
     with watched(watch):
-        facts = run(**given, progress=say)
+        facts = run(**given, progress=CampaignProgress())
     deliver(
         *([partial(stdout.print, report.render(facts))] if json != "-" else []),
         partial(emit_json, report.document(facts), json),

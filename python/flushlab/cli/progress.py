@@ -12,7 +12,7 @@ from rich.progress import Progress as Bar
 from flushlab.campaign.watcher import Spent, Watcher
 from flushlab.cli.output import console, print_warning, say
 from flushlab.experiment.protocol import Progress, Request
-from flushlab.record import Trial
+from flushlab.record import Crash, Trial
 
 
 class LiveBar:
@@ -80,3 +80,8 @@ class CampaignProgress(Watcher):
         """A trial has been saved; said in a line where nobody sees the bar, or where it has no figure."""
         if trial.outcome != "measured" or not console.is_terminal:
             super().ended(trial, progress, spent)
+
+    def crashed(self, crash: Crash, progress: Progress, spent: Spent) -> None:
+        """A crash has been saved; said in lines where nobody sees the bar."""
+        if not console.is_terminal:
+            super().crashed(crash, progress, spent)

@@ -65,7 +65,7 @@ def report(
         target = out or f"flushlab-{row.id}.html"
         require_writable(target)
         page = page_of(store, row)
-        _emit_facts(row, json)
+        _emit_facts(store, row, json)
     if target == "-":
         write_stdout(page)
         return
@@ -105,7 +105,7 @@ def page_of(store: Store, row: CampaignRow) -> bytes:
     if row.kind == "probe":
         return probe_page(row)
     if row.kind == "crash":
-        return crash_page(row)
+        return crash_page(store, row)
     _let_matplotlib_write()
     from flushlab.cli.handed_over import advised
     from flushlab.report.page import page
@@ -157,7 +157,7 @@ def probe_page(row: CampaignRow) -> bytes:
     return probe_page.render(probe_of(row), row.id).encode()
 
 
-def crash_page(row: CampaignRow) -> bytes:
+def crash_page(store: Store, row: CampaignRow) -> bytes:
     """A crash campaign's page, complete.
 
     Raises:
@@ -168,7 +168,7 @@ def crash_page(row: CampaignRow) -> bytes:
     from flushlab.report import crash_page
     from flushlab.report.stored import crash_of
 
-    return crash_page.render(row, crash_of(row)).encode()
+    return crash_page.render(row, crash_of(row, store.crashes(row.id))).encode()
 
 
 def _let_matplotlib_write() -> None:
@@ -197,7 +197,7 @@ def _list(store: Store, json: str | None) -> None:
         write_stdout(campaigns.render(rows).encode())
 
 
-def _emit_facts(row: CampaignRow, json: str | None) -> None:
+def _emit_facts(store: Store, row: CampaignRow, json: str | None) -> None:
     if json is None:
         return
     if row.kind == "probe":
@@ -210,7 +210,7 @@ def _emit_facts(row: CampaignRow, json: str | None) -> None:
         from flushlab.report import crash
         from flushlab.report.stored import crash_of
 
-        emit_json(crash.document(crash_of(row)), json)
+        emit_json(crash.document(crash_of(row, store.crashes(row.id))), json)
         return
     from flushlab.campaign.facts import TuneFacts
     from flushlab.report import compare, series, tune

@@ -246,8 +246,8 @@ class KilledCluster:
         self._cluster: Cluster | None = None
         self._fall: _Fall = _Killed()
         self._ran = False
-        self.rates: list[float] = []
-        """Acknowledged commits per second, of each crash."""
+        self.commits_per_s = 0.0
+        """Acknowledged before the last crash."""
         self.storage: Storage | None = None
         """What the data lie on."""
 
@@ -256,11 +256,6 @@ class KilledCluster:
 
     def __exit__(self, *_: object) -> None:
         self._end()
-
-    @property
-    def alive(self) -> bool:
-        """Always: a cluster that does not come back is followed by another one."""
-        return True
 
     def kill(self, point: CrashPoint) -> CrashImage:
         """One crash; the point's seed draws its moment and its nodes.
@@ -297,7 +292,7 @@ class KilledCluster:
             with Loading(server, load, ledger, self._folder) as loading:
                 self._ran = True
                 loading.let_run(seconds)
-                self.rates.append(loading.acknowledged() / max(seconds, _POLL_S))
+                self.commits_per_s = loading.acknowledged() / max(seconds, _POLL_S)
                 if self._which == "one":
                     crash.one(order[0], loading, survives=driven != order[0], seconds=seconds)
                 elif self._which == "all":

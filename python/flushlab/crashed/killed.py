@@ -1,8 +1,4 @@
-"""Killed: a server that is killed under load and started again on its own, over and over.
-
-`Killed` goes on with the same server. What cannot be run a second time on what it has left, such as a program
-of the user's, gets a server of its own for each kill: `KilledAfresh`.
-"""
+"""Killed: a server that is killed under load and started again on its own, over and over."""
 
 from __future__ import annotations
 
@@ -11,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
+from typing import Self
 
 import msgspec
 
@@ -25,54 +22,18 @@ from flushlab.server import Sandbox
 
 
 class Killed:
-    """Kills of one server's process; the page cache and the disk stay.
+    """A server that is killed over and over; a context manager that ends it.
 
-    Args:
-        server: it runs, and does until it once does not come back.
-        load: what it is under; nothing but the ledger's.
-        seconds: longest time of load before a kill.
-        folder: that the notes are written to.
-        replicas: a folder for the data of replicas; None: there are none.
-    """
-
-    def __init__(
-        self, server: Sandbox, load: Load, seconds: float, folder: Path, replicas: Path | None = None
-    ) -> None:
-        self._server, self._load = server, load
-        self._seconds, self._folder, self._replicas = seconds, folder, replicas
-        self.rates: list[float] = []
-        """Acknowledged commits per second, of each kill."""
-
-    def kill(self, point: CrashPoint) -> CrashImage:
-        """One kill; the point's seed draws its moment."""
-        began = time.monotonic()
-        found, ran = _killed(self._server, self._load, self._seconds, self._folder, point, self._replicas)
-        self.rates.append(ran.commits_per_s)
-        return msgspec.structs.replace(found, seconds=time.monotonic() - began)
-
-    @property
-    def storage(self) -> Storage:
-        """What its data lie on."""
-        return self._server.storage
-
-    @property
-    def alive(self) -> bool:
-        """Whether the server came back."""
-        return self._server.alive()
-
-
-class KilledAfresh:
-    """Kills of servers, each of which is new.
+    What does not come back is followed by a new one.
 
     Args:
         start: a server that runs, and ends with its context.
         prepare: makes the load's tables and tells what the server is to be under.
         seconds: longest time of load before a kill; that of a load that ends by itself counts if it is less.
         folder: that the notes are written to.
+        afresh: the load cannot be run again on what it has left, so each kill has a server of its own.
+        replicas: a folder for the data of replicas; None: there are none.
     """
-
-    alive = True
-    """There is another server for the next kill."""
 
     def __init__(
         self,
@@ -80,27 +41,50 @@ class KilledAfresh:
         prepare: Callable[[Sandbox], Load],
         seconds: float,
         folder: Path,
+        *,
+        afresh: bool = False,
+        replicas: Path | None = None,
     ) -> None:
         self._start, self._prepare = start, prepare
         self._seconds, self._folder = seconds, folder
-        self.rates: list[float] = []
-        """Acknowledged commits per second, of each kill."""
+        self._afresh, self._replicas = afresh, replicas
+        self._stack = ExitStack()
+        self._alive: tuple[Sandbox, Load] | None = None
+        self.commits_per_s = 0.0
+        """Acknowledged before the last kill."""
         self.storage: Storage | None = None
-        """What the data of the last one lay on; None before the first kill."""
+        """What the data of the last server lay on; None before the first kill."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
 
     def kill(self, point: CrashPoint) -> CrashImage:
         """One kill; the point's seed draws its moment."""
         began = time.monotonic()
-        with self._start() as server:
-            load = self._prepare(server)
-            if load.side:
-                load.side.prepare(server)
-            found, ran = _killed(server, load, self._seconds, self._folder, point)
-            self.storage = server.storage
-        self.rates.append(ran.commits_per_s)
+        server, load = self._alive or self._begin()
+        found, ran = _killed(server, load, self._seconds, self._folder, point, self._replicas)
+        self.commits_per_s = ran.commits_per_s
         if ran.over:  # kills are to fall into what it takes
             self._seconds = ran.lasted_s
+        if self._afresh or not server.alive():
+            self._end()
         return msgspec.structs.replace(found, seconds=time.monotonic() - began)
+
+    def _begin(self) -> tuple[Sandbox, Load]:
+        server = self._stack.enter_context(self._start())
+        self.storage = server.storage
+        load = self._prepare(server)
+        if load.side:
+            load.side.prepare(server)
+        self._alive = server, load
+        return self._alive
+
+    def _end(self) -> None:
+        self._alive = None
+        self._stack.close()
 
 
 def _killed(

@@ -8,6 +8,7 @@ from flushlab.record.arm import Arm, Value
 from flushlab.record.comparison import Comparison, FactorEffect, Ratio, Verdict
 from flushlab.record.crash import (
     BinlogState,
+    Crash,
     CrashArm,
     CrashCause,
     CrashFacts,
@@ -104,6 +105,7 @@ __all__ = [
     "CommitLatency",
     "Comparison",
     "ConnectionParameter",
+    "Crash",
     "CrashArm",
     "CrashCause",
     "CrashFacts",

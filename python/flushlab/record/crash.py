@@ -248,7 +248,31 @@ class CrashArm(msgspec.Struct, frozen=True, kw_only=True):
     images: tuple[CrashImage, ...] = ()
 
 
-CrashVerdict = CrashOutcome
+class Crash(msgspec.Struct, frozen=True, kw_only=True):
+    """One crash of a configuration: a row of a campaign, as a `Trial` is one.
+
+    Attributes:
+        arm: the configuration, without images; what it says of a run is that of the run that crashed.
+        number: of the arm's crashes, from 0; of two rows with one number the later one counts.
+        image: what became of it.
+        seconds: time of the campaign: record, crash; then what passed since the row before it (`between`), or
+            since the command began (`before`).
+    """
+
+    arm: CrashArm
+    number: int
+    image: CrashImage
+    seconds: Mapping[str, float] = {}
+
+    @property
+    def spent_s(self) -> float:
+        """All seconds of it."""
+        return sum(self.seconds.values())
+
+    @property
+    def once_s(self) -> float:
+        """Those that no further crash of the arm takes again."""
+        return sum(self.seconds.get(name, 0.0) for name in ("record", "before"))
 
 
 class CrashFacts(msgspec.Struct, frozen=True, kw_only=True):

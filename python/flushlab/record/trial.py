@@ -15,7 +15,9 @@ from flushlab.record.performance import Performance
 from flushlab.record.server import Launch, ServerIdentity, Storage
 from flushlab.record.warning import Warning
 
-Stage = Literal["bench", "calibrate", "screen", "combine", "confirm", "reduce", "recovery", "arms", "best"]
+Stage = Literal[
+    "bench", "calibrate", "screen", "combine", "confirm", "reduce", "recovery", "arms", "best", "crash"
+]
 Outcome = Literal["measured", "refused", "failed", "void", "invalid"]
 """measured: a figure that counts. refused: the server did not accept the settings.
 failed: the server or the workload died. void: the machine was disturbed (steal, pressure).

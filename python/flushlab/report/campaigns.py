@@ -12,11 +12,10 @@ import msgspec
 
 from flushlab.campaign.facts import ANSWERS
 from flushlab.campaign.warnings import too_busy
-from flushlab.errors import FlushlabError
 from flushlab.experiment.objective import Objective
-from flushlab.record import Ratio
+from flushlab.record import CrashFacts, Ratio
 from flushlab.report.crash import said
-from flushlab.report.stored import crash_of, request_of
+from flushlab.report.stored import request_of
 from flushlab.store import CampaignRow
 from flushlab.units import counted
 
@@ -124,8 +123,6 @@ def render(rows: Sequence[CampaignRow]) -> str:
 
 
 def _line(row: CampaignRow) -> Line:
-    if row.kind == "crash":
-        return _crash_line(row)
     try:
         summary = _DECODER.decode(row.result) if row.result is not None else _Summary()
     except msgspec.DecodeError:
@@ -151,31 +148,14 @@ def _build(row: CampaignRow) -> str:
     return request.build if request is not None else ""
 
 
-def _crash_line(row: CampaignRow) -> Line:
-    """Crashes count as trials."""
-    try:
-        facts = crash_of(row)
-    except FlushlabError:
-        server, crashes, answer = _build(row), 0, "nothing is proven yet"
-    else:
-        server, crashes, answer = facts.server, sum(len(arm.images) for arm in facts.arms), said(facts)
-    return Line(
-        id=row.id,
-        kind=row.kind,
-        created_at=row.created_at,
-        server=server,
-        state=row.state,
-        trials=crashes,
-        answer=answer,
-    )
-
-
 def _answer(row: CampaignRow, summary: _Summary) -> str:
     if row.result is None:
         goes_on = row.state == "interrupted" and row.kind != "probe"
         return "nothing is proven yet" + ("; --resume goes on" if goes_on else "")
     if row.kind == "probe":
         return summary.headline
+    if row.kind == "crash":
+        return _crash(row.result)
     if row.kind in ("series", "compare"):
         return _series(summary)
     result = summary.result
@@ -191,6 +171,13 @@ def _answer(row: CampaignRow, summary: _Summary) -> str:
         return "nothing is proven"
     seen = f" (gains ≥ {result.detectable:.1%} were detectable)" if result.detectable is not None else ""
     return f"no improvement found{seen}"
+
+
+def _crash(result: bytes) -> str:
+    try:
+        return said(msgspec.json.decode(result, type=CrashFacts))
+    except msgspec.DecodeError:
+        return "stored by another version of flushlab"
 
 
 def _series(summary: _Summary) -> str:

@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from flushlab.campaign.facts import resuming
 from flushlab.crashed.measured import (
     OUTCOMES,
     REPLICAS,
@@ -201,6 +202,8 @@ def render(facts: CrashFacts) -> RenderableType:
     parts += [Text(f"warning: {warning.text}", style="yellow") for warning in facts.warnings]
     if facts.ending == "interrupted":
         parts.append(Text("interrupted: this is what was judged until then", style="yellow"))
+        if facts.campaign:
+            parts.append(Text(f"resume it with: {resuming('crash', facts.campaign, own=False)}"))
     return Group(*parts)
 
 

@@ -6,9 +6,11 @@ Sits in `report`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Literal
 
 import msgspec
 
+from flushlab.campaign.crash.facts import facts_of_campaign
 from flushlab.campaign.crash.request import CrashRequest
 from flushlab.campaign.facts import SeriesFacts, TuneFacts
 from flushlab.campaign.recommended import Recommended, of_series, of_tune
@@ -17,7 +19,7 @@ from flushlab.campaign.series_request import SeriesRequest
 from flushlab.errors import StorageError, UsageError
 from flushlab.plan.plan import BASE
 from flushlab.probe.against import Connections
-from flushlab.record import CrashFacts, ProbeRecord, Trial, Value
+from flushlab.record import Crash, CrashFacts, ProbeRecord, Trial, Value
 from flushlab.redact import without_passwords
 from flushlab.store import CampaignRow
 
@@ -90,19 +92,22 @@ def probe_of(row: CampaignRow) -> ProbeRecord:
         raise _other_version(row, error) from error
 
 
-def crash_of(row: CampaignRow) -> CrashFacts:
-    """The facts of a stored crash campaign.
+def crash_of(row: CampaignRow, crashes: Iterable[Crash]) -> CrashFacts:
+    """What the crashes of a campaign come to so far.
 
     Raises:
         UsageError: nothing was judged yet.
         StorageError: they are of a version that this flushlab does not know.
     """
-    if row.result is None:
-        raise UsageError(f"campaign {row.id} has no result yet", hint="no crash of it has been judged")
     try:
-        return msgspec.json.decode(row.result, type=CrashFacts)
+        request = msgspec.json.decode(row.plan, type=CrashRequest)
+        ending: Literal["done", "interrupted"] = "done" if row.state == "done" else "interrupted"
+        facts = facts_of_campaign(request, crashes, ending, row.id)
     except msgspec.DecodeError as error:
         raise _other_version(row, error) from error
+    if not facts.arms:
+        raise UsageError(f"campaign {row.id} has no result yet", hint="no crash of it has been judged")
+    return facts
 
 
 def _other_version(row: CampaignRow, error: Exception) -> StorageError:

@@ -31,28 +31,32 @@ def records(campaign: str | None = None, *, store: Path | str | None = None) -> 
     Returns:
         Rows in the order in which they were measured. Columns are `campaign`, `number`, and the fields of a
         `flushlab.record.Trial`, those of its parts behind a dot (`arm.settings.sync_binlog`,
-        `load.latency_us.p99`, `settings.…` as read back); lists are left out. Of a crash campaign, a row is a
-        `CrashImage`, with its configuration's columns `arm.…`; of a probe, an entry of the field `part`
-        (`disk`, `ceilings`, `switches`, `against`) of its `ProbeRecord`.
+        `load.latency_us.p99`, `settings.…` as read back); lists are left out. A crash is a row, too: a
+        `CrashImage`, with its configuration's columns `arm.…`. Of a probe, a row is an entry of the field
+        `part` (`disk`, `ceilings`, `switches`, `against`) of its `ProbeRecord`.
 
     Raises:
         UsageError: there is no such campaign.
     """
     with Store.existing(Path(store)) if store else existing_store() as opened:
         row = opened.campaign(campaign) if campaign else opened.latest_finished()
-        found = [*_of_result(row), *(_flat(msgspec.to_builtins(trial)) for trial in opened.trials(row.id))]
+        found = [
+            *_cells(row),
+            *(_flat(msgspec.to_builtins(trial)) for trial in opened.trials(row.id)),
+            *(_crash(msgspec.to_builtins(crash)) for crash in opened.crashes(row.id)),
+        ]
     return [{"campaign": row.id, "number": number, **dict(one)} for number, one in enumerate(found, 1)]
 
 
-def _of_result(row: CampaignRow) -> Iterator[Fields]:
-    """Rows of a campaign that runs no trials, from its result so far."""
-    result = msgspec.json.decode(row.result) if row.result else {}
-    if row.kind == "probe":
-        for part in _CELLS:
-            yield from (chain([("part", part)], _flat(cell)) for cell in result.get(part, ()))
-    if row.kind == "crash":
-        for arm in result.get("arms", ()):
-            yield from (chain(_flat(arm, "arm."), _flat(image)) for image in arm["images"])
+def _cells(row: CampaignRow) -> Iterator[Fields]:
+    """Rows of a probe, which runs no trials: from its result."""
+    result = msgspec.json.decode(row.result) if row.kind == "probe" and row.result else {}
+    for part in _CELLS:
+        yield from (chain([("part", part)], _flat(cell)) for cell in result.get(part, ()))
+
+
+def _crash(crash: Mapping[str, Any]) -> Fields:
+    return chain(_flat(crash["arm"], "arm."), _flat(crash["image"]))
 
 
 def _flat(fields: Mapping[str, Any], prefix: str = "") -> Fields:

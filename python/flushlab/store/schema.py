@@ -31,6 +31,9 @@ STEPS = (
         PRIMARY KEY (campaign_id, number)
     ) STRICT;
     """,
+    """
+    ALTER TABLE trial ADD COLUMN kind TEXT NOT NULL DEFAULT 'trial' CHECK (kind IN ('trial', 'crash'));
+    """,
 )
 
 

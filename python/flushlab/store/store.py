@@ -1,7 +1,7 @@
-"""The store: campaigns and their trials.
+"""The store: campaigns and their rows, each a trial or a crash.
 
-A trial is durable when `save` returns (WAL with synchronous=FULL), so kill -9 costs at most the
-trial that runs. Several processes may use one store.
+A row is durable when `save` returns (WAL with synchronous=FULL), so kill -9 costs at most the
+trial or crash that runs. Several processes may use one store.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import msgspec
 
 from flushlab.errors import NoSpace, StorageError, UsageError
 from flushlab.near import nearest
-from flushlab.record import Trial
+from flushlab.record import Crash, Trial
 from flushlab.store.schema import require_store, upgrade
 from flushlab.version import __version__
 
@@ -35,13 +35,13 @@ class CampaignRow(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: short and unique.
-        kind: `tune`, `series` or `probe`.
+        kind: `tune`, `series`, `compare`, `crash` or `probe`.
         created_at: ISO 8601, UTC.
         flushlab: version that started it.
         plan: JSON of the plan, as the campaign's kind defines it.
         state: how far it came.
         result: JSON of the result, or None.
-        trials: number of trials saved.
+        trials: number of trials saved; of a campaign of crashes, of crashes.
     """
 
     id: str
@@ -196,17 +196,18 @@ class Store:
                 (state, result, campaign_id),
             )
 
-    def save(self, campaign_id: str, trial: Trial) -> None:
-        """Saves the campaign's next trial.
+    def save(self, campaign_id: str, row: Trial | Crash) -> None:
+        """Saves the campaign's next row.
 
         Raises:
-            NoSpace: the file system is full; the trials saved before are safe.
+            NoSpace: the file system is full; the rows saved before are safe.
         """
+        kind = "crash" if isinstance(row, Crash) else "trial"
         with self._errors():
             self._connection.execute(
-                "INSERT INTO trial (campaign_id, number, ended_at, record) "
-                "SELECT ?, 1 + coalesce(max(number), 0), ?, ? FROM trial WHERE campaign_id = ?",
-                (campaign_id, _now(), msgspec.json.encode(trial), campaign_id),
+                "INSERT INTO trial (campaign_id, number, ended_at, record, kind) "
+                "SELECT ?, 1 + coalesce(max(number), 0), ?, ?, ? FROM trial WHERE campaign_id = ?",
+                (campaign_id, _now(), msgspec.json.encode(row), kind, campaign_id),
             )
 
     def trials(self, campaign_id: str) -> Iterator[Trial]:
@@ -216,18 +217,33 @@ class Store:
 
     def dated_trials(self, campaign_id: str) -> Iterator[tuple[float, Trial]]:
         """The same, each with the Unix time at which it ended."""
-        with self._errors():
-            rows = self._connection.execute(
-                "SELECT ended_at, record FROM trial WHERE campaign_id = ? ORDER BY number", (campaign_id,)
-            ).fetchall()
-        for ended_at, record in rows:
+        for ended_at, record in self._rows(campaign_id, "trial"):
             yield datetime.fromisoformat(ended_at).timestamp(), msgspec.json.decode(record, type=Trial)
+
+    def crashes(self, campaign_id: str) -> Iterator[Crash]:
+        """A campaign's crashes, in the order in which they were judged; of one that was judged again, the
+        later row."""
+        found: dict[tuple[str, bytes, int], Crash] = {}
+        for _, record in self._rows(campaign_id, "crash"):
+            crash = msgspec.json.decode(record, type=Crash)
+            key = crash.arm.name, msgspec.json.encode(crash.arm.settings), crash.number
+            found.pop(key, None)
+            found[key] = crash
+        yield from found.values()
+
+    def _rows(self, campaign_id: str, kind: Literal["trial", "crash"]) -> list[tuple[str, bytes]]:
+        with self._errors():
+            return self._connection.execute(
+                "SELECT ended_at, record FROM trial WHERE campaign_id = ? AND kind = ? ORDER BY number",
+                (campaign_id, kind),
+            ).fetchall()
 
     def _campaigns(self, clause: str, values: tuple[str, ...]) -> list[CampaignRow]:
         with self._errors():
             rows = self._connection.execute(
                 "SELECT id, kind, created_at, flushlab, plan, state, result, "
-                "(SELECT count(*) FROM trial WHERE campaign_id = campaign.id) FROM campaign " + clause,
+                "(SELECT count(*) FROM trial WHERE campaign_id = campaign.id"
+                " AND trial.kind = iif(campaign.kind = 'crash', 'crash', 'trial')) FROM campaign " + clause,
                 values,
             ).fetchall()
         return [

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from flushlab.campaign.crash.cluster import require_ledger_alone
 from flushlab.campaign.crash.control import control_of, warnings_of
-from flushlab.campaign.crash.load import CrashLoad, read_load, require_replicable
+from flushlab.campaign.crash.load import CrashLoad, read_load, require_ledger_alone, require_replicable
 from flushlab.errors import UsageError
 from flushlab.record import CrashArm
 from flushlab.spec.build import build

@@ -7,7 +7,9 @@ from typing import Any
 
 from flushlab.campaign.crash.load import CrashLoad
 from flushlab.campaign.crash.plan import CrashPlan
-from flushlab.record import CrashArm, Failure, ServerIdentity, Storage
+from flushlab.record import CrashArm, ServerIdentity, Storage
+from flushlab.spec.build import build
+from flushlab.spec.kinds import CrashSpec
 from tests.unit.builds import MARIADB
 
 
@@ -17,29 +19,25 @@ def test_the_model_of_a_clusters_control_is_that_of_all_nodes_at_once() -> None:
     )
     nothing: Any = None
     target: Any = SimpleNamespace(identity=identity)
-    plan = CrashPlan(
-        target=target,
-        watcher=nothing,
-        load=CrashLoad(),
-        kind="process",
-        which="one",
-        failure=Failure(kind="process"),
-        images=1,
-        seconds=1.0,
-        threads=4,
-        rows=1,
-        fs="ext4",
-        disk_bytes=1 << 30,
-        emulate=None,
-        seed=1,
-        keep=nothing,
-    )
+    spec = build(CrashSpec, {"fail": "process", "cluster": 3})
+    plan = CrashPlan(target=target, watcher=nothing, load=CrashLoad(), spec=spec)
     disk, settings = Storage(filesystem="ext4"), {"innodb_flush_log_at_trx_commit": 0}
     base, control = (CrashArm(name="x", settings=settings, control=control) for control in (False, True))
     assert (plan.which_of(base), plan.which_of(control)) == ("one", "all")
     judged, must_lose = (plan.judged(arm, disk) for arm in (base, control))
     assert judged.guarantee.startswith("nothing is lost while one node survives")
     assert "if all nodes fail at once" in must_lose.guarantee
+    rolling, cascade = (
+        CrashPlan(
+            target=target,
+            watcher=nothing,
+            load=CrashLoad(),
+            spec=build(CrashSpec, {"fail": "process", "cluster": 3, "nodes": which}),
+        )
+        for which in ("rolling", "cascade")
+    )
+    assert rolling.judged(base, disk).guarantee == judged.guarantee, "nodes that come back are no loss of all"
+    assert cascade.judged(base, disk).guarantee == must_lose.guarantee
     assert judged.floor == must_lose.floor == "relaxed"
     assert plan.judged(control, None) == control
     assert plan.judged(control, Storage(visible=False)).floor == "relaxed, if the disk is honest"

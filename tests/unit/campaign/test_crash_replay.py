@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from flushlab.campaign.crash.crash import crash
-from flushlab.campaign.crash.plan import CrashPlan
 from flushlab.campaign.crash.replay import as_recorded, read_line, replay, under_its_load
 from flushlab.crashed.recorded import Images, Run
 from flushlab.datadir.recording import ENTRY
 from flushlab.errors import StorageError, UsageError
-from flushlab.record import CrashFacts, CrashKind, CrashPoint, Failure, PointKind
+from flushlab.record import CrashFacts, CrashPoint, Failure, PointKind
 from flushlab.report.crash import line, moment
+from flushlab.spec.kinds import CrashSpec
 from tests.unit.builds import MARIADB
 from tests.unit.crashes import LOSING
 
@@ -75,35 +75,13 @@ def record(folder: Path, entries: int, **other: Any) -> None:
     msgspec.structs.replace(run, **other).write(folder)
 
 
-def plan_of(folder: Path, fail: CrashKind) -> CrashPlan:
-    """A plan on ext4."""
-    none: Any = None
-    return CrashPlan(
-        target=none,
-        watcher=none,
-        load=none,
-        kind=fail,
-        which="",
-        failure=Failure(kind="power"),
-        images=1,
-        seconds=1.0,
-        threads=1,
-        rows=1,
-        fs="ext4",
-        disk_bytes=1,
-        emulate=None,
-        seed=1,
-        keep=folder,
-    )
-
-
 def test_a_record_knows_its_file_system_and_how_its_disk_failed(tmp_path: Path) -> None:
     record(tmp_path, 7, fs="xfs", faulty="eio")
-    found = as_recorded(plan_of(tmp_path, "power"), f"{tmp_path}:at=1:seed=1")
-    assert (found.fs, found.kind) == ("xfs", "eio")
-    assert as_recorded(plan_of(tmp_path, "os"), f"{tmp_path}:at=1:seed=1").kind == "os"
+    found = as_recorded(CrashSpec(), f"{tmp_path}:at=1:seed=1")
+    assert (found.fs, found.fail) == ("xfs", "eio")
+    assert as_recorded(CrashSpec(fail="os"), f"{tmp_path}:at=1:seed=1").fail == "os"
     with pytest.raises(UsageError, match="--fail full is for a record whose disk failed under load"):
-        as_recorded(plan_of(tmp_path, "full"), f"{tmp_path}:at=1:seed=1")
+        as_recorded(CrashSpec(fail="full"), f"{tmp_path}:at=1:seed=1")
 
 
 @pytest.mark.parametrize("at", [8, 999999, 9999999991102])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flushlab.campaign.crash.crash import crash
-from flushlab.campaign.crash.request import require_sensible
+from flushlab.campaign.crash.request import require_sensible, which_nodes
 from flushlab.errors import UsageError
 from flushlab.spec.build import build
 from flushlab.spec.kinds import CrashSpec
@@ -64,3 +64,31 @@ def test_flushes_are_skipped_only_by_a_disk_that_lies() -> None:
 
 def test_what_nobody_has_given_is_not_refused() -> None:
     require_sensible(build(CrashSpec, {"fail": "process"}))
+
+
+def crashing(nodes: str | None, cluster: int | None, fail: str) -> CrashSpec:
+    return build(CrashSpec, {"nodes": nodes, "cluster": cluster, "fail": fail})
+
+
+def test_one_node_of_a_cluster_crashes_unless_it_is_said() -> None:
+    assert which_nodes(crashing(None, None, "power")) == ""
+    assert which_nodes(crashing(None, 3, "power")) == "one"
+    assert which_nodes(crashing("cascade", 3, "process")) == "cascade"
+    assert which_nodes(crashing("all", 2, "process")) == "all"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "cluster", "fail", "complaint"),
+    [
+        ("all", None, "power", "--nodes is of a cluster"),
+        ("two", 3, "power", "'two' is not known"),
+        ("all", 3, "eio", "--fail eio is for one server"),
+        (None, 2, "power", "--nodes one needs three nodes"),
+        ("rolling", 2, "process", "--nodes rolling needs three nodes"),
+    ],
+)
+def test_nodes_that_cannot_crash_so_are_refused(
+    nodes: str | None, cluster: int | None, fail: str, complaint: str
+) -> None:
+    with pytest.raises(UsageError, match=complaint):
+        require_sensible(crashing(nodes, cluster, fail))

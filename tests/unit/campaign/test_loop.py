@@ -59,6 +59,7 @@ def test_every_trial_is_saved_before_the_next_question(store: Store) -> None:
     ending = run(
         Scripted("a", "b", "c"),
         run_trial,
+        known=store.trials,
         store=store,
         campaign_id="c",
         budget=Budget(trials=9),
@@ -75,7 +76,13 @@ def test_ctrl_c_keeps_what_was_measured(store: Store) -> None:
 
     experiment = Scripted("a", "b", "c")
     ending = run(
-        experiment, run_trial, store=store, campaign_id="c", budget=Budget(trials=9), watcher=Watcher()
+        experiment,
+        run_trial,
+        known=store.trials,
+        store=store,
+        campaign_id="c",
+        budget=Budget(trials=9),
+        watcher=Watcher(),
     )
     assert (ending, experiment.told, store.campaign("c").trials) == ("interrupted", ["a"], 1)
 
@@ -94,6 +101,7 @@ def test_a_resumed_campaign_repeats_only_the_trial_that_was_lost(store: Store) -
             run(
                 Scripted(*"abcd"),
                 run_trial,
+                known=store.trials,
                 store=store,
                 campaign_id="c",
                 budget=Budget(trials=9),
@@ -107,7 +115,9 @@ def test_a_resumed_campaign_repeats_only_the_trial_that_was_lost(store: Store) -
 def test_budget_counts_trials_of_earlier_sessions(store: Store, budget: Budget) -> None:
     store.save("c", trial(arm=Arm(name="a", settings={}), stage="screen", block=0, seconds={"window": 10.0}))
     experiment = Scripted("a", "b", "c")
-    ending = run(experiment, answer, store=store, campaign_id="c", budget=budget, watcher=Watcher())
+    ending = run(
+        experiment, answer, known=store.trials, store=store, campaign_id="c", budget=budget, watcher=Watcher()
+    )
     assert (ending, experiment.told) == ("budget spent", ["a", "b"])
 
 
@@ -116,6 +126,7 @@ def test_a_campaign_takes_all_the_time_since_the_command_began(store: Store) -> 
     run(
         Scripted("a", "b"),
         answer,
+        known=store.trials,
         store=store,
         campaign_id="c",
         budget=Budget(),
@@ -135,6 +146,7 @@ def test_the_time_before_the_first_trial_is_spent_too(store: Store) -> None:
     ending = run(
         experiment,
         answer,
+        known=store.trials,
         store=store,
         campaign_id="c",
         budget=Budget(seconds=60.0),
@@ -182,6 +194,7 @@ def test_whoever_watches_is_told_of_trials_figures_and_what_looks_have_proven(
         run(
             Proving("a", "b"),
             run_trial,
+            known=store.trials,
             store=store,
             campaign_id="c",
             budget=Budget(trials=9),

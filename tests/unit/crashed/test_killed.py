@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from flushlab.crashed import killed
+from flushlab.crashed.judge import RecoveredServer
 from flushlab.crashed.killed import Killed
 from flushlab.crashed.ledger import Note
 from flushlab.crashed.live import Load, LoadOutcome
@@ -22,7 +24,7 @@ class Server:
     """It comes back, or not."""
 
     def __init__(self, start: Exception | None) -> None:
-        self._start, self.lives = start, True
+        self._start, self.lives, self.storage = start, True, None
 
     def start_again(self) -> None:
         if self._start:
@@ -55,9 +57,11 @@ def kill(
 
     monkeypatch.setattr(killed, "run_until_killed", run)
     monkeypatch.setattr(killed, "ask", fail)
-    server: Any = Server(start)
-    killing = Killed(server, Load(None, None), 1.0, folder)
-    return killing.kill(CrashPoint(at=0, kind="random", seed=1)), killing
+    servers: list[Any] = [Server(start)]
+    killing = Killed(lambda: nullcontext(servers[0]), lambda _: Load(None, None), 1.0, folder)
+    image = killing.kill(CrashPoint(at=0, kind="random", seed=1))
+    servers[0] = Server(None)
+    return image, killing
 
 
 @pytest.mark.parametrize(
@@ -69,12 +73,13 @@ def kill(
         (None, OSError(24, "Too many open files"), "[Errno 24] Too many open files"),
     ],
 )
-def test_a_kill_that_cannot_be_judged_is_unknown_with_the_reason_and_the_server_is_killed_no_more(
+def test_a_kill_that_cannot_be_judged_is_unknown_with_the_reason_and_another_server_is_killed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, start: Exception | None, ask: Exception | None, why: str
 ) -> None:
     image, killing = kill(monkeypatch, tmp_path, start=start, ask=ask)
     assert (image.outcome, image.acknowledged, image.lost, image.reasons) == ("unknown", 1, 0, (why,))
-    assert not killing.alive
+    monkeypatch.setattr(killed, "ask", lambda *_: RecoveredServer(None))
+    assert killing.kill(CrashPoint(at=0, kind="random", seed=2)).outcome == "sound"
 
 
 def test_a_server_that_does_not_come_back_has_lost_everything(

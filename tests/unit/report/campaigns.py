@@ -15,6 +15,7 @@ from flushlab.experiment.frontier import Dropped, Excluded, FrontierPoint, Rejec
 from flushlab.record import (
     Arm,
     Comparison,
+    Crash,
     CrashArm,
     DiskLimit,
     FileActivity,
@@ -32,7 +33,7 @@ from flushlab.spec.parts import BaseSpec, ServerSpec, WorkloadSpec
 from flushlab.store import CampaignRow
 from flushlab.workload import Timing
 from tests.unit.crashes import BASE as KEPT
-from tests.unit.crashes import LOSING
+from tests.unit.crashes import LOSING, rows
 from tests.unit.crashes import facts as crash_facts
 from tests.unit.records import MARIADB, load_result, trial
 
@@ -331,6 +332,7 @@ def crash_request(spec: CrashSpec = CRASH_SPEC) -> CrashRequest:
         spec=spec,
         folder="/",
         build="mariadb@10.11.19",
+        server="MariaDB 10.11.19",
         build_id="mariadb-x",
         workload_digest="",
         planned={},
@@ -359,6 +361,11 @@ def row(
         trials=0,
     )
     return msgspec.structs.replace(stored, **changes)
+
+
+def crash_rows(*arms: CrashArm) -> list[Crash]:
+    """The crashes of `crashed`."""
+    return [row for arm in arms or (KEPT, LOSING) for row in rows(arm)]
 
 
 def crashed(*arms: CrashArm, spec: CrashSpec = CRASH_SPEC) -> CampaignRow:

@@ -22,7 +22,7 @@ from tests.unit.report.test_page import HOSTILE, Reader, text_of
 
 def shown(*arms: CrashArm, spec: CrashSpec = made.CRASH_SPEC) -> str:
     row = made.crashed(*arms, spec=spec)
-    return crash_page.render(row, crash_of(row))
+    return crash_page.render(row, crash_of(row, made.crash_rows(*arms)))
 
 
 def test_the_answer_comes_first_then_what_was_measured_beside_the_model() -> None:
@@ -87,13 +87,17 @@ def test_a_page_loads_nothing_and_shows_text_as_text() -> None:
 
 
 def test_doubts_and_an_interruption_are_told() -> None:
-    found = msgspec.structs.replace(
-        facts(BASE), ending="interrupted", warnings=(Warning("not-judged", "two were not judged"),)
+    scaled = Warning("scaled", "the buffer pool is smaller")
+    request = msgspec.structs.replace(made.crash_request(), warnings=(scaled,))
+    row = msgspec.structs.replace(
+        made.crashed(), state="interrupted", plan=msgspec.json.encode(request), result=None
     )
-    row = msgspec.structs.replace(made.crashed(), result=msgspec.json.encode(found))
-    text = text_of(crash_page.render(row, crash_of(row)))
+    unknown = msgspec.structs.replace(image(1, "unknown"), reasons=("no space",))
+    arm = msgspec.structs.replace(BASE, images=(image(0), unknown))
+    text = text_of(crash_page.render(row, crash_of(row, made.crash_rows(arm))))
     assert "It was interrupted" in text
-    assert "two were not judged" in text
+    assert "the buffer pool is smaller" in text
+    assert "base: 1 image not judged: no space" in text
 
 
 @pytest.mark.parametrize("arm", [LOSING, BASE])
@@ -132,7 +136,6 @@ def test_the_page_carries_the_texts_that_it_ran_and_no_word_that_no_flag_gives()
     text = "COPY the orders\n"
     script = SourceText(kind="script", name="import.sh", size_bytes=16, sha256="ab", text=text)
     large = SourceText(kind="script", name="large.sql", size_bytes=3 << 20, sha256="cd", text=None)
-    found = msgspec.structs.replace(facts(BASE), workload="command: ./import.sh", sources=(script, large))
     spec = CrashSpec(
         workload=LedgerWorkloadSpec(name="command: ./import.sh --password=secret"), fail="process"
     )
@@ -144,10 +147,9 @@ def test_the_page_carries_the_texts_that_it_ran_and_no_word_that_no_flag_gives()
         sources=(script, large),
         warnings=(Warning("scaled", "it was scaled"),),
     )
-    row = msgspec.structs.replace(
-        made.crashed(), plan=msgspec.json.encode(request), result=msgspec.json.encode(found)
-    )
-    shown = text_of(crash_page.render(row, crash_of(row)))
+    row = msgspec.structs.replace(made.crashed(), plan=msgspec.json.encode(request))
+    found = crash_of(row, made.crash_rows(BASE))
+    shown = text_of(crash_page.render(row, found))
     assert "The script: import.sh COPY the orders" in shown
     assert "Elsewhere, save each text as a file first and name that file in the command." in shown
     assert "large.sql is not shown: it has 3 MiB or is no text. SHA-256: cd" in shown

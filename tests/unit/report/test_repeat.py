@@ -222,7 +222,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     monkeypatch.setattr(target, "external_target", external_target)
     monkeypatch.setattr(crash, "open_target", opened)
     monkeypatch.setattr(crash, "open_store", lambda: Store(tmp_path / "store.sqlite"))
-    monkeypatch.setattr(crash, "_carry_out", carry_out)
+    monkeypatch.setattr(crash, "_crash_all", carry_out)
     for name in ("require_fault_disk", "require_images"):
         monkeypatch.setattr(crash, name, lambda _: None)
     monkeypatch.setattr(plan, "require_taken", lambda *_: None)

@@ -1,6 +1,6 @@
 """Check: `tune --crash` crashes its winner before it is handed over.
 
-    way_of(asked …)  before anything is measured: what crashes here, or why nothing can
+    failure_mode(storage)  before anything is measured: what crashes here, or why nothing can
     check(experiment, crash, …)  after the confirmation: a winner that breaks its floor is rejected
 
 Sits in `campaign.crash`.
@@ -37,7 +37,7 @@ UNCRASHED = FailureMode("power")
 """Where nothing was to be crashed."""
 BROKE, NOT_CRASHED = "crash-broke-floor", "not-crashed"
 """Warnings with which `tune --crash` has not passed."""
-LEAST_DISK_BYTES = 1 << 30
+LEAST_DISK_MIB = 1024
 _HINT = "tune without --crash, then crash its option file: flushlab crash --base my.cnf flushlab-ID/my.cnf"
 
 
@@ -108,9 +108,9 @@ def not_passed(warnings: Iterable[Warning]) -> bool:
     return any(warning.slug in (BROKE, BASE_BROKE, NOT_CRASHED) for warning in warnings)
 
 
-def disk_bytes(settings: Mapping[str, Value], identity: ServerIdentity) -> int:
+def disk_mib(settings: Mapping[str, Value], identity: ServerIdentity) -> int:
     """How large a disk is that holds a server with these settings while it is crashed."""
-    return LEAST_DISK_BYTES + 2 * Configuration(settings, identity).redo_capacity_bytes
+    return LEAST_DISK_MIB + (2 * Configuration(settings, identity).redo_capacity_bytes >> 20)
 
 
 def check(

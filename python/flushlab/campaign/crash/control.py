@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from flushlab.errors import MeasurementError
-from flushlab.record import CrashArm, CrashFacts, CrashKind, Value, Warning
+from flushlab.record import CrashArm, CrashFacts, CrashImage, CrashKind, Value, Warning
 from flushlab.units import counted
 
 _SPOILED: Mapping[CrashKind, Mapping[str, Value]] = {
@@ -53,9 +53,9 @@ def control_images(images: int) -> int:
     return min(images, max(_LEAST, images // _SHARE))
 
 
-def loses(arm: CrashArm) -> bool:
-    """Whether a crash of it has left less than everything."""
-    return any(image.outcome in ("lost", "inconsistent", "not_started") for image in arm.images)
+def loses(image: CrashImage) -> bool:
+    """Whether a crash has left less than everything."""
+    return image.outcome in ("lost", "inconsistent", "not_started")
 
 
 def judged_images(arm: CrashArm) -> int:
@@ -81,7 +81,7 @@ def warnings_of(arms: Sequence[CrashArm]) -> list[Warning]:
     """What should be known of what was found."""
     found = []
     control = next((arm for arm in arms if arm.control), None)
-    if control is not None and not loses(control) and (judged := judged_images(control)):
+    if control is not None and not any(map(loses, control.images)) and (judged := judged_images(control)):
         found.append(
             Warning(
                 "control-kept",

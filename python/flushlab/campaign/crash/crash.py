@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,37 +14,36 @@ from flushlab.build import Progress, silent
 from flushlab.campaign.base import texts_of
 from flushlab.campaign.configurations import Configuration, spelled
 from flushlab.campaign.configurations import read as read_configurations
-from flushlab.campaign.crash.campaign import CrashCampaign
-from flushlab.campaign.crash.cluster import require_ledger_alone, which_nodes
-from flushlab.campaign.crash.control import warnings_of
-from flushlab.campaign.crash.load import CrashLoad, read_load, require_replicable
+from flushlab.campaign.crash.facts import arms_of, facts_of, facts_of_campaign
+from flushlab.campaign.crash.load import CrashLoad, read_load, require_ledger_alone, require_replicable
 from flushlab.campaign.crash.plan import CrashPlan
 from flushlab.campaign.crash.replay import as_recorded, recorded_build, require_record, under_its_load
 from flushlab.campaign.crash.replay import replay as replay_image
-from flushlab.campaign.crash.request import SECONDS, CrashRequest, require_sensible, tear_of
-from flushlab.campaign.crash.stored import Book, carry_out
-from flushlab.campaign.stored import stored_request
-from flushlab.campaign.target import Target, open_target
+from flushlab.campaign.crash.request import CrashRequest, require_sensible
+from flushlab.campaign.crash.runner import CrashRunner, can_judge_again
+from flushlab.campaign.loop import Budget, Ending, run
+from flushlab.campaign.stored import run_campaign, stored_request
+from flushlab.campaign.target import open_target
 from flushlab.campaign.watcher import Watcher, watching
-from flushlab.datadir import own_disk
 from flushlab.datadir.fault_disk import require_fault_disk, require_images
 from flushlab.errors import FlushlabError, UsageError
 from flushlab.plan.plan import BASE
 from flushlab.process.running import publish_status
-from flushlab.record import CrashFacts, Failure, Value, Warning
+from flushlab.record import CrashFacts, Value, Warning
 from flushlab.spec import fields
 from flushlab.spec.build import build, stored
 from flushlab.spec.kinds import CrashSpec
 from flushlab.spec.sugar import taking
-from flushlab.store import Store, open_store
-from flushlab.workload import Workload, all_options, settled
+from flushlab.store import Store, new_id, open_store
+from flushlab.units import counted
+from flushlab.workload import all_options, settled
 
 
 @taking(CrashSpec, progress="Takes a line at a time.")
 def crash(
     configurations: Sequence[str] | Mapping[str, Configuration] = (),
     *,
-    progress: Progress = silent,
+    progress: Progress | Watcher = silent,
     **given: Any,
 ) -> CrashFacts:
     """Crashes a server, or what is recorded of its disk, and judges what comes back.
@@ -58,17 +59,22 @@ def crash(
         MeasurementError: the workload failed.
         StorageError, HarnessError: the disk cannot be made.
     """
+    began = time.monotonic()
     spec, watcher = build(CrashSpec, given, all_options()), watching(progress)
-    if spec.run.resume is not None:
+    if (resume := spec.run.resume) is not None:
         if configurations:
             raise UsageError(
                 "--resume takes no configurations", hint="the campaign has its own; give --resume alone"
             )
         with open_store() as store:
-            request = stored_request(store, spec.run.resume, "crash", CrashRequest)
-            return _crash_all(request, watcher, progress, store, spec.run.resume)
+            request = stored_request(store, resume, "crash", CrashRequest)
+            load = _same_load(request)
+            _require_disk(request.spec)
+            with open_target(request.spec.server, request.spec.storage, watcher.say) as target:
+                plan = CrashPlan(target=target, watcher=watcher, load=load, spec=request.spec)
+                return _crash_all(request, plan, store, resume, began)
     if spec.replay is not None:
-        return _replay(spec, given, configurations, watcher, progress)
+        return _replay(spec, given, configurations, watcher)
     if spec.minimise:
         raise UsageError("--minimise needs a single image", hint="name it with --replay")
     require_sensible(spec)
@@ -78,8 +84,8 @@ def crash(
     spec = msgspec.structs.replace(spec, configurations=() if words == (BASE,) else words)
     load = _load(spec, Path.cwd())
     _require_disk(spec)
-    with open_store() as store, open_target(spec.server, spec.storage, progress) as target:
-        plan, notes = _plan(spec, target, watcher, load), list[Warning]()
+    with open_store() as store, open_target(spec.server, spec.storage, watcher.say) as target:
+        plan, notes = CrashPlan(target=target, watcher=watcher, load=load, spec=spec), list[Warning]()
         planned = {name: plan.settings_of(one, spec.base.settings, notes) for name, one in found.items()}
         request = CrashRequest(
             spec=msgspec.structs.replace(
@@ -90,44 +96,62 @@ def crash(
             folder=str(Path.cwd()),
             build=target.build.name,
             build_id=target.build.id,
+            server=target.identity.title,
             workload_digest=load.digest,
             sources=(*texts_of(one.file for one in found.values()), *load.sources),
             planned=planned,
             warnings=tuple(notes),
         )
-        return _carry_out(request, plan, store, None)
+        return _crash_all(request, plan, store, None, began)
+
+
+def _same_load(request: CrashRequest) -> CrashLoad:
+    """The load of a campaign that goes on.
+
+    Raises:
+        UsageError: one of its files has changed.
+    """
+    load = _load(request.spec, Path(request.folder))
+    if request.workload_digest != load.digest:
+        raise UsageError(
+            f"the workload {request.workload} has changed since the campaign began",
+            hint="restore its file, or start a new campaign: counts of two workloads are not comparable",
+        )
+    return load
 
 
 def _crash_all(
-    request: CrashRequest, watcher: Watcher, progress: Progress, store: Store, resumed: str
+    request: CrashRequest, plan: CrashPlan, store: Store, resumed: str | None, began: float
 ) -> CrashFacts:
-    """A campaign that goes on; its option files may be others by now."""
-    spec = request.spec
-    load = _load(spec, Path(request.folder))
-    if request.workload_digest != load.digest:
-        raise UsageError(
-            f"the workload {spec.workload.name} has changed since the campaign began",
-            hint="restore its file, or start a new campaign: counts of two workloads are not comparable",
+    """Runs the campaign and gathers its facts; see `stored.run_campaign`."""
+    campaign = resumed or new_id(request.kind)
+    if resumed is None:
+        store.create_campaign(campaign, request.kind, msgspec.json.encode(request))
+    experiment = plan.experiment(request.planned, partial(can_judge_again, plan, campaign))
+
+    def conclude(campaign_id: str, ending: Ending) -> CrashFacts:
+        ended: Literal["done", "interrupted"] = "interrupted" if ending == "interrupted" else "done"
+        return facts_of_campaign(request, experiment.crashes, ended, campaign_id)
+
+    with (
+        publish_status("crash", server=request.server, workload=request.workload),
+        CrashRunner(plan, experiment, campaign) as runner,
+    ):
+        return run_campaign(
+            request,
+            plan.target,
+            store,
+            campaign,
+            plan.watcher,
+            about=f"{counted(request.spec.images, 'image')} of each configuration",
+            experiment=experiment,
+            known=store.crashes,
+            run_trial=runner.run,
+            budget=Budget(),
+            budget_s=None,
+            began=began,
+            conclude=conclude,
         )
-    _require_disk(spec)
-    with open_target(spec.server, spec.storage, progress) as target:
-        if request.build_id != target.build.id:
-            raise UsageError(
-                f"the campaign ran on {request.build_id}, but {request.build} is now {target.build.id}",
-                hint="start a new campaign: counts of two binaries are not comparable",
-            )
-        return _carry_out(request, _plan(spec, target, watcher, load), store, resumed)
-
-
-def _carry_out(request: CrashRequest, plan: CrashPlan, store: Store, resumed: str | None) -> CrashFacts:
-    spec = request.spec
-
-    def run(book: Book) -> CrashFacts:
-        campaign = CrashCampaign(plan, spec.workload.name, book, request.sources)
-        return campaign.crash_all(request.planned, controls=spec.controls, warnings=request.warnings)
-
-    with publish_status("crash", server=plan.target.identity.title, workload=spec.workload.name):
-        return carry_out(store, request, resumed, plan.watcher, run)
 
 
 _OF_IMAGES = {"fail", "tear", "lying_flushes", "minimise", "replica"}
@@ -140,7 +164,6 @@ def _replay(
     given: Mapping[str, Any],
     configurations: Sequence[str] | Mapping[str, Configuration],
     watcher: Watcher,
-    progress: Progress,
 ) -> CrashFacts:
     """One image of a record that was kept."""
     line = spec.replay
@@ -161,6 +184,8 @@ def _replay(
             "--replay judges what a crash left of a disk, and --fail process leaves the disk as it is",
             hint="remove --fail process",
         )
+    if spec.server.cluster:
+        spec = msgspec.structs.replace(spec, nodes="all")  # others are not recorded
     require_sensible(spec)
     require_record(line)
     if spec.server.server is None and spec.server.basedir is None and not spec.server.cluster:
@@ -169,12 +194,13 @@ def _replay(
     load = _load(spec, Path.cwd())
     _require_disk(spec)
     with (
-        open_target(spec.server, spec.storage, progress) as target,
+        open_target(spec.server, spec.storage, watcher.say) as target,
         publish_status("crash", server=target.identity.title, workload=spec.workload.name),
     ):
-        plan = as_recorded(_plan(spec, target, watcher, load), line)
+        spec = as_recorded(spec, line)
+        plan = CrashPlan(target=target, watcher=watcher, load=load, spec=spec)
         arm, ended = replay_image(plan, line, minimised=spec.minimise)
-        facts = CrashCampaign(plan, spec.workload.name).facts([arm], ended=ended, warnings=warnings_of([arm]))
+        facts = facts_of(spec, target.identity.title, [arm], "interrupted" if ended else "done")
         return under_its_load(facts, line)
 
 
@@ -208,81 +234,32 @@ def _require_disk(spec: CrashSpec) -> None:
     require_images(spec.fs)
 
 
-def _plan(spec: CrashSpec, target: Target, watcher: Watcher, load: CrashLoad) -> CrashPlan:
-    """What crashes, how, how often, and under which load."""
-    kind, cluster = spec.fail, spec.server.cluster
-    of_all = spec.replay and cluster  # others are not recorded
-    return CrashPlan(
-        target=target,
-        watcher=watcher,
-        load=load,
-        kind=kind,
-        which=which_nodes("all" if of_all else spec.nodes, cluster, kind),
-        failure=Failure(
-            kind="power" if kind == "eio" or kind == "full" else kind,
-            tear=tear_of(spec.tear),
-            lying_flushes=spec.lying_flushes if kind == "lying-disk" else 0,
-        ),
-        images=spec.images,
-        seconds=spec.seconds,
-        threads=spec.threads,
-        rows=spec.rows,
-        fs=spec.fs,
-        disk_bytes=spec.disk_size << 20,
-        emulate=own_disk(spec.storage.disk_iops, spec.storage.disk),
-        seed=spec.seed,
-        replica=spec.replica,
-        keep=Path(spec.keep) if spec.keep else None,
-    )
-
-
 def crash_settings(
-    target: Target,
-    watcher: Watcher,
-    planned: Mapping[str, Mapping[str, Value]],
-    *,
-    fail: Literal["process", "os", "power"],
-    images: int,
-    workload: Workload,
-    threads: int,
-    disk_bytes: int,
-    seed: int,
-    seconds: float = SECONDS,
+    plan: CrashPlan, planned: Mapping[str, Mapping[str, Value]], store: Store, campaign: str
 ) -> CrashFacts:
     """Crashes configurations of a target that is open, as `crash` does, and the control.
 
-    Of a cluster all nodes crash at once: what the others make good says nothing of the settings.
+    What was crashed before in that campaign is not crashed again.
 
     Args:
-        target: where its data root is, disks and records are made; nothing of them stays.
-        watcher: told what happens.
+        plan: what crashes; see `plan_of_winner`.
         planned: settings by name, as a server takes them.
-        fail: what crashes: `process`, `os` or `power`.
-        images: crashes of each.
-        workload: one whose commits are known; see `require_known_commits`.
-        threads: connections.
-        disk_bytes: size of the disk.
-        seed: of the points.
-        seconds: of load.
+        store: keeps every crash.
+        campaign: that the rows belong to.
 
     Raises:
         FlushlabError: as `crash` does.
     """
-    plan = CrashPlan(
-        target=target,
-        watcher=watcher,
-        load=CrashLoad(workload=workload),
-        kind=fail,
-        which="all" if target.nodes > 1 else "",
-        failure=Failure(kind=fail, tear=512, lying_flushes=0),
-        images=images,
-        seconds=seconds,
-        threads=threads,
-        rows=1,
-        fs="ext4",
-        disk_bytes=disk_bytes,
-        emulate=None,
-        seed=seed,
-        keep=None,
-    )
-    return CrashCampaign(plan, workload.name).crash_all(planned, controls=True)
+    experiment = plan.experiment(planned, lambda _: False)
+    with CrashRunner(plan, experiment) as runner:
+        ending = run(
+            experiment,
+            runner.run,
+            known=store.crashes,
+            store=store,
+            campaign_id=campaign,
+            budget=Budget(),
+            watcher=plan.watcher,
+        )
+    ended: Literal["done", "interrupted"] = "interrupted" if ending == "interrupted" else "done"
+    return facts_of(plan.spec, plan.target.identity.title, arms_of(experiment.crashes), ended)

@@ -164,6 +164,17 @@ def _require_plain(load: CommandWorkload | SqlWorkload) -> None:
         raise UsageError(f"{what} is for measuring: before a crash the workload runs once", hint="remove it")
 
 
+def require_ledger_alone(load: CrashLoad) -> None:
+    """Refuses what runs without the ledger, or beside it: a cluster is judged by its ledger alone.
+
+    Raises:
+        UsageError: something does.
+    """
+    if load.runs_once:
+        what = f"--beside {load.beside_name}" if load.beside else f"--workload {load.name!r}"
+        raise UsageError(f"{what} is for one server, not for a cluster", hint="remove --cluster")
+
+
 def require_replicable(load: CrashLoad, *, cluster: bool, replay: bool) -> None:
     """Refuses a replica where none is made.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -10,21 +10,20 @@ import msgspec
 
 from flushlab.campaign.base import file_settings, fitted
 from flushlab.campaign.configurations import Given
-from flushlab.campaign.crash.cluster import failure_of
+from flushlab.campaign.crash.control import control_of
+from flushlab.campaign.crash.experiment import CrashExperiment
 from flushlab.campaign.crash.load import CrashLoad
-from flushlab.campaign.crash.request import FAILURES
+from flushlab.campaign.crash.request import FAILURES, tear_of, which_nodes
 from flushlab.campaign.target import Target, connection_arguments
 from flushlab.campaign.watcher import Watcher
 from flushlab.crashed.cluster_killed import ClusterSpec, Disks
 from flushlab.crashed.cluster_recorded import ClusterImages
 from flushlab.crashed.live import Load
 from flushlab.crashed.recorded import Images
-from flushlab.datadir.fault_disk import FileSystemName
+from flushlab.datadir import own_disk
 from flushlab.errors import MeasurementError
 from flushlab.record import (
     CrashArm,
-    CrashKind,
-    DiskProfile,
     Failure,
     Launch,
     LoadSpec,
@@ -38,7 +37,15 @@ from flushlab.server.sandbox.base_file import require_taken
 from flushlab.settings import durability
 from flushlab.settings.fit import as_warnings
 from flushlab.settings.given import parse_settings
+from flushlab.spec.kinds import CrashSpec
 from flushlab.trial.measurement import compare_settings
+
+_OF_NODES: Mapping[NodesKind, durability.Failure] = {
+    "one": "node_loss",
+    "rolling": "node_loss",
+    "all": "cluster_loss",
+    "cascade": "cluster_loss",
+}
 
 
 class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,37 +55,52 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
         target: the server; where its data root is, disks and records are made.
         watcher: told what happens.
         load: what servers are under.
-        kind: what crashes.
-        which: of a cluster's nodes; empty for a server alone.
-        failure: what a crash leaves of a disk.
-        images: crashes of each arm.
-        seconds: of load that are recorded, or before each kill at most.
-        threads: connections.
-        rows: of each of the ledger's transactions.
-        fs: file system of the disk.
-        disk_bytes: its size.
-        emulate: how slow it is.
-        seed: of the points.
-        keep: folder that records are made in; None: they go.
-        replica: replicas of servers are judged, too.
+        spec: what was asked for.
     """
 
     target: Target
     watcher: Watcher
     load: CrashLoad
-    kind: CrashKind
-    which: NodesKind | Literal[""]
-    failure: Failure
-    images: int
-    seconds: float
-    threads: int
-    rows: int
-    fs: FileSystemName
-    disk_bytes: int
-    emulate: DiskProfile | None
-    seed: int
-    keep: Path | None
-    replica: bool = False
+    spec: CrashSpec
+
+    @property
+    def which(self) -> NodesKind | Literal[""]:
+        """Which of a cluster's nodes crash; empty for a server alone."""
+        return which_nodes(self.spec)
+
+    @property
+    def failure(self) -> Failure:
+        """What a crash leaves of a disk."""
+        kind = self.spec.fail
+        return Failure(
+            kind="power" if kind == "eio" or kind == "full" else kind,
+            tear=tear_of(self.spec.tear),
+            lying_flushes=self.spec.lying_flushes if kind == "lying-disk" else 0,
+        )
+
+    @property
+    def disk_bytes(self) -> int:
+        """Size of the disk."""
+        return self.spec.disk_size << 20
+
+    @property
+    def keep(self) -> Path | None:
+        """Folder that records are made in; None: they go."""
+        return Path(self.spec.keep) if self.spec.keep else None
+
+    def experiment(
+        self, planned: Mapping[str, Mapping[str, Value]], again: Callable[[CrashArm], bool]
+    ) -> CrashExperiment:
+        """The crashes of settings, by name, and of the control.
+
+        Args:
+            planned: settings by name, as a server takes them.
+            again: as of `CrashExperiment`.
+        """
+        ledger = self.load.has_ledger
+        arms = [CrashArm(name=name, settings=one, checks_rows=ledger) for name, one in planned.items()]
+        control = control_of(arms[0].settings, self.spec.fail, cluster=bool(self.which), ledger=ledger)
+        return CrashExperiment(arms, self.spec.images, control if self.spec.controls else None, again)
 
     def settings_of(
         self, one: Given, common: Mapping[str, Value], warnings: list[Warning]
@@ -106,7 +128,7 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
         if not theirs:
             return dict(asked)
         fit = fitted(
-            theirs, target, self.watcher, memory=None, exact=False, connections=self.threads, data=None
+            theirs, target, self.watcher, memory=None, exact=False, connections=self.spec.threads, data=None
         )
         warnings += as_warnings(fit)
         return {**fit.settings, **asked}
@@ -118,7 +140,7 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
             MeasurementError: it runs with others: what it loses would be told of the wrong ones.
         """
         self._require_set(arm, server, set())
-        return self.load.spec_on(server, self.threads, self.seed)
+        return self.load.spec_on(server, self.spec.threads, self.spec.seed)
 
     def load_on(self, arm: CrashArm, told: set[str], server: Sandbox) -> Load:
         """Makes the load's tables on a server that runs with the arm's settings; what it is to be under.
@@ -132,7 +154,7 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
             MeasurementError: it runs with others.
         """
         self._require_set(arm, server, told)
-        return self.load.on(server, self.threads, self.rows, self.seed)
+        return self.load.on(server, self.spec.threads, self.spec.rows, self.spec.seed)
 
     def _require_set(self, arm: CrashArm, server: Sandbox, told: set[str]) -> None:
         doubts, broken = compare_settings(arm.settings, server.read_back(arm.settings), server.identity)
@@ -155,10 +177,10 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
             build=self.target.build,
             size=self.target.nodes,
             settings=arm.settings,
-            arguments=connection_arguments(self.threads),
+            arguments=connection_arguments(self.spec.threads),
             data_root=self.target.volume.data_root,
-            rows=self.rows,
-            seconds=self.seconds,
+            rows=self.spec.rows,
+            seconds=self.spec.seconds,
             latency_s=self.target.latency_s,
         )
 
@@ -166,10 +188,10 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
         """Those of a cluster's nodes."""
         return Disks(
             fail=self.failure,
-            fs=self.fs,
+            fs=self.spec.fs,
             size=self.disk_bytes,
             folder=self.target.volume.data_root.path,
-            emulate=self.emulate,
+            emulate=own_disk(self.spec.storage.disk_iops, self.spec.storage.disk),
         )
 
     def which_of(self, arm: CrashArm) -> NodesKind | Literal[""]:
@@ -183,7 +205,7 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
             return arm
         situation = arm.settings, self.target.identity, storage, Launch()
         which = self.which_of(arm)
-        failure = failure_of(which) if which else FAILURES[self.kind]
+        failure = _OF_NODES[which] if which else FAILURES[self.spec.fail]
         return msgspec.structs.replace(
             arm,
             floor=str(durability.verdict(*situation)),

@@ -10,12 +10,13 @@ import msgspec
 
 from flushlab.build import list_builds
 from flushlab.campaign.crash.plan import CrashPlan
-from flushlab.campaign.crash.stored import require_build
+from flushlab.campaign.crash.records import require_build
 from flushlab.crashed.cluster_recorded import ClusterImages, ClusterRun
 from flushlab.crashed.minimise import minimise
 from flushlab.crashed.recorded import Fault, Images, Run
 from flushlab.errors import StorageError, UsageError
 from flushlab.record import CrashArm, CrashFacts, CrashPoint, PointKind
+from flushlab.spec.kinds import CrashSpec
 
 RECOVERY = "recovery"
 KINDS: Mapping[str, PointKind] = {
@@ -28,24 +29,25 @@ _SEEDS = 1 << 64
 _HINT = "copy the line from the list of failing images"
 
 
-def as_recorded(plan: CrashPlan, line: str) -> CrashPlan:
-    """The plan with what the record that a line names knows better: its file system, and how its disk failed.
+def as_recorded(spec: CrashSpec, line: str) -> CrashSpec:
+    """What was asked for, with what the record that a line names knows better: its file system, and how its
+    disk failed.
 
     Raises:
         UsageError: its disk has not failed in the way that was asked for.
         StorageError: nothing was recorded there.
     """
     folder, _ = require_record(line)
-    if plan.which:
-        return msgspec.structs.replace(plan, fs=ClusterRun.read(folder).fs)
+    if spec.server.cluster:  # others are not recorded
+        return msgspec.structs.replace(spec, fs=ClusterRun.read(folder).fs, nodes="all")
     run = Run.read(folder)
-    if plan.kind in get_args(Fault) and plan.kind != run.faulty and not run.fault:
+    if spec.fail in get_args(Fault) and spec.fail != run.faulty and not run.fault:
         raise UsageError(
-            f"--fail {plan.kind} is for a record whose disk failed under load, and that of {folder} did not",
+            f"--fail {spec.fail} is for a record whose disk failed under load, and that of {folder} did not",
             hint="leave out --fail",
         )
-    kind = run.faulty if run.faulty and plan.kind == "power" else plan.kind
-    return msgspec.structs.replace(plan, fs=run.fs, kind=kind)
+    fail = run.faulty if run.faulty and spec.fail == "power" else spec.fail
+    return msgspec.structs.replace(spec, fs=run.fs, fail=fail)
 
 
 def recorded_build(line: str) -> str | None:

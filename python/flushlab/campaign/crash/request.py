@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
 from flushlab.datadir.fault_disk import LEAST_BYTES
 from flushlab.errors import UsageError
-from flushlab.record import CrashKind, SourceText, Value, Warning
+from flushlab.record import CrashKind, NodesKind, SourceText, Value, Warning
 from flushlab.settings import durability
 from flushlab.spec import fields
 from flushlab.spec.build import names_given
@@ -29,8 +29,10 @@ OF_DISKS = ("fs", "tear", "lying_flushes", "disk_size", "disk", "disk_iops", "ke
 """What is asked of a disk of its own."""
 MOST_IMAGES = 100_000
 """Of each configuration."""
-SECONDS = 3.0
-"""Of load, unless it is said otherwise."""
+_LEAST_LEFT = 3
+"""Nodes of which one can crash and the others go on."""
+_ONE_DISK: tuple[CrashKind, ...] = ("eio", "full")
+"""Faults of one disk while the load runs; a cluster has several."""
 
 
 class CrashRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +43,7 @@ class CrashRequest(msgspec.Struct, frozen=True, kw_only=True):
         folder: that it was asked for in, where a command runs.
         build: name of the build, exact version.
         build_id: its key; a resumed campaign must find the same binary.
+        server: name and version, in words.
         workload_digest: changes with the content of the workload's files.
         sources: the texts that it runs, as they were when it started.
         planned: the settings of each configuration.
@@ -51,10 +54,17 @@ class CrashRequest(msgspec.Struct, frozen=True, kw_only=True):
     folder: str
     build: str
     build_id: str
+    server: str
     workload_digest: str
     sources: tuple[SourceText, ...] = ()
     planned: dict[str, dict[str, Value]]
     warnings: tuple[Warning, ...] = ()
+    kind: Literal["crash"] = "crash"
+
+    @property
+    def workload(self) -> str:
+        """Its name."""
+        return self.spec.workload.name
 
 
 def tear_of(tear: int) -> Literal[512, 4096] | None:
@@ -77,9 +87,10 @@ def require_sensible(spec: CrashSpec) -> None:
 
     Raises:
         UsageError: it needs a disk, and a process is killed; or one that lies, and none does; or the disk is
-            too small.
+            too small; or nodes of no cluster crash, or have a failure that nodes do not have.
     """
     tear_of(spec.tear)
+    which_nodes(spec)
     known = fields(CrashSpec)
     given = [key for key in OF_DISKS if key in names_given(spec)]
     if given and spec.fail == "process":
@@ -102,3 +113,29 @@ def require_sensible(spec: CrashSpec) -> None:
             f"--disk-size {spec.disk_size} is too small for {spec.fs}",
             hint=f"it takes at least {least_mib} (MiB)",
         )
+
+
+def which_nodes(spec: CrashSpec) -> NodesKind | Literal[""]:
+    """Which nodes crash; empty where there is one server.
+
+    Raises:
+        UsageError: nodes of no cluster, or a failure that nodes do not have.
+    """
+    nodes, cluster = spec.nodes, spec.server.cluster
+    if cluster is None:
+        if nodes is not None:
+            raise UsageError("--nodes is of a cluster", hint="add --cluster 3")
+        return ""
+    which: tuple[NodesKind, ...] = get_args(NodesKind)
+    found = next((one for one in which if one == (nodes or "one")), None)
+    if found is None:
+        raise UsageError(f"--nodes {nodes!r} is not known", hint=f"there are {', '.join(which)}")
+    if cluster < _LEAST_LEFT and found in ("one", "rolling"):
+        raise UsageError(
+            f"--nodes {found} needs three nodes: when one of two crashes, the other has no quorum",
+            hint="use --cluster 3, or --nodes all",
+        )
+    if spec.fail in _ONE_DISK:
+        hint = "use process, os, power, lying-disk or torn"
+        raise UsageError(f"--fail {spec.fail} is for one server, not for a cluster", hint=hint)
+    return found

@@ -1,9 +1,9 @@
-"""Judging: images of a record, two side by side, until a Ctrl-C. Sits in `campaign.crash`."""
+"""Side by side: images of a record, two judged at a time, as they come. Sits in `campaign.crash`."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
 from threading import Thread, get_ident
@@ -16,52 +16,40 @@ _STRIKE_S = 0.05
 
 
 def judge_all(
-    points: Sequence[CrashPoint],
-    judge: Callable[[CrashPoint], CrashImage],
-    note: Callable[[Sequence[CrashImage]], None],
-) -> tuple[list[CrashImage], bool]:
-    """What became of each; of those known by then, and True, at a Ctrl-C.
+    points: Mapping[int, CrashPoint], judge: Callable[[CrashPoint], CrashImage]
+) -> Iterator[tuple[int, CrashImage]]:
+    """What became of each, with its number, as soon as it is known; whoever stops early kills the servers.
 
     Args:
-        points: where the run is cut.
+        points: where the run is cut, by number.
         judge: one of them; called by two threads.
-        note: told what is known so far, in the order of the points.
     """
-    found: list[CrashImage] = []
-    known: dict[int, CrashImage] = {}
     threads: set[int] = set()
     # The futures are not waited for: a Ctrl-C in the midst of that may leave one locked for ever, and the
     # thread that judges waits for the lock. This queue has no lock that an exception could leave behind.
-    ended = SimpleQueue[BaseException | None]()
+    judged = SimpleQueue[tuple[int, CrashImage] | BaseException]()
 
     def judge_one(number: int, at: CrashPoint) -> None:
         try:
-            known[number] = judge(at)
+            judged.put((number, judge(at)))
         except BaseException as error:  # noqa: BLE001, raised again where it is waited for
-            ended.put(error)
-        else:
-            ended.put(None)
+            judged.put(error)
 
     with ThreadPoolExecutor(_SIDE_BY_SIDE, initializer=lambda: threads.add(get_ident())) as pool:
         waiting: list[Future[None]] = []
         try:
-            for number, at in enumerate(points):
+            for number, at in points.items():
                 waiting.append(pool.submit(judge_one, number, at))
             for _ in waiting:
-                if (failed := ended.get()) is not None:
-                    raise failed
-                while len(found) in known:
-                    found.append(known[len(found)])
-                    note(found)
-        except BaseException as error:
-            by_then = [known[number] for number in sorted(known)]
+                found = judged.get()
+                if isinstance(found, BaseException):
+                    raise found
+                yield found
+        except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             Thread(target=_strike_until, args=(threads, waiting), daemon=True).start()
             pool.shutdown()
-            if isinstance(error, KeyboardInterrupt):
-                return by_then, True
             raise
-    return found, False
 
 
 def _strike_until(threads: Collection[int], judged: Sequence[Future[None]]) -> None:

@@ -1,0 +1,101 @@
+"""Facts: what stored crashes come to. Sits in `campaign.crash`; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import msgspec
+
+from flushlab.campaign.crash.control import warnings_of
+from flushlab.campaign.crash.request import CrashRequest, which_nodes
+from flushlab.datadir import own_disk
+from flushlab.record import Crash, CrashArm, CrashFacts, SourceText, Warning
+from flushlab.redact import without_passwords
+from flushlab.spec.kinds import CrashSpec
+
+Ending = Literal["done", "interrupted"]
+
+
+def facts_of(
+    spec: CrashSpec,
+    server: str,
+    arms: Sequence[CrashArm],
+    ending: Ending,
+    *,
+    warnings: Sequence[Warning] = (),
+    sources: tuple[SourceText, ...] = (),
+    campaign: str = "",
+) -> CrashFacts:
+    """What crashed, and what became of it.
+
+    Args:
+        spec: what was asked for.
+        server: its name and version.
+        arms: with their images.
+        ending: how it ended.
+        warnings: what is known besides the arms.
+        sources: the texts that were run.
+        campaign: its id; empty if it is not stored.
+    """
+    on_disk, disk = spec.fail != "process", own_disk(spec.storage.disk_iops, spec.storage.disk)
+    return CrashFacts(
+        server=server,
+        workload=without_passwords(spec.workload.name),
+        beside=without_passwords(spec.beside or ""),
+        sources=sources,
+        fail=spec.fail,
+        fs=spec.fs if on_disk else "",
+        disk=disk.name if disk else "",
+        tear=spec.tear,
+        lying_flushes=spec.lying_flushes if spec.fail == "lying-disk" else 0,
+        nodes=spec.server.cluster or 1,
+        crashed=which_nodes(spec),
+        ending=ending,
+        arms=tuple(arms),
+        seed=spec.seed,
+        warnings=(*warnings, *warnings_of(arms)),
+        campaign=campaign,
+    )
+
+
+def facts_of_campaign(
+    request: CrashRequest, crashes: Iterable[Crash], ending: Ending, campaign: str
+) -> CrashFacts:
+    """What a campaign's rows come to, whether it has ended, was interrupted or was killed.
+
+    Args:
+        request: as it is stored.
+        crashes: the rows.
+        ending: how the campaign ended.
+        campaign: its id.
+    """
+    return facts_of(
+        request.spec,
+        request.server,
+        arms_of(crashes),
+        ending,
+        warnings=request.warnings,
+        sources=request.sources,
+        campaign=campaign,
+    )
+
+
+def arms_of(crashes: Iterable[Crash]) -> tuple[CrashArm, ...]:
+    """Arms with their images, the control last; of two rows with one number the later one counts."""
+    found: dict[str, dict[int, Crash]] = {}
+    for crash in crashes:
+        found.setdefault(crash.arm.name, {})[crash.number] = crash
+    arms = [_arm([rows[number] for number in sorted(rows)]) for rows in found.values()]
+    return tuple(sorted(arms, key=lambda arm: arm.control))
+
+
+def _arm(crashes: Sequence[Crash]) -> CrashArm:
+    last = crashes[-1].arm
+    folders = {crash.arm.folder for crash in crashes}
+    return msgspec.structs.replace(
+        last,
+        commits_per_s=sum(crash.arm.commits_per_s for crash in crashes) / len(crashes),
+        folder=last.folder if len(folders) == 1 else "",  # the record of some of them is gone
+        images=tuple(crash.image for crash in crashes),
+    )

@@ -1,0 +1,249 @@
+"""Runner: crashes the configuration that is due, one row after the other. Sits in `campaign.crash`.
+
+A run is recorded once and cut many times (`_recorded`); or what lives is killed many times (`_killed`): the
+process of a server, or nodes of a cluster. What that needs lives until the next configuration is due.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from flushlab.campaign.crash.experiment import CrashExperiment
+from flushlab.campaign.crash.plan import CrashPlan
+from flushlab.campaign.crash.records import record_of, remove_stumps, require_build
+from flushlab.campaign.crash.request import MOST_IMAGES
+from flushlab.campaign.crash.side_by_side import judge_all
+from flushlab.campaign.target import connection_arguments
+from flushlab.crashed import points as points_of
+from flushlab.crashed.cluster_killed import KilledCluster
+from flushlab.crashed.cluster_recorded import record_cluster
+from flushlab.crashed.killed import Killed
+from flushlab.crashed.recorded import Fault, Images, record
+from flushlab.crashed.recovered_server import IDLE_S
+from flushlab.datadir import own_disk
+from flushlab.errors import MeasurementError, NoSpace, StartFailed, StorageError
+from flushlab.experiment.protocol import Request
+from flushlab.process.passing import passing_folder
+from flushlab.record import Crash, CrashArm, CrashKind, Storage
+from flushlab.server import DataDirectory, Sandbox, Startup
+from flushlab.server.sandbox.refusal import refusal
+
+_FAULTS: Mapping[CrashKind, Fault] = {"eio": "eio", "full": "full"}
+_FULL = ("No space left on device", "is full")
+"""What servers say whose disk is full: of errno 28, and error 1114."""
+
+Crashes = Generator[Crash, None, None]
+
+
+class CrashRunner:
+    """Crashes configurations; a context manager that ends what lives for the last one.
+
+    Args:
+        plan: of the campaign.
+        experiment: that asks for crashes.
+        campaign: its id, by which its records are found again; empty: they are not.
+    """
+
+    def __init__(self, plan: CrashPlan, experiment: CrashExperiment, campaign: str = "") -> None:
+        self._plan, self._experiment, self._campaign = plan, experiment, campaign
+        self._crashes: Crashes | None = None
+        self._name = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends what lives."""
+        if self._crashes is not None:
+            self._crashes.close()
+        self._name = ""
+
+    def run(self, request: Request) -> Crash:
+        """The next crash of an arm that is known.
+
+        Raises:
+            FlushlabError: as `crash` does.
+        """
+        began = time.monotonic()
+        if request.arm.name != self._name or self._crashes is None:
+            self.close()
+            self._name, self._crashes = request.arm.name, self._begin(request.arm.name)
+        crash = next(self._crashes)
+        seconds = time.monotonic() - began - sum(crash.seconds.values())
+        return msgspec.structs.replace(crash, seconds={**crash.seconds, "crash": max(0.0, seconds)})
+
+    def _begin(self, name: str) -> Crashes:
+        arm, numbers = self._experiment.arm(name), self._experiment.missing(name)
+        assert arm is not None, "it was asked for"
+        assert numbers, "it is due"
+        return crashes_of(self._plan, arm, self._experiment.images(name), numbers, self._campaign)
+
+
+def crashes_of(plan: CrashPlan, arm: CrashArm, images: int, numbers: Sequence[int], campaign: str) -> Crashes:
+    """Crashes of an arm, as they come.
+
+    Args:
+        plan: of the campaign.
+        arm: whose settings crash.
+        images: how often in all.
+        numbers: of the crashes that are to come.
+        campaign: whose record it is, to be found again; empty: nobody's.
+
+    Raises:
+        FlushlabError: as `crash` does.
+    """
+    on_disk = plan.spec.fail != "process"
+    try:
+        if _lives(plan, arm):
+            yield from _killed(plan, arm, images, numbers)
+        else:
+            yield from _recorded(plan, arm, images, numbers, _owner(campaign, arm))
+    except NoSpace as error:
+        if error.of_data and on_disk:
+            error.hint = _larger(plan)
+        raise
+    except MeasurementError as error:
+        if on_disk and any(words in error.message for words in _FULL):
+            error.hint = f"{_larger(plan)}, or record fewer --seconds"
+        raise
+    except StartFailed as error:
+        if error.refusal is None:
+            raise
+        raise refusal(error.refusal, plan.target.build) from error
+
+
+def can_judge_again(plan: CrashPlan, campaign: str, arm: CrashArm) -> bool:
+    """Whether what could not be judged of an arm can be judged once more: what lives can be killed again, and
+    the record of what was recorded may have been kept."""
+    return _lives(plan, arm) or record_of(plan.keep, _owner(campaign, arm)) is not None
+
+
+def _owner(campaign: str, arm: CrashArm) -> str:
+    return f"{campaign} {arm.name}" if campaign else ""
+
+
+def _larger(plan: CrashPlan) -> str:
+    return f"make the disk larger: --disk-size {2 * plan.spec.disk_size} (MiB)"
+
+
+def _lives(plan: CrashPlan, arm: CrashArm) -> bool:
+    return plan.spec.fail == "process" or plan.which_of(arm) not in ("", "all")
+
+
+def _killed(plan: CrashPlan, arm: CrashArm, images: int, numbers: Sequence[int]) -> Crashes:
+    plan.watcher.say(f"{arm.name}: crashing")
+    points = points_of.kills(images, plan.spec.seed * MOST_IMAGES, recovery=not plan.which)
+    with _victim(plan, arm) as killed:
+        for number in numbers:
+            image = killed.kill(points[number])
+            judged = plan.judged(arm, killed.storage)
+            judged = msgspec.structs.replace(judged, commits_per_s=killed.commits_per_s)
+            yield Crash(arm=judged, number=number, image=image)
+
+
+@contextmanager
+def _victim(plan: CrashPlan, arm: CrashArm) -> Iterator[Killed | KilledCluster]:
+    """What is killed over and over."""
+    root = plan.target.volume.data_root
+    with passing_folder(root.path, "crash") as notes:
+        if which := plan.which_of(arm):
+            disks = None if plan.spec.fail == "process" else plan.disks()
+            spec_on = partial(plan.spec_on, arm)
+            with KilledCluster(plan.cluster_of(arm), spec_on, which, disks, notes) as cluster:
+                yield cluster
+            return
+        start = partial(
+            Sandbox.start,
+            plan.target.build,
+            settings=arm.settings,
+            arguments=connection_arguments(plan.spec.threads),
+            data=DataDirectory(root),
+            startup=Startup(idle_s=IDLE_S),
+        )
+        replicas = root.path if plan.spec.replica and not arm.control else None
+        load_on = partial(plan.load_on, arm, set())
+        with Killed(
+            start, load_on, plan.spec.seconds, notes, afresh=plan.load.runs_once, replicas=replicas
+        ) as one:
+            yield one
+
+
+def _recorded(plan: CrashPlan, arm: CrashArm, images: int, numbers: Sequence[int], owner: str) -> Crashes:
+    began = time.monotonic()
+    with _records(plan) as where:
+        folder = record_of(plan.keep, owner)
+        if folder is not None:
+            plan.watcher.say(f"{arm.name}: judging the record that was kept")
+            recorded = plan.images_in(folder)
+            require_build(folder, recorded.run.build, plan.target.build.id)
+            storage = recorded.run.storage if isinstance(recorded, Images) else None
+        else:
+            remove_stumps(plan.keep, owner)
+            plan.watcher.say(f"{arm.name}: recording")
+            folder, storage = _record(plan, arm, where, owner)
+            recorded = plan.images_in(folder)
+        if isinstance(recorded, Images) and not recorded.run.whole:
+            but = ", but for the replica" if plan.spec.replica and recorded.received is None else ""
+            plan.watcher.warn(f"{arm.name}: its recording was cut short; what there is of it is judged{but}")
+        arm = msgspec.structs.replace(
+            plan.judged(arm, storage),
+            commits_per_s=recorded.run.commits_per_s,
+            records=recorded.records,
+            fault=recorded.run.fault if isinstance(recorded, Images) else "",
+            folder=str(folder) if plan.keep else "",
+        )
+        points = recorded.points(images, plan.spec.seed)
+        seconds = {"record": time.monotonic() - began}
+        for number, image in judge_all({number: points[number] for number in numbers}, recorded.judge):
+            yield Crash(arm=arm, number=number, image=image, seconds=seconds)
+            seconds = {}
+
+
+def _record(plan: CrashPlan, arm: CrashArm, where: Path, owner: str) -> tuple[Path, Storage]:
+    if plan.which:
+        return record_cluster(plan.cluster_of(arm), partial(plan.spec_on, arm), plan.disks(), where, owner)
+    spec = plan.spec
+    return record(
+        plan.target.build,
+        dict(arm.settings),
+        connection_arguments(spec.threads),
+        partial(plan.load_on, arm, set()),
+        seconds=spec.seconds,
+        folder=plan.target.volume.data_root.path,
+        record_in=where,
+        arm=owner,
+        workload=plan.load.name,
+        beside=plan.load.beside_name,
+        size=plan.disk_bytes,
+        fs=spec.fs,
+        fault=None if arm.control else _FAULTS.get(spec.fail),
+        emulate=own_disk(spec.storage.disk_iops, spec.storage.disk),
+        replica=spec.replica and not arm.control,
+    )
+
+
+@contextmanager
+def _records(plan: CrashPlan) -> Iterator[Path]:
+    """Where records are made: to be kept, or in a folder that goes with them whatever happens."""
+    keep = plan.keep
+    if keep is None:
+        with passing_folder(plan.target.volume.data_root.path, "recorded", mode=0o711) as folder:
+            yield folder
+        return
+    try:
+        keep.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"no record can be kept in {keep}: {error.strerror}", hint="name another folder"
+        ) from error
+    yield keep

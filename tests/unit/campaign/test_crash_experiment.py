@@ -1,0 +1,113 @@
+"""Which crash is next, from its plan and the rows it was told."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from flushlab.campaign.crash.experiment import CrashExperiment
+from flushlab.campaign.crash.facts import arms_of
+from flushlab.experiment.protocol import Request
+from flushlab.record import Crash, CrashArm, CrashOutcome
+from tests.unit.crashes import image
+
+BASE = CrashArm(name="base", settings={"sync_binlog": 1})
+NEW = CrashArm(name="new", settings={"sync_binlog": 0})
+CONTROL = CrashArm(name="control: it must lose", settings={"sync_binlog": 7}, control=True)
+
+
+def experiment(*arms: CrashArm, images: int = 4, again: bool = True) -> CrashExperiment:
+    return CrashExperiment(arms, images, CONTROL, lambda _: again)
+
+
+def row(arm: CrashArm, number: int, outcome: CrashOutcome = "kept", **of_run: object) -> Crash:
+    return Crash(
+        arm=msgspec.structs.replace(arm, **of_run),
+        number=number,
+        image=image(number, outcome, 9 * (outcome == "lost")),
+    )
+
+
+def carried_out(asked: CrashExperiment, outcome: CrashOutcome = "kept") -> list[tuple[str, int]]:
+    """What is asked for until it is done, if all of it comes to this."""
+    seen = []
+    while (request := asked.ask()) is not None:
+        seen.append((request.arm.name, request.block))
+        arm = asked.arm(request.arm.name)
+        assert arm is not None
+        asked.tell(row(arm, request.block, "lost" if arm.control else outcome))
+    return seen
+
+
+def test_arms_crash_one_after_the_other_then_the_control() -> None:
+    seen = carried_out(experiment(BASE, NEW, images=2))
+    assert seen == [("base", 0), ("base", 1), ("new", 0), ("new", 1), (CONTROL.name, 0), (CONTROL.name, 1)]
+
+
+def test_no_control_crashes_where_something_was_lost() -> None:
+    assert carried_out(experiment(BASE, images=2), "lost") == [("base", 0), ("base", 1)]
+
+
+def test_a_row_of_another_number_is_taken_for_its_own() -> None:
+    asked = experiment(BASE, images=3)
+    assert isinstance(asked.ask(), Request)
+    asked.tell(row(BASE, 2))
+    asked.tell(row(BASE, 0))
+    assert asked.missing("base") == [1]
+    (arm,) = arms_of(asked.crashes)
+    assert [one.point.at for one in arm.images] == [1000, 1002], "in the order of the points"
+
+
+def test_a_resumed_campaign_asks_for_what_is_missing() -> None:
+    asked = experiment(BASE, NEW, images=2)
+    asked.tell(row(BASE, 1))
+    asked.tell(row(NEW, 0))
+    assert carried_out(asked)[:2] == [("base", 0), ("new", 1)]
+
+
+@pytest.mark.parametrize(("again", "due"), [(True, 1), (False, None)])
+def test_stored_crashes_that_could_not_be_judged_are_asked_for_again_where_they_can_be(
+    again: bool, due: int | None
+) -> None:
+    asked = CrashExperiment([BASE], 2, None, lambda _: again)
+    asked.tell(row(BASE, 0))
+    asked.tell(row(BASE, 1, "unknown"))
+    request = asked.ask()
+    assert (request and request.block) == due
+    if request:
+        asked.tell(row(BASE, 1, "unknown"))
+        assert asked.ask() is None, "once in a session"
+
+
+def test_rows_of_other_settings_are_left_out() -> None:
+    asked = experiment(BASE, images=1)
+    asked.tell(row(CrashArm(name="base", settings={"sync_binlog": 9}), 0, "lost"))
+    asked.tell(row(CrashArm(name="the winner before", settings={}), 0, "lost"))
+    assert asked.crashes == []
+    assert carried_out(asked) == [("base", 0), (CONTROL.name, 0)]
+
+
+def test_progress_is_of_the_arm_that_is_due_with_the_others_behind_it() -> None:
+    asked = experiment(BASE, NEW, images=8)
+    asked.tell(row(BASE, 0))
+    progress = asked.progress
+    assert (progress.stage, progress.done, progress.total, progress.after) == ("crash", 1, 8, 16.0)
+    asked.tell(row(BASE, 1, "lost"))
+    assert asked.progress.after == 8.0, "no control is needed any more"
+
+
+def test_arms_of_several_runs_have_the_mean_rate_and_no_record_that_could_be_replayed_wrongly() -> None:
+    once = [row(BASE, 0, commits_per_s=100.0, folder="/r1"), row(BASE, 1, commits_per_s=300.0, folder="/r1")]
+    (arm,) = arms_of(once)
+    assert (arm.commits_per_s, arm.folder) == (200.0, "/r1")
+    (arm,) = arms_of([*once, row(BASE, 2, folder="/r2")])
+    assert (arm.folder, len(arm.images)) == ("", 3)
+
+
+def test_the_control_is_the_last_arm_and_a_later_row_replaces_an_earlier_one() -> None:
+    control, base = row(CONTROL, 0, "lost"), row(BASE, 0, "unknown")
+    arms = arms_of([control, base, row(BASE, 0)])
+    assert [(arm.name, [one.outcome for one in arm.images]) for arm in arms] == [
+        ("base", ["kept"]),
+        (CONTROL.name, ["lost"]),
+    ]
