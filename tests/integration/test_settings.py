@@ -71,6 +71,10 @@ def test_the_real_build_is_started_with_a_file_and_says_what_it_refuses(
     assert (good.ran, good.refusal, good.without) == (True, "", ())
     assert [one.name for one in good.left_out] == ["datadir"]
     assert [one.name for one in good.scaled.scaled] == ["innodb_buffer_pool_size"]
+    file.write_text("[mysqld]\nback_log = 200\ninnodb_io_capacity = 50\n")
+    adjusted = judge_file(file, CheckRequest(server=release, start=True)).started
+    assert adjusted is not None and adjusted.ran
+    assert any("value 50 adjusted to 100" in line for line in adjusted.said), adjusted.said
     file.write_text("[mysqld]\nback_log = 200\ninnodb_additional_mem_pool_size = 2M\n")
     bad = judge_file(file, CheckRequest(server=release, start=True))
     assert not bad.starts

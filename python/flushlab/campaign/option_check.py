@@ -251,7 +251,7 @@ def _start(build: Build, checked: Checked, memory: str | None, progress: Progres
     settings = dict(fitted.settings)
     stops = [*checked.rejected, *(one.name for one in checked.findings if one.kind == "refused")]
     without = list(dict.fromkeys(stops))
-    words = tuple(word for word in checked.rejected.values() if word)
+    words = _as_written(checked, fitted)
     outcome = _start_once(build, settings, words, root, progress)
     refusal = "" if outcome.ran else outcome.said[0]
     while not outcome.ran:
@@ -272,6 +272,14 @@ def _start(build: Build, checked: Checked, memory: str | None, progress: Progres
         left_out=admitted.left_out,
         scaled=fitted,
     )
+
+
+def _as_written(checked: Checked, fitted: Fit) -> tuple[str, ...]:
+    """The user's own lines as arguments: those of settings that go in as they are, then those that stop the
+    start. Where a server reads a line otherwise than flushlab does, it says so."""
+    scaled = {one.name for one in fitted.scaled}
+    taken = {name: checked.written.get(name) for name in fitted.settings if name not in scaled}
+    return tuple(word for word in ({**taken, **checked.rejected}).values() if word)
 
 
 class _Outcome(NamedTuple):

@@ -15,7 +15,8 @@ class SourceText(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         kind: what it is to the campaign.
         name: as the campaign names the file.
-        size_bytes, sha256: of the file.
+        size_bytes: of the file.
+        sha256: of the file; of `text`, where that has passwords hidden.
         text: its content, with `***` for passwords; None if it is too long or no text.
     """
 

@@ -66,8 +66,8 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
         others: the rest, as it is written; a switch without a value is ON.
         lines: where each name was last given.
         findings: by file and line, in reading order.
-        rejected: names that stop the start, with the argument that the line stands for; empty if it may be a
-            password or a path.
+        written: the argument that each name's last line stands for; empty if it may be a password or a path.
+        rejected: the same of names that stop the start.
         binlog_path: file name of the binary log, if one is given.
     """
 
@@ -75,6 +75,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     others: Mapping[str, str]
     lines: Mapping[str, tuple[str, int]]
     findings: tuple[Finding, ...]
+    written: Mapping[str, str] = {}
     rejected: Mapping[str, str] = {}
     binlog_path: str = ""
 
@@ -174,6 +175,7 @@ def check(
         others=others,
         lines=places,
         findings=in_reading_order(findings),
+        written={name: _harmless(one.line) for name, one in last.items()},
         rejected={
             one.name: _harmless(own[one.path, one.line])
             for one in findings

@@ -29,12 +29,15 @@ def source_text(kind: SourceKind, name: str, content: bytes) -> SourceText:
     except UnicodeDecodeError:
         text = None
     hide = option_file_without_passwords if kind == "option file" else without_passwords
+    shown = None if text is None else hide(text)
+    # A digest of the whole would let whoever reads the rest try out passwords.
+    digested = content if shown in (None, text) else (shown or "").encode()
     return SourceText(
         kind=kind,
         name=name,
         size_bytes=len(content),
-        sha256=hashlib.sha256(content).hexdigest(),
-        text=None if text is None else hide(text),
+        sha256=hashlib.sha256(digested).hexdigest(),
+        text=shown,
     )
 
 

@@ -49,6 +49,15 @@ def test_a_workload_without_files_has_no_sources() -> None:
     assert sources_of(build_workload("oltp_update_non_index", {})) == ()
 
 
+def test_the_digest_of_a_text_with_a_password_does_not_let_anybody_try_passwords_out() -> None:
+    content = b"[client]\npassword = geheim\n"
+    source = source_text("option file", "my.cnf", content)
+    assert source.text == "[client]\npassword = ***\n"
+    assert source.sha256 == hashlib.sha256(source.text.encode()).hexdigest()
+    plain = source_text("script", "x.sql", b"SELECT 1")
+    assert plain.sha256 == hashlib.sha256(b"SELECT 1").hexdigest()
+
+
 @pytest.mark.parametrize("content", [b"x" * (MOST_BYTES + 1), b"\xff\xfe", b"a\0b"])
 def test_what_is_long_or_no_text_is_named_by_its_digest(content: bytes) -> None:
     source = source_text("script", "x", content)
