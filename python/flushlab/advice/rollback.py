@@ -10,11 +10,38 @@ from collections.abc import Mapping, Sequence
 
 from flushlab.record import ServerIdentity, Value
 from flushlab.settings.catalog import SettingHere, load_catalog
+from flushlab.settings.configuration import Configuration
 from flushlab.settings.optionfile import render
 
 UNSEEN = "What your option file had, flushlab has not seen: these are the values that the server had."
-PERSISTED = "SET PERSIST wins over an option file: RESET PERSIST what it has stored; settings.sql lists that."
-"""For an option file of a server that persists settings and that flushlab did not start."""
+_PERSISTED = (
+    "SET PERSIST wins over an option file: RESET PERSIST what it has stored; settings.sql lists that."
+)
+"""For a server that persists settings, where those could not be read."""
+
+
+def persisted_comments(
+    changes: Mapping[str, Value], persisted: Mapping[str, str] | None, identity: ServerIdentity
+) -> list[str]:
+    """Lines for the option file of a server that flushlab did not start: what would win over that file.
+
+    Args:
+        changes: the advised settings.
+        persisted: what SET PERSIST has stored on it; None: not known.
+        identity: the server.
+    """
+    if not identity.persists:
+        return []
+    if persisted is None:
+        return [_PERSISTED]
+    known = [Configuration({}, identity).here(name) for name in changes]
+    found = [here for here in known if here and here.variable in persisted]
+    differ = [here for here in found if not here.same(changes[here.name], persisted[here.variable])]
+    return [
+        f"SET PERSIST wins over this file: {here.variable} = {persisted[here.variable]} is stored."
+        f" RESET PERSIST {here.variable}; or run settings.sql."
+        for here in differ
+    ]
 
 
 def rollback_file(

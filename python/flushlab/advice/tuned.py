@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from flushlab.advice.option_file import option_file
-from flushlab.advice.rollback import PERSISTED, rollback_file, rollback_statements
+from flushlab.advice.rollback import persisted_comments, rollback_file, rollback_statements
 from flushlab.advice.set_statements import statements_file
 from flushlab.advice.verification import verification
 from flushlab.campaign.facts import TuneFacts
@@ -42,7 +42,7 @@ def tuned_files(
     assert chosen is not None
     changes = facts.changes(chosen)
     settings = {**request.base, **chosen.settings}
-    persisted = [PERSISTED] if request.external and facts.server.persists else []
+    persisted = persisted_comments(changes, request.persisted, facts.server) if request.external else []
     text = option_file(
         changes,
         request.original,

@@ -103,7 +103,9 @@ def verification(changes: Mapping[str, Value], identity: ServerIdentity) -> str:
         "-- How long do statements take? (An INSERT without a transaction of its own includes its commit.)",
         *_statements(),
     ]
-    if has_histograms:
+    if not has_histograms:
+        lines.append(f"-- No percentiles: {identity.name} keeps no histograms of its statements' latency.")
+    else:
         lines += [
             "",
             "-- Percentiles of their latency; the server's histogram is exact to 5 %.",

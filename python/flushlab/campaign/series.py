@@ -61,6 +61,7 @@ from flushlab.plan.shipped import PIPED, find_plan, read_plan, shipped
 from flushlab.process.running import publish_status
 from flushlab.record import Launch, SourceText, Warning
 from flushlab.server.sandbox.base_file import require_taken
+from flushlab.server.variables import persisted
 from flushlab.settings.catalog import canonical
 from flushlab.settings.fit import as_warnings
 from flushlab.settings.option_names import load_option_names
@@ -310,6 +311,7 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
         build=build.name,
         build_id=build.id,
         external=target.external.name if target.external else "",
+        persisted=persisted(target.external.query, identity) if target.external else None,
         plan=plan.name,
         title=plan.title,
         folder=str(loaded.folder),

@@ -55,6 +55,7 @@ from flushlab.process.running import publish_status
 from flushlab.record import Arm, CrashFacts, Launch, OtherLoad, Trial, Value, Warning
 from flushlab.server.remote.group import RemoteGroup
 from flushlab.server.sandbox.base_file import require_taken
+from flushlab.server.variables import persisted
 from flushlab.settings.candidate import Candidate
 from flushlab.settings.candidates import lift, propose
 from flushlab.settings.catalog import Catalog
@@ -202,6 +203,7 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
         build=build.name,
         build_id=build.id,
         external=target.external.name if target.external else "",
+        persisted=persisted(target.external.query, target.identity) if target.external else None,
         folder=str(Path.cwd()),
         workload_digest=fingerprint(workload),
         sources=(*texts_of([Path(spec.base.base) if spec.base.base else None]), *sources_of(workload)),

@@ -8,6 +8,7 @@ command line become errors with hints here, from what click knows of them.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -20,6 +21,7 @@ from flushlab.near import nearest
 from flushlab.spec.option import Field, Spec, field_of, fields, flag, spelled
 
 _NEAR = 0.75
+_WITH_PASSWORD = re.compile(r"(?:mysql|mariadb)://[^/@:]*:[^/@]+@")
 _METAVARS = {
     "text": "TEXT",
     "path": "PATH",
@@ -49,7 +51,20 @@ class _Takes(click.ParamType[Any]):
         Raises:
             UsageError: none.
         """
+        if isinstance(value, str):
+            _warn_of_password(flag(self.field.name), value)
         return self.field.read(value) if isinstance(value, str) else value
+
+
+def _warn_of_password(option: str, text: str) -> None:
+    """Warns of an address with a password: others can read command lines."""
+    if _WITH_PASSWORD.match(text):
+        from flushlab.cli.output import print_warning
+
+        print_warning(
+            f"{option} has a password, which the list of processes and the shell's history show;"
+            " --defaults-file FILE, with user, password and host under [client], keeps it out of both"
+        )
 
 
 class _TakesOption(click.ParamType[Any]):

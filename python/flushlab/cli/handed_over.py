@@ -31,7 +31,7 @@ Contents = Mapping[str, Callable[[], bytes]]
 def advised(row: CampaignRow, facts: Facts | None, trials: Sequence[Trial]) -> Iterator[Advice]:
     """What to change and how to go back, spelled for each server that a change is recommended for."""
     from flushlab.advice import (
-        PERSISTED,
+        persisted_comments,
         rollback_file,
         rollback_statements,
         set_statements,
@@ -51,9 +51,10 @@ def advised(row: CampaignRow, facts: Facts | None, trials: Sequence[Trial]) -> I
             continue
         changes, server, comments = one.settings, one.server, one.comments
         before = before_change(trials, one.base_arm)
-        unseen = request is not None and not isinstance(request, CrashRequest) and bool(request.external)
-        known = (changes, before if unseen else own_settings(request), before, server)
-        persisted = [PERSISTED] if unseen and server.persists else []
+        own, persisted = own_settings(request, one.base_arm), list[str]()
+        if request is not None and not isinstance(request, CrashRequest) and request.external:
+            own, persisted = before, persisted_comments(changes, request.persisted, server)
+        known = (changes, own, before, server)
         about = "".join(f"-- {line}\n" for line in comments)
         back = [f"-- {comments[0]}: back to what was there", *rollback_statements(*known)]
         yield Advice(

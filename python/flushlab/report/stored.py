@@ -142,11 +142,13 @@ def connections_of(request: Request | None) -> Connections:
     return found
 
 
-def own_settings(request: Request | None) -> Mapping[str, Value]:
-    """What the user's option file or the plan's base sets."""
+def own_settings(request: Request | None, base: str = BASE) -> Mapping[str, Value]:
+    """What the user's option file or the plan's base sets, on the server of that base arm."""
     if isinstance(request, TuneRequest):
         return request.original
-    return request.base.settings if isinstance(request, SeriesRequest) else {}
+    if not isinstance(request, SeriesRequest):
+        return {}
+    return next((arm.settings for arm in request.arms if arm.name == base), request.base.settings)
 
 
 def before_change(trials: Iterable[Trial], base: str = BASE) -> Mapping[str, Value]:

@@ -33,6 +33,18 @@ def all_variables(query: Query) -> dict[str, str]:
     return _texts(query("SHOW GLOBAL VARIABLES"))
 
 
+def persisted(query: Query, identity: ServerIdentity) -> dict[str, str] | None:
+    """What SET PERSIST has stored; None where the server has no such thing, or the account may not see it."""
+    if not identity.persists:
+        return None
+    try:
+        return _texts(
+            query("SELECT variable_name, variable_value FROM performance_schema.persisted_variables")
+        )
+    except StatementFailed:
+        return None
+
+
 def redo_enabled(query: Query, identity: ServerIdentity) -> bool:
     """Whether the server writes a redo log: MySQL can do without since 8.0.21
     (https://dev.mysql.com/doc/refman/8.0/en/innodb-redo-log.html)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from flushlab.advice import rollback_file, rollback_statements
+from flushlab.advice import persisted_comments, rollback_file, rollback_statements
 from flushlab.record import Value
 from flushlab.settings.check import check
 from tests.unit.settings.servers import MARIADB1011, MYSQL57, MYSQL80
@@ -55,3 +55,14 @@ def test_of_an_option_file_that_was_not_seen_the_values_that_the_server_had_are_
     assert "sync_binlog = 1\n" in text
     assert "was not in your option file" not in text
     assert "flushlab has not seen" in text
+
+
+def test_what_the_server_has_persisted_otherwise_is_named_for_it_wins_over_the_file() -> None:
+    stored = {"innodb_flush_log_at_trx_commit": "1", "innodb_flush_method": "O_DIRECT", "sync_binlog": "0"}
+    assert persisted_comments(CHANGES, stored, MYSQL80) == [
+        "SET PERSIST wins over this file: innodb_flush_log_at_trx_commit = 1 is stored."
+        " RESET PERSIST innodb_flush_log_at_trx_commit; or run settings.sql."
+    ]
+    (unknown,) = persisted_comments(CHANGES, None, MYSQL80)
+    assert unknown.startswith("SET PERSIST wins over an option file")
+    assert persisted_comments(CHANGES, None, MARIADB1011) == []

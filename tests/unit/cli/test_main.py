@@ -239,3 +239,14 @@ def test_what_could_not_be_undone_is_told_of_beside_the_error(error: str) -> Non
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stderr.endswith("warning: node 2 stays relaxed\n")
     assert done.returncode in (130, 3)
+
+
+@pytest.mark.parametrize(
+    ("dsn", "warned"),
+    [("mysql://me:se%40cret@127.0.0.1:1/app", True), ("mysql://me@127.0.0.1:1/app", False)],
+)
+def test_a_password_on_the_command_line_is_warned_of_and_not_repeated(dsn: str, warned: bool) -> None:
+    done = flushlab("bench", "--dsn", dsn)
+    assert ("--dsn has a password" in done.stderr) == warned
+    assert ("--defaults-file FILE" in done.stderr) == warned
+    assert "cret" not in done.stderr

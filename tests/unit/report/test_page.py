@@ -440,13 +440,19 @@ def test_a_password_in_a_command_is_not_on_the_page() -> None:
 # -- a comparison on standing servers ------------------------------------------------------------------------
 
 
-def compared() -> str:
+def compared(switch_s: float = 0.0) -> str:
     """The page of a comparison whose servers stood: ten rounds, the third of which does not count."""
 
     def turns(events: int) -> tuple[Slice, ...]:
         return tuple(
             Slice(
-                round=n, start_s=7.0 + n, seconds=0.5, events=events + n, foreign_share=0.25, dropped=n == 2
+                round=n,
+                start_s=7.0 + n,
+                seconds=0.5,
+                events=events + n,
+                foreign_share=0.25,
+                dropped=n == 2,
+                switch_s=switch_s,
             )
             for n in range(10)
         )
@@ -469,6 +475,13 @@ def test_every_turn_of_a_standing_server_is_drawn_and_those_that_do_not_count_ar
     assert "A cross is a turn whose round does not count" in text
     assert "base 8,000 8,010 8,018 9 0.5 s 1 25%" in text
     assert f"{TWO} 14,000 14,010 14,018 9 0.5 s 1 25%" in text
+    assert "Servers stood side by side and took turns" in text
+
+
+def test_turns_on_one_server_are_not_said_to_be_of_servers_side_by_side() -> None:
+    text = text_of(compared(switch_s=0.01))
+    assert "Arms took turns on the same server, which was switched to their settings by SET GLOBAL." in text
+    assert "Servers stood" not in text
 
 
 def test_a_series_in_mixed_ways_says_which_arm_was_measured_how() -> None:

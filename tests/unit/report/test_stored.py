@@ -11,7 +11,7 @@ from flushlab.campaign.series_request import BoundArm, SeriesRequest
 from flushlab.record import Arm, SourceText, Value
 from flushlab.report.page.repeat import plan_text
 from flushlab.report.repeat import command
-from flushlab.report.stored import Facts, connections_of, facts_of, recommended, request_of
+from flushlab.report.stored import Facts, connections_of, facts_of, own_settings, recommended, request_of
 from flushlab.spec.parts import DataSpec, WorkloadSpec
 from flushlab.store import CampaignRow
 from tests.unit.records import trial
@@ -108,3 +108,10 @@ def test_a_series_whose_fastest_arm_is_a_place_advises_no_setting() -> None:
     arm = msgspec.structs.replace(made.series_facts().arms[2], data_root="/zfs")
     facts = made.series_facts(arms=(arm,))
     assert advised(made.row("series", facts), facts) == {}
+
+
+def test_what_a_further_server_was_given_is_its_own_bases() -> None:
+    further = BoundArm(name="two base", settings={"sync_binlog": 7}, build="mariadb@10.11.19")
+    request = made.series_request(base=BoundArm(name="base", settings={"sync_binlog": 1}), arms=(further,))
+    assert own_settings(request, "two base") == {"sync_binlog": 7}
+    assert own_settings(request) == {"sync_binlog": 1}

@@ -135,3 +135,15 @@ def test_where_the_plugin_gives_options_variables_of_their_own_these_are_set(err
     assert asked.statements == [("SET GLOBAL wsrep_provider_gcs_fc_limit = %s", 64)]
     with pytest.raises(StatementFailed):
         variables.set_variable(Asked(read_only=True, errno=1210), MARIADB, "gcs.fc_limit", 64)
+
+
+def test_what_is_persisted_is_read_where_there_is_such_a_thing_and_the_account_may_see_it() -> None:
+    mysql = ServerIdentity(flavor="mysql", version=(8, 0, 15), version_text="8.0.15")
+
+    def refuses(sql: str, *_: Any, **__: Any) -> list[tuple[Any, ...]]:
+        raise StatementFailed(1142, "SELECT command denied", sql)
+
+    assert variables.persisted(lambda *_: [("sync_binlog", "1")], mysql) == {"sync_binlog": "1"}
+    assert variables.persisted(refuses, mysql) is None
+    older = ServerIdentity(flavor="mysql", version=(5, 7, 22), version_text="5.7.22")
+    assert variables.persisted(refuses, older) is None

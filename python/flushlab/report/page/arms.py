@@ -60,6 +60,7 @@ class Rounds(NamedTuple):
         dropped: the same of those whose round does not count.
         turn_s: length of the shortest and of the longest slice that counts.
         foreign_share: of the CPU time that other programs took, median, or None.
+        switched: its server was shared, and switched to its settings before each slice.
     """
 
     arm: str
@@ -67,6 +68,7 @@ class Rounds(NamedTuple):
     dropped: tuple[tuple[float, float], ...]
     turn_s: tuple[float, float]
     foreign_share: float | None
+    switched: bool = False
 
 
 class Activity(NamedTuple):
@@ -155,6 +157,7 @@ def rounds(arm: str, trials: Sequence[Trial]) -> Rounds | None:
         dropped=tuple((one.start_s, one.events / one.seconds) for one in slices if one.dropped),
         turn_s=(min(one.seconds for one in kept), max(one.seconds for one in kept)),
         foreign_share=statistics.median(foreign) if foreign else None,
+        switched=any(one.switch_s for one in kept),
     )
 
 

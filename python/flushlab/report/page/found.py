@@ -23,6 +23,7 @@ from flushlab.experiment.objective import Objective, gain_words
 from flushlab.plan.plan import BASE, CONTROL
 from flushlab.record import Comparison, Machine, OtherLoad, ServerIdentity, Trial, Value, Warning
 from flushlab.report import compare, series, tune
+from flushlab.report.carry_over import on_own_server
 from flushlab.report.guarantees import changed
 from flushlab.report.stored import Facts, Request, floor_of, workload_of
 from flushlab.settings.configuration import NO_BINLOG
@@ -195,7 +196,9 @@ def _tuned(facts: TuneFacts) -> Found:
     floor = winner.floor.value if winner else facts.floor
     floor = facts.guarantees.get(winner.arm if winner else BASE, {}).get(FLOOR, floor)
     name = "raised" if facts.raised else "base"
-    way = "side by side" if facts.interleaved else "on fresh servers"
+    way = "on fresh servers"
+    if facts.interleaved:
+        way = "in turns on your server" if on_own_server(facts) else "side by side"
     blocks = f"{counted(result.blocks, 'block')} {way}, {counted(result.looks, 'look')}"
     return Found(
         headline=headline,

@@ -63,10 +63,10 @@ def _every_slice(subject: Subject, panels: Sequence[Rounds], notes: tuple[str, .
     unit = subject.found.unit or "events/s"
     dropped = any(panel.dropped for panel in panels)
     cross = " A cross is a turn whose round does not count, because the clock had a gap." if dropped else ""
-    lead = (
-        f"Servers stood side by side and took turns, one at a time. A dot is one turn, in {unit}, when it was"
-        f" measured.{cross}"
-    )
+    turns = "Servers stood side by side and took turns, one at a time."
+    if any(panel.switched for panel in panels):
+        turns = "Arms took turns on the same server, which was switched to their settings by SET GLOBAL."
+    lead = f"{turns} A dot is one turn, in {unit}, when it was measured.{cross}"
     head = ("least", "median", "most", "turns", "each", "dropped", "others' CPU")
     table = Table((Cell("arm"), *(Cell(name, "num") for name in head)), tuple(map(_rounds_row, panels)))
     drawn = (plots.rounds(panels, name="time", title=f"Every turn in {unit}, per arm"),)
