@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from typing import Any, TextIO
 
 import flushlab
-from flushlab.campaign.facts import ArmFacts, SeriesFacts
+from flushlab.campaign.facts import ArmFacts, CampaignFacts, ClaimFacts
 from flushlab.record import Comparison, Ratio
 
 PLAN = "insert-on-duplicate"
@@ -32,14 +32,18 @@ MORE_BLOCKS = 40
 PRECISE = 0.025
 
 
-def _rows(facts: SeriesFacts) -> Iterator[tuple[str, str]]:
+def _claims(facts: CampaignFacts) -> tuple[ClaimFacts, ...]:
+    return facts.plan.claims if facts.plan is not None else ()
+
+
+def _rows(facts: CampaignFacts) -> Iterator[tuple[str, str]]:
     yield from ((arm.name, _words(arm)) for arm in facts.arms)
-    yield "control", _ratio(facts.control)
+    yield "control", _ratio(facts.control.comparison if facts.control else None)
     yield (
         "the base itself",
-        "no figure" if facts.base_figure is None else f"{facts.base_figure:,.0f} {facts.unit}",
+        "no figure" if facts.base.figure is None else f"{facts.base.figure:,.0f} {facts.unit}",
     )
-    for claim in facts.claims:
+    for claim in _claims(facts):
         found = f" ({claim.ratio.estimate:.2f})" if claim.ratio else ""
         yield claim.text, f"{claim.answer}{found}{'' if _decided(claim.answer, claim.ratio) else '   MISSED'}"
 
@@ -94,7 +98,7 @@ def main() -> int:
     _write(sys.stdout, f"{given.server}, {minutes:.1f} min, {others}, campaign {facts.campaign_id}")
     for what, found in _rows(facts):
         _write(sys.stdout, f"| {what} | {found} |")
-    undecided = [claim for claim in facts.claims if not _decided(claim.answer, claim.ratio)]
+    undecided = [claim for claim in _claims(facts) if not _decided(claim.answer, claim.ratio)]
     fresh = {arm.name for arm in facts.arms if arm.why_fresh or arm.comparison is None}
     left = []
     for claim in undecided:
@@ -109,7 +113,7 @@ def main() -> int:
         _write(sys.stdout, f"{claim.arm} by itself, after {minutes:.1f} min in all")
         for what, found in _rows(again):
             _write(sys.stdout, f"| {what} | {found} |")
-        left += [one for one in again.claims if not _decided(one.answer, one.ratio)]
+        left += [one for one in _claims(again) if not _decided(one.answer, one.ratio)]
     return int(bool(left))
 
 

@@ -45,7 +45,7 @@ def run(server: str, seconds: float, seed: int) -> Campaign:
         {"base": SAME, "one": SAME, "two": SAME}, server=server, seconds=seconds, threads=16, seed=seed
     )
     found: dict[str, Comparison | None] = {arm.name: arm.comparison for arm in facts.arms}
-    found["control"] = facts.control
+    found["control"] = facts.control.comparison if facts.control else None
     ratios = {name: one.ratio for name, one in found.items() if one is not None}
     assert len(ratios) == 3, facts.warnings
     return Campaign(

@@ -95,9 +95,9 @@ class Journey:
             *("--workload", "command: ./load.sh", "--minutes", f"{self.minutes:g}", "--out", "tuned"),
         )
         result = self.read("tuned/tune.json")
-        winner, base = result["winner"], result["base"]["figure"]
+        winner, base = result["tuning"]["winner"], result["base"]["figure"]
         if winner is None:
-            seen = result["detectable"]
+            seen = result["tuning"]["detectable"]
             return f"base {base:.2f} s, none proven (detectable {seen:.0%})" if seen else "nothing confirmed"
         floor = winner["floor"]
         self.run("settings", "--check", "tuned/my.cnf", "--server", server, "--floor", floor)
@@ -111,7 +111,8 @@ class Journey:
         result = self.read("series/series.json")
         page = (self.folder / "shop" / "series" / "report.html").read_text()
         assert "flush policy 2" in page
-        return f"{spelled(result['arms'][0]['ratio'])}, claim {result['claims'][0]['answer']}"
+        ratio, claim = result["arms"][0]["comparison"]["ratio"], result["plan"]["claims"][0]
+        return f"{spelled(ratio)}, claim {claim['answer']}"
 
 
 def spelled(ratio: dict[str, float]) -> str:

@@ -32,7 +32,7 @@ from typing import NamedTuple
 import msgspec
 
 import flushlab
-from flushlab.campaign.facts import SeriesFacts
+from flushlab.campaign.facts import CampaignFacts
 from flushlab.record import Ratio
 from flushlab.store import open_store
 
@@ -103,7 +103,7 @@ def plan_of(effect: Effect) -> str:
     )
 
 
-def run(plan: str, server: str, *, blocks: int, seconds: float, fresh: bool) -> SeriesFacts:
+def run(plan: str, server: str, *, blocks: int, seconds: float, fresh: bool) -> CampaignFacts:
     """A series of a plan's text."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "plan.toml")
@@ -218,7 +218,8 @@ def measure(piece: Piece) -> Outcome:
         began = time.monotonic()
         found = run(piece.plan, piece.server, blocks=blocks, seconds=seconds, fresh=piece.fresh)
         wall_s = time.monotonic() - began
-    compared = {"control": found.control, **{arm.name: arm.comparison for arm in found.arms}}
+    every = [one for one in (found.control, *found.arms) if one is not None]
+    compared = {one.name: one.comparison for one in every}
     return Outcome(
         name=piece.name,
         ratios={name: one.ratio if one is not None else None for name, one in compared.items()},

@@ -39,12 +39,30 @@ class Point(msgspec.Struct, frozen=True):
     ratio: Ratio
 
 
+class Tuning(msgspec.Struct, frozen=True):
+    """The part of a tuning."""
+
+    winner: Point | None
+
+
+class Compared(msgspec.Struct, frozen=True):
+    """A comparison."""
+
+    ratio: Ratio
+
+
+class Control(msgspec.Struct, frozen=True):
+    """The base once more."""
+
+    comparison: Compared
+
+
 class Document(msgspec.Struct, frozen=True):
     """What is needed of `tune.json`."""
 
-    campaign: str
-    winner: Point | None
-    control: Ratio | None
+    campaign_id: str
+    tuning: Tuning
+    control: Control | None
     others: OtherLoad | None
 
 
@@ -63,12 +81,15 @@ class Run(msgspec.Struct, frozen=True):
             f"{self.name}: {self.wall_s:.0f} s, {self.measured:.0%} measured{others}",
             self.wall_s < WALL_BAR_S,
         )
-        winner = self.found.winner
+        winner = self.found.tuning.winner
         proven = winner is not None and winner.settings.get("innodb_flush_log_at_trx_commit") == 2
         narrow = winner is not None and (widest is None or half_width(winner.ratio) <= widest)
         name = winner.arm if winner else "nothing proven"
         yield f"  {words(name, winner.ratio if winner else None)}", proven and narrow
-        yield f"  {words('control', self.found.control)}", True
+        yield (
+            f"  {words('control', self.found.control.comparison.ratio if self.found.control else None)}",
+            True,
+        )
 
 
 def run(name: str, state: str, *, fresh: bool) -> Run:
@@ -81,7 +102,7 @@ def run(name: str, state: str, *, fresh: bool) -> Run:
         subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
         wall_s = time.monotonic() - began
         found = msgspec.json.decode((out / "tune.json").read_bytes(), type=Document)
-    return Run(name, found, wall_s, measured_s(found.campaign) / wall_s)
+    return Run(name, found, wall_s, measured_s(found.campaign_id) / wall_s)
 
 
 def main() -> int:

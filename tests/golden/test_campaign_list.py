@@ -22,16 +22,15 @@ def stored(number: int, row: CampaignRow, trials: int) -> CampaignRow:
 
 def rows() -> list[CampaignRow]:
     tune, series = made.tune_facts(), made.series_facts()
-    nothing = msgspec.structs.replace(tune.result, winner=None)
-    unproven = msgspec.structs.replace(tune.result, winner=None, frontier=(), blocks=0)
+    unproven = made.tune_facts(winner=None, frontier=(), blocks=0)
     slower = tuple(arm for arm in series.arms if arm.name in ("F", "K"))
     hostile = made.series_request(build="mariadb\x1b[31m@" + "10" * 60)
     every = [
         (made.row("series", None), 12),
         (made.row("series", series), 10_000),
         (made.row("tune", tune), 46),
-        (made.row("tune", made.tune_facts(result=nothing)), 1),
-        (made.row("tune", made.tune_facts(result=unproven), state="interrupted"), 3),
+        (made.row("tune", made.tune_facts(winner=None)), 1),
+        (made.row("tune", unproven, state="interrupted"), 3),
         (made.row("series", made.series_facts(arms=slower, claims=())), 30),
         (made.row("tune", None, state="failed"), 0),
         (made.row("series", None, hostile), 2),

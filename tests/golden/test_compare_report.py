@@ -8,10 +8,11 @@ import pytest
 from flushlab.campaign.facts import ArmFacts
 from flushlab.campaign.warnings import of_machine
 from flushlab.record import Ratio, Slice
-from flushlab.report import compare, series
-from tests.golden.test_reports import check, ratio, text_of
+from flushlab.report import campaign
+from tests.golden.test_reports import check, decoded, ratio, text_of
+from tests.golden.test_series_report import CONTROL, comparison, measured
 from tests.golden.test_series_report import FACTS as SERIES
-from tests.golden.test_series_report import comparison, measured
+from tests.unit.changed import changed
 from tests.unit.records import trial
 
 KEPT = "nothing is lost: commits are in the log file"
@@ -62,38 +63,37 @@ ARMS = (
         settings={"innodb_flush_method": "nonsense"},
     ),
 )
-FACTS = msgspec.structs.replace(
+FACTS = changed(
     SERIES,
     kind="compare",
     campaign_id="compare-20261121-120000-abcd",
-    plan="compare",
+    name="compare",
     title=f"{TWO} against base",
     workload="oltp_update_non_index, 16 threads, 8 × 10,000 rows",
     unit="transactions/s",
-    base={},
+    base_settings={},
     base_text="",
     base_guarantees=STRICT,
     floor="",
     arms=ARMS,
-    control=comparison("control", ratio(1.01, 0.98, 1.04)),
+    control=msgspec.structs.replace(CONTROL, p99=comparison("control", ratio(1.02, 0.88, 1.18))),
     base_p99_us=2_772.0,
-    control_p99=comparison("control", ratio(1.02, 0.88, 1.18)),
     claims=(),
-    seconds=2.4,
+    window_s=2.4,
 )
 
 
 def with_arms(*arms: ArmFacts) -> str:
-    return text_of(compare.render(msgspec.structs.replace(FACTS, arms=arms)))
+    return text_of(campaign.render(changed(FACTS, arms=arms)))
 
 
 def test_comparison() -> None:
-    check("compare.txt", text_of(compare.render(FACTS)))
+    check("compare.txt", text_of(campaign.render(FACTS)))
 
 
 def test_comparison_after_ctrl_c() -> None:
-    stopped = msgspec.structs.replace(FACTS, ending="interrupted", blocks=3)
-    text = text_of(compare.render(stopped))
+    stopped = changed(FACTS, ending="interrupted", blocks=3)
+    text = text_of(campaign.render(stopped))
     assert "interrupted; resume with: flushlab compare --resume compare-20261121-120000-abcd" in text
     assert "1.55 – 1.70" in text
 
@@ -103,8 +103,8 @@ def test_a_comparison_that_was_stopped_before_its_first_window_claims_nothing() 
         msgspec.structs.replace(arm, outcome="skipped", reason="stopped before its turn", comparison=None)
         for arm in ARMS
     ]
-    stopped = msgspec.structs.replace(FACTS, ending="interrupted", blocks=0, arms=(*never,), interleaved=True)
-    assert text_of(compare.render(stopped)).splitlines()[1:] == [
+    stopped = changed(FACTS, ending="interrupted", blocks=0, arms=(*never,), interleaved=True)
+    assert text_of(campaign.render(stopped)).splitlines()[1:] == [
         "Nothing was measured: it was stopped before the first window.",
         "",
         "interrupted; resume with: flushlab compare --resume compare-20261121-120000-abcd",
@@ -128,9 +128,9 @@ def test_a_comparison_in_turns_without_a_result_blames_the_machine_that_was_busy
     turn = Slice(round=0, start_s=0.0, seconds=1.0, events=50)
     (doubt,) = of_machine([trial(slices=(turn,), foreign_cpu_share=0.62)], disk_iops=None)
     alike = tuple(msgspec.structs.replace(arm, comparison=None) for arm in ARMS)
-    facts = msgspec.structs.replace(FACTS, arms=alike, warnings=(doubt,))
-    for render in (compare.render, series.render):
-        said = text_of(render(facts))
+    facts = changed(FACTS, arms=alike, warnings=(doubt,))
+    for kind in ("compare", "series"):
+        said = text_of(campaign.render(changed(facts, kind=kind)))
         assert (
             "Other programs used 62% of the CPU time meanwhile, which makes intervals wider.\nNothing is"
             in said
@@ -138,7 +138,7 @@ def test_a_comparison_in_turns_without_a_result_blames_the_machine_that_was_busy
         assert "--wait-for-quiet waits until the machine is quiet." in said
 
 
-AT_A_RATE = msgspec.structs.replace(
+AT_A_RATE = changed(
     FACTS,
     objective="p99",
     workload="oltp_update_non_index, 16 threads, 8 × 10,000 rows, rate 500",
@@ -161,7 +161,7 @@ AT_A_RATE = msgspec.structs.replace(
 
 
 def test_at_a_fixed_rate_the_report_is_about_latency() -> None:
-    text = text_of(compare.render(AT_A_RATE))
+    text = text_of(campaign.render(AT_A_RATE))
     check("compare-p99.txt", text)
     assert not {"faster", "slower"} & set(text.split())
     assert "as fast as base" not in text
@@ -171,26 +171,26 @@ def test_a_floor_that_depends_on_the_disk_says_so_in_headline_and_rows() -> None
     held = "as the disk has a volatile write cache"
     base = {**STRICT, "floor": f"throwaway, {held}; strict without one"}
     arm = msgspec.structs.replace(ARMS[0], guarantees={**ARMS[0].guarantees, "floor": f"second, {held}"})
-    facts = msgspec.structs.replace(FACTS, base_floor="throwaway", base_guarantees=base, arms=(arm,))
-    text = " ".join(text_of(compare.render(facts)).split())
+    facts = changed(FACTS, base_floor="throwaway", base_guarantees=base, arms=(arm,))
+    text = " ".join(text_of(campaign.render(facts)).split())
     assert f"Its floor is second, {held}. That of base is throwaway, {held}; strict without one." in text
     assert f"; floor throwaway, {held}; strict without one" in text
     assert f"; floor second, {held}" in text
 
 
 def test_json_document() -> None:
-    document = msgspec.json.decode(msgspec.json.encode(compare.document(FACTS)))
-    assert document["schema"] == "flushlab.compare/1"
+    document = decoded(FACTS)
+    assert (document["schema"], document["kind"]) == ("flushlab.campaign/1", "compare")
     first, second, *_, refused = document["arms"]
     assert first["name"] == TWO
-    assert first["ratio"] == {"estimate": 1.62, "low": 1.55, "high": 1.70}
-    assert (first["verdict"], second["verdict"]) == ("faster", "no difference found")
+    assert first["comparison"]["ratio"] == {"estimate": 1.62, "low": 1.55, "high": 1.70}
+    verdicts = [one["comparison"]["verdict"] for one in (first, second)]
+    assert verdicts == ["faster", "no difference found"]
     assert document["objective"] == "throughput"
-    assert first["p99_ratio"] == {"estimate": 1.20, "low": 1.05, "high": 1.37}
-    assert document["control_p99_ratio"] == {"estimate": 1.02, "low": 0.88, "high": 1.18}
+    assert first["p99"]["ratio"] == {"estimate": 1.20, "low": 1.05, "high": 1.37}
+    assert document["control"]["p99"]["ratio"] == {"estimate": 1.02, "low": 0.88, "high": 1.18}
     assert first["guarantees"]["power_loss"] == SECOND
-    assert first["server"] == {"flavor": "mariadb", "version": "10.11.19-MariaDB-0+deb12u1", "nodes": 1}
-    assert (refused["outcome"], refused["ratio"]) == ("refused", None)
-    assert document["control"] == {"estimate": 1.01, "low": 0.98, "high": 1.04}
+    assert document["server"]["version_text"] == "10.11.19-MariaDB-0+deb12u1"
+    assert (refused["outcome"], refused["comparison"]) == ("refused", None)
     assert document["base"]["name"] == "base"
-    assert msgspec.convert(document["control"], Ratio) == ratio(1.01, 0.98, 1.04)
+    assert msgspec.convert(document["control"]["comparison"]["ratio"], Ratio) == ratio(1.01, 0.98, 1.04)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
-from flushlab.campaign.facts import Foreseen, Outlook, Takes
+from flushlab.campaign.facts import Outlook, PlannedArm, Resources
 from flushlab.report import outlook
 from tests.golden.test_reports import FACTS, check, text_of
 from tests.unit.report.campaigns import series_facts
 
 MIB = 1 << 20
 LONG = Outlook(
-    tries=(
-        Foreseen(what="innodb_flush_log_at_trx_commit=2", why="commits no longer wait for the disk"),
-        Foreseen(what="innodb_log_buffer_size=64M", why="large transactions no longer wait for log writes"),
+    arms=(
+        PlannedArm(name="innodb_flush_log_at_trx_commit=2", why="commits no longer wait for the disk"),
+        PlannedArm(name="innodb_log_buffer_size=64M", why="large transactions no longer wait for log writes"),
     ),
     trials_least=27,
     trials_most=39,
@@ -21,7 +21,7 @@ LONG = Outlook(
     least_s=250.0,
     likely_s=346.0,
     most_s=360.0,
-    takes=Takes(
+    resources=Resources(
         pool_bytes=128 * MIB,
         memory_bytes=895 * MIB,
         available_memory_bytes=22 << 30,
@@ -40,14 +40,14 @@ def test_a_dry_run_of_tune() -> None:
 
 def test_a_dry_run_of_a_series_that_only_its_first_run_can_time() -> None:
     found = Outlook(
-        tries=(Foreseen(what="A default"), Foreseen(what="J ZFS", why="there is no ZFS here", runs=False)),
+        arms=(PlannedArm(name="A default"), PlannedArm(name="J ZFS", why="there is no ZFS here", runs=False)),
         trials_least=15,
         trials_most=15,
         trial_s=None,
         least_s=None,
         likely_s=None,
         most_s=None,
-        takes=msgspec.structs.replace(LONG.takes, data_bytes=None, disk_bytes=None),
+        resources=msgspec.structs.replace(LONG.resources, data_bytes=None, disk_bytes=None),
         writes=LONG.writes,
     )
     check("outlook-series.txt", text_of(outlook.render(series_facts(outlook=found), {})))
@@ -57,7 +57,8 @@ def test_a_dry_run_as_json() -> None:
     facts = msgspec.structs.replace(FACTS, outlook=LONG)
     document = msgspec.json.decode(msgspec.json.encode(outlook.document(facts, OUT)))
     assert document["schema"] == "flushlab.outlook/1"
-    assert document["trials"] == {"least": 27, "most": 39, "seconds": 8.0}
-    assert document["seconds"] == {"least": 250.0, "likely": 346.0, "most": 360.0}
-    assert document["writes"]["out"] == OUT["out"]
-    assert document["tries"][0]["what"] == "innodb_flush_log_at_trx_commit=2"
+    shown = document["outlook"]
+    assert (shown["trials_least"], shown["trials_most"], shown["trial_s"]) == (27, 39, 8.0)
+    assert (shown["least_s"], shown["likely_s"], shown["most_s"]) == (250.0, 346.0, 360.0)
+    assert shown["writes"]["out"] == OUT["out"]
+    assert shown["arms"][0]["name"] == "innodb_flush_log_at_trx_commit=2"

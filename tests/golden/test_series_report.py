@@ -6,11 +6,12 @@ from typing import Any
 
 import msgspec
 
-from flushlab.campaign.facts import ArmFacts, ClaimFacts, SeriesFacts
+from flushlab.campaign.facts import ArmFacts, CampaignFacts, ClaimFacts, PlanFacts
 from flushlab.record import Comparison, FactorEffect, Machine, Ratio, Value, Warning
 from flushlab.record.comparison import Verdict
-from flushlab.report import series
-from tests.golden.test_reports import check, ratio, text_of
+from flushlab.report import campaign
+from tests.golden.test_reports import check, decoded, ratio, text_of
+from tests.unit.changed import changed
 from tests.unit.records import MARIADB
 
 SAFE = {"process_crash": "nothing is lost", "os_crash": "nothing is lost", "power_loss": "nothing is lost"}
@@ -83,52 +84,63 @@ ARMS = (
         composed_of=("no binlog", "B", "G flush at trx commit is 0"),
     ),
 )
-FACTS = SeriesFacts(
+CONTROL = ArmFacts(name="control", comparison=comparison("control", ratio(1.01, 0.98, 1.04)))
+FACTS = CampaignFacts(
     campaign_id="series-20261121-120000-abcd",
+    kind="series",
     ending="done",
-    plan="insert-on-duplicate",
     title="What does each change buy for INSERT … ON DUPLICATE KEY UPDATE?",
     server=MARIADB,
     workload="upsert, threads 8, table_size 100,000",
     unit="rows/s",
-    base={"sync_binlog": 1},
-    base_text="the story's settings where the version has them",
-    base_figure=9_012.3,
-    base_floor="strict",
     floor="throwaway",
-    base_guarantees=SAFE,
-    arms=ARMS,
-    control=comparison("control", ratio(1.01, 0.98, 1.04)),
-    claims=(
-        ClaimFacts(
-            text="writing the log once a second is 3.3 times as fast",
-            arm="G flush at trx commit is 0",
-            against="base",
-            wanted="3.3",
-            answer="confirmed",
-            ratio=ratio(3.31, 3.20, 3.42),
-            source="https://example.org/story",
-        ),
-        ClaimFacts(
-            text="the size of the log does not matter",
-            arm="C",
-            against="A",
-            wanted="at most 1.05",
-            answer="refuted",
-            ratio=ratio(1.25, 1.20, 1.30),
-        ),
-        ClaimFacts(
-            text="ZFS makes up for doublewrite", arm="J", against="base", wanted="1", answer="not measured"
-        ),
+    base=ArmFacts(
+        name="base",
+        text="the story's settings where the version has them",
+        settings={"sync_binlog": 1},
+        figure=9_012.3,
+        floor="strict",
+        guarantees=SAFE,
     ),
+    arms=ARMS,
+    control=CONTROL,
     blocks=5,
-    planned_blocks=5,
-    seconds=10.0,
     machine=Machine(cpu_model="a cpu", cpu_count=2, memory_bytes=24 << 30, kernel="6.1", filesystem="ext4"),
     warnings=(Warning("fits-in-pool", "the data (22 MiB) fits in the buffer pool (128 MiB)"),),
     data_bytes=22 << 20,
     pool_bytes=128 << 20,
     redo_bytes=96 << 20,
+    plan=PlanFacts(
+        name="insert-on-duplicate",
+        blocks=5,
+        window_s=10.0,
+        claims=(
+            ClaimFacts(
+                text="writing the log once a second is 3.3 times as fast",
+                arm="G flush at trx commit is 0",
+                against="base",
+                wanted="3.3",
+                answer="confirmed",
+                ratio=ratio(3.31, 3.20, 3.42),
+                source="https://example.org/story",
+            ),
+            ClaimFacts(
+                text="the size of the log does not matter",
+                arm="C",
+                against="A",
+                wanted="at most 1.05",
+                answer="refuted",
+                ratio=ratio(1.25, 1.20, 1.30),
+            ),
+            ClaimFacts(
+                text="ZFS makes up for doublewrite",
+                arm="J",
+                against="base",
+                wanted="1",
+                answer="not measured",
+            ),
+        ),
+    ),
 )
 
 
@@ -136,7 +148,7 @@ def without_comparison(arm: ArmFacts) -> ArmFacts:
     return msgspec.structs.replace(arm, comparison=None, p99=None)
 
 
-INTERRUPTED = msgspec.structs.replace(
+INTERRUPTED = changed(
     FACTS,
     ending="interrupted",
     blocks=1,
@@ -149,12 +161,12 @@ INTERRUPTED = msgspec.structs.replace(
     control=None,
     claims=(),
 )
-NOTHING_FASTER = msgspec.structs.replace(
+NOTHING_FASTER = changed(
     FACTS,
     arms=(ARMS[0], ARMS[2], ArmFacts(name="best", outcome="skipped", reason="no arm proved faster")),
     claims=(),
 )
-NOT_HERE = msgspec.structs.replace(
+NOT_HERE = changed(
     FACTS,
     arms=tuple(
         ArmFacts(
@@ -172,15 +184,15 @@ NOT_HERE = msgspec.structs.replace(
 
 
 def effect(*factors: str, of: Ratio) -> FactorEffect:
-    return FactorEffect(factors=factors, ratio=of, blocks=33, detectable=0.03)
+    return FactorEffect.of(factors, of, 33, 0.03)
 
 
 POLICY_2: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 2}
-FACTORIAL = msgspec.structs.replace(
+FACTORIAL = changed(
     FACTS,
-    plan="binlog-flush",
+    name="binlog-flush",
     title="What do the binary log and flush policy 2 do, each by itself and together?",
-    base={"log_bin": "OFF", "innodb_flush_log_at_trx_commit": 1},
+    base_settings={"log_bin": "OFF", "innodb_flush_log_at_trx_commit": 1},
     base_text="",
     arms=(
         measured("binlog", "", ratio(0.97, 0.93, 1.01), settings={"log_bin": "ON"}, contract=("log_bin",)),
@@ -214,7 +226,7 @@ FACTORIAL = msgspec.structs.replace(
         ),
     ),
 )
-UNCROSSED = msgspec.structs.replace(
+UNCROSSED = changed(
     FACTORIAL,
     arms=(
         ArmFacts(name="binlog", outcome="refused", reason="[ERROR] Aborting"),
@@ -226,11 +238,11 @@ UNCROSSED = msgspec.structs.replace(
 
 
 def test_series_report() -> None:
-    check("series.txt", text_of(series.render(FACTS)))
+    check("series.txt", text_of(campaign.render(FACTS)))
 
 
 def test_series_report_after_ctrl_c() -> None:
-    check("series-interrupted.txt", text_of(series.render(INTERRUPTED)))
+    check("series-interrupted.txt", text_of(campaign.render(INTERRUPTED)))
 
 
 def test_a_series_that_was_stopped_before_its_first_window_says_that_and_no_more() -> None:
@@ -238,8 +250,9 @@ def test_a_series_that_was_stopped_before_its_first_window_says_that_and_no_more
         ArmFacts(name=one.name, outcome="skipped", reason="stopped before its turn")
         for one in INTERRUPTED.arms
     )
-    facts = msgspec.structs.replace(INTERRUPTED, arms=never, base_figure=None, blocks=0, claims=FACTS.claims)
-    assert text_of(series.render(facts)).splitlines()[2:] == [
+    asked = FACTS.plan.claims if FACTS.plan is not None else ()
+    facts = changed(INTERRUPTED, arms=never, base_figure=None, blocks=0, claims=asked)
+    assert text_of(campaign.render(facts)).splitlines()[2:] == [
         "Nothing was measured: it was stopped before the first window.",
         "",
         "interrupted; resume with: flushlab series --resume series-20261121-120000-abcd",
@@ -247,58 +260,59 @@ def test_a_series_that_was_stopped_before_its_first_window_says_that_and_no_more
 
 
 def test_series_report_without_a_faster_arm() -> None:
-    check("series-nothing.txt", text_of(series.render(NOTHING_FASTER)))
+    check("series-nothing.txt", text_of(campaign.render(NOTHING_FASTER)))
 
 
 def test_series_report_where_nothing_could_be_measured() -> None:
-    check("series-not-here.txt", text_of(series.render(NOT_HERE)))
+    check("series-not-here.txt", text_of(campaign.render(NOT_HERE)))
 
 
 def test_factorial_report() -> None:
-    check("series-factorial.txt", text_of(series.render(FACTORIAL)))
+    check("series-factorial.txt", text_of(campaign.render(FACTORIAL)))
 
 
 def test_without_a_combination_the_factors_have_no_effects() -> None:
-    assert "not known: binlog was not measured" in text_of(series.render(UNCROSSED))
+    assert "not known: binlog was not measured" in text_of(campaign.render(UNCROSSED))
 
 
 def test_best_that_is_not_proven_says_so() -> None:
     best = msgspec.structs.replace(ARMS[-1], comparison=comparison("best", ratio(1.02, 0.97, 1.08)))
-    text = text_of(series.render(msgspec.structs.replace(FACTS, arms=(*ARMS[:-1], best))))
+    text = text_of(campaign.render(changed(FACTS, arms=(*ARMS[:-1], best))))
     assert "Together, they are not proven to be faster" in text
 
 
 def test_json_document() -> None:
-    document = msgspec.json.decode(msgspec.json.encode(series.document(FACTS)))
-    assert document["schema"] == "flushlab.series/1"
+    document = decoded(FACTS)
+    assert (document["schema"], document["kind"]) == ("flushlab.campaign/1", "series")
     outcomes = {arm["name"]: arm["outcome"] for arm in document["arms"]}
     assert outcomes["F"] == "not_in_version"
     assert outcomes["K"] == "refused"
     assert outcomes["J"] == "skipped"
     by_name = {arm["name"]: arm for arm in document["arms"]}
-    assert by_name["B"]["ratio"] == {"estimate": 1.22, "low": 1.18, "high": 1.26}
-    assert by_name["B"]["verdict"] == "faster"
-    assert by_name["K"]["ratio"] is None
+    assert by_name["B"]["comparison"]["ratio"] == {"estimate": 1.22, "low": 1.18, "high": 1.26}
+    assert by_name["B"]["comparison"]["verdict"] == "faster"
+    assert by_name["K"]["comparison"] is None
     assert "unknown variable" in by_name["K"]["reason"]
     assert by_name["best"]["composed_of"][0] == "no binlog"
-    assert document["control"]["ratio"]["estimate"] == 1.01
-    assert [claim["answer"] for claim in document["claims"]] == ["confirmed", "refuted", "not measured"]
-    assert document["claims"][0]["ratio"]["low"] == 3.2
-    assert document["claims"][0]["text"]
+    assert document["control"]["comparison"]["ratio"]["estimate"] == 1.01
+    claims = document["plan"]["claims"]
+    assert [claim["answer"] for claim in claims] == ["confirmed", "refuted", "not measured"]
+    assert claims[0]["ratio"]["low"] == 3.2
+    assert claims[0]["text"]
     assert document["warnings"][0]["slug"] == "fits-in-pool"
 
 
 def test_ratios_of_a_cluster_on_one_machine_are_said_not_to_carry_over() -> None:
-    cluster = msgspec.structs.replace(FACTS, server=msgspec.structs.replace(FACTS.server, nodes=3))
-    assert text_of(series.render(cluster)).startswith("3-node Galera cluster of mariadb@10.11.19 · ")
-    document = series.document(cluster)
+    cluster = changed(FACTS, server=msgspec.structs.replace(FACTS.server, nodes=3))
+    assert text_of(campaign.render(cluster)).startswith("3-node Galera cluster of mariadb@10.11.19 · ")
+    document = decoded(cluster)
     assert document["server"]["nodes"] == 3
-    assert [line.carries for line in document["carry_over"] if line.what == "ratios"] == ["no"]
+    assert [line["carries"] for line in document["carry_over"] if line["what"] == "ratios"] == ["no"]
 
 
 def test_of_your_own_server_nothing_is_said_of_this_machine() -> None:
-    seen = msgspec.structs.replace(FACTS, interleaved=True, warnings=(Warning("external", "not flushlab's"),))
-    text = text_of(series.render(seen))
+    seen = changed(FACTS, interleaved=True, warnings=(Warning("external", "not flushlab's"),))
+    text = text_of(campaign.render(seen))
     assert "measured in turns on your server, switched by SET GLOBAL" in text
     assert "what carries over to the load that your server has" in text
     assert "this machine" not in text

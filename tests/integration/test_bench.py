@@ -41,7 +41,7 @@ def flushlab(*words: str, **environment: str) -> subprocess.CompletedProcess[str
 
 
 def events_of(result: dict[str, Any]) -> float:
-    return float(result["throughput"] * result["seconds"]["window"])
+    return float(result["figure"] * result["seconds"]["window"])
 
 
 def measured(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def test_a_full_disk_costs_the_files_and_not_the_figure(full: Path) -> None:
     done = flushlab("bench", *SMALL, *UNSYNCED, *words)
     assert done.returncode == 5
     document = json.loads(done.stdout[done.stdout.index("\n{") :])
-    assert f"{document['throughput']:,.0f} transactions/s" in done.stdout.replace("\xa0", " ")
+    assert f"{document['figure']:,.0f} transactions/s" in done.stdout.replace("\xa0", " ")
     assert done.stderr.count("error:") == done.stderr.count("hint:") == 2
     assert "No space left on device" in done.stderr
     assert "Traceback" not in done.stderr
@@ -85,11 +85,16 @@ def test_bench_measures_and_reads_settings_back(name: str) -> None:
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["schema"] == "flushlab.bench/1"
-    assert result["throughput"] > 0
+    assert result["figure"] > 0
     assert result["unit"] == "transactions/s"
-    assert 0 < result["latency_us"]["p50"] <= result["latency_us"]["p99"] <= result["latency_us"]["max"]
-    assert result["client_cpu_us_per_event"] > 0
-    assert result["errors"] == []
+    assert (
+        0
+        < result["load"]["latency_us"]["p50"]
+        <= result["load"]["latency_us"]["p99"]
+        <= result["load"]["latency_us"]["max"]
+    )
+    assert result["load"]["client_cpu_us_per_event"] > 0
+    assert result["load"]["errors"] == []
     assert result["server"]["flavor"] == name.partition("@")[0]
     assert result["settings"]["innodb_flush_log_at_trx_commit"] == 2
     # The server's own counter holds what the client counted, and what came just before and after it; of each
@@ -124,7 +129,7 @@ def test_a_command_is_a_workload() -> None:
     start = time.monotonic()
     result = measured(flushlab("bench", "--workload", "command: sleep 0.3", "--json", "-"))
     assert result["unit"] == "s"
-    assert 0.3 <= result["throughput"] < time.monotonic() - start
+    assert 0.3 <= result["figure"] < time.monotonic() - start
 
 
 def test_a_load_that_the_server_refuses_tells_the_way_out() -> None:

@@ -98,17 +98,17 @@ def test_an_option_file_a_dump_and_a_script_give_a_proven_gain_or_an_honest_none
     result = json.loads((tmp_path / "out" / "tune.json").read_text())
     assert result["unit"] == "s"
     assert result["base"]["figure"] > 0 and result["base"]["settings"]["sync_binlog"] == 1
-    disturbed = result["trials"]["disturbed"]  # repeated at the expense of blocks
+    disturbed = result["disturbed"]  # repeated at the expense of blocks
     assert result["blocks"] >= 3 or disturbed
     assert {line["what"] for line in result["carry_over"]} >= {"guarantees", "ratios", "figures"}
     page = (tmp_path / "out" / "report.html").read_text()
     assert "loaded 50 orders" in page
-    if result["winner"] is None:
+    if result["tuning"]["winner"] is None:
         honest = ("No improvement found", "rejected", *(["Time ran out"] if disturbed else []))
         assert any(words in done.stdout for words in honest)
         assert not (tmp_path / "out" / "my.cnf").exists()
         return
-    assert result["winner"]["ratio"]["low"] > 1
+    assert result["tuning"]["winner"]["ratio"]["low"] > 1
     assert "innodb_flush_log_at_trx_commit = 1" in (tmp_path / "out" / "rollback.cnf").read_text()
     checked = run("settings", "--check", "out/my.cnf", "--server", "mariadb@10.11", "--floor", "second")
     assert "error" not in checked.stdout
@@ -173,7 +173,7 @@ def test_a_plan_from_init_edited_by_hand_becomes_a_series_and_a_page(run: Run, t
     done = run("series", "mine.toml", "--server", "mariadb@10.11", "--dataset", "shop.sql.gz", "--out", "out")
     result = json.loads((tmp_path / "out" / "series.json").read_text())
     assert [(arm["name"], arm["outcome"]) for arm in result["arms"]] == [("flush policy 2", "measured")]
-    assert result["claims"][0]["answer"] != "not measured"
+    assert result["plan"]["claims"][0]["answer"] != "not measured"
     assert result["base"]["figure"] > 0 and result["arms"][0]["figure"] > 0
     assert "flush policy 2" in done.stdout and f"{result['base']['figure']:.2f} s" in done.stdout
     page = (tmp_path / "out" / "report.html").read_text()

@@ -119,8 +119,8 @@ def test_every_file_that_the_server_starts_with_is_compared_whole(unlike: Path) 
     files = [str(file) for file in (unlike, *FILES) if file.stem not in refused]
     facts = flushlab.compare(files, server=MARIADB, seconds=600.0, dry_run=True, **SMALL)
     assert facts.outlook is not None
-    assert [(one.what, one.why) for one in facts.outlook.tries if not one.runs] == []
-    assert len(facts.outlook.tries) == len(files) - 1
+    assert [(one.name, one.why) for one in facts.outlook.arms if not one.runs] == []
+    assert len(facts.outlook.arms) == len(files) - 1
     assert [one.text for one in facts.warnings if one.slug == "base-left-out"] == []
 
 
@@ -134,7 +134,7 @@ def test_a_file_with_what_no_variable_shows_is_measured_by_every_command(plan: P
         [str(unlike), str(relaxed), str(shop)], server=MARIADB, blocks=2, seconds=4.0, **SMALL
     )
     assert [(arm.outcome, arm.reason) for arm in facts.arms] == [("measured", "")] * 2
-    assert facts.base["character_set_server"] == "utf8mb3"  # as the server reports it
+    assert facts.base.settings["character_set_server"] == "utf8mb3"  # as the server reports it
     assert facts.arms[0].settings == {"innodb_flush_log_at_trx_commit": 0}  # all else is as in the base
     said = " ".join(warning.text for warning in facts.warnings)
     assert "thread_cache_size was set to 384; the server changed it to" in said

@@ -119,14 +119,14 @@ def test_a_tuning_tries_what_commits_and_sets_nothing(owned: Owned) -> None:
     asked: dict[str, Any] = {"dsn": owned.dsn("owner"), "trials": 100, "seed": 1, "floor": "second", **UPSERT}
     foreseen = tune.tune(**asked, dry_run=True).outlook
     assert foreseen is not None
-    tried = [one.what for one in foreseen.tries]
+    tried = [one.name for one in foreseen.arms]
     assert f"{FLUSH}=2" in tried
     others = {name for one in tried for name in re.findall(r"(\w+)=", one)} - {FLUSH}
     assert "sync_binlog" not in others  # every value but 1 is below the floor
 
     done = tune.tune(**{**asked, "trials": 30}, keep=sorted(others), **ALLOWED)
-    assert {name: done.base[name] for name in COMMITS} == {FLUSH: 1, "sync_binlog": 1}
-    assert {"base", "control"} <= done.figures.keys()
+    assert {name: done.base.settings[name] for name in COMMITS} == {FLUSH: 1, "sync_binlog": 1}
+    assert done.base.figure is not None and done.control is not None and done.control.figure is not None
     not_tried = [one.text for one in done.warnings if one.slug == "not-tried"]
     assert any("innodb_flush_method=" in text and "needs a restart" in text for text in not_tried)
 
@@ -152,9 +152,10 @@ def test_a_tuning_with_nothing_left_to_try_says_so_and_runs_nothing(owned: Owned
     asked: dict[str, Any] = {"dsn": owned.dsn("guest"), "floor": "strict", **UPSERT}
     foreseen = tune.tune(**asked, dry_run=True).outlook
     assert foreseen is not None
-    names = {name for one in foreseen.tries for name in re.findall(r"(\w+)=", one.what)}
+    names = {name for one in foreseen.arms for name in re.findall(r"(\w+)=", one.name)}
     done = tune.tune(**asked, keep=sorted(names))  # which needs no permission
-    assert (done.ending, done.trials, done.result.tried, done.result.finished) == ("done", 0, 0, True)
+    assert (done.ending, done.trials) == ("done", 0)
+    assert done.tuning is not None and done.tuning.tried == 0
     assert any("innodb_flush_method=" in one.text for one in done.warnings if one.slug == "not-tried")
 
 

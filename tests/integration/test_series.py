@@ -137,7 +137,7 @@ def test_series_survives_kill_and_ctrl_c_and_tells_of_every_arm(
 
     result = json.loads((tmp_path / "s.json").read_text())
     assert json.loads((tmp_path / "out" / "series.json").read_text()) == result
-    assert result["schema"] == "flushlab.series/1"
+    assert result["schema"] == "flushlab.campaign/1"
     arms = {arm["name"]: arm for arm in result["arms"]}
     outcomes = {name: arm["outcome"] for name, arm in arms.items() if name != "best"}
     assert outcomes == {
@@ -153,19 +153,22 @@ def test_series_survives_kill_and_ctrl_c_and_tells_of_every_arm(
     assert "innodb_support_xa" in arms["gone"]["reason"]
     assert "FLUSHLAB_NO_SUCH_ROOT" in arms["zfs"]["reason"]
     for name in ("second", "nothing", "threads", "memory"):
-        ratio = arms[name]["ratio"]
-        assert ratio["low"] <= ratio["estimate"] <= ratio["high"]
-        assert arms[name]["blocks"] == (2 if name == "nothing" else 5)
+        compared = arms[name]["comparison"]
+        assert compared["ratio"]["low"] <= compared["ratio"]["estimate"] <= compared["ratio"]["high"]
+        assert compared["blocks"] == (2 if name == "nothing" else 5)
     assert arms["second"]["floor"] == "second"
     assert arms["threads"]["workload"] == {"threads": 2}
     assert arms["memory"]["floor"] == "throwaway"
     in_memory = {trial.arm.name: trial.storage.in_memory for trial in after if trial.storage is not None}
     assert {name for name, is_so in in_memory.items() if is_so} == {"memory"}
-    faster = {name for name in outcomes if arms[name]["verdict"] == "faster"} - {"memory"}
+    measured = {name: arm["comparison"] for name, arm in arms.items() if arm["comparison"]}
+    faster = {name for name in outcomes if name in measured and measured[name]["verdict"] == "faster"}
+    faster -= {"memory"}
     assert set(arms["best"]["composed_of"]) == faster
     assert arms["best"]["outcome"] == ("measured" if faster else "skipped")
-    assert result["control"]["ratio"]["low"] <= result["control"]["ratio"]["estimate"]
-    assert [claim["answer"] for claim in result["claims"]] == ["refuted", "not measured"]
+    control = result["control"]["comparison"]["ratio"]
+    assert control["low"] <= control["estimate"]
+    assert [claim["answer"] for claim in result["plan"]["claims"]] == ["refuted", "not measured"]
     slugs = {warning["slug"] for warning in result["warnings"]}
     assert {"base-left-out", "same-as-base"} <= slugs
     assert "innodb_redo_log_capacity" in str(result["warnings"])
@@ -195,7 +198,7 @@ settings = {{ innodb_doublewrite = false }}
     done = run(str(file), "--json", "-", "--server", "mariadb@10.11")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    assert result["alternate"] is True
+    assert result["plan"]["alternate"] is True
     assert [arm["outcome"] for arm in result["arms"]] == ["measured", "skipped"]
     assert "while the server runs" in result["arms"][1]["reason"]
     with Store(home / "store.sqlite") as store:
@@ -294,7 +297,7 @@ def test_all_that_proved_faster_runs_together_and_claims_are_answered(home: Path
     result = json.loads(done.stdout)
     assert (result["unit"], result["higher_is_better"]) == ("s", False)
     arms = {arm["name"]: arm for arm in result["arms"]}
-    assert {name: arm["verdict"] for name, arm in arms.items()} == {
+    assert {name: arm["comparison"]["verdict"] for name, arm in arms.items()} == {
         "flush": "faster",
         "sync": "faster",
         "best": "faster",
@@ -302,9 +305,9 @@ def test_all_that_proved_faster_runs_together_and_claims_are_answered(home: Path
     best = arms["best"]
     assert sorted(best["composed_of"]) == ["flush", "sync"]
     assert best["settings"] == {"innodb_flush_log_at_trx_commit": 1, "sync_binlog": 0}
-    assert best["ratio"]["estimate"] == pytest.approx(3.0, rel=0.03)
-    assert best["blocks"] == 3
-    assert [claim["answer"] for claim in result["claims"]] == ["confirmed", "confirmed", "refuted"]
+    assert best["comparison"]["ratio"]["estimate"] == pytest.approx(3.0, rel=0.03)
+    assert best["comparison"]["blocks"] == 3
+    assert [claim["answer"] for claim in result["plan"]["claims"]] == ["confirmed", "confirmed", "refuted"]
 
 
 def test_a_missing_requirement_is_named_and_nothing_is_measured(home: Path, tmp_path: Path) -> None:

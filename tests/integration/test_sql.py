@@ -100,7 +100,7 @@ def test_bench_runs_a_script_and_says_where_the_time_went(tmp_path: Path) -> Non
         flushlab("bench", "--server", "mariadb@10.11", "--workload", f"sql:{file}", "--json", "-")
     )
     assert result["unit"] == "s"
-    assert result["kinds"][0].keys() == {"kind", "count", "seconds", "slowest_s", "slowest_line"}
+    assert result["load"]["kinds"][0].keys() == {"kind", "count", "seconds", "slowest_s", "slowest_line"}
 
 
 def test_bench_runs_an_upsert_with_its_options() -> None:
@@ -113,8 +113,10 @@ def test_bench_runs_an_upsert_with_its_options() -> None:
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["unit"] == "rows/s"
-    assert result["rows"]["updated"] == result["rows"]["committed"] > 0
-    assert result["rows"]["commits"] == pytest.approx(result["rows"]["committed"] / 100, rel=0.2, abs=2)
+    assert result["load"]["rows"]["updated"] == result["load"]["rows"]["committed"] > 0
+    assert result["load"]["rows"]["commits"] == pytest.approx(
+        result["load"]["rows"]["committed"] / 100, rel=0.2, abs=2
+    )
     done = flushlab("bench", "--workload", "oltp_update_non_index", "--commit", "1 s")
     assert (done.returncode, done.stdout) == (2, "")
     assert "the workload oltp_update_non_index takes no --commit" in done.stderr

@@ -69,7 +69,8 @@ def test_a_server_that_dies_puts_its_arm_out_and_the_others_go_on(
     assert (victim.outcome, victim.comparison) == ("failed", None)
     assert victim.reason
     assert found.control is not None and other.comparison is not None
-    assert found.control.blocks == other.comparison.blocks == found.blocks == 10
+    assert found.control.comparison is not None
+    assert found.control.comparison.blocks == other.comparison.blocks == found.blocks == 10
     assert not servers_of(home)
     with Store(home / "store.sqlite") as store:
         trials = list(store.trials(found.campaign_id))

@@ -109,18 +109,18 @@ def test_tune_survives_kill_and_ctrl_c_and_hands_over_a_file_that_works(home: Pa
     assert SECRET not in stdout + stderr + (tmp_path / "tune.json").read_text()
 
     result = json.loads((tmp_path / "tune.json").read_text())
-    assert result["schema"] == "flushlab.tune/1"
-    assert [point["floor"] for point in result["frontier"]] == ["strict", "second"]
-    assert result["control"]["low"] <= result["control"]["estimate"] <= result["control"]["high"]
-    for point in result["frontier"]:
-        assert point["ratio"]["low"] <= point["ratio"]["estimate"] <= point["ratio"]["high"]
+    assert result["schema"] == "flushlab.campaign/1"
+    found = result["tuning"]
+    assert [point["floor"] for point in found["frontier"]] == ["strict", "second"]
+    for one in (result["control"]["comparison"], *found["frontier"]):
+        assert one["ratio"]["low"] <= one["ratio"]["estimate"] <= one["ratio"]["high"]
     assert "nothing is lost" in result["base"]["guarantees"]["os_crash"]
     for trial in after:  # never below the floor, contract untouched
         assert trial.settings.get("innodb_flush_log_at_trx_commit") in (1, 2, 3)
         assert trial.settings.get("innodb_doublewrite") == "ON"
         assert trial.settings.get("log_bin") == "OFF"
-    if result["winner"] is not None:
-        check_option_file(out / "my.cnf", result["winner"]["settings"])
+    if found["winner"] is not None:
+        check_option_file(out / "my.cnf", found["winner"]["settings"])
 
 
 def check_option_file(file: Path, expected: dict[str, object]) -> None:

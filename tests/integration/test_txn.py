@@ -167,7 +167,7 @@ def test_bench_takes_it_with_a_data_set_and_refuses_mistakes_first(tmp_path: Pat
     ]
     done = flushlab(*words, "--json", "-")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["throughput"] > 0
+    assert json.loads(done.stdout)["figure"] > 0
     file.write_text('database = "stock"\n[transaction.t]\nstatments = ["UPDATE n SET n = n + 1"]\n')
     done = flushlab(*words)
     assert done.returncode == 2

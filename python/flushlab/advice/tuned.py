@@ -1,77 +1,45 @@
-"""The files that a tuning hands over: the changes as an option file and statements, the way back. Pure."""
+"""The option file that a tuning hands over: its changes, each with what it was measured to give. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
-
 from flushlab.advice.option_file import option_file
-from flushlab.advice.rollback import persisted_comments, rollback_file, rollback_statements
-from flushlab.advice.set_statements import statements_file
-from flushlab.advice.verification import verification
-from flushlab.campaign.facts import TuneFacts
+from flushlab.advice.rollback import persisted_comments
+from flushlab.campaign.facts import CampaignFacts, TuningFacts
 from flushlab.campaign.request import TuneRequest
 from flushlab.crashed.measured import WHAT, measured
 from flushlab.experiment.frontier import FrontierPoint
-from flushlab.record import Launch, Ratio, Storage, Value
+from flushlab.record import Launch, Ratio, Storage
 from flushlab.settings.durability import guarantees, keeps, verdict
 
 
-class TunedFiles(NamedTuple):
-    """Texts of `my.cnf`, `settings.sql`, `verify.sql`, `rollback.cnf` and `rollback.sql`."""
-
-    option_file: str
-    statements: str
-    verification: str
-    rollback_file: str
-    rollback_statements: str
-
-
-def tuned_files(
-    facts: TuneFacts, request: TuneRequest, before: Mapping[str, Value], storage: Storage, launch: Launch
-) -> TunedFiles:
-    """The files of what is handed over.
+def tuned_option_file(facts: CampaignFacts, request: TuneRequest, storage: Storage, launch: Launch) -> str:
+    """`my.cnf` with what a tuning hands over: each line with its reason and what it was measured to give.
 
     Args:
         facts: that hand something over.
         request: that led to them.
-        before: what a server with the base reported.
         storage, launch: what the guarantees were judged by.
     """
-    chosen = facts.handed_over
-    assert chosen is not None
-    changes = facts.changes(chosen)
+    chosen, tuning = facts.handed_over, facts.tuning
+    assert chosen is not None and tuning is not None
     settings = {**request.base, **chosen.settings}
+    changes = tuning.changes(chosen)
     persisted = persisted_comments(changes, request.persisted, facts.server) if request.external else []
-    text = option_file(
+    return option_file(
         changes,
         request.original,
         facts.server,
         guarantees(settings, facts.server, storage, launch),
         verdict(settings, facts.server, storage, launch),
-        reasons=dict.fromkeys(facts.raised, f"Raises your settings to the floor {facts.floor}.")
+        reasons=dict.fromkeys(tuning.raised, f"Raises your settings to the floor {facts.floor}.")
         | _reasons(chosen, request, facts, storage, launch),
-        comments=[*_comments(facts, chosen), *persisted],
+        comments=[*_comments(facts, tuning, chosen), *persisted],
         standalone=request.spec.standalone,
     )
-    campaign = f"flushlab tune, campaign {facts.campaign_id}"
-    own = before if request.external else request.original
-    back = rollback_statements(changes, own, before, facts.server)
-    return TunedFiles(
-        option_file=text,
-        statements=statements_file(changes, facts.server),
-        verification=verification(changes, facts.server),
-        rollback_file=rollback_file(changes, own, before, facts.server, comments=[campaign]),
-        rollback_statements=_lines([f"-- {campaign}: back to what was there", *back]),
-    )
-
-
-def _lines(lines: Iterable[str]) -> str:
-    return "\n".join(lines) + "\n"
 
 
 def _reasons(
-    chosen: FrontierPoint, request: TuneRequest, facts: TuneFacts, storage: Storage, launch: Launch
+    chosen: FrontierPoint, request: TuneRequest, facts: CampaignFacts, storage: Storage, launch: Launch
 ) -> dict[str, str]:
     """What each change was measured to give, where the confirmation tells it apart from the others."""
     ratio, free = chosen.ratio, chosen.free_ratio
@@ -93,10 +61,9 @@ def _reasons(
     return reasons | {name: others for name in chosen.settings if name not in bought}
 
 
-def _comments(facts: TuneFacts, chosen: FrontierPoint) -> list[str]:
-    control = facts.result.control
+def _comments(facts: CampaignFacts, tuning: TuningFacts, chosen: FrontierPoint) -> list[str]:
     lines = [f"flushlab tune, campaign {facts.campaign_id}: {facts.workload}"]
-    if facts.raised:
+    if tuning.raised:
         lines.append(f"Your settings do not meet {facts.floor}; these lines do.")
         if chosen.versus_yours is None:
             lines.append("What meeting it costs was not measured.")
@@ -104,17 +71,18 @@ def _comments(facts: TuneFacts, chosen: FrontierPoint) -> list[str]:
             lines.append(_measured(facts, chosen.versus_yours, "your settings as they are") + ".")
     if chosen.settings:
         free = f"{chosen.free_ratio.estimate:.2f}x" if chosen.free_ratio else "not measured"
-        against = f"your settings raised to {facts.floor}" if facts.raised else "the base"
+        against = f"your settings raised to {facts.floor}" if tuning.raised else "the base"
         lines.append(f"{_measured(facts, chosen.ratio, against)}; free part {free}.")
-    if control is not None:
-        lines.append(f"Control (the base again): {control.ratio.low:.2f} to {control.ratio.high:.2f}.")
+    if facts.control is not None and facts.control.comparison is not None:
+        again = facts.control.comparison.ratio
+        lines.append(f"Control (the base again): {again.low:.2f} to {again.high:.2f}.")
     crashed = [] if facts.crash is None else [arm for arm in facts.crash.arms if arm.name == chosen.arm]
     lines += [
         f"Crashed {len(arm.images)} times, {WHAT[facts.crash.fail]}: {'; '.join(measured(arm))}."
         for arm in crashed
         if facts.crash is not None
     ]
-    for dropped in facts.result.dropped:
+    for dropped in tuning.dropped:
         if dropped.floor is chosen.floor:
             change = ", ".join(f"{name} = {value}" for name, value in dropped.settings.items())
             cost = f"{dropped.cost:.1%}, standard error {dropped.error:.1%}"
@@ -123,7 +91,7 @@ def _comments(facts: TuneFacts, chosen: FrontierPoint) -> list[str]:
     return lines
 
 
-def _measured(facts: TuneFacts, ratio: Ratio, against: str) -> str:
-    gain, blocks = f"{ratio.estimate:.2f}x", f"{facts.result.blocks} blocks"
+def _measured(facts: CampaignFacts, ratio: Ratio, against: str) -> str:
+    gain, blocks = f"{ratio.estimate:.2f}x", f"{facts.blocks} blocks"
     what = f"{gain} lower p99 latency than {against}" if facts.objective == "p99" else f"{gain} {against}"
     return f"Measured: {what}, interval {ratio.low:.2f} to {ratio.high:.2f}, {blocks}"

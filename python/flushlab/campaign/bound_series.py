@@ -1,7 +1,7 @@
 """A series: from the bound request to the facts of its report.
 
     BoundSeries(request, …) -> run(experiment, runners) -> conclude: what became of every arm, claims
-    answered, warnings gathered -> SeriesFacts
+    answered, warnings gathered -> CampaignFacts
 
 Sits in `campaign`. `best` is composed here, because only here is known which arms are settings and which are
 places; when it runs and what its figures count is the experiment's.
@@ -12,18 +12,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypedDict
 
 import msgspec
 
 from flushlab.campaign.binding import judged
 from flushlab.campaign.claims import answered, counted_answer
 from flushlab.campaign.duration import ends_by_itself, trial_s
-from flushlab.campaign.facts import ArmFacts, ArmOutcome, SeriesFacts
-from flushlab.campaign.loop import Ending
+from flushlab.campaign.facts import ArmFacts, ArmOutcome, CampaignFacts, CampaignRun, PlanFacts
 from flushlab.campaign.series_request import ArmGroup, BoundArm, SeriesRequest
 from flushlab.campaign.several_servers import differing, on_server
 from flushlab.campaign.warnings import (
+    Sizes,
     disturbed,
     mean_figure,
     mean_p99_us,
@@ -38,8 +37,6 @@ from flushlab.plan.plan import Claim
 from flushlab.record import (
     Arm,
     Launch,
-    Machine,
-    OtherLoad,
     Ratio,
     ServerIdentity,
     Storage,
@@ -59,14 +56,6 @@ _SIZES = ("threads", "tables", "table_size")
 DEBT_BYTES, DEBT_FACTOR = 4096, 1.5
 """An arm's debts are told of from so many bytes per event on, if they differ so much from the base's."""
 BEST_TEXT = "all that proved faster, together"
-
-
-class Sizes(TypedDict):
-    """What the warnings about a base depend on."""
-
-    data_bytes: int
-    pool_bytes: int | None
-    redo_bytes: int | None
 
 
 @dataclass(frozen=True)
@@ -132,81 +121,91 @@ class BoundSeries:
         self,
         experiment: Series,
         trials: Iterable[Trial],
-        ending: Ending,
-        campaign_id: str,
-        machine: Machine,
-        others: OtherLoad | None = None,
-    ) -> SeriesFacts:
+        run: CampaignRun,
+    ) -> CampaignFacts:
         """Gathers the facts.
 
         Args:
             experiment: with all records told.
             trials: these records.
-            ending: why the campaign ended.
-            campaign_id: of the campaign.
-            machine: that measured.
-            others: what others took of the machine before the first trial.
+            run: of the campaign.
         """
         request, trials, result = self.request, list(trials), experiment.result()
         base = [t for t in trials if t.arm.name == BASE and t.stage == "arms" and t.figure is not None]
-        configuration, sizes = self._configured(request.base, base), self._sizes(request.base, base)
+        configuration = self._configured(request.base, base)
+        sizes = Sizes.of(base, configuration)
         lengths = [round(one.seconds, 2) for trial in base for one in trial.slices if not one.dropped]
-        arms = [self._facts(arm, result, trials, ending) for arm in request.arms]
+        arms = [self._facts(arm, result, trials, run.ending) for arm in request.arms]
         if request.best:
-            arms.append(self._best_facts(result, trials, ending))
+            arms.append(self._best_facts(result, trials, run.ending))
         warnings = [
             *request.notes,
-            *self._warnings(result, trials, ending),
+            *self._warnings(result, trials, run.ending),
             *self._of_bases(trials),
             *of_machine(trials, disk_iops=request.spec.storage.disk_iops, disk=request.spec.storage.disk),
         ]
-        return SeriesFacts(
-            campaign_id=campaign_id,
-            ending=ending,
-            plan=request.plan,
+        control = None
+        if result.control is not None:
+            own = [t for t in trials if t.arm.name == CONTROL and t.stage == "arms" and t.figure is not None]
+            control = ArmFacts(
+                name=CONTROL,
+                comparison=result.control,
+                p99=result.p99.get(CONTROL),
+                floor=request.base.floor,
+                guarantees=request.base.guarantees,
+                figure=mean_figure(own),
+                p99_us=mean_p99_us(own),
+            )
+        return CampaignFacts(
+            campaign_id=run.campaign_id,
+            kind=request.kind,
+            ending=run.ending,
             title=request.title,
             server=(base[-1].server if base else None) or self.identity,
             workload=workload_words(request),
             sources=request.sources,
+            objective=request.objective,
             unit=base[-1].unit if base else "",
             higher_is_better=base[-1].higher_is_better if base else True,
-            base=configuration.as_reported(),
-            base_text=request.base.text,
-            base_figure=mean_figure(base),
-            base_p99_us=mean_p99_us(base),
-            base_floor=request.base.floor,
-            base_guarantees=request.base.guarantees,
             floor=request.floor or "",
-            arms=tuple(arms),
-            control=result.control,
-            control_p99=result.p99.get(CONTROL),
-            claims=tuple(
-                counted_answer(claim, trials) if claim.figure else answered(claim, _ratio(claim, result))
-                for claim in request.claims
+            base=ArmFacts(
+                name=request.base_name,
+                text=request.base.text,
+                settings=configuration.as_reported(),
+                floor=request.base.floor,
+                guarantees=request.base.guarantees,
+                figure=mean_figure(base),
+                p99_us=mean_p99_us(base),
             ),
-            factors=request.factors,
-            effects=result.effects,
+            arms=tuple(arms),
+            control=control,
             blocks=result.blocks,
-            planned_blocks=sum(group.blocks for group in request.groups),
-            precision=request.spec.precision,
-            objective=request.objective,
-            seconds=request.groups[0].seconds,
-            scale=request.scale,
-            alternate=request.alternate,
-            interleaved=request.standing,
-            why_fresh="" if request.standing else next(iter(self._why_fresh.values()), ""),
-            rounds=len(lengths) or None,
-            slice_s=(min(lengths), max(lengths)) if lengths else None,
-            machine=machine,
-            warnings=tuple(dict.fromkeys(warnings)),
-            data_bytes=sizes["data_bytes"] or None,
-            pool_bytes=sizes["pool_bytes"],
-            redo_bytes=sizes["redo_bytes"],
             trials=len(trials),
             disturbed=disturbed(trials),
-            others=others,
-            kind=request.kind,
-            base_name=request.base_name,
+            others=run.others,
+            interleaved=request.standing,
+            why_fresh="" if request.standing else next(iter(self._why_fresh.values()), ""),
+            data_bytes=sizes.data_bytes,
+            pool_bytes=sizes.pool_bytes,
+            redo_bytes=sizes.redo_bytes,
+            machine=run.machine,
+            warnings=tuple(dict.fromkeys(warnings)),
+            plan=PlanFacts(
+                name=request.plan,
+                blocks=sum(group.blocks for group in request.groups),
+                window_s=request.groups[0].seconds,
+                rounds=len(lengths) or None,
+                slice_s=(min(lengths), max(lengths)) if lengths else None,
+                scale=request.scale,
+                alternate=request.alternate,
+                precision=request.spec.precision,
+                claims=tuple(
+                    counted_answer(claim, trials) if claim.figure else answered(claim, _ratio(claim, result))
+                    for claim in request.claims
+                ),
+                factors=request.factors,
+                effects=result.effects,
+            ),
         )
 
     @property
@@ -232,21 +231,12 @@ class BoundSeries:
         """Doubts on the base of each server; those on the control are among the comparisons."""
         for name, arm in self._bases.items():
             own = [t for t in trials if t.arm.name == name and t.stage == "arms" and t.figure is not None]
-            for doubt in of_base(own, **self._sizes(arm, own)):
+            for doubt in of_base(own, Sizes.of(own, self._configured(arm, own))):
                 yield self._on_server(doubt, name)
 
     def _configured(self, arm: BoundArm, trials: list[Trial]) -> Configuration:
         """A base as its server reported it."""
         return Configuration(arm.settings, arm.server or self.identity, trials[-1].settings if trials else {})
-
-    def _sizes(self, arm: BoundArm, trials: list[Trial]) -> Sizes:
-        """Bytes of a base's data (0 if unknown), buffer pool and redo log."""
-        pool = trials[-1].settings.get("innodb_buffer_pool_size") if trials else None
-        return {
-            "data_bytes": max((trial.data_bytes or 0 for trial in trials), default=0),
-            "pool_bytes": pool if isinstance(pool, int) else None,
-            "redo_bytes": self._configured(arm, trials).redo_capacity_bytes or None,
-        }
 
     def _trial_s(self, group: ArmGroup) -> float | None:
         workload = self.request.workload
@@ -279,7 +269,7 @@ class BoundSeries:
         floor = self.request.floor or self.request.base.floor
         return bool(arm.floor and floor) and not Floor(arm.floor).at_least(Floor(floor))
 
-    def _facts(self, arm: BoundArm, result: SeriesResult, trials: list[Trial], ending: Ending) -> ArmFacts:
+    def _facts(self, arm: BoundArm, result: SeriesResult, trials: list[Trial], ending: str) -> ArmFacts:
         outcome, reason = arm.outcome, arm.reason
         own = [trial for trial in trials if trial.arm.name == arm.name]
         if outcome == "measured":
@@ -343,7 +333,7 @@ class BoundSeries:
         words = differing(known[BASE], known[arm.name], asked, self.catalog)
         return f"by default {words}" if words else ""
 
-    def _best_facts(self, result: SeriesResult, trials: list[Trial], ending: Ending) -> ArmFacts:
+    def _best_facts(self, result: SeriesResult, trials: list[Trial], ending: str) -> ArmFacts:
         if result.best is None:
             reason = self._no_best(result, ending)
             return ArmFacts(name=BEST, text=BEST_TEXT, outcome="skipped", reason=reason)
@@ -351,7 +341,7 @@ class BoundSeries:
         facts = self._facts(self.best(result.best_of), result, trials, ending)
         return msgspec.structs.replace(facts, composed_of=composed_of)
 
-    def _no_best(self, result: SeriesResult, ending: Ending) -> str:
+    def _no_best(self, result: SeriesResult, ending: str) -> str:
         if not self.request.running:
             return "no arm could be measured"
         if not result.finished:
@@ -372,7 +362,7 @@ class BoundSeries:
         now = Configuration({}, self.identity, read_back).value(name)
         return "default" if now is None else now
 
-    def _warnings(self, result: SeriesResult, trials: list[Trial], ending: Ending) -> list[Warning]:
+    def _warnings(self, result: SeriesResult, trials: list[Trial], ending: str) -> list[Warning]:
         request = self.request
         found = []
         if ending == "interrupted" and result.comparisons:
@@ -561,7 +551,7 @@ def workload_words(request: SeriesRequest) -> str:
     return ", ".join(words)
 
 
-def _outcome(name: str, result: SeriesResult, trials: list[Trial], ending: Ending) -> tuple[ArmOutcome, str]:
+def _outcome(name: str, result: SeriesResult, trials: list[Trial], ending: str) -> tuple[ArmOutcome, str]:
     """What became of an arm that was to run."""
     if name in result.out:
         outcome, reason = result.out[name]

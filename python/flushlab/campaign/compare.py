@@ -17,7 +17,7 @@ from flushlab.campaign.configurations import Configuration, Given, named_after, 
 from flushlab.campaign.data import bytes_of, open_data
 from flushlab.campaign.duration import ends_by_itself
 from flushlab.campaign.external import own_server
-from flushlab.campaign.facts import SeriesFacts
+from flushlab.campaign.facts import CampaignFacts
 from flushlab.campaign.objective import objective_of
 from flushlab.campaign.series import Asked, Loaded, run
 from flushlab.campaign.target import Target
@@ -50,7 +50,7 @@ def compare(
     *,
     progress: Progress | Watcher = silent,
     **given: Any,
-) -> SeriesFacts:
+) -> CampaignFacts:
     """Compares configurations: every block runs each of them once, and the first one twice, in random order.
 
     Configurations are words as they are typed, or settings and option files by their names. The campaign is

@@ -1,6 +1,7 @@
-"""Facts: everything that a campaign found out, as one value that reports are made from.
+"""Facts: everything that a campaign found out, as one value.
 
-`TuneFacts` and `SeriesFacts` are stored as a campaign's result; the campaign's kind tells which one it is.
+`CampaignFacts` is what `tune`, `series` and `compare` return and what is stored: what all of them have, and
+parts for what only some do. The terminal, the page and the JSON are made from it, and from nothing else.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from flushlab.experiment.frontier import FrontierPoint, TuneResult
+from flushlab.experiment.frontier import Dropped, Excluded, FrontierPoint, Rejected
 from flushlab.experiment.objective import Objective
 from flushlab.record import (
     Comparison,
@@ -27,167 +28,6 @@ from flushlab.record import (
 from flushlab.settings.durability import FLOOR
 from flushlab.settings.floor import Floor
 
-
-class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """What an arm yielded by itself: geometric means over its trials that count.
-
-    Attributes:
-        figure: in the workload's unit, or None.
-        p99_us: 99th percentile of the latency, or None where the workload has none.
-    """
-
-    figure: float | None = None
-    p99_us: float | None = None
-
-
-class Foreseen(msgspec.Struct, frozen=True, kw_only=True):
-    """An arm or a candidate, before anything is measured.
-
-    Attributes:
-        what: its name, or what it changes.
-        why: what it may buy or stands for; why it will not run.
-        runs: whether it will.
-    """
-
-    what: str
-    why: str = ""
-    runs: bool = True
-
-
-class Takes(msgspec.Struct, frozen=True, kw_only=True):
-    """What a campaign takes of the machine, and what there is of it.
-
-    Attributes:
-        pool_bytes: the largest buffer pool among the arms.
-        memory_bytes: what a server may take at worst; all of them, where several stand side by side.
-        available_memory_bytes: what there is.
-        data_bytes: about what the data take, or None where they cannot be foreseen.
-        disk_bytes: about what all data directories take, or None.
-        free_disk_bytes: what there is.
-        servers: that stand at once; 0: somebody's own is driven, and nothing of this machine is taken.
-    """
-
-    pool_bytes: int
-    memory_bytes: int
-    available_memory_bytes: int
-    data_bytes: int | None
-    disk_bytes: int | None
-    free_disk_bytes: int
-    servers: int = 1
-
-
-class Outlook(msgspec.Struct, frozen=True, kw_only=True):
-    """What a campaign would do; nothing was started or written to find out.
-
-    Attributes:
-        tries: candidates of a tuning, arms of a series.
-        trials_least, trials_most: how many there would be; a tuning stops early where all is clear. None: as
-            many as fit into the budget.
-        trial_s: seconds of one; None if only the first run can tell, or they differ.
-        least_s, likely_s: seconds of the whole, or None.
-        most_s: the budget in seconds, or None.
-        takes: memory and disk of this machine.
-        writes: what would be written, by place.
-    """
-
-    tries: tuple[Foreseen, ...]
-    trials_least: int
-    trials_most: int | None
-    trial_s: float | None
-    least_s: float | None
-    likely_s: float | None
-    most_s: float | None
-    takes: Takes
-    writes: Mapping[str, str]
-
-
-class TuneFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a tuning found out.
-
-    Attributes:
-        campaign_id: for `--resume`.
-        ending: `done`, `budget spent` or `interrupted`.
-        server: what was tuned.
-        workload: as the user wrote it, with its shape; without passwords.
-        sources: the texts that were run, as they were when the campaign started.
-        unit: of the workload's figure.
-        floor: the least that was accepted.
-        base: settings of the base (the user's, lifted to the floor).
-        lifted: what was changed in the user's settings to reach the floor, in words.
-        raised: these changes as settings; empty where the user's settings meet the floor.
-        yours: the safest floor that the user's settings meet.
-        result: of the experiment.
-        base_figure: geometric mean of the base's figures in the confirmation blocks, or None.
-        guarantees: plain words per failure, for the base under `base`, for the user's settings under `yours`
-            and for every frontier arm under its name.
-        recovery_s: seconds from SIGKILL under load to the first answer, per arm.
-        data_bytes, pool_bytes, redo_bytes: the workload's data, the base's buffer pool and redo capacity.
-        machine: that measured.
-        warnings: doubts about the whole.
-        files: what was written.
-        objective: what the ratios compare: throughput, or the 99th percentile of the latency.
-        base_p99_us: that of the base in the confirmation blocks, geometric mean, or None.
-        figures: of every arm in the confirmation blocks, the base and the control included.
-        trials, disturbed: how many were run, and how many of them other load disturbed.
-        others: what others took of the machine before the first trial; None if nobody looked.
-        interleaved: arms stood side by side and were measured in turns; else each trial had a fresh server.
-        why_fresh: why it had, where that was not asked for.
-        outlook: of a dry run, which has nothing else to tell.
-        crash: what crashes have left of the winner, and of those that were rejected for it; None where
-            nothing was crashed.
-    """
-
-    campaign_id: str
-    ending: str
-    server: ServerIdentity
-    workload: str
-    unit: str
-    floor: str
-    base: Mapping[str, Value]
-    lifted: tuple[str, ...]
-    raised: Mapping[str, Value] = {}
-    yours: str = ""
-    result: TuneResult
-    base_figure: float | None
-    guarantees: Mapping[str, Mapping[str, str]]
-    recovery_s: Mapping[str, float]
-    data_bytes: int | None
-    pool_bytes: int | None
-    redo_bytes: int | None
-    machine: Machine
-    warnings: tuple[Warning, ...]
-    files: tuple[str, ...]
-    objective: Objective = "throughput"
-    base_p99_us: float | None = None
-    figures: Mapping[str, Figures] = {}
-    trials: int = 0
-    disturbed: int = 0
-    others: OtherLoad | None = None
-    interleaved: bool = False
-    why_fresh: str = ""
-    outlook: Outlook | None = None
-    crash: CrashFacts | None = None
-    sources: tuple[SourceText, ...] = ()
-
-    @property
-    def cost(self) -> Ratio | None:
-        """The base against the user's settings, which it raises to the floor; None: not measured."""
-        return self.result.yours.ratio.inverse() if self.result.yours else None
-
-    @property
-    def handed_over(self) -> FrontierPoint | None:
-        """The settings that the user is told to use: the winner's, or else those that raise the user's own to
-        the floor; None: the user's own settings stay."""
-        if self.result.winner is not None or not self.raised or not self.result.frontier:
-            return self.result.winner
-        is_broken = any(warning.slug == BASE_BROKE for warning in self.warnings)
-        return None if is_broken else self.result.frontier[0]
-
-    def changes(self, point: FrontierPoint) -> dict[str, Value]:
-        """What a point changes in the user's settings; see `FrontierPoint.settings` for the base's."""
-        return {**self.raised, **point.settings}
-
-
 BASE_BROKE = "crash-broke-base"
 """Slug of the warning that the base breaks the floor in crashes."""
 
@@ -197,8 +37,11 @@ FIRST_LOOK_MINUTES = 60.0
 EXTERNAL = "external"
 """Slug of the warning that the server is not flushlab's own."""
 
+Kind = Literal["tune", "series", "compare"]
+"""The commands whose campaigns compare arms."""
+
 ArmOutcome = Literal["measured", "refused", "failed", "skipped", "not_in_version"]
-"""What became of an arm of a series.
+"""What became of an arm.
 
 measured: it has a comparison, or would have with more blocks.
 refused: the server did not take it, or it read back differently.
@@ -213,37 +56,105 @@ ANSWERS: tuple[Answer, ...] = get_args(Answer)
 """In the order in which they are counted."""
 
 
-class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one arm of a series.
+class PlannedArm(msgspec.Struct, frozen=True, kw_only=True):
+    """An arm or a candidate of a dry run.
 
     Attributes:
-        name: of the arm.
-        text: what it stands for.
-        outcome: see `ArmOutcome`.
-        reason: why it was not measured, in the server's words where it has any.
-        settings: as asked, that differ from the base's.
+        name: the arm, or what the candidate changes.
+        why: what it may buy or stands for; why it will not run.
+        runs: whether it will.
+    """
+
+    name: str
+    why: str = ""
+    runs: bool = True
+
+
+class Resources(msgspec.Struct, frozen=True, kw_only=True):
+    """Memory and disk that a campaign takes of the machine, and how much is free.
+
+    Attributes:
+        pool_bytes: the largest buffer pool among the arms.
+        memory_bytes: the servers' memory at worst, of all that run at once.
+        available_memory_bytes: free memory.
+        data_bytes: approximate size of the data; null: the first run shows it.
+        disk_bytes: approximate size of all data directories; null: the first run shows it.
+        free_disk_bytes: free space on the disk.
+        servers: number of servers at once; 0: your own server is measured, and nothing of this machine is
+            taken.
+    """
+
+    pool_bytes: int
+    memory_bytes: int
+    available_memory_bytes: int
+    data_bytes: int | None
+    disk_bytes: int | None
+    free_disk_bytes: int
+    servers: int = 1
+
+
+class Outlook(msgspec.Struct, frozen=True, kw_only=True):
+    """The outlook of a dry run, which starts and writes nothing.
+
+    Attributes:
+        arms: candidates of a tuning, arms of a series.
+        trials_least: number of trials at least; a tuning stops early where all is clear.
+        trials_most: number of trials at most; null: as many as fit into the budget.
+        trial_s: length of a trial; null: the first run shows it, or they differ.
+        least_s: length of the whole at least; null: the first run shows it.
+        likely_s: likely length of the whole; null: the first run shows it.
+        most_s: the budget, or null.
+        resources: memory and disk of this machine.
+        writes: what would be written, by place.
+    """
+
+    arms: tuple[PlannedArm, ...]
+    trials_least: int
+    trials_most: int | None
+    trial_s: float | None
+    least_s: float | None
+    likely_s: float | None
+    most_s: float | None
+    resources: Resources
+    writes: Mapping[str, str]
+
+
+class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """An arm, the base or the control: what was asked for and what was measured.
+
+    Attributes:
+        name: as the plan, the command line or the tuning names it.
+        text: what it stands for, in words.
+        outcome: `measured`; `refused` (the server refused it, or read back other values); `failed` (the
+            server or the load died, or memory was short); `skipped` (its place, or something it requires, is
+            missing, or its turn never came); `not_in_version`.
+        reason: why it was not measured, in the server's words where it has any; else empty.
+        settings: of the base all, as the server reported them; of any other arm those that differ from the
+            base's.
         workload: workload options that differ from the base's.
-        data_root, disk_iops, disk: its own place, or None for the series' own.
-        contract: names of settings among them that change the service itself.
-        no_effect: names of settings among them that have none, as there is no binary log.
-        floor: the safest floor that it meets.
-        guarantees: plain words per failure.
-        comparison: with the base of the same blocks; None before the second block.
-        against: on a further server, the arm that is its base and that `comparison` is with; empty for that
-            arm, which is compared with the first server's base, and on the first server.
-        p99: the same of p99 latency, whatever is compared; None where the workload has none.
-        figure: geometric mean of its figures, or None.
-        p99_us: 99th percentile of the latency, geometric mean, or None where the workload has none.
-        composed_of: names of the arms that `best` is made of.
-        server: that it ran on, where that is not the base's.
-        why_fresh: why it had a fresh server for each window, where other arms were measured in turns.
+        data_root, disk_iops, disk: its own place; null: that of the base.
+        contract: its settings that change the service itself: binary log, isolation, checksums.
+        no_effect: its settings that have no effect, as there is no binary log.
+        floor: the safest floor that it meets; empty: it could not run.
+        guarantees: plain words per failure (`process_crash`, `os_crash`, `power_loss`, `torn_page`,
+            `replication`), and the floor with its condition on the disk (`floor`).
+        comparison: with the base of the same blocks; null before the second block.
+        p99: the same of p99 latency, whatever the objective is; null where the workload has none.
+        against: the arm that it is compared with, where that is the base of a further server; else empty. The
+            base of a further server is compared with the first server's.
+        figure: geometric mean of its figures in the workload's unit, or null.
+        p99_us: 99th percentile of the latency, geometric mean; null where the workload has none.
+        recovery_s: from SIGKILL under load to the first answer; null: not measured.
+        composed_of: arms that `best` is made of.
+        server: the server that it ran on, where that is not the first one; else null.
+        why_fresh: why each of its windows had a fresh server, where other arms were measured in turns.
         same_as: the arm with fewer changes that read back the same on its server, but for those without
             effect, or empty.
     """
 
     name: str
     text: str = ""
-    outcome: ArmOutcome
+    outcome: ArmOutcome = "measured"
     reason: str = ""
     settings: Mapping[str, Value] = {}
     workload: Mapping[str, Value] = {}
@@ -255,10 +166,11 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
     floor: str = ""
     guarantees: Mapping[str, str] = {}
     comparison: Comparison | None = None
-    against: str = ""
     p99: Comparison | None = None
+    against: str = ""
     figure: float | None = None
     p99_us: float | None = None
+    recovery_s: float | None = None
     composed_of: tuple[str, ...] = ()
     server: ServerIdentity | None = None
     why_fresh: str = ""
@@ -285,6 +197,17 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.no_effect) and not (self.advised or self.workload or self.is_place)
 
     @property
+    def is_faster(self) -> bool:
+        """Whether it proved faster than its base; what changes nothing is so by chance."""
+        proved = self.comparison is not None and self.comparison.verdict == "faster"
+        return proved and not self.changes_nothing
+
+    @property
+    def strength(self) -> float:
+        """Its ratio, 0 without one."""
+        return self.comparison.ratio.estimate if self.comparison is not None else 0.0
+
+    @property
     def verdict(self) -> str:
         """The floor, with the condition on the disk that it has."""
         return self.guarantees.get(FLOOR, self.floor)
@@ -297,12 +220,13 @@ class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):
         text: the claim in words.
         arm, against: the two that it compares.
         wanted: the ratio that it claims: `1.10`, `at least 2`, `at most 1`.
-        answer: see `flushlab.plan` for the rule.
-        ratio: of `arm` to `against`, or None if one of them has no figure. Of counts, its bounds are the
-            least and the most that any block had.
+        answer: `confirmed`, `refuted`, `no difference`, `undecided` or `not measured`; docs/guides/series.md
+            has the rule.
+        ratio: of `arm` to `against`; null: one of them has no figure. Of counts, its bounds are the least and
+            the most that any block had.
         source: where the claim comes from.
         figure: what was counted; empty: how fast they are.
-        counts: of `arm` and of `against`, where it was counted.
+        counts: of `arm` and of `against`, where something was counted; else null.
     """
 
     text: str
@@ -316,128 +240,202 @@ class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):
     counts: tuple[float, float] | None = None
 
 
-class SeriesFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a series or a comparison found out.
+class TuningFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tuning found out beyond its arms.
 
     Attributes:
-        campaign_id: for `--resume`.
-        ending: `done` or `interrupted`.
-        plan: its name.
-        title: of the plan, a sentence.
-        server: what was measured.
-        workload: in words, with its shape; without passwords.
-        sources: the texts that were run, as they were when the campaign started.
-        unit: of the workload's figure.
-        higher_is_better: False where the figure is a time.
-        base: settings of the base.
-        base_text: what the base stands for.
-        base_figure: geometric mean of the base's figures, or None.
-        base_p99_us: of the base, as in `ArmFacts`.
-        base_floor: the safest floor that the base meets.
-        base_guarantees: plain words per failure.
+        frontier: the best settings of each floor, the safest first; empty before the first look.
+        winner: the safest point that no lower floor beats; null: no improvement was proven.
+        raised: settings that raise the user's own to the floor; empty: these meet it.
+        raised_why: the same in words.
+        yours: the user's own settings where they are below the floor, against the base that raises them; else
+            null.
+        tried: changes that were in the running to the end; 0: none existed, or all are `excluded`.
+        detectable: smallest gain that would probably have been detected, as a fraction; null before the first
+            look, and where nothing was tried.
+        looks: number of looks at the confirmation.
+        dropped: changes that the winner does without.
+        rejected: arms that may not win.
+        excluded: changes that were not tried to the end.
+    """
+
+    frontier: tuple[FrontierPoint, ...] = ()
+    winner: FrontierPoint | None = None
+    raised: Mapping[str, Value] = {}
+    raised_why: tuple[str, ...] = ()
+    yours: ArmFacts | None = None
+    tried: int = 0
+    detectable: float | None = None
+    looks: int = 0
+    dropped: tuple[Dropped, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
+    excluded: tuple[Excluded, ...] = ()
+
+    @property
+    def cost(self) -> Ratio | None:
+        """The base against the user's settings, which it raises to the floor; None: not measured."""
+        if self.yours is None or self.yours.comparison is None:
+            return None
+        return self.yours.comparison.ratio.inverse()
+
+    def changes(self, point: FrontierPoint) -> dict[str, Value]:
+        """What a point changes in the user's settings; see `FrontierPoint.settings` for the base's."""
+        return {**self.raised, **point.settings}
+
+
+class PlanFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a series or a comparison was asked for and found out beyond its arms.
+
+    Attributes:
+        name: of the plan; `compare`: the arms were named on the command line.
+        blocks: planned blocks.
+        window_s: length of a measured window.
+        rounds: rounds in which every arm had a turn that counts; null: every window had a fresh server.
+        slice_s: shortest and longest turn, or null.
+        scale: factor on the size of the plan's tables.
+        alternate: settings were switched on one running server.
+        precision: half-width of the intervals that was asked for, so that arms ran until theirs were within
+            it; null: all blocks.
+        claims: claims of the plan, answered.
+        factors: names of the factors that were crossed.
+        effects: of the factors: main effects, then interactions; empty: a combination was not measured.
+    """
+
+    name: str
+    blocks: int = 0
+    window_s: float
+    rounds: int | None = None
+    slice_s: tuple[float, float] | None = None
+    scale: float = 1.0
+    alternate: bool = False
+    precision: float | None = None
+    claims: tuple[ClaimFacts, ...] = ()
+    factors: tuple[str, ...] = ()
+    effects: tuple[FactorEffect, ...] = ()
+
+
+class CampaignFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a tuning, a series or a comparison found out.
+
+    Attributes:
+        campaign_id: for `--resume` and `flushlab report`.
+        kind: the command: `tune`, `series` or `compare`.
+        ending: `done`, `budget spent`, `interrupted` or `dry run`.
+        title: the question that a plan asks; empty of a tuning.
+        server: the first, or only, server.
+        workload: the workload in words, with its size.
+        sources: the texts that ran, as they were at the start.
+        objective: what `comparison` and its verdicts compare: `throughput`, or `p99` (latency).
+        unit: of every `figure`.
+        higher_is_better: false where the figure is a time. A ratio above 1 is better all the same.
         floor: the weakest guarantees that may be recommended, as asked for; empty: those of each server's
             base.
-        arms: in the plan's order, `best` last.
-        control: the base once more, compared with the base.
-        control_p99: the same of p99 latency.
-        claims: answered.
-        factors: that were crossed; none: it is no factorial.
-        effects: of the factors: main effects, then interactions; none where a combination was not measured.
-        blocks: finished, of `planned_blocks`.
-        planned_blocks: as the plan or `--blocks` has it.
-        precision: what was asked for: arms ran until their intervals were within it; None: all blocks.
-        objective: what the ratios compare: throughput, or the 99th percentile of the latency.
-        seconds: of a measured window.
-        scale: factor on the size of the plan's data.
-        alternate: settings were switched on one running server.
-        interleaved: arms stood side by side and were measured in turns; else each window had a fresh server.
-        why_fresh: why it had, where that was not asked for.
-        machine: that measured.
-        warnings: doubts about the whole.
-        data_bytes, pool_bytes, redo_bytes: the workload's data, the base's buffer pool and redo capacity.
-        trials, disturbed: how many were run, and how many of them other load disturbed.
-        others: what others took of the machine before the first trial; None if nobody looked.
-        outlook: of a dry run, which has nothing else to tell.
-        kind: the command that asked.
-        base_name: what people call the base.
-        rounds: in which every arm had a slice; None where each trial had a server of its own.
-        slice_s: seconds of the shortest and of the longest slice, or None.
-        files: what was written.
+        base: what the arms are compared with; of a tuning, the user's settings, raised to the floor.
+        arms: a plan's in its order, `best` last; of a tuning those that were confirmed.
+        control: the base once more, compared with the base: should be about 1; null before the second block.
+        blocks: finished blocks.
+        trials: number of trials.
+        disturbed: how many of them other load disturbed.
+        others: other load on the machine before the first trial; null: nobody looked.
+        interleaved: servers ran side by side and were measured in turns; else each window had a fresh server.
+        why_fresh: why each window had a fresh server, where `--fresh` did not ask for it; else empty.
+        data_bytes: size of the workload's data; null: not known.
+        pool_bytes: size of the base's buffer pool; null: not known.
+        redo_bytes: size of the base's redo log; null: not known.
+        machine: the machine that measured.
+        warnings: reasons not to take the figures at face value.
+        files: paths of what was written.
+        tuning: what only a tuning has; else null.
+        plan: what only a series and a comparison have; else null.
+        crash: what crashes left of the winner of a tuning, and of those that were rejected for it; null:
+            nothing was crashed.
+        outlook: of a dry run, which has nothing else to tell; else null.
     """
 
     campaign_id: str
+    kind: Kind
     ending: str
-    plan: str
-    title: str
+    title: str = ""
     server: ServerIdentity
     workload: str
+    sources: tuple[SourceText, ...] = ()
+    objective: Objective = "throughput"
     unit: str
     higher_is_better: bool = True
-    base: Mapping[str, Value]
-    base_text: str
-    base_figure: float | None
-    base_p99_us: float | None = None
-    base_floor: str = ""
-    base_guarantees: Mapping[str, str]
     floor: str = ""
-    arms: tuple[ArmFacts, ...]
-    control: Comparison | None
-    control_p99: Comparison | None = None
-    claims: tuple[ClaimFacts, ...]
-    factors: tuple[str, ...] = ()
-    effects: tuple[FactorEffect, ...] = ()
-    blocks: int
-    planned_blocks: int = 0
-    precision: float | None = None
-    objective: Objective = "throughput"
-    seconds: float
-    scale: float = 1.0
-    alternate: bool = False
-    interleaved: bool = False
-    why_fresh: str = ""
-    machine: Machine
-    warnings: tuple[Warning, ...]
-    data_bytes: int | None
-    pool_bytes: int | None
-    redo_bytes: int | None
+    base: ArmFacts
+    arms: tuple[ArmFacts, ...] = ()
+    control: ArmFacts | None = None
+    blocks: int = 0
     trials: int = 0
     disturbed: int = 0
     others: OtherLoad | None = None
-    outlook: Outlook | None = None
-    kind: Literal["series", "compare"] = "series"
-    base_name: str = "base"
-    rounds: int | None = None
-    slice_s: tuple[float, float] | None = None
-    sources: tuple[SourceText, ...] = ()
+    interleaved: bool = False
+    why_fresh: str = ""
+    data_bytes: int | None = None
+    pool_bytes: int | None = None
+    redo_bytes: int | None = None
+    machine: Machine
+    warnings: tuple[Warning, ...] = ()
     files: tuple[str, ...] = ()
-
-    @property
-    def base_arm(self) -> ArmFacts:
-        """The base as an arm that changes nothing."""
-        return ArmFacts(
-            name=self.base_name,
-            text=self.base_text,
-            outcome="measured",
-            floor=self.base_floor,
-            guarantees=self.base_guarantees,
-            figure=self.base_figure,
-            p99_us=self.base_p99_us,
-        )
+    tuning: TuningFacts | None = None
+    plan: PlanFacts | None = None
+    crash: CrashFacts | None = None
+    outlook: Outlook | None = None
 
     @property
     def by_server(self) -> tuple[tuple[ArmFacts, tuple[ArmFacts, ...]], ...]:
         """Of each server its base, and the arms that are compared with it; the first server first."""
-        bases = (self.base_arm, *(arm for arm in self.arms if arm.is_base))
+        bases = (self.base, *(arm for arm in self.arms if arm.is_base))
         return tuple((base, self._compared_with(base)) for base in bases)
 
     def _compared_with(self, base: ArmFacts) -> tuple[ArmFacts, ...]:
         name = "" if base.server is None else base.name
         return tuple(arm for arm in self.arms if not arm.is_base and arm.against == name)
 
+    @property
+    def servers(self) -> tuple[ServerIdentity, ...]:
+        """All servers that were measured, the first one first."""
+        return tuple(base.server or self.server for base, _ in self.by_server)
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it was measured on a server that flushlab did not start."""
+        return any(warning.slug == EXTERNAL for warning in self.warnings)
+
+    @property
+    def never_ran(self) -> bool:
+        """Whether it was stopped before any arm of its plan was measured."""
+        never = all(arm.outcome in ("skipped", "not_in_version") for arm in self.arms)
+        return self.plan is not None and self.ending == "interrupted" and never
+
     def below_floor(self, arm: ArmFacts, base: ArmFacts) -> bool:
         """Whether an arm guarantees less than the floor, so that it is shown and not recommended."""
         floor = self.floor or base.floor
         return bool(arm.floor and floor) and not Floor(arm.floor).at_least(Floor(floor))
+
+    def arm(self, name: str) -> ArmFacts:
+        """An arm by its name; any other name is the base's."""
+        return next((arm for arm in self.arms if arm.name == name), self.base)
+
+    @property
+    def handed_over(self) -> FrontierPoint | None:
+        """The settings that a tuning tells its user to use: the winner's, or else those that raise the user's
+        own to the floor; None: the user's own settings stay."""
+        found = self.tuning
+        if found is None or found.winner is not None or not found.raised or not found.frontier:
+            return found.winner if found is not None else None
+        is_broken = any(warning.slug == BASE_BROKE for warning in self.warnings)
+        return None if is_broken else found.frontier[0]
+
+
+class CampaignRun(msgspec.Struct, frozen=True, kw_only=True):
+    """What facts say of the run itself, as in `CampaignFacts`."""
+
+    campaign_id: str
+    ending: str
+    machine: Machine
+    others: OtherLoad | None = None
 
 
 def resuming(kind: str, campaign_id: str, *, own: bool) -> str:

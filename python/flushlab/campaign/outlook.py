@@ -13,7 +13,7 @@ import msgspec
 
 from flushlab.campaign.duration import NODE_S, STAND_S, START_S, SWITCH_S, ends_by_itself, trial_s
 from flushlab.campaign.external_use import foreseen
-from flushlab.campaign.facts import Foreseen, Outlook, Takes
+from flushlab.campaign.facts import Outlook, PlannedArm, Resources
 from flushlab.campaign.series_request import ArmGroup, SeriesRequest
 from flushlab.campaign.target import Target
 from flushlab.campaign.tune_analysis import TuneAnalysis
@@ -29,7 +29,7 @@ from flushlab.trial.standing import CLUSTER_SLICE_S
 from flushlab.units import option_size
 from flushlab.workload import workload_options
 
-NOTHING = Takes(
+NOTHING = Resources(
     pool_bytes=0,
     memory_bytes=0,
     available_memory_bytes=0,
@@ -76,8 +76,9 @@ def of_tune(tuning: TuneAnalysis, target: Target) -> Outlook:
         least, most = tuning.experiment().least_trials, None
     data_bytes = data_bytes_of(request.workload, request.spec.workload.options, request.spec.data.dataset)
     return Outlook(
-        tries=tuple(
-            Foreseen(what=_changes(candidate.settings), why=candidate.why) for candidate in request.candidates
+        arms=tuple(
+            PlannedArm(name=_changes(candidate.settings), why=candidate.why)
+            for candidate in request.candidates
         ),
         trials_least=least,
         trials_most=most,
@@ -85,7 +86,9 @@ def of_tune(tuning: TuneAnalysis, target: Target) -> Outlook:
         least_s=seconds[0],
         likely_s=None if seconds[1] is None else min(seconds[1], request.budget_s or seconds[1]),
         most_s=request.budget_s,
-        takes=_takes(request.run, target, data_bytes, servers=target.nodes * (request.side_by_side or 1)),
+        resources=_resources(
+            request.run, target, data_bytes, servers=target.nodes * (request.side_by_side or 1)
+        ),
         writes=_writes(request.run, target, request.spec.storage.data_root),
     )
 
@@ -98,9 +101,9 @@ def of_series(request: SeriesRequest, target: Target) -> Outlook:
     most = least + (3 * groups[-1].blocks if request.best and groups else 0)
     data_bytes = data_bytes_of(request.workload, request.base.options, request.spec.data.dataset)
     return Outlook(
-        tries=tuple(
-            Foreseen(
-                what=arm.name,
+        arms=tuple(
+            PlannedArm(
+                name=arm.name,
                 why=arm.reason or arm.text or _changes({**arm.changes, **arm.option_changes}),
                 runs=arm.outcome == "measured",
             )
@@ -114,7 +117,7 @@ def of_series(request: SeriesRequest, target: Target) -> Outlook:
         least_s=START_S + sum(_group_s(request, group) for group in groups) if known else None,
         likely_s=START_S + most_s(request) if known else None,
         most_s=None,
-        takes=_takes(
+        resources=_resources(
             [arm.settings for arm in (request.base, *request.running)],
             target,
             data_bytes,
@@ -169,15 +172,15 @@ def _simulated(tuning: TuneAnalysis, noise: float) -> tuple[int, float]:
     return count, START_S + trials.spent_s + END_TRIALS * (plan.stand_s or plan.trial_s) + END_S
 
 
-def _takes(
+def _resources(
     arms: Iterable[Mapping[str, Value]], target: Target, data_bytes: int | None, *, servers: int = 1
-) -> Takes:
+) -> Resources:
     if target.external is not None:
         return NOTHING
     arms = list(arms)
     configurations = [Configuration(settings, target.identity) for settings in arms]
     copy = copy_bytes(arms, target, data_bytes)
-    return Takes(
+    return Resources(
         pool_bytes=max(number_of(one, "innodb_buffer_pool_size") for one in configurations),
         memory_bytes=servers * max(memory_use(one).worst_bytes for one in configurations),
         available_memory_bytes=available_memory_bytes(),

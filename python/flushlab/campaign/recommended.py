@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 from msgspec import structs
 
-from flushlab.campaign.facts import ArmFacts, SeriesFacts, TuneFacts
+from flushlab.campaign.facts import ArmFacts, CampaignFacts, TuningFacts
 from flushlab.errors import UsageError
 from flushlab.experiment.objective import Objective, gain_words
 from flushlab.plan.plan import BASE, BEST, CONTROL
@@ -40,26 +40,40 @@ def kept_lines(guarantees: Mapping[str, str]) -> Iterator[str]:
     return (f"{words}: {guarantees[name]}." for name, words in _FAILURES.items() if name in guarantees)
 
 
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """Something to do on the real server.
+
+    Attributes:
+        what: a sentence.
+        commands: for a shell there, in the folder with the files.
+    """
+
+    what: str
+    commands: tuple[str, ...] = ()
+
+
 class Recommended(msgspec.Struct, frozen=True, kw_only=True):
     """A change of settings for one server.
 
     Attributes:
-        campaign_id: of the campaign.
-        command: that ran it.
-        server: that was measured, the only one that the change is for.
-        workload: in words, with its shape.
-        arm: its name.
-        base, base_arm: what it was compared with, on the same server: for people, and in its trials.
-        settings: to change.
+        campaign_id: the campaign.
+        command: the command that ran it.
+        server: the server that was measured, the only one that the change is for.
+        workload: the workload in words, with its size.
+        arm: name of the arm.
+        base: what the arm was compared with, on the same server.
+        base_arm: name of the base in stored trials.
+        settings: the settings to change.
         ratio: of the arm to the base; above 1 is better; None: not measured.
-        objective: that the ratio compares.
-        blocks: that the ratio rests on.
-        floor: that the arm meets.
-        base_floor: that the base meets; empty: not known.
+        objective: what the ratio compares.
+        blocks: number of blocks behind the ratio.
+        floor: the safest floor that the arm meets.
+        base_floor: the safest floor that the base meets; empty: not known.
         guarantees: plain words per failure.
-        not_shown: what the measurement does not show, a sentence each.
-        folder: of its files, below that of the campaign; empty: the same, as there is one server.
-        has_files: the catalog can spell the settings for this server.
+        not_shown: limits of the measurement, a sentence each.
+        folder: folder of the files, below that of the campaign; empty: the same, as there is one server.
+        has_files: an option file and statements can be made of the settings.
+        next_steps: what to do on the real server.
     """
 
     campaign_id: str
@@ -79,6 +93,7 @@ class Recommended(msgspec.Struct, frozen=True, kw_only=True):
     not_shown: tuple[str, ...] = ()
     folder: str = ""
     has_files: bool = True
+    next_steps: tuple[Step, ...] = ()
 
     @property
     def sentence(self) -> str:
@@ -108,74 +123,72 @@ class Recommended(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def of_tune(facts: TuneFacts) -> tuple[Recommended, ...]:
-    """The change that a tuning hands over, if any: against the user's own settings where it raises them."""
+def recommended(facts: CampaignFacts) -> tuple[Recommended, ...]:
+    """The changes that a campaign recommends: of a tuning the one that it hands over, if any, else one for
+    each server that has one."""
+    found = _of_tuning(facts, facts.tuning) if facts.tuning is not None else _of_servers(facts)
+    return tuple(structs.replace(one, next_steps=_next_steps(one)) for one in found)
+
+
+def _of_tuning(facts: CampaignFacts, tuning: TuningFacts) -> Iterator[Recommended]:
+    """Against the user's own settings where it raises them."""
     chosen = facts.handed_over
     if chosen is None:
-        return ()
-    one = Recommended(
+        return
+    raised = bool(tuning.raised)
+    yield Recommended(
         campaign_id=facts.campaign_id,
-        command="tune",
+        command=facts.kind,
         server=facts.server,
         workload=facts.workload,
         arm=chosen.arm if chosen.settings else f"your settings raised to {facts.floor}",
-        base=BASE,
-        settings=facts.changes(chosen),
-        ratio=chosen.ratio,
+        base="your settings" if raised else BASE,
+        settings=tuning.changes(chosen),
+        ratio=chosen.versus_yours if raised else chosen.ratio,
         objective=facts.objective,
-        blocks=facts.result.blocks,
+        blocks=facts.blocks,
         floor=chosen.floor.value,
-        base_floor="",
-        guarantees=facts.guarantees.get(chosen.arm, {}),
+        base_floor=tuning.yours.floor if raised and tuning.yours else "",
+        guarantees=facts.arm(chosen.arm).guarantees,
         not_shown=tuple(map(_doubt, facts.warnings)),
     )
-    if not facts.raised:
-        return (one,)
-    yours = "your settings"
-    return (structs.replace(one, base=yours, base_floor=facts.yours, ratio=chosen.versus_yours),)
 
 
-def of_series(facts: SeriesFacts) -> tuple[Recommended, ...]:
-    """The change that a series or a comparison recommends for each of its servers, if any."""
-    return tuple(_of_servers(facts))
+def best_arms(facts: CampaignFacts) -> tuple[ArmFacts | None, ...]:
+    """Of each server the arm that the answer is about, or None."""
+    if facts.tuning is not None:
+        winner = facts.tuning.winner
+        return (facts.arm(winner.arm) if winner else None,)
+    best_of = recommendable if facts.kind == "compare" else proven
+    return tuple(next(iter(best_of(facts, base, arms)), None) for base, arms in facts.by_server)
 
 
-def proven(facts: SeriesFacts, base: ArmFacts, arms: tuple[ArmFacts, ...]) -> list[ArmFacts]:
+def proven(facts: CampaignFacts, base: ArmFacts, arms: tuple[ArmFacts, ...]) -> list[ArmFacts]:
     """The arms of a server that proved faster at the floor: `best` first, then the fastest. Of those that
     read back the same, only the one with the fewest changes; of those that are as fast, it comes first."""
-    faster = {arm.name: arm for arm in arms if is_faster(arm) and not facts.below_floor(arm, base)}
+    faster = {arm.name: arm for arm in arms if arm.is_faster and not facts.below_floor(arm, base)}
     found = [arm for arm in faster.values() if arm.same_as not in faster]
-    return sorted(found, key=lambda arm: (arm.name != BEST, -strength(arm), len(arm.advised)))
+    return sorted(found, key=lambda arm: (arm.name != BEST, -arm.strength, len(arm.advised)))
 
 
-def is_faster(arm: ArmFacts) -> bool:
-    """Whether it proved faster than its base; what changes nothing is so by chance."""
-    return arm.comparison is not None and arm.comparison.verdict == "faster" and not arm.changes_nothing
-
-
-def strength(arm: ArmFacts) -> float:
-    """Its ratio, 0 without one."""
-    return arm.comparison.ratio.estimate if arm.comparison is not None else 0.0
-
-
-def recommendable(facts: SeriesFacts, base: ArmFacts, arms: tuple[ArmFacts, ...]) -> list[ArmFacts]:
+def recommendable(facts: CampaignFacts, base: ArmFacts, arms: tuple[ArmFacts, ...]) -> list[ArmFacts]:
     """Those of them that an option file can give."""
     return [arm for arm in proven(facts, base, arms) if arm.advised and not arm.is_place]
 
 
-def allowed_below(facts: SeriesFacts, base: ArmFacts, arms: tuple[ArmFacts, ...]) -> Iterator[ArmFacts]:
+def allowed_below(facts: CampaignFacts, base: ArmFacts, arms: tuple[ArmFacts, ...]) -> Iterator[ArmFacts]:
     """What each lower floor would recommend, the safest first, where that is faster than above it."""
-    most = max(map(strength, recommendable(facts, base, arms)), default=0.0)
-    lower = {Floor(arm.floor) for arm in arms if is_faster(arm) and facts.below_floor(arm, base)}
+    most = max((arm.strength for arm in recommendable(facts, base, arms)), default=0.0)
+    lower = {Floor(arm.floor) for arm in arms if arm.is_faster and facts.below_floor(arm, base)}
     for floor in sorted(lower, key=lambda one: one.rank):
         at_floor = structs.replace(facts, floor=floor.value)
         for arm in recommendable(at_floor, base, arms)[:1]:
-            if strength(arm) > most:
-                most = strength(arm)
+            if arm.strength > most:
+                most = arm.strength
                 yield arm
 
 
-def _of_servers(facts: SeriesFacts) -> Iterator[Recommended]:
+def _of_servers(facts: CampaignFacts) -> Iterator[Recommended]:
     for (base, arms), folder in zip(facts.by_server, folders(facts), strict=True):
         for arm in recommendable(facts, base, arms)[:1]:
             assert arm.comparison is not None, "it proved faster"
@@ -202,7 +215,32 @@ def _of_servers(facts: SeriesFacts) -> Iterator[Recommended]:
             )
 
 
-def folders(facts: SeriesFacts) -> tuple[str, ...]:
+def _next_steps(one: Recommended) -> tuple[Step, ...]:
+    """What to do on the real server with the files: check, look, change, look again, and how to go back.
+    Nothing where there are none."""
+    if not one.has_files:
+        return ()
+    checked = f"flushlab settings --check my.cnf --server {one.server.name} --floor {one.floor}"
+    look = ["mysql --table < verify.sql"]
+    if one.workload.startswith("command:"):
+        look.append(f"time {one.workload.removeprefix('command:').strip()}")
+    persisted = one.server.persists  # settings.sql prints what is persisted and about to be overwritten
+    return (
+        Step(what="See what the lines guarantee on your version:", commands=(checked,)),
+        Step(what="Under your usual load, note what the server does:", commands=tuple(look)),
+        Step(
+            what="Add my.cnf to its option file and restart it, or set what needs no restart:",
+            commands=("mysql -N < settings.sql >> persisted.sql" if persisted else "mysql < settings.sql",),
+        ),
+        Step(what="At the same time of day, do step 2 again and compare."),
+        Step(
+            what="To undo it, put rollback.cnf in place of my.cnf and restart, or:",
+            commands=("cat rollback.sql persisted.sql | mysql" if persisted else "mysql < rollback.sql",),
+        ),
+    )
+
+
+def folders(facts: CampaignFacts) -> tuple[str, ...]:
     """Folder of the files for each server, below that of the campaign; empty where there is one server."""
     names = [(base.server or facts.server).name for base, _ in facts.by_server]
     if len(names) == 1:
@@ -222,7 +260,7 @@ def _not_spelled(settings: Mapping[str, Value], server: ServerIdentity) -> str:
     return ""
 
 
-def _not_shown(arm: ArmFacts, base: ArmFacts, facts: SeriesFacts) -> Iterator[str]:
+def _not_shown(arm: ArmFacts, base: ArmFacts, facts: CampaignFacts) -> Iterator[str]:
     """Limits of the ratio of an arm to its base; a doubt on other arms, or on another ratio, is none."""
     if arm.workload:
         options = ", ".join(f"{name}={value}" for name, value in arm.workload.items())

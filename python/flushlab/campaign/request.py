@@ -26,11 +26,11 @@ class TuneRequest(msgspec.Struct, frozen=True, kw_only=True):
         folder: that it was asked for in, where a command runs.
         workload_digest: changes with the content of its file; a resumed campaign must find the same.
         sources: the texts that it runs, as they were when it started.
-        base: the user's settings as they run here, lifted to the floor.
+        base: the user's settings as they run here, raised to the floor.
         original: the user's settings as they were.
         yours: the user's settings as they run here, where they are below the floor and may be measured; None:
             `base` is theirs, or they do not run.
-        lifted: what was changed to reach the floor, in words.
+        raised_why: what was changed to reach the floor, in words.
         scaled: what of the user's settings this machine cannot hold; `base` has it as it runs here.
         notes: doubts that were known before the first trial.
         candidates: what may be tried.
@@ -55,7 +55,7 @@ class TuneRequest(msgspec.Struct, frozen=True, kw_only=True):
     base: Mapping[str, Value]
     original: Mapping[str, Value]
     yours: Mapping[str, Value] | None = None
-    lifted: tuple[str, ...] = ()
+    raised_why: tuple[str, ...] = ()
     scaled: tuple[Scaled, ...] = ()
     notes: tuple[Warning, ...] = ()
     candidates: tuple[Candidate, ...]

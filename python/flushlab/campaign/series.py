@@ -31,7 +31,7 @@ from flushlab.campaign.bound_series import BoundSeries
 from flushlab.campaign.data import Data, data_of, open_data, settled_data
 from flushlab.campaign.duration import ends_by_itself
 from flushlab.campaign.external import Own, own_server, settled_access
-from flushlab.campaign.facts import SeriesFacts
+from flushlab.campaign.facts import CampaignFacts, CampaignRun
 from flushlab.campaign.loop import Budget, Ending
 from flushlab.campaign.objective import objective_of_plan
 from flushlab.campaign.outlook import most_s, of_series, require_new
@@ -125,7 +125,7 @@ class Loaded(NamedTuple):
 @taking(SeriesSpec, progress="Takes a line at a time.")
 def series(
     plan: Path | str | None = None, *, progress: Progress | Watcher = silent, **given: Any
-) -> SeriesFacts:
+) -> CampaignFacts:
     """Runs a plan: one change at a time against a base, then all that proved faster.
 
     The campaign is stored; `resume` resumes an interrupted one. On a server of your own, arms that take a
@@ -172,7 +172,7 @@ def series(
     return run(lambda _: loaded, asked, watcher)
 
 
-def run(load: Callable[[Target], Loaded] | None, asked: Asked, watcher: Watcher) -> SeriesFacts:
+def run(load: Callable[[Target], Loaded] | None, asked: Asked, watcher: Watcher) -> CampaignFacts:
     """Runs a plan on a server, or resumes a campaign.
 
     Args:
@@ -422,13 +422,16 @@ def _way_words(groups: Sequence[ArmGroup], *, own: bool) -> Iterator[str]:
             yield f"{f'{arms}: ' if turns else ''}each window gets a fresh server: {why}"
 
 
-def _foresee(load: Callable[[Target], Loaded], asked: Asked, target: Target, watcher: Watcher) -> SeriesFacts:
+def _foresee(
+    load: Callable[[Target], Loaded], asked: Asked, target: Target, watcher: Watcher
+) -> CampaignFacts:
     """The outlook as facts; see `outlook`."""
     with PaperVolumes(target.volume) as volumes:
         request = _decided(load, asked, target, volumes, watcher)
     storage = target.volume.data_root.storage
     bound = BoundSeries(request, target.identity, storage, target.catalog)
-    found = bound.conclude(bound.experiment(), (), "dry run", "", target.volume.machine())
+    run = CampaignRun(campaign_id="", ending="dry run", machine=target.volume.machine())
+    found = bound.conclude(bound.experiment(), (), run)
     return msgspec.structs.replace(found, outlook=of_series(request, target))
 
 
@@ -441,7 +444,7 @@ def carry_out(
     watcher: Watcher,
     wait_for_quiet: bool,
     began: float,
-) -> SeriesFacts:
+) -> CampaignFacts:
     """Runs the campaign and gathers its facts; see `stored.run_campaign`."""
     bound = BoundSeries(
         request=request,
@@ -452,9 +455,10 @@ def carry_out(
     )
     experiment = bound.experiment()
 
-    def conclude(campaign_id: str, ending: Ending) -> SeriesFacts:
-        trials, machine = store.trials(campaign_id), target.volume.machine()
-        return bound.conclude(experiment, trials, ending, campaign_id, machine, others)
+    def conclude(campaign_id: str, ending: Ending) -> CampaignFacts:
+        machine = target.volume.machine()
+        run = CampaignRun(campaign_id=campaign_id, ending=ending, machine=machine, others=others)
+        return bound.conclude(experiment, store.trials(campaign_id), run)
 
     arms = {arm.name: arm.name for arm in request.running}
     watcher.names({BASE: request.base_name, **arms, CONTROL: CONTROL})

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from flushlab.campaign.bound_series import BoundSeries
-from flushlab.campaign.facts import SeriesFacts, TuneFacts
+from flushlab.campaign.facts import CampaignFacts, CampaignRun
 from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.series_request import SeriesRequest
 from flushlab.campaign.tune_analysis import TuneAnalysis
@@ -21,12 +21,12 @@ from flushlab.errors import FlushlabError
 from flushlab.experiment.protocol import Experiment
 from flushlab.machine import describe
 from flushlab.machine.home import home_path
-from flushlab.record import Machine, Trial, Value
+from flushlab.record import Trial, Value
 from flushlab.settings.catalog import load_catalog
 from flushlab.store import CampaignRow
 
 
-def facts_so_far(row: CampaignRow, trials: Sequence[Trial]) -> TuneFacts | SeriesFacts | None:
+def facts_so_far(row: CampaignRow, trials: Sequence[Trial]) -> CampaignFacts | None:
     """What the stored trials prove; None where they prove nothing, or where another flushlab planned them."""
     started = next((trial for trial in trials if trial.server and trial.storage and trial.launch), None)
     if started is None or row.kind not in ("tune", "series", "compare"):
@@ -35,31 +35,33 @@ def facts_so_far(row: CampaignRow, trials: Sequence[Trial]) -> TuneFacts | Serie
         found = _tune(row, trials, started) if row.kind == "tune" else _series(row, trials, started)
     except (FlushlabError, msgspec.DecodeError):
         return None
-    if isinstance(found, TuneFacts):
-        return found if found.result.frontier else None
-    return found if any(arm.comparison is not None for arm in found.arms) else None
+    proven = found.tuning.frontier if found.tuning else any(arm.comparison for arm in found.arms)
+    return found if proven else None
 
 
-def _tune(row: CampaignRow, trials: Sequence[Trial], started: Trial) -> TuneFacts:
+def _tune(row: CampaignRow, trials: Sequence[Trial], started: Trial) -> CampaignFacts:
     assert started.server and started.storage and started.launch
     request = msgspec.json.decode(row.plan, type=TuneRequest)
     tuning = TuneAnalysis(request, started.server, started.storage, started.launch)
     experiment = tuning.experiment()
     _tell(experiment, trials)
-    machine = _machine(request.spec.storage.data_root)
-    return tuning.conclude(experiment, trials, "interrupted", row.id, machine, load_catalog(), None)
+    return tuning.conclude(experiment, trials, _run(row, request.spec.storage.data_root))
 
 
-def _series(row: CampaignRow, trials: Sequence[Trial], started: Trial) -> SeriesFacts:
+def _series(row: CampaignRow, trials: Sequence[Trial], started: Trial) -> CampaignFacts:
     assert started.server and started.storage
     request = msgspec.json.decode(row.plan, type=SeriesRequest)
     theirs = _theirs(started) if request.external else {}
     series = BoundSeries(request, started.server, started.storage, load_catalog(), theirs)
     experiment = series.experiment()
     _tell(experiment, trials)
-    return series.conclude(
-        experiment, trials, "interrupted", row.id, _machine(request.spec.storage.data_root)
-    )
+    return series.conclude(experiment, trials, _run(row, request.spec.storage.data_root))
+
+
+def _run(row: CampaignRow, data_root: str | None) -> CampaignRun:
+    place = Path(data_root) if data_root else home_path()
+    machine = describe(place if place.is_dir() else Path())
+    return CampaignRun(campaign_id=row.id, ending="interrupted", machine=machine)
 
 
 def _theirs(started: Trial) -> dict[str, Value]:
@@ -70,8 +72,3 @@ def _theirs(started: Trial) -> dict[str, Value]:
 def _tell(experiment: Experiment, trials: Sequence[Trial]) -> None:
     for trial in trials:
         experiment.tell(trial)
-
-
-def _machine(data_root: str | None) -> Machine:
-    place = Path(data_root) if data_root else home_path()
-    return describe(place if place.is_dir() else Path())

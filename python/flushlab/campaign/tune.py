@@ -26,7 +26,7 @@ from flushlab.campaign.crash.plan import CrashPlan
 from flushlab.campaign.data import Data, data_of, open_data, settled_data
 from flushlab.campaign.external import Load, Own, doubts, driving, own_server, settled_access
 from flushlab.campaign.external_use import differing, used
-from flushlab.campaign.facts import FIRST_LOOK_MINUTES, TuneFacts
+from flushlab.campaign.facts import FIRST_LOOK_MINUTES, CampaignFacts, CampaignRun
 from flushlab.campaign.loop import Budget, Ending
 from flushlab.campaign.objective import objective_of
 from flushlab.campaign.outlook import of_tune, require_new
@@ -101,7 +101,7 @@ class Asked(NamedTuple):
 
 
 @taking(TuneSpec, progress="Takes a line at a time.")
-def tune(*, progress: Progress | Watcher = silent, **given: Any) -> TuneFacts:
+def tune(*, progress: Progress | Watcher = silent, **given: Any) -> CampaignFacts:
     """Finds the fastest settings at a durability floor and proves them.
 
     The campaign is stored; `resume` resumes an interrupted one. On a server of your own, what takes a restart
@@ -211,7 +211,7 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
         original=start.original,
         yours=start.yours,
         has=start.has,
-        lifted=start.lifted,
+        raised_why=start.raised_why,
         scaled=start.scaled,
         notes=(*start.notes, *([doubt] if doubt else [])),
         candidates=start.candidates,
@@ -249,7 +249,7 @@ class _Start(NamedTuple):
 
     base: Mapping[str, Value]
     original: Mapping[str, Value]
-    lifted: tuple[str, ...]
+    raised_why: tuple[str, ...]
     candidates: tuple[Candidate, ...]
     scaled: tuple[Scaled, ...] = ()
     notes: tuple[Warning, ...] = ()
@@ -383,13 +383,12 @@ def _tuning(request: TuneRequest, target: Target) -> TuneAnalysis:
     return TuneAnalysis(request, target.identity, target.volume.data_root.storage, _launch(request))
 
 
-def _foresee(asked: Asked, target: Target, watcher: Watcher) -> TuneFacts:
+def _foresee(asked: Asked, target: Target, watcher: Watcher) -> CampaignFacts:
     """The outlook as facts; see `outlook`."""
     request = decide(asked, target, watcher)
     tuning = _tuning(request, target)
-    found = tuning.conclude(
-        tuning.experiment(), (), "dry run", "", target.volume.machine(), target.catalog, None
-    )
+    run = CampaignRun(campaign_id="", ending="dry run", machine=target.volume.machine())
+    found = tuning.conclude(tuning.experiment(), (), run)
     return msgspec.structs.replace(found, outlook=of_tune(tuning, target))
 
 
@@ -401,7 +400,7 @@ def carry_out(
     watcher: Watcher,
     wait_for_quiet: bool,
     began: float,
-) -> TuneFacts:
+) -> CampaignFacts:
     """Runs the campaign and gathers its facts; see `stored.run_campaign`."""
     tuning = _tuning(request, target)
     experiment = tuning.experiment()
@@ -417,7 +416,7 @@ def carry_out(
         plan = _crash_plan(request, settings, target, watcher)
         return crash_settings(plan, {name: settings}, store, campaign_id)
 
-    def conclude(campaign_id: str, ending: Ending, others: OtherLoad | None, *, ran: bool) -> TuneFacts:
+    def conclude(campaign_id: str, ending: Ending, others: OtherLoad | None, *, ran: bool) -> CampaignFacts:
         ours = ran and ending != "interrupted" and not request.external
         result = experiment.result()
         if ran and (not ours or not standing.stand_for({BASE, *(point.arm for point in result.frontier)})):
@@ -427,16 +426,14 @@ def carry_out(
         return tuning.conclude(
             experiment,
             store.trials(campaign_id),
-            ending,
-            campaign_id,
-            target.volume.machine(),
-            target.catalog,
+            CampaignRun(
+                campaign_id=campaign_id, ending=ending, machine=target.volume.machine(), others=others
+            ),
             standing if ours else None,
-            others,
             partial(crash_winner, campaign_id) if request.crash_images and ours else None,
         )
 
-    def whole(others: OtherLoad | None = None, *, ran: bool) -> TuneFacts:
+    def whole(others: OtherLoad | None = None, *, ran: bool) -> CampaignFacts:
         return run_campaign(
             request,
             target,

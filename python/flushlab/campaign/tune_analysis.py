@@ -1,7 +1,7 @@
 """A tuning: from the request to the facts of its report.
 
     TuneAnalysis(request, …) -> run(experiment, trial runner) -> conclude: guard by recovery time and by
-    window length, guarantees in words, warnings gathered -> TuneFacts
+    window length, guarantees in words, warnings gathered -> CampaignFacts
 
 Everything that depends on the server's version and the storage is bound here, once.
 """
@@ -16,10 +16,10 @@ import msgspec
 
 from flushlab.campaign.crash.check import Checked, Crash, check
 from flushlab.campaign.duration import STAND_S, START_S, trial_s
-from flushlab.campaign.facts import FIRST_LOOK_MINUTES, Figures, TuneFacts
-from flushlab.campaign.loop import Ending
+from flushlab.campaign.facts import FIRST_LOOK_MINUTES, ArmFacts, CampaignFacts, CampaignRun, TuningFacts
 from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.warnings import (
+    Sizes,
     disturbed,
     mean_figure,
     mean_p99_us,
@@ -30,14 +30,13 @@ from flushlab.campaign.warnings import (
 )
 from flushlab.errors import FlushlabError, ServerError
 from flushlab.experiment.blocks import BASE, CONTROL, YOURS
+from flushlab.experiment.frontier import TuneResult
 from flushlab.experiment.guards import Guards
 from flushlab.experiment.tune import Tune, TunePlan
 from flushlab.record import (
     Arm,
     Comparison,
     Launch,
-    Machine,
-    OtherLoad,
     ServerIdentity,
     Storage,
     Trial,
@@ -45,7 +44,7 @@ from flushlab.record import (
     Warning,
 )
 from flushlab.redact import without_passwords
-from flushlab.settings.catalog import Catalog
+from flushlab.settings.catalog import load_catalog
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.durability import Guarantees, described, guarantees, keeps, level
 from flushlab.settings.floor import Floor
@@ -137,29 +136,21 @@ class TuneAnalysis:
         self,
         experiment: Tune,
         trials: Iterable[Trial],
-        ending: Ending,
-        campaign_id: str,
-        machine: Machine,
-        catalog: Catalog,
-        runner: StandingRunner | None,
-        others: OtherLoad | None = None,
+        run: CampaignRun,
+        runner: StandingRunner | None = None,
         crash: Crash | None = None,
-    ) -> TuneFacts:
+    ) -> CampaignFacts:
         """Judges the winner once more and gathers the facts.
 
         Args:
             experiment: with all records told.
             trials: these records.
-            ending: why the campaign ended.
-            campaign_id: of the campaign.
-            machine: that measured.
-            catalog: says what needs a steady state.
+            run: of the campaign.
             runner: measures recovery; None when there is no time for it (Ctrl-C).
-            others: what others took of the machine before the first trial.
             crash: crashes a configuration; None: the winner is handed over without.
         """
-        trials = list(trials)
-        self._reject_short_windows(experiment, trials, catalog)
+        trials, request = list(trials), self.request
+        self._reject_short_windows(experiment, trials)
         recovery_s, unchecked = dict[str, float](), dict[str, str]()
 
         def recover() -> None:
@@ -169,66 +160,101 @@ class TuneAnalysis:
         recover()
         checked = Checked()
         if crash is not None:
-            raised = bool(self.request.raised)
             checked = check(
-                experiment, crash, self.request.crash_fail, self.request.spec.floor, recover, raised
+                experiment, crash, request.crash_fail, request.spec.floor, recover, bool(request.raised)
             )
         result = experiment.result()
-        shown = {point.arm: point.settings for point in result.frontier if point.arm != BASE}
-        words = {YOURS: self._described(self.request.original), BASE: self._described(self.request.base)}
-        words |= {arm: self._described({**self.request.base, **changes}) for arm, changes in shown.items()}
         base = [trial for trial in trials if trial.arm.name == BASE and trial.figure is not None]
         confirmed = [trial for trial in base if trial.stage == "confirm"] or base
-        settings = base[-1].settings if base else {}
-        pool = settings.get("innodb_buffer_pool_size")
-        configuration = Configuration(self.request.base, self.identity, settings)
-        redo = configuration.redo_capacity_bytes
-        data = max((trial.data_bytes or 0 for trial in base), default=0)
-        return TuneFacts(
-            campaign_id=campaign_id,
-            ending=ending,
+        configuration = Configuration(request.base, self.identity, base[-1].settings if base else {})
+        sizes = Sizes.of(base, configuration)
+        arms = {arm.name: self._arm(arm, result, trials, recovery_s) for arm in _compared(trials, result)}
+        yours = arms.pop(YOURS, None) or self._arm(Arm(name=YOURS, settings=request.original), result, ())
+        return CampaignFacts(
+            campaign_id=run.campaign_id,
+            kind="tune",
+            ending=run.ending,
             server=base[-1].server or self.identity if base else self.identity,
-            workload=_workload_words(self.request),
-            sources=self.request.sources,
+            workload=_workload_words(request),
+            sources=request.sources,
+            objective=request.objective,
             unit=confirmed[-1].unit if confirmed else "",
-            floor=self.request.spec.floor.value,
-            base=configuration.as_reported(),
-            lifted=self.request.lifted,
-            raised=self.request.raised,
-            yours=self.level_of(self.request.original),
-            result=result,
-            base_figure=mean_figure(confirmed),
-            guarantees=words,
-            recovery_s=recovery_s,
-            data_bytes=data or None,
-            pool_bytes=pool if isinstance(pool, int) else None,
-            redo_bytes=redo,
-            machine=machine,
+            higher_is_better=confirmed[-1].higher_is_better if confirmed else True,
+            floor=request.spec.floor.value,
+            base=ArmFacts(
+                name=BASE,
+                settings=configuration.as_reported(),
+                floor=self.level_of(request.base).value,
+                guarantees=self._described(request.base),
+                figure=mean_figure(confirmed),
+                p99_us=mean_p99_us(confirmed),
+                recovery_s=recovery_s.get(BASE),
+            ),
+            control=arms.pop(CONTROL, None),
+            arms=tuple(arms.values()),
+            blocks=result.blocks,
+            trials=len(trials),
+            disturbed=disturbed(trials),
+            others=run.others,
+            interleaved=request.side_by_side > 0,
+            why_fresh=request.why_fresh,
+            data_bytes=sizes.data_bytes,
+            pool_bytes=sizes.pool_bytes,
+            redo_bytes=sizes.redo_bytes,
+            machine=run.machine,
             warnings=(
                 *checked.warnings,
                 *(checked.facts.warnings if checked.facts else ()),
-                *self._warnings(
-                    trials, confirmed, result.control, data, pool if isinstance(pool, int) else None, redo
-                ),
+                *self._warnings(trials, confirmed, result.control, sizes),
                 *of_looks(result.confirmed),
                 *_cut_short(result.cut_short),
                 *(Warning("recovery-unchecked", text) for text in unchecked.values()),
             ),
-            files=(),
-            objective=self.request.objective,
-            base_p99_us=mean_p99_us(confirmed),
-            figures=_figures(trials),
-            trials=len(trials),
-            disturbed=disturbed(trials),
-            others=others,
-            interleaved=self.request.side_by_side > 0,
-            why_fresh=self.request.why_fresh,
+            tuning=TuningFacts(
+                frontier=result.frontier,
+                winner=result.winner,
+                raised=request.raised,
+                raised_why=request.raised_why,
+                yours=yours if request.raised else None,
+                tried=result.tried,
+                detectable=result.detectable,
+                looks=result.looks,
+                dropped=result.dropped,
+                rejected=result.rejected,
+                excluded=result.excluded,
+            ),
             crash=checked.facts,
         )
 
-    def _reject_short_windows(self, experiment: Tune, trials: list[Trial], catalog: Catalog) -> None:
-        """Rejects arms that changed what needs a steady state and were confirmed in windows that had none."""
+    def _arm(
+        self,
+        arm: Arm,
+        result: TuneResult,
+        trials: Iterable[Trial],
+        recovery_s: Mapping[str, float] | None = None,
+    ) -> ArmFacts:
+        """An arm of the confirmation blocks."""
+        own = [
+            trial
+            for trial in trials
+            if trial.arm.name == arm.name and trial.stage == "confirm" and trial.figure is not None
+        ]
         base = self.request.base
+        return ArmFacts(
+            name=arm.name,
+            settings={name: value for name, value in arm.settings.items() if base.get(name) != value},
+            floor=self.level_of(arm.settings).value,
+            guarantees=self._described(arm.settings),
+            comparison=next((one for one in result.confirmed if one.arm == arm.name), None),
+            p99=result.p99.get(arm.name),
+            figure=mean_figure(own),
+            p99_us=mean_p99_us(own),
+            recovery_s=(recovery_s or {}).get(arm.name),
+        )
+
+    def _reject_short_windows(self, experiment: Tune, trials: list[Trial]) -> None:
+        """Rejects arms that changed what needs a steady state and were confirmed in windows that had none."""
+        base, catalog = self.request.base, load_catalog()
         for trial in trials:
             changed = [name for name, value in trial.arm.settings.items() if base.get(name) != value]
             needy = [name for name in changed if name in catalog and catalog.setting(name).needs_steady_state]
@@ -272,9 +298,7 @@ class TuneAnalysis:
         trials: list[Trial],
         base: list[Trial],
         control: Comparison | None,
-        data: int,
-        pool: int | None,
-        redo: int,
+        sizes: Sizes,
     ) -> tuple[Warning, ...]:
         found = [*self.request.notes]
         if not self.request.steady_state:
@@ -290,7 +314,7 @@ class TuneAnalysis:
             )
         storage = self.request.spec.storage
         found += of_controls(control)
-        found += of_base(base, data_bytes=data, pool_bytes=pool, redo_bytes=redo)
+        found += of_base(base, sizes)
         found += of_machine(trials, disk_iops=storage.disk_iops, disk=storage.disk)
         seen = {"window-too-short", "disturbed", _NO_EFFECT}
         for warning in (w for trial in base for w in trial.warnings):
@@ -361,15 +385,10 @@ def without_effect(trials: Sequence[Trial]) -> list[Warning]:
     return list(found.values())
 
 
-def _figures(trials: Iterable[Trial]) -> dict[str, Figures]:
-    """By arm, from the confirmation blocks."""
-    own: dict[str, list[Trial]] = {}
-    for trial in trials:
-        if trial.stage == "confirm" and trial.figure is not None:
-            own.setdefault(trial.arm.name, []).append(trial)
-    return {
-        arm: Figures(figure=mean_figure(counted), p99_us=mean_p99_us(counted)) for arm, counted in own.items()
-    }
+def _compared(trials: Iterable[Trial], result: TuneResult) -> list[Arm]:
+    """The arms that the confirmation compared with the base, with all their settings; the control, too."""
+    settings = {trial.arm.name: trial.arm.settings for trial in trials if trial.stage == "confirm"}
+    return [Arm(name=one.arm, settings=settings.get(one.arm, {})) for one in result.confirmed]
 
 
 def _workload_words(request: TuneRequest) -> str:

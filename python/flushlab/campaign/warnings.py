@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from statistics import fmean, geometric_mean
+from typing import NamedTuple
 
 from flushlab.experiment.blocks import CONTROL
 from flushlab.experiment.objective import is_stalled, p99_us
 from flushlab.record import Comparison, Trial, Warning
+from flushlab.settings.configuration import Configuration
 from flushlab.units import counted, format_size
 
 NOISE_RANGE = 0.30
@@ -50,23 +52,35 @@ def differs(control: Comparison) -> bool:
     return control.verdict != "no difference found"
 
 
-def of_base(
-    base: list[Trial],
-    *,
-    data_bytes: int,
-    pool_bytes: int | None,
-    redo_bytes: int | None,
-) -> Iterator[Warning]:
+class Sizes(NamedTuple):
+    """Of a base's data, buffer pool and redo log, in bytes; None: not known."""
+
+    data_bytes: int | None
+    pool_bytes: int | None
+    redo_bytes: int | None
+
+    @classmethod
+    def of(cls, base: Sequence[Trial], configuration: Configuration) -> Sizes:
+        """As its trials that have a figure tell them, and its settings as they were reported."""
+        pool = base[-1].settings.get("innodb_buffer_pool_size") if base else None
+        return cls(
+            max((trial.data_bytes or 0 for trial in base), default=0) or None,
+            pool if isinstance(pool, int) else None,
+            configuration.redo_capacity_bytes or None,
+        )
+
+
+def of_base(base: Sequence[Trial], sizes: Sizes) -> Iterator[Warning]:
     """What a reader should know of a base before believing ratios to it.
 
     Args:
         base: its trials that have a figure.
-        data_bytes: the workload's data; 0 if unknown.
-        pool_bytes, redo_bytes: its buffer pool and redo capacity, or None.
+        sizes: of it.
     """
-    if pool_bytes is not None and 0 < data_bytes < pool_bytes:
-        fit = f"all data ({format_size(data_bytes)}) fits in the buffer pool ({format_size(pool_bytes)})"
-        all_wait = redo_bytes is None or redo_bytes >= data_bytes  # else pages are written before they can
+    data, pool, redo = sizes
+    if pool is not None and data is not None and data < pool:
+        fit = f"all data ({format_size(data)}) fits in the buffer pool ({format_size(pool)})"
+        all_wait = redo is None or redo >= data  # else pages are written before they can
         blind = "I/O settings" if all_wait else "settings that speed up reads"
         text = f"{fit}, so {blind} can show no gain here. If yours does not fit, your gains will differ."
         yield Warning("fits-in-pool", text)
@@ -76,9 +90,9 @@ def of_base(
         and (spread := (max(figures) - min(figures)) * len(figures) / sum(figures)) > NOISE_RANGE
     ):
         yield Warning("noisy", f"the base's figures vary over {spread:.0%} of their mean")
-    sizes = [trial.data_bytes for trial in base if trial.data_bytes]
-    if sizes and sizes[-1] > GROWTH * sizes[0]:
-        grew = f"the data grew from {format_size(sizes[0])} to {format_size(sizes[-1])} from run to run"
+    seen = [trial.data_bytes for trial in base if trial.data_bytes]
+    if seen and seen[-1] > GROWTH * seen[0]:
+        grew = f"the data grew from {format_size(seen[0])} to {format_size(seen[-1])} from run to run"
         yield Warning("data-grew", f"{grew}: ratios are of all these sizes together")
 
 

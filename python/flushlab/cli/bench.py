@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flushlab.cli import options
 from flushlab.cli.output import deliver, emit_json, require_writable, say, stdout
@@ -12,6 +12,9 @@ from flushlab.cli.watching import watched
 from flushlab.errors import MeasurementError, NotWritable
 from flushlab.record import LoadResult, Trial
 from flushlab.spec.kinds import BenchSpec
+
+if TYPE_CHECKING:
+    import msgspec
 
 SPEC = BenchSpec
 ABOVE = "free some space and name another file next time; what was measured is printed above"
@@ -67,7 +70,7 @@ def _require_seconds(load: LoadResult | None) -> None:
         raise NotWritable(load.unwritten)
 
 
-def _emit(document: dict[str, Any], json: str | None) -> None:
+def _emit(document: msgspec.Struct, json: str | None) -> None:
     """Writes the document, on stdout where its file cannot be written: no store has it."""
     try:
         emit_json(document, json)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from flushlab.cli.output import deliver, emit_json, stdout
 
 if TYPE_CHECKING:
-    from flushlab.campaign.facts import SeriesFacts, TuneFacts
+    from flushlab.campaign.facts import CampaignFacts
 
 
-def tell(facts: TuneFacts | SeriesFacts, out: Path | None, files: Sequence[str], json: str | None) -> None:
+def tell(facts: CampaignFacts, out: Path | None, files: Sequence[str], json: str | None) -> None:
     """Prints the outlook; `out` is where the command would write `files`, None if it would not."""
     from flushlab.report import outlook
 

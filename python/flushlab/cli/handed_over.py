@@ -15,10 +15,9 @@ from flushlab.cli.out_folder import OutFolder
 from flushlab.cli.output import deliver, emit_json, json_bytes, kept, stdout, writing
 
 if TYPE_CHECKING:
-    from flushlab.campaign.facts import SeriesFacts
+    from flushlab.campaign.facts import CampaignFacts
     from flushlab.record import Trial
     from flushlab.report.page.page import Advice
-    from flushlab.report.stored import Facts
     from flushlab.store import CampaignRow
 
 FOUND = ("my.cnf", "settings.sql", "verify.sql", "rollback.cnf", "rollback.sql")
@@ -28,7 +27,7 @@ Contents = Mapping[str, Callable[[], bytes]]
 """What makes the content of each file, by its name."""
 
 
-def advised(row: CampaignRow, facts: Facts | None, trials: Sequence[Trial]) -> Iterator[Advice]:
+def advised(row: CampaignRow, facts: CampaignFacts | None, trials: Sequence[Trial]) -> Iterator[Advice]:
     """What to change and how to go back, spelled for each server that a change is recommended for."""
     from flushlab.advice import (
         persisted_comments,
@@ -38,14 +37,17 @@ def advised(row: CampaignRow, facts: Facts | None, trials: Sequence[Trial]) -> I
         statements_file,
         verification,
     )
+    from flushlab.advice.tuned import tuned_option_file
     from flushlab.campaign.crash.request import CrashRequest
+    from flushlab.campaign.recommended import recommended
+    from flushlab.campaign.request import TuneRequest
     from flushlab.report.page.page import Advice
-    from flushlab.report.stored import before_change, own_settings, recommended, request_of
+    from flushlab.report.stored import before_change, own_settings, request_of
     from flushlab.settings.catalog import load_catalog
     from flushlab.settings.optionfile import render
 
     request = request_of(row)
-    for one in recommended(row, facts):
+    for one in recommended(facts) if facts is not None else ():
         if not one.has_files:
             yield Advice(recommended=one)
             continue
@@ -57,9 +59,13 @@ def advised(row: CampaignRow, facts: Facts | None, trials: Sequence[Trial]) -> I
         known = (changes, own, before, server)
         about = "".join(f"-- {line}\n" for line in comments)
         back = [f"-- {comments[0]}: back to what was there", *rollback_statements(*known)]
+        option_file = render(changes, server, load_catalog(), header=[*comments, *persisted])
+        ran = next((trial for trial in trials if trial.storage and trial.launch), None)
+        if facts is not None and isinstance(request, TuneRequest) and ran and ran.storage and ran.launch:
+            option_file = tuned_option_file(facts, request, ran.storage, ran.launch)
         yield Advice(
             recommended=one,
-            option_file=render(changes, server, load_catalog(), header=[*comments, *persisted]),
+            option_file=option_file,
             statements="\n".join(set_statements(changes, server)) + "\n",
             statements_file=about + statements_file(changes, server),
             rollback_file=rollback_file(*known, comments=comments[:1]),
@@ -69,9 +75,9 @@ def advised(row: CampaignRow, facts: Facts | None, trials: Sequence[Trial]) -> I
 
 
 def hand_over(
-    facts: SeriesFacts, *, out: Path | None, json: str | None, more: Sequence[Callable[[], object]] = ()
+    facts: CampaignFacts, *, out: Path | None, json: str | None, more: Sequence[Callable[[], object]] = ()
 ) -> None:
-    """Prints the result of `series` or `compare` and writes its files.
+    """Prints the result of a campaign and writes its files.
 
     Args:
         facts: what was found.
@@ -85,9 +91,9 @@ def hand_over(
     import msgspec
 
     from flushlab.cli.report import stored_page
-    from flushlab.report import compare, series
+    from flushlab.report import campaign as report
 
-    report, result = compare if facts.kind == "compare" else series, f"{facts.kind}.json"
+    result = f"{facts.kind}.json"
     contents: dict[Path, dict[str, Callable[[], bytes]]] = {}
     if out is not None:
         contents[out] = {
@@ -125,7 +131,7 @@ def write_files(folder: Path, contents: Contents, *, told: bool) -> None:
     deliver(*(writing(folder / name, partial(write, name), told=told) for name in contents))
 
 
-def _texts(facts: SeriesFacts) -> dict[str, dict[str, str]]:
+def _texts(facts: CampaignFacts) -> dict[str, dict[str, str]]:
     """The files for each server, by its folder and their names; none where nothing is recommended."""
     from flushlab.campaign.recommended import folders
     from flushlab.store import existing_store

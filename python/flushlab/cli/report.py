@@ -12,6 +12,7 @@ from flushlab.errors import StorageError, UsageError
 from flushlab.spec import Option
 
 if TYPE_CHECKING:
+    from flushlab.campaign.facts import CampaignFacts
     from flushlab.record import Trial
     from flushlab.report.page.parts import Section
     from flushlab.store import CampaignRow, Store
@@ -109,16 +110,23 @@ def page_of(store: Store, row: CampaignRow) -> bytes:
     _let_matplotlib_write()
     from flushlab.cli.handed_over import advised
     from flushlab.report.page import page
-    from flushlab.report.stored import facts_of
 
     trials = list(store.trials(row.id))
+    facts = _facts(row, trials)
+    advice = [*advised(row, facts, trials)]
+    return page.render(row, facts, trials, advice, _beside(store, row, trials)).encode()
+
+
+def _facts(row: CampaignRow, trials: Sequence[Trial]) -> CampaignFacts | None:
+    """What a campaign found out, or so far; None: nothing is proven."""
+    from flushlab.report.stored import facts_of
+
     facts = facts_of(row)
     if facts is None:
         from flushlab.campaign.so_far import facts_so_far  # it replays the experiment, and that takes scipy
 
         facts = facts_so_far(row, trials)
-    advice = [*advised(row, facts, trials)]
-    return page.render(row, facts, trials, advice, _beside(store, row, trials)).encode()
+    return facts
 
 
 def stored_page(campaign_id: str) -> bytes:
@@ -212,16 +220,11 @@ def _emit_facts(store: Store, row: CampaignRow, json: str | None) -> None:
 
         emit_json(crash.document(crash_of(row, store.crashes(row.id))), json)
         return
-    from flushlab.campaign.facts import TuneFacts
-    from flushlab.report import compare, series, tune
-    from flushlab.report.stored import facts_of
+    from flushlab.report import campaign
 
-    facts = facts_of(row)
+    facts = _facts(row, list(store.trials(row.id)))
     if facts is None:
         raise UsageError(
             f"campaign {row.id} has no result yet", hint="without --json, the page shows the trials so far"
         )
-    if isinstance(facts, TuneFacts):
-        emit_json(tune.document(facts), json)
-        return
-    emit_json((compare if facts.kind == "compare" else series).document(facts), json)
+    emit_json(campaign.document(facts), json)

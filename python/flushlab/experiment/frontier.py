@@ -83,7 +83,12 @@ class Excluded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rejected(msgspec.Struct, frozen=True, kw_only=True):
-    """An arm that was confirmed and may not win: its latency, stalls or recovery got too bad."""
+    """An arm that was confirmed and may not win: its latency, stalls or recovery got too bad.
+
+    Attributes:
+        arm: name of the arm.
+        reason: the limit that it broke.
+    """
 
     arm: str
     reason: str

@@ -13,7 +13,9 @@ Verdict = Literal["faster", "slower", "no difference found"]
 class Ratio(msgspec.Struct, frozen=True, kw_only=True):
     """How many times faster than the base; above 1 is better whatever the workload's unit.
 
-    `low` and `high` bound the simultaneous interval of the comparison that it belongs to.
+    Attributes:
+        estimate: the ratio.
+        low, high: bounds of the simultaneous interval of the comparison that it belongs to.
     """
 
     estimate: float
@@ -48,26 +50,30 @@ class FactorEffect(msgspec.Struct, frozen=True, kw_only=True):
         factors: one: its main effect, over all combinations of the others alike. Several: their interaction.
         ratio: with its simultaneous interval. Of an interaction of two: how many times the gain of one is
             what it is without the other; 1 is that gains multiply.
-        blocks: in which all combinations were measured.
+        blocks: number of blocks in which all combinations were measured.
+        verdict: what the interval says about 1, as in `Comparison`; of an interaction `more together` or
+            `less together`.
         detectable: as in `Comparison`.
     """
 
     factors: tuple[str, ...]
     ratio: Ratio
     blocks: int
+    verdict: str
     detectable: float
+
+    @classmethod
+    def of(cls, factors: tuple[str, ...], ratio: Ratio, blocks: int, detectable: float) -> FactorEffect:
+        """The effect with its verdict."""
+        verdict: str = ratio.verdict
+        if len(factors) > 1 and verdict != "no difference found":
+            verdict = "more together" if ratio.low > 1 else "less together"
+        return cls(factors=factors, ratio=ratio, blocks=blocks, verdict=verdict, detectable=detectable)
 
     @property
     def name(self) -> str:
         """`binlog`, or `binlog × flush 2`."""
         return " × ".join(self.factors)
-
-    @property
-    def verdict(self) -> str:
-        """What the interval says about 1."""
-        if len(self.factors) == 1 or self.ratio.verdict == "no difference found":
-            return self.ratio.verdict
-        return "more together" if self.ratio.low > 1 else "less together"
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):

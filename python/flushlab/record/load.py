@@ -421,7 +421,13 @@ class StreamProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Latency(msgspec.Struct, frozen=True, kw_only=True):
-    """Latency of events in microseconds, from an HDR histogram with three significant digits."""
+    """Latency of events in microseconds, from an HDR histogram with three significant digits.
+
+    Attributes:
+        mean: arithmetic mean.
+        p50, p90, p95, p99, p999: percentiles; the last one is the 99.9th.
+        max: the longest.
+    """
 
     mean: float
     p50: int
@@ -430,11 +436,17 @@ class Latency(msgspec.Struct, frozen=True, kw_only=True):
     p999: int
     max: int
     p90: int | None = None
-    """None in records of earlier versions."""
 
 
 class ErrorCount(msgspec.Struct, frozen=True, kw_only=True):
-    """How often a server error came, with the first message seen."""
+    """How often a server error came.
+
+    Attributes:
+        errno: the server's number of the error.
+        sqlstate: its SQLSTATE.
+        message: the first message seen.
+        count: how often it came.
+    """
 
     errno: int
     sqlstate: str

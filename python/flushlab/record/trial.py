@@ -25,7 +25,15 @@ invalid: a setting read back differently."""
 
 
 class ServerSample(msgspec.Struct, frozen=True, kw_only=True):
-    """State of the server at one moment; None where this server does not tell."""
+    """State of the server at one moment; None where this server does not tell.
+
+    Attributes:
+        checkpoint_age_bytes: redo written since the last checkpoint.
+        dirty_pages: pages of the buffer pool that are not written yet.
+        history_length: transactions that purge has not reached.
+        pool_reads: pages read from disk since the start.
+        redo_written_bytes: redo written since the start.
+    """
 
     checkpoint_age_bytes: int | None = None
     dirty_pages: int | None = None
@@ -101,8 +109,12 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         output: what a command printed, within bounds, whether it succeeded or not.
         settings: catalogued settings as read back from the server.
         data_bytes: size of the user's tables (data and indexes) before the window, or None.
-        server, storage, launch: where and how it ran; None if it never started.
-        before, after: the server's state at both ends of the window.
+        server: the server that ran; None if it never started.
+        storage: where its data directory lay; None if it never started.
+        disk: the disk that was emulated, or None.
+        launch: how it was started; None if it never started.
+        before: the server's state at the start of the window.
+        after: the server's state at the end of the window.
         file_activity: per class of files (`FILE_CLASSES`) what was done to them; a class that this server
             does not have, or of which nothing is known, is left out. The binary log of a server that writes
             one is always there.

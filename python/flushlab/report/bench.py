@@ -3,74 +3,61 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
 
+import msgspec
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from flushlab.errors import ValueOutOfRange
 from flushlab.record import KindTime, Latency, Launch, LoadResult, NodeActivity, Trial
-from flushlab.report.identity import disk_words, server_document
+from flushlab.report.identity import disk_words
 from flushlab.settings.durability import Verdict, described, verdict
 from flushlab.units import format_latency
-
-SCHEMA = "flushlab.bench/1"
 
 _LEAST_SECONDS = 3
 
 
-def document(trial: Trial) -> dict[str, Any]:
+class SecondRange(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the seconds of the window lie apart, in events per second.
+
+    Attributes:
+        slowest: the slowest second.
+        median: the median second.
+        fastest: the fastest second.
+    """
+
+    slowest: int
+    median: int
+    fastest: int
+
+
+class BenchDocument(Trial, frozen=True, kw_only=True, tag_field="schema", tag="flushlab.bench/1"):
+    """The document: `schema`, the trial, and what follows from it.
+
+    Attributes:
+        range_per_s: of the seconds of the window; null where there are too few to say.
+        floor: the safest floor that the settings meet; null where no rule knows them.
+        guarantees: plain words per failure, and the floor with its condition on the disk; empty where no rule
+            knows the settings.
+    """
+
+    range_per_s: SecondRange | None = None
+    floor: str | None = None
+    guarantees: Mapping[str, str] = {}
+
+
+def document(trial: Trial) -> BenchDocument:
     """The JSON document of a measured trial."""
-    assert trial.figure is not None and trial.server is not None
-    load, kept = trial.load, _kept(trial)
-    latency = load.latency_us if load else None
-    return {
-        "schema": SCHEMA,
-        "throughput": trial.figure,
-        "unit": trial.unit,
-        "seed": trial.seed,
-        "latency_us": None
-        if latency is None
-        else {
-            "p50": latency.p50,
-            "p90": latency.p90,
-            "p95": latency.p95,
-            "p99": latency.p99,
-            "p999": latency.p999,
-            "max": latency.max,
-        },
-        "per_second": list(load.per_second) if load else [],
-        "range": _range(load),
-        "others": {"cpu_share": trial.foreign_cpu_share, "steal_share": trial.steal_share},
-        "client_cpu_us_per_event": load.client_cpu_us_per_event if load else None,
-        "client_busy": load.client_busy if load else None,
-        "client_bound": load.client_bound if load else False,
-        "statements": list(load.statements) if load else [],
-        "transactions": list(load.transactions) if load else [],
-        "open_loop": load.open_loop if load else None,
-        "stalls": list(load.stalls) if load else [],
-        "lost_connections": load.lost_connections if load else 0,
-        "rows": load.rows if load else None,
-        "kinds": list(load.kinds) if load else [],
-        "errors": list(load.errors) if load else [],
-        "output": trial.output,
-        "warnings": list(trial.warnings),
-        "outcome": trial.outcome,
-        "reason": trial.reason,
-        "server": server_document(trial.server),
-        "storage": trial.storage,
-        "disk": trial.disk,
-        "settings": dict(trial.settings),
-        "floor": kept[0].floor if kept else None,
-        "guarantees": kept[1] if kept else {},
-        "deltas": dict(trial.deltas),
-        "files": dict(trial.file_activity),
-        "nodes": list(trial.nodes),
-        "lost_nodes": list(trial.lost_nodes),
-        "seconds": dict(trial.seconds),
-    }
+    known = {name: getattr(trial, name) for name in trial.__struct_fields__}
+    kept = _kept(trial)
+    return BenchDocument(
+        **known,
+        range_per_s=_range(trial.load),
+        floor=kept[0].floor if kept else None,
+        guarantees=kept[1] if kept else {},
+    )
 
 
 def render(trial: Trial) -> RenderableType:
@@ -82,7 +69,7 @@ def render(trial: Trial) -> RenderableType:
     digits = 2 if trial.figure < 100 else 0
     table.add_row("figure", Text(f"{trial.figure:,.{digits}f} {trial.unit}", style="bold"))
     if (seconds := _range(trial.load)) is not None:
-        words = f"{seconds['slowest']:,} to {seconds['fastest']:,} a second, median {seconds['median']:,}"
+        words = f"{seconds.slowest:,} to {seconds.fastest:,} a second, median {seconds.median:,}"
         table.add_row("range", words)
     if trial.foreign_cpu_share is not None:
         stolen = f", the hypervisor {trial.steal_share:.0%}" if trial.steal_share >= 0.01 else ""
@@ -135,15 +122,12 @@ def node_words(node: NodeActivity) -> str:
     return ", ".join(words)
 
 
-def _range(load: LoadResult | None) -> dict[str, int] | None:
+def _range(load: LoadResult | None) -> SecondRange | None:
     """How far the seconds of the window lie apart; None where there are too few to say."""
     if load is None or len(load.per_second) < _LEAST_SECONDS:
         return None
-    return {
-        "slowest": min(load.per_second),
-        "median": statistics.median_low(load.per_second),
-        "fastest": max(load.per_second),
-    }
+    seconds = load.per_second
+    return SecondRange(slowest=min(seconds), median=statistics.median_low(seconds), fastest=max(seconds))
 
 
 def _void(trial: Trial) -> Iterator[RenderableType]:

@@ -39,8 +39,6 @@ class _Tuned(msgspec.Struct, frozen=True):
     frontier: tuple[_Point, ...] = ()
     detectable: float | None = None
     tried: int = 0
-    blocks: int = 0
-    finished: bool = False
 
 
 class _Arm(msgspec.Struct, frozen=True):
@@ -50,6 +48,10 @@ class _Arm(msgspec.Struct, frozen=True):
 
 class _Claim(msgspec.Struct, frozen=True):
     answer: str
+
+
+class _Plan(msgspec.Struct, frozen=True):
+    claims: tuple[_Claim, ...] = ()
 
 
 class _Server(msgspec.Struct, frozen=True):
@@ -63,13 +65,15 @@ class _Medium(msgspec.Struct, frozen=True):
 
 
 class _Summary(msgspec.Struct, frozen=True):
-    """As much of TuneFacts, SeriesFacts and ProbeRecord as a line shows."""
+    """As much of CampaignFacts and ProbeRecord as a line shows."""
 
     server: _Server | None = None
     objective: Objective = "throughput"
-    result: _Tuned | None = None
+    tuning: _Tuned | None = None
+    plan: _Plan | None = None
     arms: tuple[_Arm, ...] = ()
-    claims: tuple[_Claim, ...] = ()
+    blocks: int = 0
+    ending: str = ""
     medium: _Medium | None = None
     headline: str = ""
     trials: int = 0
@@ -158,16 +162,16 @@ def _answer(row: CampaignRow, summary: _Summary) -> str:
         return _crash(row.result)
     if row.kind in ("series", "compare"):
         return _series(summary)
-    result = summary.result
+    result = summary.tuning
     if result is not None and result.winner is not None:
         return f"{_ratio(result.winner.ratio, summary.objective)} at floor {result.winner.floor}"
     if result is not None and result.frontier and (cost := result.frontier[0].versus_yours):
         return f"settings below the floor; meeting it costs: {_ratio(cost, summary.objective)}"
     if busy := too_busy(summary.trials, summary.disturbed):
         return busy
-    if result is not None and result.finished and not result.tried:
+    if result is not None and summary.ending == "done" and not result.tried:
         return "nothing was left to try"
-    if result is None or not result.blocks:
+    if result is None or not summary.blocks:
         return "nothing is proven"
     seen = f" (gains ≥ {result.detectable:.1%} were detectable)" if result.detectable is not None else ""
     return f"no improvement found{seen}"
@@ -190,7 +194,7 @@ def _series(summary: _Summary) -> str:
     else:
         parts = [too_busy(summary.trials, summary.disturbed) or "no arm proved faster"]
     counted: Mapping[str, int] = {
-        answer: sum(claim.answer == answer for claim in summary.claims)
+        answer: sum(claim.answer == answer for claim in (summary.plan.claims if summary.plan else ()))
         for answer in ANSWERS
         if answer != "not measured"
     }

@@ -14,9 +14,10 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from flushlab.campaign.facts import EXTERNAL, SeriesFacts, TuneFacts
-from flushlab.campaign.recommended import Recommended
+from flushlab.campaign.facts import CampaignFacts
+from flushlab.campaign.recommended import Recommended, Step
 from flushlab.record import Machine, ServerIdentity
+from flushlab.report.words import sizes
 from flushlab.settings.fit import SCALED
 from flushlab.units import format_latency, format_size
 
@@ -25,8 +26,8 @@ class CarryOver(msgspec.Struct, frozen=True, kw_only=True):
     """One figure, or kind of figure.
 
     Attributes:
-        what: for people.
-        carries: whether it holds elsewhere.
+        what: the figure.
+        carries: `yes`, `roughly` or `no`.
         why: the condition, or the reason.
     """
 
@@ -35,46 +36,23 @@ class CarryOver(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """Something to do on the real server.
-
-    Attributes:
-        what: a sentence.
-        commands: for a shell there, in the folder with the files.
-    """
-
-    what: str
-    commands: tuple[str, ...] = ()
-
-
-def carry_over(facts: TuneFacts | SeriesFacts, server: ServerIdentity | None = None) -> tuple[CarryOver, ...]:
+def carry_over(facts: CampaignFacts, server: ServerIdentity | None = None) -> tuple[CarryOver, ...]:
     """What holds elsewhere, the surest first; of one of several servers, if it is named."""
-    measured = [facts.server]
-    if isinstance(facts, SeriesFacts):
-        measured = [base.server or facts.server for base, _ in facts.by_server]
-    return tuple(_lines(facts, [server] if server else measured))
+    return tuple(_lines(facts, [server] if server else facts.servers))
 
 
-def on_own_server(facts: TuneFacts | SeriesFacts) -> bool:
-    """Whether it was measured on a server that flushlab did not start."""
-    return any(warning.slug == EXTERNAL for warning in facts.warnings)
-
-
-def _lines(facts: TuneFacts | SeriesFacts, servers: Sequence[ServerIdentity]) -> Iterator[CarryOver]:
+def _lines(facts: CampaignFacts, servers: Sequence[ServerIdentity]) -> Iterator[CarryOver]:
     names = ", ".join(dict.fromkeys(server.name for server in servers))
     why = f"they follow from the settings and the version ({names})"
     yield CarryOver(what="guarantees", carries="yes", why=why)
-    if on_own_server(facts):
+    if facts.is_remote:
         why = "it is your server, but this workload: your statements may gain more, or less"
         yield CarryOver(what="ratios", carries="roughly", why=why)
         why = "they are of this workload, beside whatever else the server did"
         yield CarryOver(what="figures", carries="no", why=why)
         return
-    parts = {"data": facts.data_bytes, "pool": facts.pool_bytes, "redo": facts.redo_bytes}
-    sizes = {name: size for name, size in parts.items() if size is not None}
-    like = (
-        f" and {' : '.join(sizes)} is about {' : '.join(map(format_size, sizes.values()))}" if sizes else ""
-    )
+    known = sizes(facts)
+    like = f" and {' : '.join(known)} is about {' : '.join(known.values())}" if known else ""
     limit = facts.machine.disk_limit
     disk = f"does about {limit.write_iops} writes/s" if limit else "syncs about as fast as this one"
     if (slow := facts.machine.slow_disk) is not None:
@@ -91,7 +69,7 @@ def _lines(facts: TuneFacts | SeriesFacts, servers: Sequence[ServerIdentity]) ->
     yield CarryOver(
         what="figures", carries="no", why=f"{absolute} this machine's ({_machine(facts.machine)})"
     )
-    if isinstance(facts, TuneFacts) and facts.recovery_s:
+    if any(arm.recovery_s is not None for arm in (facts.base, *facts.arms)):
         yield CarryOver(what="recovery", carries="no", why="it depends on the redo log and the disk there")
 
 
@@ -100,34 +78,9 @@ def _machine(machine: Machine) -> str:
     return f"{machine.cpu_count} CPUs, {memory}, {machine.filesystem}"
 
 
-def steps(one: Recommended) -> tuple[Step, ...]:
-    """What to do on the real server with the files: check, look, change, look again, and how to go back.
-    Nothing where there are none."""
-    if not one.has_files:
-        return ()
-    checked = f"flushlab settings --check my.cnf --server {one.server.name} --floor {one.floor}"
-    look = ["mysql --table < verify.sql"]
-    if one.workload.startswith("command:"):
-        look.append(f"time {one.workload.removeprefix('command:').strip()}")
-    persisted = one.server.persists  # settings.sql prints what is persisted and about to be overwritten
-    return (
-        Step(what="See what the lines guarantee on your version:", commands=(checked,)),
-        Step(what="Under your usual load, note what the server does:", commands=tuple(look)),
-        Step(
-            what="Add my.cnf to its option file and restart it, or set what needs no restart:",
-            commands=("mysql -N < settings.sql >> persisted.sql" if persisted else "mysql < settings.sql",),
-        ),
-        Step(what="At the same time of day, do step 2 again and compare."),
-        Step(
-            what="To undo it, put rollback.cnf in place of my.cnf and restart, or:",
-            commands=("cat rollback.sql persisted.sql | mysql" if persisted else "mysql < rollback.sql",),
-        ),
-    )
-
-
-def render_carry_over(facts: TuneFacts | SeriesFacts) -> Iterator[RenderableType]:
+def render_carry_over(facts: CampaignFacts) -> Iterator[RenderableType]:
     """For the terminal."""
-    there = "the load that your server has" if on_own_server(facts) else "your server"
+    there = "the load that your server has" if facts.is_remote else "your server"
     yield Text(f"what carries over to {there}", style="dim")
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(no_wrap=True)
@@ -138,13 +91,13 @@ def render_carry_over(facts: TuneFacts | SeriesFacts) -> Iterator[RenderableType
     yield table
 
 
-def render_what_now(facts: TuneFacts | SeriesFacts, found: Sequence[Recommended]) -> Iterator[RenderableType]:
+def render_what_now(facts: CampaignFacts, found: Sequence[Recommended]) -> Iterator[RenderableType]:
     """For the terminal: what to do on each server for which there is something, and with which files."""
     for one in found:
         where = one.folder or "your server"
         folder = PurePath(facts.files[0]).parent / one.folder if facts.files else None
         files = f", with the files in {folder}/" if folder else ""
-        if todo := steps(one):
+        if todo := one.next_steps:
             yield ""
             yield Text(f"what to do on {where}{files}", style="dim", overflow="ignore", no_wrap=True)
             yield from render_steps(todo)

@@ -1,14 +1,9 @@
-"""A server as JSON documents have it, and a disk in words. Pure."""
+"""A disk in words. Pure."""
 
 from __future__ import annotations
 
-from flushlab.record import DiskEmulation, ServerIdentity
+from flushlab.record import DiskEmulation
 from flushlab.units import format_latency
-
-
-def server_document(server: ServerIdentity) -> dict[str, str | int]:
-    """Flavor, version as the server prints it, and the number of a cluster's nodes (1: it is alone)."""
-    return {"flavor": server.flavor, "version": server.version_text, "nodes": server.nodes}
 
 
 def disk_words(slow: DiskEmulation) -> str:

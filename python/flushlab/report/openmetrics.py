@@ -16,9 +16,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.registry import Collector
 
-from flushlab.campaign.facts import SeriesFacts, TuneFacts
+from flushlab.campaign.facts import CampaignFacts
 from flushlab.record import Ratio, Trial
-from flushlab.report.stored import Facts, Request, floor_of, workload_of
+from flushlab.report.stored import Request, floor_of, workload_of
 from flushlab.store import CampaignRow
 
 Dated = Sequence[tuple[float, Trial]]
@@ -28,7 +28,7 @@ _QUANTILES = {"p50": "0.5", "p99": "0.99"}
 T = TypeVar("T")
 
 
-def render(row: CampaignRow, request: Request | None, trials: Dated, facts: Facts | None) -> bytes:
+def render(row: CampaignRow, request: Request | None, trials: Dated, facts: CampaignFacts | None) -> bytes:
     """The text, complete with its `# EOF`.
 
     Args:
@@ -44,7 +44,9 @@ def render(row: CampaignRow, request: Request | None, trials: Dated, facts: Fact
 
 
 class _Past(Collector):
-    def __init__(self, row: CampaignRow, request: Request | None, trials: Dated, facts: Facts | None) -> None:
+    def __init__(
+        self, row: CampaignRow, request: Request | None, trials: Dated, facts: CampaignFacts | None
+    ) -> None:
         self._row, self._request, self._trials, self._facts = row, request, trials, facts
 
     def describe(self) -> list[Metric]:
@@ -157,7 +159,7 @@ def _counters(trials: Dated) -> Iterator[Metric]:
         yield family
 
 
-def _ratios(facts: Facts, at: float) -> Metric:
+def _ratios(facts: CampaignFacts, at: float) -> Metric:
     family = GaugeMetricFamily(
         "flushlab_ratio",
         "Gain over the base by the objective, as looks have proven it; early while later looks follow.",
@@ -169,10 +171,9 @@ def _ratios(facts: Facts, at: float) -> Metric:
     return family
 
 
-def _found(facts: Facts) -> Mapping[str, Ratio]:
-    if isinstance(facts, TuneFacts):
-        return {point.arm: point.ratio for point in facts.result.frontier}
-    assert isinstance(facts, SeriesFacts)
+def _found(facts: CampaignFacts) -> Mapping[str, Ratio]:
+    if facts.tuning is not None:
+        return {point.arm: point.ratio for point in facts.tuning.frontier}
     return {arm.name: arm.comparison.ratio for arm in facts.arms if arm.comparison is not None}
 
 

@@ -3,46 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
+import msgspec
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from flushlab.campaign.facts import Foreseen, Outlook, SeriesFacts, Takes, TuneFacts
-from flushlab.report.identity import server_document
+from flushlab.campaign.facts import ArmFacts, CampaignFacts, Kind, Outlook, PlannedArm, Resources
+from flushlab.record import Machine, ServerIdentity, Warning
 from flushlab.units import counted, format_seconds, format_size
 
-SCHEMA = "flushlab.outlook/1"
 _NOTHING = Text("Dry run: nothing was started, nothing was written.", style="bold")
 
 
-def document(facts: TuneFacts | SeriesFacts, writes: Mapping[str, str]) -> dict[str, Any]:
+class OutlookDocument(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="flushlab.outlook/1"
+):
+    """The document of a dry run.
+
+    Attributes:
+        kind, server, workload, base, warnings, machine: as in [campaign-json.md](campaign-json.md).
+        outlook: what the campaign would do; `writes` has the files of the command, too.
+    """
+
+    kind: Kind
+    server: ServerIdentity
+    workload: str
+    base: ArmFacts
+    outlook: Outlook
+    warnings: tuple[Warning, ...]
+    machine: Machine
+
+
+def document(facts: CampaignFacts, writes: Mapping[str, str]) -> OutlookDocument:
     """The JSON document; `writes` is what the command itself would write, by place."""
     outlook = _outlook(facts)
-    return {
-        "schema": SCHEMA,
-        "server": server_document(facts.server),
-        "workload": facts.workload,
-        "base": dict(facts.base),
-        "tries": list(outlook.tries),
-        "trials": {"least": outlook.trials_least, "most": outlook.trials_most, "seconds": outlook.trial_s},
-        "seconds": {"least": outlook.least_s, "likely": outlook.likely_s, "most": outlook.most_s},
-        "takes": outlook.takes,
-        "writes": {**outlook.writes, **writes},
-        "machine": facts.machine,
-    }
+    return OutlookDocument(
+        kind=facts.kind,
+        server=facts.server,
+        workload=facts.workload,
+        base=facts.base,
+        outlook=msgspec.structs.replace(outlook, writes={**outlook.writes, **writes}),
+        warnings=facts.warnings,
+        machine=facts.machine,
+    )
 
 
-def render(facts: TuneFacts | SeriesFacts, writes: Mapping[str, str]) -> RenderableType:
+def render(facts: CampaignFacts, writes: Mapping[str, str]) -> RenderableType:
     """What a person reads; fits 80 columns."""
     outlook = _outlook(facts)
-    runs = sum(one.runs for one in outlook.tries)
-    if isinstance(facts, TuneFacts):
-        what = f"{counted(runs, 'candidate')} down to the floor {facts.floor}"
-    else:
-        what = f"{counted(runs, 'arm')} in {counted(facts.planned_blocks, 'block')}"
+    runs = sum(one.runs for one in outlook.arms)
+    what = f"{counted(runs, 'candidate')} down to the floor {facts.floor}"
+    if facts.plan is not None:
+        what = f"{counted(runs, 'arm')} in {counted(facts.plan.blocks, 'block')}"
     about = Text(f"{facts.server.title} · {facts.workload}", style="dim")
     if not outlook.trials_most and outlook.trials_most is not None:
         return Group(_NOTHING, about, "", Text(f"It would try {what}, and end at once."))
@@ -61,7 +75,7 @@ def render(facts: TuneFacts | SeriesFacts, writes: Mapping[str, str]) -> Rendera
         about,
         "",
         Text(f"It would try {what}:"),
-        *(line for one in outlook.tries for line in _try(one)),
+        *(line for one in outlook.arms for line in _try(one)),
         "",
         table,
         "",
@@ -70,11 +84,11 @@ def render(facts: TuneFacts | SeriesFacts, writes: Mapping[str, str]) -> Rendera
     )
 
 
-def _try(one: Foreseen) -> Iterator[RenderableType]:
-    yield Padding(Text(one.what), (0, 0, 0, 2))
+def _try(one: PlannedArm) -> Iterator[RenderableType]:
+    yield Padding(Text(one.name), (0, 0, 0, 2))
     if not one.runs:
         yield Padding(Text(f"will not run: {one.why}", style="yellow"), (0, 0, 0, 4))
-    elif one.why and one.why != one.what:
+    elif one.why and one.why != one.name:
         yield Padding(Text(one.why, style="dim"), (0, 0, 0, 4))
 
 
@@ -84,8 +98,8 @@ def _rows(outlook: Outlook) -> Iterator[tuple[str, str]]:
     many = f"at least {least}" if most is None else f"{least} to {most}" if most > least else f"{least}"
     yield "trials", many + each
     yield "time", _time(outlook)
-    if outlook.takes.servers:
-        yield from _sizes(outlook.takes)
+    if outlook.resources.servers:
+        yield from _sizes(outlook.resources)
 
 
 def _time(outlook: Outlook) -> str:
@@ -97,20 +111,20 @@ def _time(outlook: Outlook) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _sizes(takes: Takes) -> Iterator[tuple[str, str]]:
-    pool, worst = format_size(takes.pool_bytes), format_size(takes.memory_bytes)
-    free = format_size(takes.available_memory_bytes)
-    servers = f"{takes.servers} servers at once" if takes.servers > 1 else "a server"
+def _sizes(resources: Resources) -> Iterator[tuple[str, str]]:
+    pool, worst = format_size(resources.pool_bytes), format_size(resources.memory_bytes)
+    free = format_size(resources.available_memory_bytes)
+    servers = f"{resources.servers} servers at once" if resources.servers > 1 else "a server"
     yield "memory", f"buffer pool {pool}; {servers} {worst} at worst; {free} available"
-    free = format_size(takes.free_disk_bytes)
-    if takes.disk_bytes is None or takes.data_bytes is None:
+    free = format_size(resources.free_disk_bytes)
+    if resources.disk_bytes is None or resources.data_bytes is None:
         yield "disk", f"depends on what the workload writes; {free} free"
     else:
-        data, disk = format_size(takes.data_bytes), format_size(takes.disk_bytes)
-        copies = "two" if takes.servers == 1 else takes.servers + 1
+        data, disk = format_size(resources.data_bytes), format_size(resources.disk_bytes)
+        copies = "two" if resources.servers == 1 else resources.servers + 1
         yield "disk", f"about {disk} with {copies} copies of the data ({data}); {free} free"
 
 
-def _outlook(facts: TuneFacts | SeriesFacts) -> Outlook:
+def _outlook(facts: CampaignFacts) -> Outlook:
     assert facts.outlook is not None, "a dry run has an outlook"
     return facts.outlook

@@ -14,8 +14,8 @@ from flushlab.probe.reading import by_policy, committers_words, duration, rate, 
 from flushlab.probe.scaling import PROCESSORS, SERVER_US, STORY_GAIN, STORY_PROCESSORS, Curve, curves, own_us
 from flushlab.record import Ceiling, DiskFigure, FlushMode, ProbeRecord, Share, Trial
 from flushlab.report import probe_plots
-from flushlab.report.page.page import Foot, Head, page
-from flushlab.report.page.parts import Cell, Section, Table, times
+from flushlab.report.page.page import Foot, page
+from flushlab.report.page.parts import Cell, Head, Section, Table
 from flushlab.report.probe import (
     device_words,
     impossible,
@@ -26,6 +26,7 @@ from flushlab.report.probe import (
     way_words,
 )
 from flushlab.report.stored import connections_of, request_of
+from flushlab.report.words import times
 from flushlab.store import CampaignRow
 from flushlab.units import format_seconds, format_size
 

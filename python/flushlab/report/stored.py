@@ -6,14 +6,13 @@ Sits in `report`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal
+from typing import Literal, TypeVar, get_args
 
 import msgspec
 
 from flushlab.campaign.crash.facts import facts_of_campaign
 from flushlab.campaign.crash.request import CrashRequest
-from flushlab.campaign.facts import SeriesFacts, TuneFacts
-from flushlab.campaign.recommended import Recommended, of_series, of_tune
+from flushlab.campaign.facts import CampaignFacts, Kind
 from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.series_request import SeriesRequest
 from flushlab.errors import StorageError, UsageError
@@ -23,8 +22,7 @@ from flushlab.record import Crash, CrashFacts, ProbeRecord, Trial, Value
 from flushlab.redact import without_passwords
 from flushlab.store import CampaignRow
 
-Facts = TuneFacts | SeriesFacts
-
+T = TypeVar("T")
 
 Request = TuneRequest | SeriesRequest | CrashRequest
 """What a campaign was asked for, as it is stored."""
@@ -60,7 +58,7 @@ def floor_of(request: Request | None) -> str:
     return request.floor or "" if isinstance(request, SeriesRequest) else ""
 
 
-def facts_of(row: CampaignRow) -> Facts | None:
+def facts_of(row: CampaignRow) -> CampaignFacts | None:
     """The facts of a campaign that has come to some.
 
     Raises:
@@ -68,16 +66,12 @@ def facts_of(row: CampaignRow) -> Facts | None:
     """
     if row.result is None:
         return None
-    kinds: dict[str, type[Facts]] = {"tune": TuneFacts, "series": SeriesFacts, "compare": SeriesFacts}
-    try:
-        return msgspec.json.decode(row.result, type=kinds[row.kind])
-    except KeyError:
+    if row.kind not in get_args(Kind):
         raise StorageError(
             f"campaign {row.id} has kind {row.kind!r}, which this version of flushlab cannot report",
             hint="use the version that ran it",
-        ) from None
-    except msgspec.DecodeError as error:
-        raise _other_version(row, error) from error
+        )
+    return _decoded(row, CampaignFacts)
 
 
 def probe_of(row: CampaignRow) -> ProbeRecord:
@@ -86,10 +80,7 @@ def probe_of(row: CampaignRow) -> ProbeRecord:
     Raises:
         StorageError: it is of a version that this flushlab does not know.
     """
-    try:
-        return msgspec.json.decode(row.result or b"", type=ProbeRecord)
-    except msgspec.DecodeError as error:
-        raise _other_version(row, error) from error
+    return _decoded(row, ProbeRecord)
 
 
 def crash_of(row: CampaignRow, crashes: Iterable[Crash]) -> CrashFacts:
@@ -110,20 +101,18 @@ def crash_of(row: CampaignRow, crashes: Iterable[Crash]) -> CrashFacts:
     return facts
 
 
+def _decoded(row: CampaignRow, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(row.result or b"", type=kind)
+    except msgspec.DecodeError as error:
+        raise _other_version(row, error) from error
+
+
 def _other_version(row: CampaignRow, error: Exception) -> StorageError:
     return StorageError(
         f"another version of flushlab stored the result of campaign {row.id}: {error}",
         hint="use the version that ran it, or run it again",
     )
-
-
-def recommended(row: CampaignRow, facts: Facts | None) -> tuple[Recommended, ...]:
-    """What the campaign says to change, one for each server that it recommends a change for."""
-    if isinstance(facts, SeriesFacts):
-        return of_series(facts)
-    if isinstance(facts, TuneFacts):
-        return of_tune(facts)
-    return ()
 
 
 def connections_of(request: Request | None) -> Connections:

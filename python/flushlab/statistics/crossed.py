@@ -74,7 +74,7 @@ def factor_effects(
         half = limit * error
         ratio = Ratio(estimate=exp(estimate), low=exp(estimate - half), high=exp(estimate + half))
         detectable = exp(shift_for_power(limit, df) * error) - 1
-        found.append(FactorEffect(factors=factors, ratio=ratio, blocks=len(blocks), detectable=detectable))
+        found.append(FactorEffect.of(factors, ratio, len(blocks), detectable))
     return tuple(found)
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from flushlab.campaign import runners, series, tune, way
 from flushlab.campaign.bench import bench
 from flushlab.campaign.external_use import free_connections
-from flushlab.campaign.facts import SeriesFacts
+from flushlab.campaign.facts import CampaignFacts
 from flushlab.errors import BelowFloor, UsageError
 from flushlab.record import Arm, Value
 from flushlab.server.remote import put_back
@@ -77,11 +77,11 @@ def test_a_series_leaves_out_what_takes_a_restart_and_puts_all_back(
     plan = tmp_path / "plan.toml"
     plan.write_text(PLAN)
 
-    def run(**more: Any) -> SeriesFacts:
+    def run(**more: Any) -> CampaignFacts:
         return series.series(plan, dsn=own.dsn(), progress=said.append, **more)
 
     foreseen = run(dry_run=True).outlook
-    assert foreseen is not None and foreseen.takes.servers == 0
+    assert foreseen is not None and foreseen.resources.servers == 0
     assert len([what for what in foreseen.writes.values() if f"{FLUSH} is 1 or 2, in turns" in what]) == 2
     with pytest.raises(UsageError, match=f"{FLUSH}: settings of your own server are left alone"):
         run(allow_writes=True)
@@ -106,13 +106,13 @@ def test_a_tuning_tries_what_the_cluster_takes_while_it_runs_and_sets_nothing(
     asked = {"dsn": own.dsn(), "keep": kept, "trials": 20, "seed": 1, **UPSERT}
     foreseen = tune.tune(**asked, dry_run=True).outlook
     assert foreseen is not None
-    assert [one.what for one in foreseen.tries] == [f"{FLUSH}=2"]
+    assert [one.name for one in foreseen.arms] == [f"{FLUSH}=2"]
     assert (turns, own.databases) == (set(), before)
 
     done = tune.tune(**asked, **ALLOWED)
     assert done.server.nodes == 2
-    assert done.figures.keys() >= {"base", "control"}
-    assert (done.base[FLUSH], done.recovery_s) == (1, {})
+    assert done.base.figure is not None and done.control is not None and done.control.figure is not None
+    assert (done.base.settings[FLUSH], done.base.recovery_s) == (1, None)
     not_tried = [one.text for one in done.warnings if one.slug == "not-tried"]
     assert any("innodb_io_capacity=" in text and "shows later" in text for text in not_tried)
     assert turns == {(1, 1), (2, 2)}

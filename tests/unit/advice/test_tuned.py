@@ -3,8 +3,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from flushlab.advice.tuned import tuned_files
-from flushlab.campaign.facts import TuneFacts
+from flushlab.advice.tuned import tuned_option_file
+from flushlab.campaign.facts import CampaignFacts
 from flushlab.campaign.request import TuneRequest
 from flushlab.experiment.frontier import Dropped, FrontierPoint
 from flushlab.record import CrashArm, Launch, Ratio, Storage, Value
@@ -13,6 +13,7 @@ from flushlab.settings.floor import Floor
 from flushlab.spec.kinds import TuneSpec
 from flushlab.workload import Timing
 from tests.golden.test_reports import FACTS, RAISED, SECOND
+from tests.unit.changed import changed
 from tests.unit.crashes import facts as crash_facts
 from tests.unit.crashes import image
 
@@ -28,13 +29,12 @@ REQUEST = TuneRequest(
 )
 
 
-def facts(winner: FrontierPoint, *dropped: Dropped) -> TuneFacts:
-    result = msgspec.structs.replace(FACTS.result, winner=winner, dropped=dropped)
-    return msgspec.structs.replace(FACTS, result=result)
+def facts(winner: FrontierPoint, *dropped: Dropped) -> CampaignFacts:
+    return changed(FACTS, winner=winner, dropped=dropped)
 
 
 def text(winner: FrontierPoint, *dropped: Dropped) -> str:
-    return tuned_files(facts(winner, *dropped), REQUEST, {}, DISK, Launch()).option_file
+    return tuned_option_file(facts(winner, *dropped), REQUEST, DISK, Launch())
 
 
 def above(name: str, option_file: str) -> str:
@@ -79,18 +79,14 @@ def test_what_was_dropped_at_the_winners_floor_says_what_dropping_it_cost() -> N
 
 def test_settings_below_the_floor_are_raised_although_nothing_else_was_found() -> None:
     own: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 2}
-    request = msgspec.structs.replace(REQUEST, base=RAISED.base, original=own, yours=own)
-    assert request.raised == RAISED.raised
-    files = tuned_files(RAISED, request, {}, DISK, Launch())
-    lines = [line for line in files.option_file.splitlines() if line and not line.startswith("#")]
+    request = msgspec.structs.replace(REQUEST, base=RAISED.base.settings, original=own, yours=own)
+    assert RAISED.tuning is not None and request.raised == RAISED.tuning.raised
+    found = tuned_option_file(RAISED, request, DISK, Launch())
+    lines = [line for line in found.splitlines() if line and not line.startswith("#")]
     assert lines == ["[mysqld]", "innodb_flush_log_at_trx_commit = 1"]
-    assert above("innodb_flush_log_at_trx_commit", files.option_file) == (
-        "# Raises your settings to the floor strict."
-    )
-    assert "# Your settings do not meet strict; these lines do." in files.option_file
-    assert "Measured: 0.45x your settings as they are, interval 0.40 to 0.50" in files.option_file
-    assert "SET GLOBAL innodb_flush_log_at_trx_commit = 1;" in files.statements
-    assert "SET GLOBAL innodb_flush_log_at_trx_commit = 2;" in files.rollback_statements
+    assert above("innodb_flush_log_at_trx_commit", found) == ("# Raises your settings to the floor strict.")
+    assert "# Your settings do not meet strict; these lines do." in found
+    assert "Measured: 0.45x your settings as they are, interval 0.40 to 0.50" in found
 
 
 def test_what_was_scaled_to_the_machine_that_measured_is_not_written_down() -> None:
@@ -102,19 +98,18 @@ def test_what_was_scaled_to_the_machine_that_measured_is_not_written_down() -> N
         scaled=(here,),
     )
     assert request.raised == {}
-    files = tuned_files(facts(SECOND), request, {}, DISK, Launch())
-    assert not [text for text in files if "innodb_buffer_pool_size" in str(text)]
+    assert "innodb_buffer_pool_size" not in tuned_option_file(facts(SECOND), request, DISK, Launch())
 
 
 def test_what_its_crashes_left_stands_in_the_option_file() -> None:
     arm = CrashArm(name=SECOND.arm, settings={}, images=tuple(image(number) for number in range(8)))
     crashed = msgspec.structs.replace(facts(SECOND), crash=crash_facts(arm))
-    found = tuned_files(crashed, REQUEST, {}, DISK, Launch()).option_file
+    found = tuned_option_file(crashed, REQUEST, DISK, Launch())
     assert "# Crashed 8 times, the power failed: 6 of 6 kept (at most 39.3% fail);" in found
 
 
 def test_the_file_for_a_server_whose_host_is_not_seen_has_the_condition_of_its_floor() -> None:
     unseen = Storage(visible=False)
-    found = tuned_files(facts(SECOND), REQUEST, {}, unseen, Launch()).option_file.replace("\n# ", " ")
+    found = tuned_option_file(facts(SECOND), REQUEST, unseen, Launch()).replace("\n# ", " ")
     assert "Durability floor that this meets: second, if the disk is honest." in found
     assert "nobody knows whether its disk is honest" in found

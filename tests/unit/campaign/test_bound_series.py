@@ -14,16 +14,17 @@ from rich.console import Console
 
 from flushlab.campaign.binding import ServerHere, bind
 from flushlab.campaign.bound_series import BoundSeries
-from flushlab.campaign.facts import SeriesFacts
+from flushlab.campaign.facts import CampaignFacts, CampaignRun, PlanFacts
 from flushlab.campaign.loop import Ending
-from flushlab.campaign.recommended import of_series
+from flushlab.campaign.recommended import recommended
 from flushlab.campaign.series_request import ArmGroup, SeriesRequest
 from flushlab.campaign.volumes import Volumes
 from flushlab.datadir import DataRoot, Volume
 from flushlab.experiment.simulated import Noise, SimulatedTrials
 from flushlab.plan.plan import ArmPlan, Claim, Plan
 from flushlab.record import Launch, LoadResult, Machine, ServerIdentity, Slice, Storage, Trial, Value, Warning
-from flushlab.report import compare
+from flushlab.report import campaign
+from flushlab.report.answer import answer
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.floor import Floor
 from flushlab.spec.kinds import CompareSpec, SeriesSpec
@@ -92,7 +93,7 @@ def run(
     stop: int = 10_000,
     change: Change = lambda trial: trial,
     refuses: Callable[[Mapping[str, Value]], str | None] = lambda _: None,
-) -> SeriesFacts:
+) -> CampaignFacts:
     """A whole series of simulated trials, or its first `stop` ones."""
     experiment, trials = bound.experiment(), list[Trial]()
     simulated = SimulatedTrials(effect, BASE, noise=Noise(trial=0.01), seed=1, refuses=refuses)
@@ -104,15 +105,22 @@ def run(
         trials.append(change(trial))
         experiment.tell(trials[-1])
     ending: Ending = "done" if experiment.ask() is None else "interrupted"
-    facts = bound.conclude(experiment, trials, ending, "series-1", MACHINE)
-    return msgspec.json.decode(msgspec.json.encode(facts), type=SeriesFacts)
+    facts = bound.conclude(
+        experiment, trials, CampaignRun(campaign_id="series-1", ending=ending, machine=MACHINE)
+    )
+    return msgspec.json.decode(msgspec.json.encode(facts), type=CampaignFacts)
 
 
-def outcomes(facts: SeriesFacts) -> dict[str, str]:
+def plan_of(facts: CampaignFacts) -> PlanFacts:
+    assert facts.plan is not None
+    return facts.plan
+
+
+def outcomes(facts: CampaignFacts) -> dict[str, str]:
     return {arm.name: arm.outcome for arm in facts.arms}
 
 
-def slugs(facts: SeriesFacts) -> list[str]:
+def slugs(facts: CampaignFacts) -> list[str]:
     return [warning.slug for warning in facts.warnings]
 
 
@@ -130,11 +138,11 @@ def test_every_arm_is_told_and_best_is_composed_of_what_proved_faster(tmp_path: 
     assert best.settings == {"sync_binlog": 0, "innodb_flush_log_at_trx_commit": 2}
     assert best.comparison is not None
     assert best.comparison.ratio.low < 1.8 < best.comparison.ratio.high
-    assert (best.floor, facts.base_floor) == ("throwaway", "strict")
-    assert (facts.blocks, facts.planned_blocks, facts.ending) == (5, 5, "done")
-    assert facts.base_figure is not None
+    assert (best.floor, facts.base.floor) == ("throwaway", "strict")
+    assert (facts.blocks, plan_of(facts).blocks, facts.ending) == (5, 5, "done")
+    assert facts.base.figure is not None
     assert facts.arms[0].figure is not None
-    assert facts.arms[0].figure > 1.4 * facts.base_figure
+    assert facts.arms[0].figure > 1.4 * facts.base.figure
     assert facts.arms[2].comparison is None
 
 
@@ -265,7 +273,7 @@ def test_claims_are_answered_by_the_intervals(tmp_path: Path) -> None:
         Claim(text="it is not here", arm="gone", expected=2.0),
     )
     facts = run(series(tmp_path, FLUSH, SYNC, IDLE, GONE, claims=claims))
-    assert [claim.answer for claim in facts.claims] == [
+    assert [claim.answer for claim in plan_of(facts).claims] == [
         "confirmed",
         "refuted",
         "confirmed",
@@ -274,8 +282,9 @@ def test_claims_are_answered_by_the_intervals(tmp_path: Path) -> None:
         "confirmed",
         "not measured",
     ]
-    assert facts.claims[3].ratio is not None
-    assert facts.claims[3].ratio.low < 1.25 < facts.claims[3].ratio.high
+    ratio = plan_of(facts).claims[3].ratio
+    assert ratio is not None
+    assert ratio.low < 1.25 < ratio.high
 
 
 def test_what_is_proven_so_far_can_be_told_at_any_moment(tmp_path: Path) -> None:
@@ -293,7 +302,7 @@ def test_what_is_proven_so_far_can_be_told_at_any_moment(tmp_path: Path) -> None
 def test_nothing_that_can_run_is_no_error(tmp_path: Path) -> None:
     facts = run(series(tmp_path, GONE))
     assert outcomes(facts) == {"gone": "not_in_version", "best": "skipped"}
-    assert (facts.base_figure, facts.control, facts.blocks) == (None, None, 0)
+    assert (facts.base.figure, facts.control, facts.blocks) == (None, None, 0)
 
 
 def test_an_arm_that_reads_back_as_the_base_is_named(tmp_path: Path) -> None:
@@ -317,14 +326,14 @@ def test_arms_that_read_back_alike_are_named(tmp_path: Path) -> None:
 def test_what_acts_on_a_binary_log_alone_is_not_recommended_without_one(tmp_path: Path) -> None:
     both = ArmPlan(name="both", settings={"innodb_flush_log_at_trx_commit": 2, "sync_binlog": 1000})
     with_log = run(series(tmp_path, both, kind="compare", best=False))
-    assert [dict(one.settings) for one in of_series(with_log)] == [both.settings]
+    assert [dict(one.settings) for one in recommended(with_log)] == [both.settings]
     facts = run(series(tmp_path, both, kind="compare", best=False, settings=NO_BINLOG))
     assert facts.arms[0].no_effect == ("sync_binlog",)
-    (advised,) = of_series(facts)
+    (advised,) = recommended(facts)
     assert advised.settings == {"innodb_flush_log_at_trx_commit": 2}
     assert "Left out, as it has no effect without a binary log: sync_binlog." in advised.not_shown
     lines = Console(record=True, width=80, file=StringIO())
-    lines.print(compare.render(facts))
+    lines.print(campaign.render(facts))
     assert "no effect without a binary log: sync_binlog" in lines.export_text()
 
 
@@ -338,7 +347,7 @@ def test_an_arm_is_the_same_as_one_that_lacks_only_what_has_no_effect(tmp_path: 
         "sync reads back the same as the base, but for what has no effect without a binary log (sync_binlog):"
         " its ratio is only noise",
     ]
-    assert [one.arm for one in of_series(facts)] == ["flush"]
+    assert [one.arm for one in recommended(facts)] == ["flush"]
 
 
 def test_a_lucky_arm_that_changes_nothing_is_neither_an_answer_nor_a_part_of_best(tmp_path: Path) -> None:
@@ -349,8 +358,8 @@ def test_a_lucky_arm_that_changes_nothing_is_neither_an_answer_nor_a_part_of_bes
     alone = run(series(tmp_path, SYNC, kind="compare", best=False, settings=NO_BINLOG), change=lucky)
     assert alone.arms[0].comparison is not None
     assert alone.arms[0].comparison.verdict == "faster"
-    assert of_series(alone) == ()
-    assert compare.answer(alone).plain.startswith("Nothing proved faster than")
+    assert recommended(alone) == ()
+    assert answer(alone).plain.startswith("Nothing proved faster than")
     facts = run(series(tmp_path, BOTH, SYNC, settings=NO_BINLOG, floor=Floor.THROWAWAY), change=lucky)
     assert facts.arms[-1].composed_of == ("both",)
     assert facts.arms[-1].settings == {"innodb_flush_log_at_trx_commit": 0}
@@ -371,8 +380,8 @@ def test_of_arms_that_read_back_alike_the_one_with_fewer_changes_is_recommended(
     assert [one.text for one in facts.warnings if one.slug == "same-as-another"] == [
         "same reads back the same as flush: their difference is only noise"
     ]
-    assert [one.arm for one in of_series(facts)] == ["flush"]
-    assert compare.answer(facts).plain.startswith("flush is 1.5")
+    assert [one.arm for one in recommended(facts)] == ["flush"]
+    assert answer(facts).plain.startswith("flush is 1.5")
 
 
 def test_doubts_of_trials_are_told_once_with_the_arm_they_are_about(tmp_path: Path) -> None:
@@ -436,8 +445,8 @@ def test_writes_after_an_arms_turns_are_told_with_whom_they_favour(
     debts = [warning.text for warning in facts.warnings if warning.slug == "debts"]
     assert len(debts) == (told is not None)
     assert all(part in text for text in debts for part in (told or "").split("…"))
-    assert (facts.interleaved, facts.rounds, facts.slice_s) == (True, 5, (0.5, 0.8))
-    assert "5 rounds of 0.5 s to 0.8 s each" in " ".join(text_of(compare.render(facts)).split())
+    assert (facts.interleaved, plan_of(facts).rounds, plan_of(facts).slice_s) == (True, 5, (0.5, 0.8))
+    assert "5 rounds of 0.5 s to 0.8 s each" in " ".join(text_of(campaign.render(facts)).split())
 
 
 def test_a_control_that_fails_is_a_warning(tmp_path: Path) -> None:
@@ -470,7 +479,7 @@ def test_factors_have_effects_and_without_one_of_them_none(tmp_path: Path) -> No
     factors = ("flush", "sync")
     both = ArmPlan(name="flush + sync", on="flush", settings=SYNC.settings)
     facts = run(series(tmp_path, FLUSH, SYNC, both, factors=factors))
-    effects = {one.name: one.ratio for one in facts.effects}
+    effects = {one.name: one.ratio for one in plan_of(facts).effects}
     assert effects["flush"].low <= 1.5 <= effects["flush"].high
     assert effects["flush × sync"].verdict == "no difference found"
     lacking = run(
@@ -482,7 +491,7 @@ def test_factors_have_effects_and_without_one_of_them_none(tmp_path: Path) -> No
             factors=("flush", "gone"),
         )
     )
-    assert (lacking.factors, lacking.effects) == (("flush", "gone"), ())
+    assert (plan_of(lacking).factors, plan_of(lacking).effects) == (("flush", "gone"), ())
 
 
 def two_servers(tmp_path: Path) -> BoundSeries:

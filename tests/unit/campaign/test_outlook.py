@@ -9,7 +9,7 @@ import pytest
 import flushlab
 from flushlab.build.verbose_help import Answer
 from flushlab.campaign import series, tune
-from flushlab.campaign.facts import Outlook, SeriesFacts, TuneFacts
+from flushlab.campaign.facts import CampaignFacts, Outlook
 from flushlab.campaign.target import Target
 from flushlab.datadir import DataRoot, Volume
 from flushlab.errors import BudgetTooSmall, UsageError
@@ -33,7 +33,7 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return home
 
 
-def seen(facts: TuneFacts | SeriesFacts) -> Outlook:
+def seen(facts: CampaignFacts) -> Outlook:
     assert facts.ending == "dry run"
     assert facts.outlook is not None
     return facts.outlook
@@ -41,23 +41,23 @@ def seen(facts: TuneFacts | SeriesFacts) -> Outlook:
 
 def test_a_tuning_is_foretold_by_its_own_planner(nowhere: Path) -> None:
     found = seen(flushlab.tune(minutes=6, fresh=True, dry_run=True))
-    assert "innodb_flush_log_at_trx_commit=2" in [one.what for one in found.tries]
+    assert "innodb_flush_log_at_trx_commit=2" in [one.name for one in found.arms]
     assert found.trials_most is not None
     assert 20 <= found.trials_least < found.trials_most <= 6 * 60 / 8
     assert found.least_s is not None and found.likely_s is not None
     assert found.least_s < found.likely_s <= 360 == found.most_s
-    assert found.takes.pool_bytes == 128 * MIB < found.takes.memory_bytes
-    assert found.takes.data_bytes == pytest.approx(21.4 * MIB, rel=0.01)
+    assert found.resources.pool_bytes == 128 * MIB < found.resources.memory_bytes
+    assert found.resources.data_bytes == pytest.approx(21.4 * MIB, rel=0.01)
     assert list(found.writes) == [str(nowhere / name) for name in ("store.sqlite", "snapshots", "run")]
     assert not nowhere.exists()
 
 
 def test_servers_that_stand_at_once_are_foretold_with_their_memory_and_disk(nowhere: Path) -> None:
     one, all_of_them = (seen(flushlab.tune(minutes=6, fresh=fresh, dry_run=True)) for fresh in (True, False))
-    assert (one.takes.servers, all_of_them.takes.servers) == (1, 8)
-    assert all_of_them.takes.memory_bytes == 8 * one.takes.memory_bytes
-    assert one.takes.disk_bytes is not None and all_of_them.takes.disk_bytes is not None
-    assert all_of_them.takes.disk_bytes == one.takes.disk_bytes / 2 * 9
+    assert (one.resources.servers, all_of_them.resources.servers) == (1, 8)
+    assert all_of_them.resources.memory_bytes == 8 * one.resources.memory_bytes
+    assert one.resources.disk_bytes is not None and all_of_them.resources.disk_bytes is not None
+    assert all_of_them.resources.disk_bytes == one.resources.disk_bytes / 2 * 9
     assert not nowhere.exists()
 
 
@@ -65,11 +65,11 @@ def test_what_only_the_first_run_can_tell_stays_unknown(tmp_path: Path) -> None:
     found = seen(flushlab.tune(workload="command: true", minutes=30, dry_run=True))
     assert (found.trial_s, found.least_s, found.trials_most) == (None, None, None)
     assert found.trials_least >= 20
-    assert found.takes.disk_bytes is None
+    assert found.resources.disk_bytes is None
     dump = tmp_path / "dump.sql"
     dump.write_text("CREATE DATABASE shop; USE shop; CREATE TABLE t (i INT);\n" + "-- \n" * 1000)
     with_data = seen(flushlab.tune(workload="command: true", minutes=30, dataset=dump, dry_run=True))
-    assert with_data.takes.data_bytes == 2 * dump.stat().st_size
+    assert with_data.resources.data_bytes == 2 * dump.stat().st_size
 
 
 @pytest.mark.parametrize("minutes", [0.1, 2])
@@ -87,10 +87,10 @@ def test_the_least_that_is_named_is_accepted() -> None:
 
 def test_a_series_is_counted_arm_by_arm(nowhere: Path) -> None:
     found = seen(flushlab.series("insert-on-duplicate", blocks=3, fresh=True, dry_run=True))
-    running = [one for one in found.tries if one.runs]
+    running = [one for one in found.arms if one.runs]
     assert found.trials_least == 3 * (2 + len(running))
     assert found.trials_most == found.trials_least + 9
-    (zfs, *_) = [one for one in found.tries if one.what.startswith("J")]
+    (zfs, *_) = [one for one in found.arms if one.name.startswith("J")]
     assert not zfs.runs
     assert "FLUSHLAB_ZFS_ROOT" in zfs.why
     assert not nowhere.exists()
@@ -101,9 +101,9 @@ def test_a_comparison_is_foretold_too(nowhere: Path) -> None:
         {"now": {}, "large": {"innodb_buffer_pool_size": "1G"}}, blocks=4, seconds=10, dry_run=True
     )
     found = seen(facts)
-    assert [one.what for one in found.tries] == ["large"]
+    assert [one.name for one in found.arms] == ["large"]
     assert found.trials_least == found.trials_most == 12
-    assert found.takes.pool_bytes == 1024 * MIB
+    assert found.resources.pool_bytes == 1024 * MIB
     assert not nowhere.exists()
 
 

@@ -8,15 +8,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from flushlab.campaign.facts import ArmFacts, SeriesFacts
-from flushlab.campaign.recommended import of_series
+from flushlab.campaign.facts import ArmFacts, CampaignFacts
+from flushlab.campaign.recommended import best_arms
+from flushlab.campaign.recommended import recommended as of_campaign
 from flushlab.record import ServerIdentity, Warning
-from flushlab.report import compare, series
+from flushlab.report import campaign
+from flushlab.report.answer import answer
 from flushlab.report.page import page
-from flushlab.report.page.found import found
+from flushlab.report.page.head import head
+from flushlab.report.page.parts import Subject
 from flushlab.report.stored import request_of
 from tests.golden.test_compare_report import FACTS as COMPARED
-from tests.golden.test_reports import text_of
+from tests.golden.test_reports import decoded, text_of
+from tests.unit.changed import changed
 from tests.unit.records import MARIADB
 from tests.unit.report.campaigns import LOSSY, SAFE, comparison, ratio, row, series_facts, trials_of
 
@@ -29,8 +33,8 @@ def arm(name: str, estimate: float, low: float, high: float, **facts: Any) -> Ar
     return ArmFacts(name=name, comparison=comparison(name, ratio(estimate, low, high)), **known)
 
 
-def compared(*arms: ArmFacts, **changes: Any) -> SeriesFacts:
-    return msgspec.structs.replace(COMPARED, arms=arms, **changes)
+def compared(*arms: ArmFacts, **changes: Any) -> CampaignFacts:
+    return changed(COMPARED, arms=arms, **changes)
 
 
 TWO_SERVERS = compared(
@@ -43,21 +47,21 @@ TWO_SERVERS = compared(
 
 
 def test_each_server_is_advised_by_its_own_arms_alone() -> None:
-    (one,) = of_series(TWO_SERVERS)
+    (one,) = of_campaign(TWO_SERVERS)
     assert (one.server, one.arm, one.base) == (MARIADB, "mariadb two", "mariadb base")
     assert one.ratio == ratio(1.67, 1.5, 1.8)
 
 
 def test_the_base_of_another_server_is_no_gain_and_no_advice() -> None:
     servers = compared(arm("mysql@9.7", 2.5, 2.3, 2.7, server=MARIADB), base_name="mysql@5.7")
-    assert of_series(servers) == ()
-    text = text_of(compare.render(servers))
+    assert of_campaign(servers) == ()
+    text = text_of(campaign.render(servers))
     assert "mysql@9.7 is 2.50× as fast as mysql@5.7" in text
     assert "faster" not in text and "what carries over" not in text
 
 
 def test_servers_stand_in_a_table_of_their_own() -> None:
-    text = text_of(compare.render(TWO_SERVERS))
+    text = text_of(campaign.render(TWO_SERVERS))
     first, second = text.split("servers, against mysql@8.0 base")
     assert "mariadb two" in first and "mariadb two" not in second
     assert "1.30 – 1.70" not in first
@@ -71,21 +75,21 @@ def test_an_arm_below_the_floor_is_shown_and_not_recommended(floor: str, recomme
         arm("B", 3.0, 2.8, 3.2, settings={**FLUSH, "sync_binlog": 1000}, floor="throwaway"),
         floor=floor,
     )
-    assert [one.arm for one in of_series(facts)] == recommended
-    text = " ".join(text_of(compare.render(facts)).split())
+    assert [one.arm for one in of_campaign(facts)] == recommended
+    text = " ".join(text_of(campaign.render(facts)).split())
     assert ("not recommended" in text) == (floor != "throwaway")
     assert "3.00" in text
-    assert [one["arm"] for one in compare.document(facts)["recommended"]] == recommended
+    assert [one["arm"] for one in decoded(facts)["recommended"]] == recommended
 
 
 def test_a_series_recommends_nothing_below_its_floor() -> None:
     facts = series_facts(arms=[one for one in series_facts().arms if one.name in ("F", "G", "I")], floor="")
-    assert of_series(facts) == ()
-    assert "Faster, but below the floor and not recommended: G." in text_of(series.answer(facts))
+    assert of_campaign(facts) == ()
+    assert "Faster, but below the floor and not recommended: G." in text_of(answer(facts))
 
 
 def test_sentence_and_comments_name_server_interval_floor_and_doubts() -> None:
-    (one,) = of_series(compared(arm("A", 1.5, 1.4, 1.6, settings=FLUSH, floor="second"), floor="second"))
+    (one,) = of_campaign(compared(arm("A", 1.5, 1.4, 1.6, settings=FLUSH, floor="second"), floor="second"))
     assert one.sentence == (
         f"On {one.server.name}, A is 1.50× as fast as base [1.40, 1.60], 5 blocks."
         " Floor: second (base: strict)."
@@ -98,12 +102,12 @@ def test_sentence_and_comments_name_server_interval_floor_and_doubts() -> None:
 def test_a_sentence_names_a_server_once() -> None:
     *others, two = TWO_SERVERS.arms
     named = msgspec.structs.replace(two, name="mariadb@10.11.19 two")
-    (one,) = of_series(msgspec.structs.replace(TWO_SERVERS, arms=(*others, named)))
+    (one,) = of_campaign(msgspec.structs.replace(TWO_SERVERS, arms=(*others, named)))
     assert one.sentence.startswith("mariadb@10.11.19 two is 1.67× as fast as mariadb base [1.50, 1.80]")
 
 
 def test_what_an_arm_changes_besides_settings_is_said_beside_its_ratio() -> None:
-    (one,) = of_series(series_facts())
+    (one,) = of_campaign(series_facts())
     assert one.arm == "best"
     assert any("another workload (key=primary)" in line for line in one.not_shown)
 
@@ -111,7 +115,7 @@ def test_what_an_arm_changes_besides_settings_is_said_beside_its_ratio() -> None
 def test_a_doubt_on_another_server_is_not_held_against_this_one() -> None:
     debts = Warning("debts", "after its turns, it still wrote 3 KiB", arms=("mysql@8.0 two",))
     doubts = (debts, Warning("noisy", "noise"))
-    (one,) = of_series(msgspec.structs.replace(TWO_SERVERS, warnings=doubts))
+    (one,) = of_campaign(msgspec.structs.replace(TWO_SERVERS, warnings=doubts))
     assert one.server == MARIADB
     assert one.not_shown == ("Doubt: noise.",)
 
@@ -127,7 +131,7 @@ MIXED = compared(
 
 
 def test_the_headline_is_about_a_recommended_arm_where_any_server_has_one() -> None:
-    first, *others = compare.answer(MIXED).plain.split("\n")
+    first, *others = answer(MIXED).plain.split("\n")
     assert first == "mariadb slow is 1.20× as fast as mariadb base [1.10, 1.30]"
     assert others == [
         "Nothing proved faster than mysql@8.0 base at the floor strict.",
@@ -135,18 +139,22 @@ def test_the_headline_is_about_a_recommended_arm_where_any_server_has_one() -> N
         " its floor is second: not recommended. --floor second allows it.",
         "mariadb base is 0.80× as fast as mysql@8.0 base [0.70, 0.90]",
     ]
-    page = found(one := row("compare", MIXED), request_of(one), MIXED, ())
-    assert (page.headline, page.interval) == ("mariadb slow is 1.20× as fast as mariadb base", "[1.10, 1.30]")
-    assert [one.chosen for one in page.each] == [None, "mariadb slow"]
-    assert page.servers == "mysql@8.0.15, mariadb@10.11.19"
-    assert all(line.endswith(".") for line in page.lead)
+    stored = row("compare", MIXED)
+    found = head(Subject(stored, request_of(stored), MIXED, (), {}))
+    assert (found.headline, found.interval) == (
+        "mariadb slow is 1.20× as fast as mariadb base",
+        "[1.10, 1.30]",
+    )
+    assert [one and one.name for one in best_arms(MIXED)] == [None, "mariadb slow"]
+    assert found.servers == "mysql@8.0.15, mariadb@10.11.19"
+    assert all(line.endswith(".") for line in found.lead)
 
 
 def test_a_tie_goes_to_fewer_settings() -> None:
     more = arm("more", 1.5, 1.4, 1.6, settings={**FLUSH, "innodb_io_capacity": 400})
     less = arm("less", 1.5, 1.4, 1.6, settings=FLUSH)
     for arms in ((more, less), (less, more)):
-        assert [one.arm for one in of_series(compared(*arms))] == ["less"]
+        assert [one.arm for one in of_campaign(compared(*arms))] == ["less"]
 
 
 def test_what_a_lower_floor_allows_is_what_it_would_recommend() -> None:
@@ -155,20 +163,20 @@ def test_what_a_lower_floor_allows_is_what_it_would_recommend() -> None:
         arm("B", 3.0, 2.8, 3.2, settings={**FLUSH, "sync_binlog": 1000}, floor="throwaway"),
         arm("C", 1.1, 1.05, 1.2, settings={"sync_binlog": 2}, floor="relaxed"),
     )
-    first, *others = compare.answer(facts).plain.split("\n")
+    first, *others = answer(facts).plain.split("\n")
     assert first == "Nothing proved faster than base at the floor strict."
     assert [line.rpartition(": not recommended. ")[2] for line in others] == [
         "--floor second allows it.",
         "--floor throwaway allows it.",
     ]
     for line, floor in zip(others, ("second", "throwaway"), strict=True):
-        (one,) = of_series(msgspec.structs.replace(facts, floor=floor))
+        (one,) = of_campaign(msgspec.structs.replace(facts, floor=floor))
         assert line.startswith(f"{one.arm} is ")
 
 
 def test_at_a_fixed_rate_the_headline_is_about_latency() -> None:
     facts = compared(arm("A", 0.8, 0.7, 0.9, settings=FLUSH), objective="p99")
-    assert compare.answer(facts).plain == "No lower p99 latency than that of base was proven."
+    assert answer(facts).plain == "No lower p99 latency than that of base was proven."
 
 
 def test_a_doubt_on_arms_of_two_servers_is_told_with_both() -> None:
@@ -177,13 +185,13 @@ def test_a_doubt_on_arms_of_two_servers_is_told_with_both() -> None:
     facts = msgspec.structs.replace(
         TWO_SERVERS, arms=(arm("mysql@8.0 two", 1.3, 1.2, 1.4, settings=FLUSH), *TWO_SERVERS.arms[1:])
     )
-    found = of_series(msgspec.structs.replace(facts, warnings=(doubt,)))
+    found = of_campaign(msgspec.structs.replace(facts, warnings=(doubt,)))
     assert [one.not_shown for one in found] == [(f"Doubt: {doubt.text}.",)] * 2
 
 
 def test_a_doubt_on_the_base_of_one_server_is_told_with_that_server_alone() -> None:
     doubts = (Warning("noisy", "mysql@8.0: the base's figures vary", arms=("mysql@8.0 base",)),)
-    (one,) = of_series(msgspec.structs.replace(TWO_SERVERS, warnings=doubts))
+    (one,) = of_campaign(msgspec.structs.replace(TWO_SERVERS, warnings=doubts))
     assert (one.server, one.not_shown) == (MARIADB, ())
 
 
@@ -192,12 +200,12 @@ def test_a_doubt_on_a_ratio_is_told_with_that_ratio_alone() -> None:
     between = Warning("debts", "it still wrote", arms=("mariadb base",), against="mysql@8.0 base")
     own = Warning("debts", "so did this", arms=("mariadb two",), against="mariadb base")
     another = Warning("looks", "so did that", arms=("mysql@8.0 two",), against="mysql@8.0 base")
-    (one,) = of_series(msgspec.structs.replace(TWO_SERVERS, warnings=(between, own, another)))
+    (one,) = of_campaign(msgspec.structs.replace(TWO_SERVERS, warnings=(between, own, another)))
     assert one.not_shown == ("Doubt: so did this.",)
 
 
 def test_what_carries_over_is_said_of_every_server_that_was_measured() -> None:
-    text = " ".join(text_of(compare.render(TWO_SERVERS)).split())
+    text = " ".join(text_of(campaign.render(TWO_SERVERS)).split())
     assert "the settings and the version (mysql@8.0.15, mariadb@10.11.19)" in text
 
 
@@ -220,13 +228,13 @@ def test_the_page_shows_settings_of_the_recommended_arm_beside_the_base_of_its_s
 def test_the_page_gives_the_key_figures_of_every_server_with_its_name() -> None:
     base, slow = MIXED.arms[1:]
     of_base = msgspec.structs.replace(base, figure=750.0, p99_us=9000.0, floor="second", guarantees=LOSSY)
-    facts = msgspec.structs.replace(
+    facts = changed(
         MIXED,
         arms=(MIXED.arms[0], of_base, slow),
         base_figure=500.0,
         base_p99_us=17_000.0,
         base_guarantees=SAFE,
-        control=comparison("control", ratio(1.0, 0.9, 1.1)),
+        control=arm("control", 1.0, 0.9, 1.1),
     )
     html = page.render(row("compare", facts), facts, trials_of({"base": 1.0}, "arms"))
     keys = dict(re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", html))

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from flushlab.campaign.facts import SeriesFacts, TuneFacts
+from flushlab.campaign.facts import CampaignRun
 from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.running_server import UNSEEN
 from flushlab.campaign.so_far import facts_so_far
@@ -72,8 +72,8 @@ def test_a_killed_series_shows_the_arms_of_its_finished_blocks(tmp_path: Path) -
     bound = series(tmp_path, FLUSH)
     trials = simulate(bound.experiment(), 10)
     facts = facts_so_far(row(bound.request, "series"), trials)
-    assert isinstance(facts, SeriesFacts)
-    assert (facts.blocks, facts.planned_blocks) == (3, 5)
+    assert facts is not None and facts.plan is not None
+    assert (facts.blocks, facts.plan.blocks) == (3, 5)
     flush = facts.arms[0].comparison
     assert flush is not None and flush.ratio.low < 1.5 < flush.ratio.high
 
@@ -83,19 +83,19 @@ def test_a_killed_tuning_shows_its_last_look() -> None:
     experiment = TuneAnalysis(request, MARIADB, STORAGE, Launch()).experiment()
     trials = simulate(experiment, 1_000)
     facts = facts_so_far(row(request, "tune"), trials)
-    assert isinstance(facts, TuneFacts)
-    assert facts.result == experiment.result()
-    assert facts.result.winner is not None
-    assert facts.result.winner.settings["innodb_flush_log_at_trx_commit"] == 2
+    assert facts is not None and facts.tuning is not None
+    assert facts.tuning.frontier == experiment.result().frontier
+    assert facts.tuning.winner is not None
+    assert facts.tuning.winner.settings["innodb_flush_log_at_trx_commit"] == 2
 
 
 def test_a_killed_tuning_of_somebodys_own_server_is_judged_as_it_ran() -> None:
     request = msgspec.structs.replace(tune_request(), external="db.example:3306")
     experiment = TuneAnalysis(request, MARIADB, UNSEEN, Launch()).experiment()
     facts = facts_so_far(row(request, "tune"), simulate(experiment, 1_000, UNSEEN))
-    assert isinstance(facts, TuneFacts)
-    assert facts.result == experiment.result()
-    assert facts.guarantees["base"][FLOOR] == "strict, if the disk is honest"
+    assert facts is not None and facts.tuning is not None
+    assert facts.tuning.frontier == experiment.result().frontier
+    assert facts.base.guarantees[FLOOR] == "strict, if the disk is honest"
 
 
 def test_a_killed_series_judges_best_with_the_settings_that_somebodys_own_server_has(tmp_path: Path) -> None:
@@ -105,10 +105,11 @@ def test_a_killed_series_judges_best_with_the_settings_that_somebodys_own_server
     experiment = bound.experiment()
     trials = simulate(experiment, 1_000, UNSEEN, has)
     facts = facts_so_far(row(bound.request, "series"), trials)
-    assert isinstance(facts, SeriesFacts)
+    assert facts is not None
     best = facts.arms[-1]
+    run = CampaignRun(campaign_id="x-1", ending="interrupted", machine=MACHINE)
     assert (best.name, best.floor) == ("best", "throwaway"), "without the doublewrite buffer pages are torn"
-    assert facts.arms == bound.conclude(experiment, trials, "interrupted", "x-1", MACHINE).arms
+    assert facts.arms == bound.conclude(experiment, trials, run).arms
 
 
 @pytest.mark.parametrize("stop", [0, 1, 4])

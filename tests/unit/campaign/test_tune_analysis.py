@@ -8,13 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from flushlab.campaign.facts import TuneFacts
+from flushlab.campaign.facts import CampaignFacts, CampaignRun, TuningFacts
 from flushlab.campaign.tune_analysis import RECOVERY_ATTEMPTS, TuneAnalysis
 from flushlab.errors import FlushlabError, MeasurementError, NoMemory, StartFailed
 from flushlab.experiment.simulated import Noise, SimulatedTrials
 from flushlab.experiment.tune import Tune
 from flushlab.record import Arm, Launch, Machine, Trial, Value
-from flushlab.settings.catalog import load_catalog
 from flushlab.settings.floor import Floor
 from flushlab.spec.kinds import TuneSpec
 from tests.unit.campaign.test_bound_series import BASE, MARIADB, STORAGE, effect
@@ -37,6 +36,9 @@ class Recoveries:
         return found
 
 
+RUN = CampaignRun(campaign_id="x-1", ending="done", machine=MACHINE)
+
+
 def tuned() -> tuple[TuneAnalysis, Tune, list[Trial]]:
     tuning = TuneAnalysis(tune_request(), MARIADB, STORAGE, Launch())
     experiment = tuning.experiment()
@@ -52,38 +54,44 @@ def up_to_the_first_look(tuning: TuneAnalysis) -> Tune:
     return experiment
 
 
-def concluded(of: Callable[[str], float | FlushlabError]) -> tuple[TuneFacts, Recoveries]:
+def concluded(of: Callable[[str], float | FlushlabError]) -> tuple[CampaignFacts, Recoveries]:
     tuning, experiment, trials = tuned()
     asked = Recoveries(of)
     runner: Any = asked
-    return tuning.conclude(experiment, trials, "done", "x-1", MACHINE, load_catalog(), runner), asked
+    return tuning.conclude(experiment, trials, RUN, runner), asked
 
 
-def said(facts: TuneFacts, slug: str) -> list[str]:
+def found_by(facts: CampaignFacts) -> TuningFacts:
+    assert facts.tuning is not None
+    return facts.tuning
+
+
+def said(facts: CampaignFacts, slug: str) -> list[str]:
     return [warning.text for warning in facts.warnings if warning.slug == slug]
 
 
 def test_a_winner_that_recovers_too_slowly_or_not_at_all_is_rejected() -> None:
     slow, _ = concluded(lambda arm: 1.0 if arm == "base" else 90.0)
-    assert "recovery after SIGKILL took 90.0 s" in slow.result.rejected[0].reason
+    assert "recovery after SIGKILL took 90.0 s" in found_by(slow).rejected[0].reason
     gone, _ = concluded(lambda arm: 1.0 if arm == "base" else StartFailed("a page is torn"))
-    assert gone.result.rejected[0].reason == "it did not start again after SIGKILL: a page is torn"
+    assert found_by(gone).rejected[0].reason == "it did not start again after SIGKILL: a page is torn"
 
 
 def test_a_load_that_ends_before_the_kill_is_tried_again() -> None:
     left = [MeasurementError("the load ended before the server was killed: 1213: Deadlock")]
     facts, asked = concluded(lambda arm: left.pop() if left and arm != "base" else 1.0)
-    assert facts.result.winner is not None
-    assert facts.recovery_s == {"base": 1.0, facts.result.winner.arm: 1.0}
-    assert asked.asked.count(facts.result.winner.arm) == 2
+    winner = found_by(facts).winner
+    assert winner is not None
+    assert (facts.base.recovery_s, facts.arm(winner.arm).recovery_s) == (1.0, 1.0)
+    assert asked.asked.count(winner.arm) == 2
     assert not said(facts, "recovery-unchecked")
 
 
 @pytest.mark.parametrize("error", [MeasurementError("no row was there"), NoMemory("the memory was full")])
 def test_a_recovery_that_could_not_be_checked_rejects_nobody_and_is_said(error: FlushlabError) -> None:
     facts, asked = concluded(lambda arm: 1.0 if arm == "base" else error)
-    winner = facts.result.winner
-    assert winner is not None and not facts.result.rejected
+    winner = found_by(facts).winner
+    assert winner is not None and not found_by(facts).rejected
     assert asked.asked.count(winner.arm) == RECOVERY_ATTEMPTS
     text = f"{winner.arm}: recovery after SIGKILL could not be checked: {error.message}"
     assert said(facts, "recovery-unchecked") == [text]
@@ -92,7 +100,7 @@ def test_a_recovery_that_could_not_be_checked_rejects_nobody_and_is_said(error: 
 @pytest.mark.parametrize("error", [MeasurementError("no row was there"), StartFailed("a page is torn")])
 def test_a_base_whose_recovery_is_not_known_limits_nobody(error: FlushlabError) -> None:
     facts, _ = concluded(lambda arm: error if arm == "base" else 90.0)
-    assert facts.result.winner is not None and not facts.result.rejected
+    assert found_by(facts).winner is not None and not found_by(facts).rejected
     assert len(said(facts, "recovery-unchecked")) == 1
 
 
@@ -104,8 +112,8 @@ def test_a_base_that_failed_late_is_said_beside_what_was_proven() -> None:
         experiment.tell(
             Trial(arm=request.arm, stage="confirm", block=request.block, outcome="failed", reason="it died")
         )
-    facts = tuning.conclude(experiment, (), "done", "x-1", MACHINE, load_catalog(), None)
-    assert facts.result.frontier
+    facts = tuning.conclude(experiment, (), RUN)
+    assert found_by(facts).frontier
     (text,) = said(facts, "base-failed")
     assert text.endswith("what had been proven by then holds: it died")
 
@@ -119,14 +127,16 @@ def test_settings_below_the_floor_are_compared_with_the_base_that_raises_them() 
     tuning = TuneAnalysis(request, MARIADB, STORAGE, Launch())
     experiment = tuning.experiment()
     trials = simulate(experiment, 1_000)
-    facts = tuning.conclude(experiment, trials, "done", "x-1", MACHINE, load_catalog(), None)
-    assert facts.raised == {"innodb_flush_log_at_trx_commit": 1}
-    assert facts.yours == "second"
-    assert facts.cost is not None and facts.cost.high < 1
+    facts = tuning.conclude(experiment, trials, RUN)
+    found = found_by(facts)
+    assert found.raised == {"innodb_flush_log_at_trx_commit": 1}
+    assert found.yours is not None and found.yours.floor == "second"
+    assert found.cost is not None and found.cost.high < 1
     assert facts.handed_over is not None
-    assert facts.changes(facts.handed_over)["innodb_flush_log_at_trx_commit"] == 1
-    assert "may be lost" in facts.guarantees["yours"]["os_crash"]
-    assert "nothing is lost" in facts.guarantees["base"]["os_crash"]
+    assert found.changes(facts.handed_over)["innodb_flush_log_at_trx_commit"] == 1
+    assert "may be lost" in found.yours.guarantees["os_crash"]
+    assert "nothing is lost" in facts.base.guarantees["os_crash"]
+    assert found.yours.figure is not None and found.yours.name not in [arm.name for arm in facts.arms]
 
 
 def test_settings_that_do_not_run_are_still_told_to_be_below_the_floor() -> None:
@@ -135,6 +145,8 @@ def test_settings_that_do_not_run_are_still_told_to_be_below_the_floor() -> None
     tuning = TuneAnalysis(request, MARIADB, STORAGE, Launch())
     experiment = tuning.experiment()
     trials = simulate(experiment, 1_000)
-    facts = tuning.conclude(experiment, trials, "done", "x-1", MACHINE, load_catalog(), None)
-    assert (facts.cost, facts.yours) == (None, "second")
+    facts = tuning.conclude(experiment, trials, RUN)
+    found = found_by(facts)
+    assert found.yours is not None
+    assert (found.cost, found.yours.floor) == (None, "second")
     assert facts.handed_over is not None

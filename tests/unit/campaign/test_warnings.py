@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from flushlab.campaign.warnings import disturbed, mean_p99_us, of_base, of_controls, of_looks, too_busy
+from flushlab.campaign.warnings import Sizes, disturbed, mean_p99_us, of_base, of_controls, of_looks, too_busy
 from flushlab.record import Comparison, Ratio, Verdict
 from flushlab.statistics import held
 from tests.unit.records import trial
@@ -33,7 +33,7 @@ def test_only_void_trials_were_disturbed_and_none_of_a_node_that_died() -> None:
 
 
 def fits(redo_bytes: int) -> str:
-    (found,) = of_base([], data_bytes=21 * MIB, pool_bytes=128 * MIB, redo_bytes=redo_bytes)
+    (found,) = of_base([], Sizes(21 * MIB, 128 * MIB, redo_bytes))
     return found.text
 
 
@@ -69,7 +69,7 @@ def test_a_control_that_is_not_1_puts_every_ratio_in_doubt(
 )
 def test_data_that_grew_from_run_to_run_are_a_doubt(sizes: tuple[int | None, ...], grew: bool) -> None:
     base = [trial(data_bytes=None if size is None else size * MIB) for size in sizes]
-    found = of_base(base, data_bytes=0, pool_bytes=None, redo_bytes=None)
+    found = of_base(base, Sizes(None, None, None))
     assert ("data-grew" in {one.slug for one in found}) is grew
 
 

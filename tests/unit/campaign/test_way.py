@@ -11,7 +11,7 @@ import pytest
 import flushlab
 from flushlab.build.verbose_help import Answer
 from flushlab.campaign import series, tune, way
-from flushlab.campaign.facts import SeriesFacts, TuneFacts
+from flushlab.campaign.facts import CampaignFacts, PlanFacts
 from flushlab.campaign.target import Target
 from flushlab.campaign.way import blocks_of
 from flushlab.datadir import DataRoot, Volume
@@ -40,11 +40,16 @@ def planned(
     workload: str = 'name = "oltp_update_non_index"',
     before: str = "",
     **arguments: Any,
-) -> SeriesFacts:
+) -> CampaignFacts:
     plan = tmp_path / "plan.toml"
     head = f'title = "A plan"\nblocks = 5\nseconds = 10\n{before}\n[workload]\n{workload}\n'
     plan.write_text(f'{head}[[arm]]\nname = "one"\ntext = "An arm."\n{arm}\n')
     return flushlab.series(plan, dry_run=True, **arguments)
+
+
+def plan_of(facts: CampaignFacts) -> PlanFacts:
+    assert facts.plan is not None
+    return facts.plan
 
 
 FLUSH = "settings = { innodb_flush_log_at_trx_commit = 2 }"
@@ -53,21 +58,21 @@ FLUSH = "settings = { innodb_flush_log_at_trx_commit = 2 }"
 def test_the_commit_path_is_measured_side_by_side_in_many_short_blocks(tmp_path: Path) -> None:
     found = planned(tmp_path, FLUSH)
     assert (found.interleaved, found.why_fresh) == (True, "")
-    assert found.planned_blocks == 31
-    assert found.seconds == pytest.approx(50 / 31)
+    assert plan_of(found).blocks == 31
+    assert plan_of(found).window_s == pytest.approx(50 / 31)
 
 
 def test_fresh_servers_are_used_where_they_are_asked_for(tmp_path: Path) -> None:
     found = planned(tmp_path, FLUSH, fresh=True)
     assert (found.interleaved, found.why_fresh) == (False, "")
-    assert (found.planned_blocks, found.seconds) == (5, 10)
+    assert (plan_of(found).blocks, plan_of(found).window_s) == (5, 10)
 
 
 def test_what_a_server_does_later_is_measured_on_fresh_servers(tmp_path: Path) -> None:
     found = planned(tmp_path, "settings = { innodb_io_capacity = 4000 }")
     assert not found.interleaved
     assert "innodb_io_capacity" in found.why_fresh
-    assert found.planned_blocks == 5
+    assert plan_of(found).blocks == 5
 
 
 MIXED = f"""{FLUSH}
@@ -84,7 +89,7 @@ def test_one_series_measures_each_arm_in_the_way_that_is_right_for_it(tmp_path: 
     said = list[str]()
     found = planned(tmp_path, MIXED, workload='name = "upsert"', progress=said.append)
     assert (found.interleaved, found.why_fresh) == (True, "")
-    assert found.planned_blocks == 31 + 12 + 5
+    assert plan_of(found).blocks == 31 + 12 + 5
     assert {arm.name: arm.why_fresh for arm in found.arms} == {
         "one": "",
         "later": "innodb_io_capacity shows its effect later, in background work",
@@ -140,9 +145,9 @@ def test_where_few_servers_fit_arms_of_a_series_stand_in_groups_against_the_base
     monkeypatch.setattr(way, "available_memory_bytes", lambda: 9 << 28)
     found = planned(tmp_path, FLUSH + TWO_MORE)
     assert found.interleaved and found.outlook is not None and together.outlook is not None
-    assert found.outlook.takes.servers == 4
-    assert found.planned_blocks == 2 * together.planned_blocks
-    assert found.outlook.trials_least == together.outlook.trials_least + 2 * together.planned_blocks
+    assert found.outlook.resources.servers == 4
+    assert plan_of(found).blocks == 2 * plan_of(together).blocks
+    assert found.outlook.trials_least == together.outlook.trials_least + 2 * plan_of(together).blocks
 
 
 def test_a_pool_larger_than_the_data_counts_for_what_will_be_in_it(
@@ -166,8 +171,8 @@ def test_short_campaigns_have_short_blocks_as_intervals_rest_on_their_number() -
 def test_slices_are_long_against_commits_by_the_clock(tmp_path: Path) -> None:
     workload = 'name = "upsert"\ncommit = "0.2 s"'
     found = planned(tmp_path, FLUSH, workload=workload)
-    assert found.planned_blocks == 12
-    assert found.seconds == pytest.approx(50 / 12)
+    assert plan_of(found).blocks == 12
+    assert plan_of(found).window_s == pytest.approx(50 / 12)
 
 
 def test_as_much_is_measured_as_was_asked_for() -> None:
@@ -180,12 +185,12 @@ def test_as_much_is_measured_as_was_asked_for() -> None:
 # -- tune ------------------------------------------------------------------------------------------------
 
 
-def tuning(**arguments: Any) -> tuple[TuneFacts, int, list[str]]:
+def tuning(**arguments: Any) -> tuple[CampaignFacts, int, list[str]]:
     """A dry run, the number of servers that would stand at once, and what is said before."""
     said = list[str]()
     found = flushlab.tune(dry_run=True, progress=said.append, **arguments)
     assert found.outlook is not None
-    return found, found.outlook.takes.servers, said
+    return found, found.outlook.resources.servers, said
 
 
 def test_a_first_look_is_tuned_side_by_side_in_five_minutes() -> None:
@@ -287,7 +292,7 @@ def test_arms_that_differ_in_dynamic_settings_take_turns_on_one_cluster(tmp_path
     found = planned(tmp_path, FLUSH + TWO_MORE, cluster=3, progress=said.append)
     assert turns_of(said) == ["arms take turns on 1 cluster: 25 blocks, at least 2.0 s of each arm in each"]
     assert found.outlook is not None
-    assert found.outlook.takes.servers == 3
+    assert found.outlook.resources.servers == 3
     assert found.server.title == f"3-node Galera cluster of {MARIADB.name}"
     assert [one.slug for one in found.warnings] == ["co-located"]
 
@@ -297,7 +302,7 @@ def test_arms_with_and_without_a_binlog_take_turns_on_two_clusters(tmp_path: Pat
     found = planned(tmp_path, FLUSH + TWO_PLACES, before="cluster = 3", progress=said.append)
     assert turns_of(said) == ["arms take turns on 2 clusters: 25 blocks, at least 2.0 s of each arm in each"]
     assert found.outlook is not None
-    assert found.outlook.takes.servers == 6
+    assert found.outlook.resources.servers == 6
 
 
 def test_where_one_cluster_fits_what_it_cannot_be_switched_to_gets_fresh_ones(

@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from flushlab.campaign.facts import SeriesFacts
-from flushlab.cli.handed_over import FOUND, hand_over
+from flushlab.campaign.facts import CampaignFacts
+from flushlab.cli.handed_over import FOUND, advised, hand_over
 from flushlab.errors import NotWritable
-from flushlab.record import ServerIdentity
-from flushlab.report import compare
+from flushlab.record import Launch, ServerIdentity, Storage, Value
+from flushlab.report import campaign
 from flushlab.store import Store
-from tests.golden.test_reports import text_of
+from tests.golden.test_reports import RAISED, text_of
 from tests.unit.campaign.test_recommended import FLUSH, TWO_SERVERS, arm, compared
 from tests.unit.report import campaigns as made
 
@@ -34,7 +34,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(facts: SeriesFacts, **how: Any) -> None:
+def run(facts: CampaignFacts, **how: Any) -> None:
     """What follows a campaign that found this."""
     with Store(Path("home") / "store.sqlite") as store:
         known = {row.id for row in store.campaigns()}
@@ -111,8 +111,22 @@ def test_a_setting_that_the_catalog_cannot_spell_is_measured_and_said_to_have_no
     assert any("max_connections" in line for line in found["recommended"][0]["not_shown"])
 
 
+def test_a_tuning_of_settings_below_the_floor_hands_over_the_way_there_and_back(home: Path) -> None:
+    own: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 2}
+    request = made.tune_request(base=RAISED.base.settings, original=own, yours=own)
+    (ran,) = made.trials_of({"base": 1.0}, "confirm", blocks=1)
+    ran = msgspec.structs.replace(ran, storage=Storage(filesystem="ext4"), launch=Launch())
+    (one,) = advised(made.row("tune", RAISED, request), RAISED, [ran])
+    assert (
+        "# Raises your settings to the floor strict.\ninnodb_flush_log_at_trx_commit = 1" in one.option_file
+    )
+    assert "SET GLOBAL innodb_flush_log_at_trx_commit = 1;" in one.statements_file
+    assert "SET GLOBAL innodb_flush_log_at_trx_commit = 2;" in one.rollback_statements
+    assert one.files["my.cnf"] == one.option_file, "the page shows what is written"
+
+
 def test_without_a_folder_the_steps_say_where_the_files_are() -> None:
-    told = text_of(compare.render(ONE))
+    told = text_of(campaign.render(ONE))
     assert "what to do on your server\n" in told
     assert f"HTML page, with these files: flushlab report {ONE.campaign_id}" in told
     assert "wrote" not in told

@@ -15,12 +15,13 @@ import msgspec
 import pytest
 from rich.console import Group
 
+from flushlab.campaign.recommended import Step
 from flushlab.campaign.request import TuneRequest
 from flushlab.cli import output
 from flushlab.cli.main import main
 from flushlab.errors import NotWritable
 from flushlab.record import Launch, Trial
-from flushlab.report.carry_over import Step, render_steps
+from flushlab.report.carry_over import render_steps
 from flushlab.spec.kinds import TuneSpec
 from flushlab.store import Store
 from flushlab.workload import Timing
@@ -120,7 +121,7 @@ def test_a_document_that_cannot_be_written_goes_to_stdout(
 ) -> None:
     run(monkeypatch, "bench", "--server", "sandbox:x", "--json", str(full))
     said = capsys.readouterr().out
-    assert json.loads(said[said.index("\n{") :])["throughput"] == 12_345.0
+    assert json.loads(said[said.index("\n{") :])["figure"] == 12_345.0
 
 
 @pytest.fixture

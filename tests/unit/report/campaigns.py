@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from flushlab.campaign.crash.request import CrashRequest
-from flushlab.campaign.facts import ArmFacts, ClaimFacts, SeriesFacts, TuneFacts
+from flushlab.campaign.facts import ArmFacts, CampaignFacts, ClaimFacts, PlanFacts, TuningFacts
 from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.series_request import BoundArm, SeriesRequest
-from flushlab.experiment.frontier import Dropped, Excluded, FrontierPoint, Rejected, TuneResult
+from flushlab.experiment.frontier import Dropped, Excluded, FrontierPoint, Rejected
 from flushlab.record import (
     Arm,
     Comparison,
@@ -32,6 +32,7 @@ from flushlab.spec.kinds import CrashSpec, SeriesSpec, TuneSpec
 from flushlab.spec.parts import BaseSpec, ServerSpec, WorkloadSpec
 from flushlab.store import CampaignRow
 from flushlab.workload import Timing
+from tests.unit.changed import changed
 from tests.unit.crashes import BASE as KEPT
 from tests.unit.crashes import LOSING, rows
 from tests.unit.crashes import facts as crash_facts
@@ -72,7 +73,7 @@ def comparison(arm: str, of: Ratio, blocks: int = 5) -> Comparison:
     return Comparison(arm=arm, ratio=of, blocks=blocks, verdict=verdict, detectable=0.03)
 
 
-def tune_facts(**changes: Any) -> TuneFacts:
+def tune_facts(**changes: Any) -> CampaignFacts:
     strict = FrontierPoint(
         floor=Floor.STRICT,
         arm=FREE_ARM,
@@ -87,25 +88,40 @@ def tune_facts(**changes: Any) -> TuneFacts:
         ratio=ratio(1.62, 1.55, 1.70),
         free_ratio=ratio(1.08, 1.03, 1.13),
     )
-    facts = TuneFacts(
+    facts = CampaignFacts(
         campaign_id="tune-1",
+        kind="tune",
         ending="done",
         server=MARIADB,
         workload="oltp_update_non_index, 16 threads, 8 × 10,000 rows",
         unit="transactions/s",
         floor="second",
-        base=BASE,
-        lifted=("innodb_doublewrite = ON so that torn pages can be repaired",),
-        result=TuneResult(
-            base=Arm(name="base", settings=BASE),
+        base=ArmFacts(name="base", settings=BASE, figure=12_345.6, guarantees=SAFE, recovery_s=1.2),
+        arms=(
+            ArmFacts(name=FREE_ARM, comparison=comparison(FREE_ARM, strict.ratio), guarantees=SAFE),
+            ArmFacts(
+                name=FAST_ARM,
+                comparison=comparison(FAST_ARM, second.ratio),
+                guarantees=LOSSY,
+                recovery_s=1.4,
+            ),
+            ArmFacts(
+                name="innodb_flush_method=O_DSYNC",
+                comparison=comparison("innodb_flush_method=O_DSYNC", ratio(0.7, 0.66, 0.74)),
+            ),
+        ),
+        control=ArmFacts(name="control", comparison=comparison("control", ratio(1.01, 0.97, 1.05))),
+        blocks=5,
+        data_bytes=22 << 20,
+        pool_bytes=128 << 20,
+        redo_bytes=96 << 20,
+        machine=MACHINE,
+        warnings=(Warning("first-look", "first look, not steady state: commit-path settings only"),),
+        files=("out/my.cnf",),
+        tuning=TuningFacts(
+            raised_why=("innodb_doublewrite = ON so that torn pages can be repaired",),
             frontier=(strict, second),
             winner=second,
-            control=comparison("control", ratio(1.01, 0.97, 1.05)),
-            confirmed=(
-                comparison(FREE_ARM, strict.ratio),
-                comparison(FAST_ARM, second.ratio),
-                comparison("innodb_flush_method=O_DSYNC", ratio(0.7, 0.66, 0.74)),
-            ),
             dropped=(
                 Dropped(floor=Floor.SECOND, settings={"innodb_io_capacity": 4000}, cost=0.004, error=0.006),
             ),
@@ -119,36 +135,28 @@ def tune_facts(**changes: Any) -> TuneFacts:
             tried=3,
             detectable=0.031,
             looks=2,
-            blocks=5,
-            finished=True,
         ),
-        base_figure=12_345.6,
-        guarantees={"base": SAFE, FREE_ARM: SAFE, FAST_ARM: LOSSY},
-        recovery_s={"base": 1.2, FAST_ARM: 1.4},
-        data_bytes=22 << 20,
-        pool_bytes=128 << 20,
-        redo_bytes=96 << 20,
-        machine=MACHINE,
-        warnings=(Warning("first-look", "first look, not steady state: commit-path settings only"),),
-        files=("out/my.cnf",),
     )
-    return msgspec.structs.replace(facts, **changes)
+    return changed(facts, **changes)
 
 
-def series_facts(**changes: Any) -> SeriesFacts:
-    facts = SeriesFacts(
+def series_facts(**changes: Any) -> CampaignFacts:
+    facts = CampaignFacts(
         campaign_id="series-1",
+        kind="series",
         ending="done",
-        plan="insert-on-duplicate",
         title="What does each change buy for INSERT … ON DUPLICATE KEY UPDATE?",
         server=MARIADB,
         workload="upsert, threads 16, table_size 100,000",
         unit="rows/s",
-        base=BASE,
-        base_text="sensible defaults of 2013",
-        base_figure=9_876.5,
-        base_floor="strict",
-        base_guarantees=SAFE,
+        base=ArmFacts(
+            name="base",
+            text="sensible defaults of 2013",
+            settings=BASE,
+            figure=9_876.5,
+            floor="strict",
+            guarantees=SAFE,
+        ),
         floor="throwaway",
         arms=(
             ArmFacts(
@@ -208,37 +216,40 @@ def series_facts(**changes: Any) -> SeriesFacts:
                 composed_of=("B", "G"),
             ),
         ),
-        control=comparison("control", ratio(1.0, 0.97, 1.03)),
-        claims=(
-            ClaimFacts(
-                text="a primary key is 1.3 times as fast",
-                arm="B",
-                against="base",
-                wanted="1.3",
-                answer="confirmed",
-                ratio=ratio(1.31, 1.22, 1.41),
-                source="the story",
-            ),
-            ClaimFacts(
-                text="O_DSYNC helps",
-                arm="F",
-                against="base",
-                wanted="at least 1",
-                answer="refuted",
-                ratio=ratio(0.82, 0.78, 0.87),
-            ),
-            ClaimFacts(text="ZFS wins", arm="J", against="G", wanted="at least 1", answer="not measured"),
-        ),
+        control=ArmFacts(name="control", comparison=comparison("control", ratio(1.0, 0.97, 1.03))),
         blocks=5,
-        planned_blocks=5,
-        seconds=10.0,
         machine=MACHINE,
         warnings=(Warning("noisy", "the base's figures vary over 35 % of their mean"),),
         data_bytes=22 << 20,
         pool_bytes=128 << 20,
         redo_bytes=96 << 20,
+        plan=PlanFacts(
+            name="insert-on-duplicate",
+            blocks=5,
+            window_s=10.0,
+            claims=(
+                ClaimFacts(
+                    text="a primary key is 1.3 times as fast",
+                    arm="B",
+                    against="base",
+                    wanted="1.3",
+                    answer="confirmed",
+                    ratio=ratio(1.31, 1.22, 1.41),
+                    source="the story",
+                ),
+                ClaimFacts(
+                    text="O_DSYNC helps",
+                    arm="F",
+                    against="base",
+                    wanted="at least 1",
+                    answer="refuted",
+                    ratio=ratio(0.82, 0.78, 0.87),
+                ),
+                ClaimFacts(text="ZFS wins", arm="J", against="G", wanted="at least 1", answer="not measured"),
+            ),
+        ),
     )
-    return msgspec.structs.replace(facts, **changes)
+    return changed(facts, **changes)
 
 
 def series_of(throughput: float, seconds: int = 10, *, stalled: bool = False) -> LoadResult:
@@ -345,7 +356,7 @@ SERIES_ARMS = {"base": 9_800.0, "control": 9_700.0, "B": 12_900.0, "F": 8_100.0,
 
 def row(
     kind: str,
-    facts: TuneFacts | SeriesFacts | None,
+    facts: CampaignFacts | None,
     request: TuneRequest | SeriesRequest | None = None,
     **changes: Any,
 ) -> CampaignRow:

@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from flushlab.campaign.facts import ArmFacts, SeriesFacts
+from flushlab.campaign.facts import ArmFacts, CampaignFacts, TuningFacts
 from flushlab.campaign.recommended import Recommended
+from flushlab.campaign.recommended import recommended as recommended_of
 from flushlab.errors import StorageError
-from flushlab.experiment.frontier import FrontierPoint, TuneResult
+from flushlab.experiment.frontier import FrontierPoint
 from flushlab.record import Arm, NodeActivity, Slice, SourceText, Trial, Warning
 from flushlab.record.source import SourceKind
 from flushlab.report.page import page
@@ -24,6 +25,7 @@ from flushlab.spec.parts import WorkloadSpec
 from flushlab.store import CampaignRow
 from tests.golden.test_compare_report import FACTS, TWO
 from tests.golden.test_series_report import FACTORIAL, UNCROSSED
+from tests.unit.changed import changed
 from tests.unit.records import MARIADB, trial
 from tests.unit.report import campaigns as made
 
@@ -92,7 +94,8 @@ def recommended(**changes: Any) -> Recommended:
         floor="second",
         base_floor="strict",
     )
-    return msgspec.structs.replace(one, **changes)
+    (steps,) = {of.next_steps for of in recommended_of(made.tune_facts())}
+    return msgspec.structs.replace(one, **{"next_steps": steps, **changes})
 
 
 def text_of(html: str) -> str:
@@ -141,14 +144,14 @@ def test_colours_of_plots_follow_the_page(html: str) -> None:
 def test_sections_of_a_tuning_stand_in_the_order_of_the_story() -> None:
     assert Reader(TUNED).sections == [
         *("your-server", "ratios", "frontier", "time", "files", "settings", "guarantees"),
-        *("doubts", "machine", "repeat", "left-out"),
+        *("warnings", "machine", "repeat", "left-out"),
     ]
 
 
 def test_sections_of_a_series_stand_in_the_order_of_the_story() -> None:
     assert Reader(SERIAL).sections == [
         *("ratios", "time", "files", "settings", "claims", "guarantees"),
-        *("doubts", "machine", "repeat", "left-out"),
+        *("warnings", "machine", "repeat", "left-out"),
     ]
 
 
@@ -263,11 +266,13 @@ def test_what_people_and_servers_wrote_is_escaped_and_changes_no_markup() -> Non
             guarantees={"os_crash": HOSTILE},
             comparison=made.comparison(HOSTILE, made.ratio(1.5, 1.4, 1.6)),
         )
-        claim = msgspec.structs.replace(made.series_facts().claims[0], text=HOSTILE, source=HOSTILE)
+        plan = made.series_facts().plan
+        assert plan is not None
+        claim = msgspec.structs.replace(plan.claims[0], text=HOSTILE, source=HOSTILE)
         facts = made.series_facts(
             title=HOSTILE,
             workload=HOSTILE,
-            base={HOSTILE: HOSTILE},
+            base_settings={HOSTILE: HOSTILE},
             arms=(arm, ArmFacts(name=HOSTILE, outcome="refused", reason=HOSTILE)),
             claims=(claim,),
             warnings=(Warning(HOSTILE, HOSTILE),),
@@ -282,9 +287,11 @@ def test_what_people_and_servers_wrote_is_escaped_and_changes_no_markup() -> Non
             )
             for name in ("base", HOSTILE)
         ]
-        plan = made.series_request(spec=SeriesSpec(plan=HOSTILE), build=HOSTILE, sources=(source(HOSTILE),))
+        request = made.series_request(
+            spec=SeriesSpec(plan=HOSTILE), build=HOSTILE, sources=(source(HOSTILE),)
+        )
         return show(
-            made.row(kind, facts, plan, id=HOSTILE),
+            made.row(kind, facts, request, id=HOSTILE),
             own,
             Advice(recommended(arm=HOSTILE, not_shown=(HOSTILE,)), HOSTILE, HOSTILE),
         )
@@ -317,22 +324,22 @@ def test_a_campaign_without_a_trial_has_a_page() -> None:
 def test_an_interrupted_tuning_says_that_nothing_is_proven() -> None:
     facts = made.tune_facts(
         ending="interrupted",
-        result=TuneResult(base=Arm(name="base", settings=made.BASE)),
-        guarantees={"base": made.SAFE},
+        tuning=TuningFacts(),
+        arms=(),
+        control=None,
+        blocks=0,
         warnings=(),
-        lifted=(),
     )
     html = show(made.row("tune", facts, state="interrupted"), [])
     assert "You stopped it before any result could be confirmed" in text_of(html)
-    assert "Warnings and doubts None." in text_of(html)
+    assert "Warnings None." in text_of(html)
 
 
 def test_a_frontier_whose_free_part_is_unknown_shows_a_question_mark() -> None:
     point = FrontierPoint(
         floor=Floor.SECOND, arm="x", settings={"x": 1}, ratio=made.ratio(1.2, 1.1, 1.3), free_ratio=None
     )
-    result = msgspec.structs.replace(made.tune_facts().result, frontier=(point,), winner=point)
-    html = show(made.row("tune", made.tune_facts(result=result)), [])
+    html = show(made.row("tune", made.tune_facts(frontier=(point,), winner=point)), [])
     assert "1.20× 1.10 – 1.30 ?" in text_of(html)
 
 
@@ -458,9 +465,7 @@ def compared(switch_s: float = 0.0) -> str:
         )
 
     row, trials = made.serial()
-    facts = msgspec.structs.replace(
-        FACTS, campaign_id=row.id, kind="compare", interleaved=True, rounds=9, slice_s=(0.5, 0.5)
-    )
+    facts = changed(FACTS, campaign_id=row.id, interleaved=True, rounds=9, slice_s=(0.5, 0.5))
     arms = {"base": 4_000, TWO: 7_000}
     trials = [
         msgspec.structs.replace(one, arm=Arm(name=name, settings={}), slices=turns(events))
@@ -519,7 +524,7 @@ def test_the_page_of_a_cluster_tells_what_its_nodes_did() -> None:
 
 
 def test_the_page_of_a_factorial_tells_what_the_factors_do_and_what_was_counted() -> None:
-    def shown(facts: SeriesFacts) -> str:
+    def shown(facts: CampaignFacts) -> str:
         return text_of(page.render(made.row("series", facts), facts, ()))
 
     text = shown(FACTORIAL)
@@ -535,10 +540,12 @@ def test_the_page_of_a_factorial_tells_what_the_factors_do_and_what_was_counted(
 
 def test_the_key_of_the_floor_has_its_condition_and_a_raised_base_is_called_so() -> None:
     said = "second, if the disk is honest"
-    guarantees = {"base": made.SAFE, made.FAST_ARM: {**made.SAFE, "floor": said}}
-    text = text_of(show(made.row("tune", made.tune_facts(guarantees=guarantees)), []))
+    free, fast, slow = made.tune_facts().arms
+    fast = msgspec.structs.replace(fast, guarantees={**made.SAFE, "floor": said})
+    text = text_of(show(made.row("tune", made.tune_facts(arms=(free, fast, slow))), []))
     assert f"floor {said} base 12,346 transactions/s" in text
-    raised = made.tune_facts(raised={"sync_binlog": 1}, guarantees={**guarantees, "yours": made.SAFE})
+    yours = ArmFacts(name="yours", guarantees=made.SAFE)
+    raised = made.tune_facts(raised={"sync_binlog": 1}, arms=(free, fast, slow), yours=yours)
     assert f"floor {said} raised 12,346 transactions/s" in text_of(show(made.row("tune", raised), []))
     honest = "strict, if the disk is honest"
     series = made.series_facts(floor="", base_guarantees={**made.SAFE, "floor": honest})

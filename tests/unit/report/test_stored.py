@@ -6,14 +6,15 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
+from flushlab.campaign.facts import CampaignFacts
+from flushlab.campaign.recommended import recommended
 from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.series_request import BoundArm, SeriesRequest
 from flushlab.record import Arm, SourceText, Value
 from flushlab.report.page.repeat import plan_text
 from flushlab.report.repeat import command
-from flushlab.report.stored import Facts, connections_of, facts_of, own_settings, recommended, request_of
+from flushlab.report.stored import connections_of, facts_of, own_settings, request_of
 from flushlab.spec.parts import DataSpec, WorkloadSpec
-from flushlab.store import CampaignRow
 from tests.unit.records import trial
 from tests.unit.report import campaigns as made
 
@@ -70,27 +71,25 @@ def test_a_plan_that_cannot_be_read_is_no_plan(plan: bytes) -> None:
     assert request_of(row) is None
 
 
-def advised(row: CampaignRow, facts: Facts | None) -> Mapping[str, Value]:
+def advised(facts: CampaignFacts | None) -> Mapping[str, Value]:
     """Settings of the only server."""
-    found = recommended(row, facts)
+    found = recommended(facts) if facts is not None else ()
     return found[0].settings if found else {}
 
 
-def test_a_tuning_advises_its_winner_and_what_was_lifted() -> None:
+def test_a_tuning_advises_its_winner_and_what_was_raised() -> None:
     facts = made.tune_facts(raised={"innodb_doublewrite": "ON"})
     row = made.row("tune", facts)
-    assert advised(row, facts_of(row)) == {"innodb_doublewrite": "ON", **made.FAST}
+    assert advised(facts_of(row)) == {"innodb_doublewrite": "ON", **made.FAST}
 
 
 def test_a_tuning_without_a_winner_advises_nothing() -> None:
-    facts = made.tune_facts()
-    facts = msgspec.structs.replace(facts, result=msgspec.structs.replace(facts.result, winner=None))
-    assert advised(made.row("tune", facts), facts) == {}
+    assert advised(made.tune_facts(winner=None)) == {}
 
 
 def test_a_series_advises_best() -> None:
     facts = made.series_facts()
-    assert advised(made.row("series", facts), facts) == {"innodb_flush_log_at_trx_commit": 0}
+    assert advised(facts) == {"innodb_flush_log_at_trx_commit": 0}
 
 
 def test_a_series_without_a_proven_best_advises_its_fastest_arm() -> None:
@@ -101,13 +100,13 @@ def test_a_series_without_a_proven_best_advises_its_fastest_arm() -> None:
         )
     )
     facts = made.series_facts(arms=tuple(arms))
-    assert advised(made.row("series", facts), facts) == {"innodb_flush_log_at_trx_commit": 0}
+    assert advised(facts) == {"innodb_flush_log_at_trx_commit": 0}
 
 
 def test_a_series_whose_fastest_arm_is_a_place_advises_no_setting() -> None:
     arm = msgspec.structs.replace(made.series_facts().arms[2], data_root="/zfs")
     facts = made.series_facts(arms=(arm,))
-    assert advised(made.row("series", facts), facts) == {}
+    assert advised(facts) == {}
 
 
 def test_what_a_further_server_was_given_is_its_own_bases() -> None:

@@ -7,15 +7,8 @@ from collections.abc import Iterator
 from flushlab.campaign.facts import ClaimFacts
 from flushlab.plan.plan import BASE
 from flushlab.record import Ratio
-from flushlab.report.page.parts import (
-    Cell,
-    Section,
-    Subject,
-    Table,
-    interval,
-    small,
-    times,
-)
+from flushlab.report.page.parts import Cell, Section, Subject, Table
+from flushlab.report.words import interval, small, times
 
 _ANSWERS = {"confirmed": "good", "refuted": "bad"}
 
@@ -27,6 +20,7 @@ def _measured(claim: ClaimFacts, ratio: Ratio) -> str:
 
 def section(subject: Subject) -> Iterator[Section]:
     """What a plan claims, answered."""
+    plan = subject.facts.plan if subject.facts is not None else None
     rows = tuple(
         (
             Cell(
@@ -42,7 +36,7 @@ def section(subject: Subject) -> Iterator[Section]:
             else Cell("", "num"),
             Cell(claim.answer, _ANSWERS.get(claim.answer, "mute")),
         )
-        for claim in subject.found.claims
+        for claim in (plan.claims if plan is not None else ())
     )
     if rows:
         head = (Cell("claim"), Cell("claimed", "num"), Cell("measured", "num"), Cell("answer"))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flushlab.campaign.facts import TuneFacts
 from flushlab.crashed.measured import (
     OUTCOMES,
     REPLICAS,
@@ -46,7 +45,7 @@ _BOUND = (
 
 def section(subject: Subject) -> Iterator[Section]:
     """Of a tuning whose winner was crashed."""
-    if isinstance(subject.facts, TuneFacts) and subject.facts.crash is not None:
+    if subject.facts is not None and subject.facts.crash is not None:
         yield from sections(subject.facts.crash)
 
 

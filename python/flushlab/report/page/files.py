@@ -15,8 +15,8 @@ from flushlab.report.page.parts import (
     Subject,
     Table,
     shown_arms,
-    small,
 )
+from flushlab.report.words import small
 from flushlab.units import format_size
 
 _CLASSES = {
@@ -56,7 +56,7 @@ def section(subject: Subject) -> Iterator[Section]:
     told = [quantity for quantity in _QUANTITIES if any(quantity.read(row) for row in rows)]
     if not told:
         return
-    per = _PER.get(subject.found.unit, "run")
+    per = _PER.get(subject.unit, "run")
     drawn = tuple(
         plots.stacked(
             rows,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from flushlab.record import NodeActivity, Trial
-from flushlab.report.page.parts import MAX_PANELS, Cell, Section, Subject, Table, shown_arms, small
+from flushlab.report.page.parts import MAX_PANELS, Cell, Section, Subject, Table, shown_arms
+from flushlab.report.words import small
 
 
 def section(subject: Subject) -> Iterator[Section]:

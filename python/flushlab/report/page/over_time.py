@@ -15,9 +15,9 @@ from flushlab.report.page.parts import (
     Section,
     Subject,
     Table,
-    figure,
     shown_arms,
 )
+from flushlab.report.words import figure
 from flushlab.units import format_spread
 
 
@@ -45,7 +45,7 @@ def section(subject: Subject) -> Iterator[Section]:
     head = ("median", "slowest", "stalled", "p99")
     stand = f"{windows} measured windows" if windows != 1 else "one measured window"
     lead = (
-        f"Throughput of every second in {subject.found.unit or 'events/s'}; {stand} end to end, separated by "
+        f"Throughput of every second in {subject.unit or 'events/s'}; {stand} end to end, separated by "
         "thin lines. A triangle marks a stalled second: less than a tenth of its window's median."
     )
     table = Table((Cell("arm"), *(Cell(name, "num") for name in head)), tuple(map(_line_row, lines)))
@@ -60,7 +60,7 @@ def _left(count: int) -> tuple[str, ...]:
 
 
 def _every_slice(subject: Subject, panels: Sequence[Rounds], notes: tuple[str, ...]) -> Section:
-    unit = subject.found.unit or "events/s"
+    unit = subject.unit or "events/s"
     dropped = any(panel.dropped for panel in panels)
     cross = " A cross is a turn whose round does not count, because the clock had a gap." if dropped else ""
     turns = "Servers stood side by side and took turns, one at a time."
@@ -93,7 +93,7 @@ def _line_row(line: Throughput) -> tuple[Cell, ...]:
 
 
 def _every_trial(subject: Subject, shown: Sequence[str], notes: tuple[str, ...]) -> Iterator[Section]:
-    unit = subject.found.unit
+    unit = subject.unit
     rows = {
         subject.named(arm): own
         for arm in shown
@@ -106,7 +106,7 @@ def _every_trial(subject: Subject, shown: Sequence[str], notes: tuple[str, ...])
         (Cell("arm"), *(Cell(name, "num") for name in head)),
         tuple(_figures_row(arm, sorted(own)) for arm, own in rows.items()),
     )
-    better = "more" if subject.found.higher_is_better else "less"
+    better = "more" if all(trial.higher_is_better for trial in subject.trials) else "less"
     lead = f"Each trial yields one figure in {unit}; {better} is better. A dot is a trial."
     drawn = (plots.figures(rows, name="time", title=f"Figure of every trial in {unit}, per arm"),)
     yield Section("time", "Every trial", lead, drawn, tables=(table,), notes=notes)

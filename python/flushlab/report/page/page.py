@@ -20,13 +20,13 @@ from typing import NamedTuple
 
 import jinja2
 
+from flushlab.campaign.facts import CampaignFacts
 from flushlab.campaign.recommended import Recommended
 from flushlab.record import Trial
-from flushlab.report.carry_over import carry_over, on_own_server, steps
+from flushlab.report.carry_over import carry_over
 from flushlab.report.page import (
     claims,
     crash,
-    doubts,
     effects,
     files,
     frontier,
@@ -39,13 +39,13 @@ from flushlab.report.page import (
     ratios,
     repeat,
     settings,
+    warnings,
 )
 from flushlab.report.page.arms import by_arm
-from flushlab.report.page.found import Found, found
-from flushlab.report.page.parts import Cell, Section, Subject, Table, figure, interval, when
-from flushlab.report.stored import Facts, request_of
+from flushlab.report.page.head import head, keys
+from flushlab.report.page.parts import Cell, Head, Section, Subject, Table, when
+from flushlab.report.stored import request_of
 from flushlab.store import CampaignRow
-from flushlab.units import format_latency
 
 MAX_ROWS = 150
 MAX_TEXT = 1_000
@@ -82,17 +82,6 @@ class Advice(NamedTuple):
         return texts if self.recommended.has_files else {}
 
 
-class Head(NamedTuple):
-    """What the head says of a record that compares no servers."""
-
-    headline: str
-    lead: tuple[str, ...]
-    workload: str
-    title: str
-    servers: str = ""
-    interval: str = ""
-
-
 class Foot(NamedTuple):
     """What the foot says of a record that is no campaign."""
 
@@ -113,7 +102,7 @@ _STORY: tuple[Callable[[Subject], Iterator[Section]], ...] = (
     claims.section,
     guarantees.section,
     crash.section,
-    doubts.section,
+    warnings.section,
     output.section,
     machine.section,
     repeat.section,
@@ -123,7 +112,7 @@ _STORY: tuple[Callable[[Subject], Iterator[Section]], ...] = (
 
 def render(
     row: CampaignRow,
-    facts: Facts | None,
+    facts: CampaignFacts | None,
     trials: Iterable[Trial],
     advice: Sequence[Advice] = (),
     beside: Sequence[Section] = (),
@@ -138,17 +127,16 @@ def render(
         beside: sections of other records that bear on it.
     """
     trials = list(trials)
-    request = request_of(row)
-    subject = Subject(row, request, facts, found(row, request, facts, trials), trials, by_arm(trials))
+    subject = Subject(row, request_of(row), facts, trials, by_arm(trials))
     sections = [*_what_now(subject, advice), *(one for make in _STORY for one in make(subject)), *beside]
-    return page(row, subject.found, when(row), _keys(subject), sections, advice)
+    return page(row, head(subject), when(row), keys(subject), sections, advice)
 
 
 def page(
     foot: CampaignRow | Foot,
-    head: Head | Found,
+    answer: Head,
     began: str,
-    keys: Iterable[tuple[str, str]],
+    known: Iterable[tuple[str, str]],
     sections: Sequence[Section],
     advice: Sequence[Advice] = (),
 ) -> str:
@@ -156,13 +144,14 @@ def page(
 
     Args:
         began: when what it shows did, as a reader has it.
-        keys: the few facts that stand below the answer.
+        answer: what its head says.
+        known: the few facts that stand below the answer.
     """
     return _template().render(
         row=foot,
-        found=head,
+        head=answer,
         when=began,
-        keys=tuple(keys),
+        keys=tuple(known),
         advice=advice,
         sections=sections,
         max_rows=MAX_ROWS,
@@ -177,14 +166,14 @@ def _what_now(subject: Subject, advice: Sequence[Advice]) -> Iterator[Section]:
     for number, one in enumerate(advice):
         server = one.recommended.server
         lead = "Verify the change under the load that it is to help."
-        if not on_own_server(subject.facts):
+        if not subject.facts.is_remote:
             lead = "The figures on this page are this machine's. Verify the change where it is to help."
         rows = tuple(
             (Cell(line.what, "name"), Cell(line.carries), Cell(line.why))
             for line in carry_over(subject.facts, server)
         )
         table = Table((Cell(""), Cell("carries over?"), Cell("why")), rows)
-        found = steps(one.recommended)
+        found = one.recommended.next_steps
         shell = "\n\n".join(
             "\n".join([f"# {number}. {step.what}", *step.commands]) for number, step in enumerate(found, 1)
         )
@@ -194,28 +183,6 @@ def _what_now(subject: Subject, advice: Sequence[Advice]) -> Iterator[Section]:
         yield Section(
             key, title, lead, tables=(table,), code=(*([("", shell)] if found else []), *folded.items())
         )
-
-
-def _keys(subject: Subject) -> Iterator[tuple[str, str]]:
-    """The few facts that stand below the answer."""
-    what = subject.found
-    floors = list(dict.fromkeys(one.floor for one in what.each))
-    if len(floors) == 1 and floors[0]:
-        yield "floor", floors[0]
-    for one in what.each:
-        if len(floors) > 1:
-            yield f"floor of {one.name}", one.floor
-        if one.figures.figure is not None:
-            yield one.name, f"{figure(one.figures.figure)} {what.unit}"
-        if one.figures.p99_us is not None:
-            yield f"{one.name}'s p99", format_latency(one.figures.p99_us)
-    if what.blocks:
-        yield "proven in", what.blocks
-    elif subject.trials:
-        yield "trials", f"{len(subject.trials):,}"
-    if what.control is not None:
-        name = f"control of {what.each[0].name}" if len(what.each) > 1 else "control"
-        yield name, interval(what.control.ratio)
 
 
 @functools.cache

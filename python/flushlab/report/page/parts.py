@@ -1,4 +1,4 @@
-"""Parts of a page: cells, tables and sections, and how figures are spelled in them. Pure values.
+"""Parts of a page: its head, cells, tables and sections. Pure values.
 
 Sits in `report`, below the sections; the template gives them their looks.
 """
@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from flushlab.campaign.facts import CampaignFacts
+from flushlab.campaign.recommended import best_arms
 from flushlab.campaign.series_request import SeriesRequest
 from flushlab.plan.plan import BASE, CONTROL
-from flushlab.record import Comparison, Ratio, Trial
-from flushlab.report.page.found import Found
+from flushlab.record import Comparison, ServerIdentity, Trial, Value
 from flushlab.report.plots import Verdict
-from flushlab.report.stored import Facts, Request
+from flushlab.report.stored import Request
+from flushlab.report.words import base_name, interval, times
 from flushlab.store import CampaignRow
 
 MAX_PANELS = 8
@@ -78,20 +80,56 @@ class Section(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
+class Head(NamedTuple):
+    """What the head of a page says.
+
+    Attributes:
+        headline: the answer, a sentence.
+        lead: further sentences of it.
+        workload: in words.
+        title: the question.
+        servers: what was measured, in words; empty: nothing was, or the headline says it.
+        interval: of the figure in the headline, or empty.
+    """
+
+    headline: str
+    lead: tuple[str, ...]
+    workload: str
+    title: str
+    servers: str = ""
+    interval: str = ""
+
+
+class OnServer(NamedTuple):
+    """A server that was measured.
+
+    Attributes:
+        server: which it is.
+        base: its base, as trials have it.
+        name: what people call its base.
+        given: settings of the base.
+        chosen: the arm to show beside the base, or None.
+    """
+
+    server: ServerIdentity
+    base: str = BASE
+    name: str = BASE
+    given: Mapping[str, Value] = {}
+    chosen: str | None = None
+
+
 class Subject(NamedTuple):
     """What sections are made from.
 
     Attributes:
-        row, request, facts: as stored.
-        found: the facts in the page's words.
+        row, request, facts: as stored; without facts nothing is proven.
         trials: all of them.
         arms: those that count, by arm.
     """
 
     row: CampaignRow
     request: Request | None
-    facts: Facts | None
-    found: Found
+    facts: CampaignFacts | None
     trials: Sequence[Trial]
     arms: Mapping[str, list[Trial]]
 
@@ -100,11 +138,42 @@ class Subject(NamedTuple):
         base = self.request.base_name if isinstance(self.request, SeriesRequest) else BASE
         return base if arm == BASE else arm
 
+    @property
+    def servers(self) -> tuple[OnServer, ...]:
+        """The servers that were measured."""
+        facts = self.facts
+        if facts is None:
+            server = next((trial.server for trial in reversed(self.trials) if trial.server is not None), None)
+            return (OnServer(server),) if server is not None else ()
+        return tuple(
+            OnServer(
+                base.server or facts.server,
+                base=base.name if base.server else BASE,
+                name=base.name if base.server else base_name(facts),
+                given={**facts.base.settings, **base.settings},
+                chosen=best.name if best is not None else None,
+            )
+            for (base, _), best in zip(facts.by_server, best_arms(facts), strict=True)
+        )
+
+    @property
+    def unit(self) -> str:
+        """Of the figures."""
+        if self.facts is not None:
+            return self.facts.unit
+        return next((trial.unit for trial in reversed(self.trials) if trial.figure is not None), "")
+
 
 def shown_arms(subject: Subject) -> list[str]:
-    """The base, the arm of the answer, then what was compared; all that ran as long as nothing was."""
-    arms = subject.found.arms or [arm for arm in subject.arms if arm != CONTROL]
-    return [arm for arm in dict.fromkeys((BASE, *arms)) if arm in subject.arms]
+    """The base, the arms of the answer, then what was compared, the largest effects first; all that ran as
+    long as nothing was."""
+    facts, ran = subject.facts, [arm for arm in subject.arms if arm != CONTROL]
+    if facts is not None:
+        compared = [arm for arm in facts.arms if arm.comparison is not None]
+        by_effect = sorted(compared, key=lambda arm: max(arm.strength, 1 / arm.strength), reverse=True)
+        best = [arm for arm in best_arms(facts)[:1] if arm is not None]
+        ran = [arm.name for arm in (*best, *by_effect)] or ran
+    return [arm for arm in dict.fromkeys((BASE, *ran)) if arm in subject.arms]
 
 
 def verdict_kind(comparison: Comparison) -> Verdict:
@@ -123,28 +192,6 @@ def p99_cell(comparison: Comparison | None) -> Cell:
         return Cell("", "num")
     ratio = comparison.ratio
     return Cell(times(ratio.estimate), f"num {verdict_kind(comparison)}", interval(ratio))
-
-
-def times(value: float) -> str:
-    """A ratio: `1.62×`."""
-    return f"{value:.2f}×" if value < 100 else f"{value:.0f}×"
-
-
-def interval(ratio: Ratio) -> str:
-    """`1.55 – 1.70`."""
-    return f"{ratio.low:.2f} – {ratio.high:.2f}"
-
-
-def figure(value: float) -> str:
-    """A figure of a workload: `12,346`, `1.23`, `0`."""
-    return f"{value:,.{2 if 0 < value < 100 else 0}f}"
-
-
-def small(value: float) -> str:
-    """A count per transaction: `0.773`, `12.5`, `340`, `<0.001`."""
-    if 0 < value < 0.001:
-        return "<0.001"
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def when(row: CampaignRow) -> str:

@@ -6,14 +6,8 @@ from collections.abc import Iterator
 
 from flushlab.errors import ValueOutOfRange
 from flushlab.record import Value
-from flushlab.report.page.found import OnServer
-from flushlab.report.page.parts import (
-    Cell,
-    Section,
-    Subject,
-    Table,
-)
-from flushlab.report.tune import spell
+from flushlab.report.page.parts import Cell, OnServer, Section, Subject, Table
+from flushlab.report.words import spell
 from flushlab.settings.catalog import SettingHere
 from flushlab.settings.configuration import Configuration
 
@@ -23,7 +17,7 @@ _ONE_ARM = 3
 
 def section(subject: Subject) -> Iterator[Section]:
     """Of each server what differs from the default, in its base and in the arm of the answer."""
-    tables = tuple(table for one in subject.found.each if (table := _table(subject, one)).rows)
+    tables = tuple(table for one in subject.servers if (table := _table(subject, one)).rows)
     if not tables:
         return
     lead = "Settings that differ from this version's default, as the server read them back" + (
@@ -41,7 +35,7 @@ def _table(subject: Subject, one: OnServer) -> Table:
     rows = [row for name, values in values_of.items() if (row := _setting_row(name, values, one))]
     rows.sort(key=lambda row: (not any("changed" in cell.kind for cell in row), row[0].text))
     head = (Cell("setting"), Cell("default"), *map(Cell, columns))
-    return Table(head, tuple(rows), one.server.title if len(subject.found.each) > 1 else "")
+    return Table(head, tuple(rows), one.server.title if len(subject.servers) > 1 else "")
 
 
 def _read_back(subject: Subject, arm: str) -> dict[str, Value]:

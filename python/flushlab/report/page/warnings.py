@@ -1,4 +1,4 @@
-"""Section: warnings and doubts. Pure."""
+"""Section: warnings. Pure."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ _OUTCOMES = {
 def section(subject: Subject) -> Iterator[Section]:
     """Warnings of the whole and of trials, and trials that did not count."""
     whole = len(subject.trials)
-    rows = [(Cell(warning.text), Cell("the whole", "num mute")) for warning in subject.found.warnings]
-    told = {warning.text for warning in subject.found.warnings}
+    found = subject.facts.warnings if subject.facts is not None else ()
+    rows = [(Cell(warning.text), Cell("the whole", "num mute")) for warning in found]
+    told = {warning.text for warning in found}
     seen: dict[str, list[tuple[str, str]]] = {}
     having: Counter[str] = Counter()
     for trial in subject.trials:
@@ -40,10 +41,10 @@ def section(subject: Subject) -> Iterator[Section]:
     rows += [(Cell(f"Trials {_OUTCOMES[name]}"), _share(count, whole)) for name, count in outcomes.items()]
     if rows:
         lead = "Reasons not to take the figures at face value."
-        table = Table((Cell("doubt"), Cell("about", "num")), tuple(rows))
-        yield Section("doubts", "Warnings and doubts", lead, tables=(table,))
+        table = Table((Cell("warning"), Cell("about", "num")), tuple(rows))
+        yield Section("warnings", "Warnings", lead, tables=(table,))
     elif subject.facts is not None:
-        yield Section("doubts", "Warnings and doubts", "None.")
+        yield Section("warnings", "Warnings", "None.")
 
 
 def _share(count: int, whole: int) -> Cell:

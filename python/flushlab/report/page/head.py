@@ -1,0 +1,151 @@
+"""Head of a page: the answer and the few facts below it. Pure.
+
+A campaign without facts (it runs, or it was killed) has no ratio here: its trials are shown, and nothing is
+claimed.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from flushlab.campaign.facts import ANSWERS, ArmFacts, CampaignFacts, ClaimFacts, PlanFacts
+from flushlab.campaign.recommended import best_arms
+from flushlab.campaign.series_request import SeriesRequest
+from flushlab.experiment.objective import gain_words
+from flushlab.plan.plan import BASE
+from flushlab.report.answer import answer
+from flushlab.report.page.parts import Head, Subject
+from flushlab.report.stored import floor_of, workload_of
+from flushlab.report.words import changes, figure, interval, servers
+from flushlab.store import CampaignRow
+from flushlab.units import counted, format_latency
+
+
+def head(subject: Subject) -> Head:
+    """The answer, in the words of the terminal, and what a page tells beyond it."""
+    facts = subject.facts
+    if facts is None:
+        return _without_facts(subject)
+    first, *lead = answer(facts).plain.split("\n")
+    text, bracket, rest = first.rpartition(" [")
+    headline, bounds = (text, bracket.strip() + rest) if bracket and rest.endswith("]") else (first, "")
+    if facts.kind == "compare":
+        lead = [line if line.endswith(".") else f"{line}." for line in lead]
+    elif facts.plan is not None:
+        lead += _of_series(facts, facts.plan)
+    if subject.row.result is None:
+        lead.append(f"{_standing(subject.row)}: these are the results so far.")
+    return Head(headline, tuple(lead), facts.workload, facts.title, servers(facts), bounds)
+
+
+def _of_series(facts: CampaignFacts, plan: PlanFacts) -> Iterator[str]:
+    best = next(filter(None, best_arms(facts)), None)
+    if best is not None and best.comparison is not None:
+        yield from _of_best(facts, best, gain_words(best.comparison.ratio, facts.objective))
+    if plan.claims:
+        yield f"Claims: {count_answers(plan.claims)}."
+    if facts.ending != "done":
+        yield f"{facts.blocks} of {plan.blocks} blocks were completed."
+
+
+def _of_best(facts: CampaignFacts, best: ArmFacts, gain: str) -> Iterator[str]:
+    if not best.composed_of:
+        what = "The fastest is" if facts.objective == "throughput" else "The lowest p99 latency has"
+        yield f"{what} {best.name}: {gain}."
+    if best.floor and best.floor == facts.base.floor:
+        yield f"The floor is still {best.verdict}."
+    elif best.floor and not best.composed_of:
+        yield f"Its floor is {best.verdict}. That of the base is {facts.base.verdict}."
+    if best.contract:
+        yield f"It changes the service itself: {', '.join(best.contract)}."
+    if best.workload:
+        yield f"It also changes the workload: {changes(best.workload)}."
+
+
+def count_answers(claims: Sequence[ClaimFacts]) -> str:
+    """`3 confirmed, 2 refuted`."""
+    found: Counter[str] = Counter(claim.answer for claim in claims)
+    return ", ".join(f"{found[answer]} {answer}" for answer in ANSWERS if found[answer])
+
+
+def _without_facts(subject: Subject) -> Head:
+    trials, request = subject.trials, subject.request
+    stages = Counter(trial.stage for trial in trials)
+    told = ", ".join(f"{count} of the stage {stage}" for stage, count in stages.items())
+    shown = f"its trials ({told}) are shown below, but not compared" if trials else "no trial has ended"
+    base = [trial for trial in trials if trial.arm.name == BASE]
+    failed = next((trial for trial in base if trial.outcome == "failed" and trial.reason.strip()), None)
+    headline = "Nothing is proven yet"
+    if failed is not None and not any(trial.figure for trial in base):
+        headline = f"The base failed: {failed.reason.strip().splitlines()[0]}"
+    return Head(
+        headline,
+        (f"{_standing(subject.row)}; {shown}.",),
+        workload_of(request),
+        request.title if isinstance(request, SeriesRequest) else "",
+        ", ".join(one.server.title for one in subject.servers),
+    )
+
+
+def _standing(row: CampaignRow) -> str:
+    return {
+        "running": "It is still running",
+        "interrupted": "It was interrupted or killed",
+        "failed": "It stopped with an error",
+    }.get(row.state, "It ended")
+
+
+def keys(subject: Subject) -> Iterator[tuple[str, str]]:
+    """The few facts that stand below the answer."""
+    facts = subject.facts
+    if facts is None:
+        yield from _keys_without_facts(subject)
+        return
+    floors = [
+        _floor(facts, base, best) for (base, _), best in zip(facts.by_server, best_arms(facts), strict=True)
+    ]
+    if len(set(floors)) == 1 and floors[0]:
+        yield "floor", floors[0]
+    for one, (base, _), floor in zip(subject.servers, facts.by_server, floors, strict=True):
+        if len(set(floors)) > 1:
+            yield f"floor of {one.name}", floor
+        if base.figure is not None:
+            yield one.name, f"{figure(base.figure)} {facts.unit}"
+        if base.p99_us is not None:
+            yield f"{one.name}'s p99", format_latency(base.p99_us)
+    if facts.blocks:
+        yield "proven in", _blocks(facts)
+    elif subject.trials:
+        yield "trials", f"{len(subject.trials):,}"
+    if facts.control is not None and facts.control.comparison is not None:
+        name = f"control of {subject.servers[0].name}" if len(subject.servers) > 1 else "control"
+        yield name, interval(facts.control.comparison.ratio)
+
+
+def _keys_without_facts(subject: Subject) -> Iterator[tuple[str, str]]:
+    base = [trial.figure for trial in subject.trials if trial.arm.name == BASE and trial.figure]
+    if subject.servers and (floor := floor_of(subject.request)):
+        yield "floor", floor
+    if base:
+        yield "base", f"{figure(statistics.geometric_mean(base))} {subject.unit}"
+    if subject.trials:
+        yield "trials", f"{len(subject.trials):,}"
+
+
+def _floor(facts: CampaignFacts, base: ArmFacts, best: ArmFacts | None) -> str:
+    """The floor that the answer keeps on a server."""
+    if facts.plan is not None:
+        return facts.floor or base.verdict
+    return (best or base).verdict or facts.floor
+
+
+def _blocks(facts: CampaignFacts) -> str:
+    if (tuning := facts.tuning) is not None:
+        way = "on fresh servers"
+        if facts.interleaved:
+            way = "in turns on your server" if facts.is_remote else "side by side"
+        return f"{counted(facts.blocks, 'block')} {way}, {counted(tuning.looks, 'look')}"
+    planned = facts.plan.blocks if facts.plan is not None else 0
+    return f"{facts.blocks}{f' of {planned}' if facts.blocks < planned else ''} blocks"

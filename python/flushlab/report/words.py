@@ -1,0 +1,119 @@
+"""Figures and names as the terminal and the page spell them. Pure; in `report`, below all that shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from flushlab.campaign.facts import ArmFacts, CampaignFacts
+from flushlab.plan.plan import BASE
+from flushlab.record import Ratio, Value
+from flushlab.units import format_latency, format_size, option_size
+
+OUTCOMES = {"measured": "too few blocks", "not_in_version": "not in this version"}
+"""What stands for the verdict of an arm that has none, where the word itself would not do."""
+
+_IN_TURNS = "measured side by side, in turns, on servers that stood throughout"
+_ON_YOURS = "measured in turns on your server, switched by SET GLOBAL"
+_ON_CLUSTERS = "measured in turns on clusters that stood throughout, switched by SET GLOBAL"
+
+
+def spell(value: Value) -> str:
+    """A value as an option file spells it; large round sizes with a suffix."""
+    is_round = isinstance(value, int) and value >= 1 << 20 and value % (1 << 20) == 0
+    return option_size(int(value)) if is_round else str(value)
+
+
+def changes(settings: Mapping[str, Value]) -> str:
+    """Settings as people read them: `sync_binlog=1, innodb_log_buffer_size=64M`."""
+    return ", ".join(
+        f"{name} = the default" if value is None else f"{name}={spell(value)}"
+        for name, value in settings.items()
+    )
+
+
+def places(arm: ArmFacts) -> Iterator[str]:
+    """The arm's own folder and disk."""
+    if arm.data_root is not None:
+        yield f"data in {arm.data_root}"
+    if arm.disk_iops is not None:
+        yield f"disk of {arm.disk_iops} writes/s"
+    if arm.disk is not None:
+        yield f"emulated disk: {arm.disk}"
+
+
+def times(value: float) -> str:
+    """A ratio: `1.62×`."""
+    return f"{value:.2f}×" if value < 100 else f"{value:.0f}×"
+
+
+def interval(ratio: Ratio) -> str:
+    """`1.55 – 1.70`."""
+    return f"{ratio.low:.2f} – {ratio.high:.2f}"
+
+
+def figure(value: float) -> str:
+    """A figure of a workload: `12,346`, `1.23`, `0`."""
+    return f"{value:,.{2 if 0 < value < 100 else 0}f}"
+
+
+def small(value: float) -> str:
+    """A count per transaction: `0.773`, `12.5`, `340`, `<0.001`."""
+    if 0 < value < 0.001:
+        return "<0.001"
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def absolute(arm: ArmFacts, unit: str) -> str:
+    """`12,346 transactions/s, p99 1.9 ms`; empty where nothing is known."""
+    if arm.figure is None:
+        return ""
+    latency = "" if arm.p99_us is None else f", p99 {format_latency(arm.p99_us)}"
+    return f"{figure(arm.figure)} {unit}{latency}"
+
+
+def base_name(facts: CampaignFacts) -> str:
+    """What the base is called in tables."""
+    return "raised" if facts.tuning is not None and facts.tuning.raised else facts.base.name
+
+
+def the_base(facts: CampaignFacts) -> str:
+    """What the base is called in sentences; where there are several servers, whichever base it is."""
+    if facts.tuning is not None and facts.tuning.raised:
+        return f"your settings raised to {facts.floor}"
+    return "the base" if facts.base.name == BASE or len(facts.by_server) > 1 else facts.base.name
+
+
+def base_words(facts: CampaignFacts) -> str:
+    """The base's own figure: `12,346 transactions/s`, `p99 1.90 ms at 500 transactions/s`."""
+    words = f"{figure(facts.base.figure or 0.0)} {facts.unit}"
+    if facts.objective == "throughput" or facts.base.p99_us is None:
+        return words
+    return f"p99 {format_latency(facts.base.p99_us)} at {words}"
+
+
+def servers(facts: CampaignFacts) -> str:
+    """Names of all servers, each once."""
+    return ", ".join(dict.fromkeys(one.title for one in facts.servers))
+
+
+def sizes(facts: CampaignFacts) -> dict[str, str]:
+    """Data, buffer pool and redo log of the base, as far as they are known."""
+    known = {"data": facts.data_bytes, "pool": facts.pool_bytes, "redo": facts.redo_bytes}
+    return {name: format_size(size) for name, size in known.items() if size is not None}
+
+
+def ways(facts: CampaignFacts) -> Iterator[str]:
+    """How it was measured, and which arms otherwise."""
+    if facts.never_ran:
+        return
+    if facts.interleaved:
+        if facts.is_remote:
+            yield _ON_YOURS
+        else:
+            yield _IN_TURNS if facts.server.nodes == 1 else _ON_CLUSTERS
+        fresh = [arm for arm in facts.arms if arm.why_fresh]
+        for why in dict.fromkeys(arm.why_fresh for arm in fresh):
+            names = ", ".join(arm.name for arm in fresh if arm.why_fresh == why)
+            yield f"{names}: on a fresh server for each window, as {why}"
+    elif facts.why_fresh and facts.unit != "s":
+        yield f"measured on a fresh server for each window: {facts.why_fresh}"

@@ -1,0 +1,130 @@
+"""Makes docs/reference/campaign-json.md and bench-json.md from the docstrings of the documents' structs.
+
+.venv/bin/python scripts/json_reference.py    # writes the files; tests hold them to be up to date
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import msgspec
+
+from flushlab.report.bench import BenchDocument
+from flushlab.report.campaign import CampaignDocument
+from flushlab.report.outlook import OutlookDocument
+
+FOLDER = Path(__file__).parents[1] / "docs" / "reference"
+
+CAMPAIGN = """# JSON of `flushlab tune`, `series` and `compare`
+
+Made from the docstrings of the structs by `scripts/json_reference.py`; do not edit it here.
+
+`--json FILE` (`-` for stdout) writes one document; `--out` and `flushlab report ID --json FILE` write the
+same one. Its `schema` is `flushlab.campaign/1`. Python has the same value: `flushlab.tune(…)`, `series(…)`
+and `compare(…)` return `CampaignFacts`. Within it, fields may be added but are never renamed or removed.
+With `--dry-run`, the document is a [`flushlab.outlook/1`](#outlookdocument). `[]` marks a list.
+
+Exit codes: 0 the campaign ended, whatever it found; 130 after Ctrl-C (the document has what is proven so
+far); 2 usage, 3 server, 4 measurement (the base yields no figure, or crashes broke the floor), 5 storage,
+6 harness.
+"""
+
+BENCH = """# JSON of `flushlab bench`
+
+Made from the docstrings of the structs by `scripts/json_reference.py`; do not edit it here.
+
+`--json FILE` (`-` for stdout) writes one document. Its `schema` is `flushlab.bench/1`. Python has the same
+value: `flushlab.bench(…)` returns a `Trial`. Within the schema, fields may be added but are never renamed or
+removed. `[]` marks a list.
+
+Exit codes: 0 a figure that counts; 130 after Ctrl-C; 2 usage, 3 server, 4 measurement (nothing was measured,
+or other load disturbed it: `outcome` is `void`), 5 storage, 6 harness.
+"""
+
+PAGES: Mapping[str, tuple[str, tuple[type[msgspec.Struct], ...]]] = {
+    "campaign-json.md": (CAMPAIGN, (CampaignDocument, OutlookDocument)),
+    "bench-json.md": (BENCH, (BenchDocument,)),
+}
+"""Head of each page, and the documents that it begins with."""
+
+_ENTRY = re.compile(r"^    (\w+(?:, \w+)*): (.*)$")
+_PYTHON = {"None": "null", "True": "true", "False": "false"}
+
+
+def render(name: str) -> str:
+    """A whole page."""
+    head, documents = PAGES[name]
+    waiting, parts, known = list(documents), [head], set(documents)
+    while waiting:
+        struct = waiting.pop(0)
+        parts.append(_section(struct))
+        found = [one for one in _structs(struct) if one not in known]
+        known |= set(found)
+        waiting += dict.fromkeys(found)
+    return "\n".join(parts)
+
+
+def _structs(struct: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
+    """Types of fields that are documented by themselves."""
+    hints = get_type_hints(struct)
+    for name in struct.__struct_fields__:
+        yield from _named(hints[name])
+
+
+def _named(hint: Any) -> Iterator[type[msgspec.Struct]]:
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        yield hint
+    for part in get_args(hint):
+        yield from _named(part)
+
+
+def _section(struct: type[msgspec.Struct]) -> str:
+    about, meanings = "", dict[str, str]()
+    for one in reversed(struct.__mro__):
+        if one is not msgspec.Struct and issubclass(one, msgspec.Struct):
+            about, own = _documented(one)
+            meanings |= own
+    fields = dict(zip(struct.__struct_fields__, struct.__struct_encode_fields__, strict=True))
+    hints = get_type_hints(struct)
+    lines = [f"## {struct.__name__}", "", about, "", "| field | meaning |", "|---|---|"]
+    if struct.__struct_config__.tag is not None:
+        lines.append(f"| `schema` | `{struct.__struct_config__.tag}` |")
+    for name, key in fields.items():
+        many = "[]" if str(hints[name]).startswith("tuple") else ""
+        lines.append(
+            f"| `{key}{many}` | {'; '.join(filter(None, (meanings.get(name, ''), _links(hints[name]))))} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _links(hint: Any) -> str:
+    names = dict.fromkeys(one.__name__ for one in _named(hint))
+    return ", ".join(f"[{name}](#{name.lower()})" for name in names)
+
+
+def _documented(struct: type[msgspec.Struct]) -> tuple[str, dict[str, str]]:
+    """What a docstring says of a struct, and of each field."""
+    about, _, attributes = inspect.cleandoc(struct.__doc__ or "").partition("\nAttributes:\n")
+    meanings, names = dict[str, str](), list[str]()
+    for line in attributes.splitlines():
+        if found := _ENTRY.match(line):
+            names = found[1].split(", ")
+            meanings |= dict.fromkeys(names, _json(found[2]))
+        elif line.strip():
+            meanings |= {name: f"{meanings[name]} {_json(line.strip())}" for name in names}
+    return _json(about.strip()), {name: text.removesuffix(".") for name, text in meanings.items()}
+
+
+def _json(text: str) -> str:
+    """As JSON calls it."""
+    text = re.sub(r"\b(None|True|False)\b", lambda found: _PYTHON[found[0]], text)
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    for name in PAGES:
+        (FOLDER / name).write_text(render(name))
