@@ -10,39 +10,36 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, Self
 
 import msgspec
 
-from flushlab.build import Build
 from flushlab.crashed import judge
 from flushlab.crashed.ledger import Note
-from flushlab.crashed.live import Loading, make_ledger
+from flushlab.crashed.live import Load, Loading, make_ledger
 from flushlab.crashed.nodes import NotBack, Seen, as_one, await_together, require_alike, see, way_back
 from flushlab.crashed.recovered_server import Ledger, said
+from flushlab.crashed.run import CrashedServer, Disks
 from flushlab.datadir import DataRoot
-from flushlab.datadir.fault_disk import FaultDisk, FaultImage, FileSystemName, remove_record
+from flushlab.datadir.fault_disk import FaultDisk, FaultImage, remove_record
 from flushlab.errors import FlushlabError, ServerDied, StartFailed
 from flushlab.record import (
     CrashImage,
     CrashNode,
     CrashPoint,
-    DiskProfile,
-    Failure,
     LoadSpec,
     NodesKind,
     NodeWay,
     Storage,
-    Value,
 )
 from flushlab.server import DataDirectory, Instance, Sandbox, Startup
 from flushlab.server.galera.bootstrap import NoPosition
 from flushlab.server.galera.cluster import Cluster
-from flushlab.server.sandbox.membership import Membership
-from flushlab.server.sandbox.spec import AttachesProcess, Node, SandboxSpec
+from flushlab.server.sandbox.spec import Node, SandboxSpec
 
 _STALL_S = 15.0
 """Longest wait for commits to go on without a node that died: Galera gives it up after 5 s."""
@@ -50,45 +47,6 @@ _POLL_S = 0.05
 _BETWEEN_S = 8.0
 """Longest time between two nodes that die one after the other without coming back: the second one before or
 after Galera has given up the first. Half of the times are below a second."""
-
-
-class Disks(msgspec.Struct, frozen=True, kw_only=True):
-    """Disks that crash with their nodes.
-
-    Attributes:
-        fail: what crashes.
-        fs: file system.
-        size: of each, in bytes.
-        folder: that they are made in.
-        emulate: how slow each is.
-    """
-
-    fail: Failure
-    fs: FileSystemName
-    size: int
-    folder: Path
-    emulate: DiskProfile | None = None
-
-
-class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """The cluster that crashes.
-
-    Attributes:
-        build, size, settings, arguments: of its nodes.
-        data_root: where their data lie, unless each has a disk of its own.
-        rows: of each of the ledger's transactions.
-        seconds: longest time of load before a crash.
-        latency_s: between the nodes, there and back; 0: they are on loopback.
-    """
-
-    build: Build
-    size: int
-    settings: Mapping[str, Value]
-    arguments: tuple[str, ...]
-    data_root: DataRoot
-    rows: int
-    seconds: float
-    latency_s: float = 0.0
 
 
 class _Fall(Protocol):
@@ -117,11 +75,11 @@ class _Killed:
 class _PowerLost:
     """A process and what the cache of its disk holds."""
 
-    def __init__(self, spec: ClusterSpec, disks: Disks, seed: int, stack: ExitStack) -> None:
+    def __init__(self, spec: CrashedServer, disks: Disks, seed: int, stack: ExitStack) -> None:
         self._spec, self._disks, self._seed, self._stack = spec, disks, seed, stack
         self.own: list[FaultDisk] = []
         self._at: dict[int, int] = {}
-        for _ in range(spec.size):
+        for _ in range(spec.nodes):
             disk = FaultDisk(disks.folder, disks.size, disks.fs, disks.emulate, record=True)
             stack.callback(remove_record, disk.record)
             self.own.append(stack.enter_context(disk))
@@ -158,13 +116,14 @@ class _PowerLost:
             node_on(
                 image,
                 datadir,
-                build=dead.build,
-                settings=dead.settings,
-                arguments=dead.arguments,
-                membership=dead.membership,
-                password=dead.endpoint.password,
-                link=dead.link,
-                stack=self._stack,
+                SandboxSpec(
+                    build=dead.build,
+                    settings=dead.settings,
+                    arguments=dead.arguments,
+                    instance=Instance(password=dead.endpoint.password),
+                    node=Node(membership=dead.membership, link=dead.link),
+                ),
+                self._stack,
             ),
         )
 
@@ -193,30 +152,10 @@ def bring_back(cluster: Cluster, down: Collection[int]) -> dict[int, NodeWay]:
     }
 
 
-def node_on(
-    image: FaultImage,
-    datadir: Path,
-    *,
-    build: Build,
-    settings: Mapping[str, Value],
-    arguments: Sequence[str],
-    membership: Membership,
-    password: str,
-    stack: ExitStack,
-    link: AttachesProcess | None = None,
-) -> Sandbox:
+def node_on(image: FaultImage, datadir: Path, spec: SandboxSpec, stack: ExitStack) -> Sandbox:
     """A node that does not run yet, on what a crash has left of a node's data; it ends with the stack."""
-    node = Sandbox.prepare(
-        SandboxSpec(
-            build=build,
-            settings=settings,
-            arguments=arguments,
-            data=DataDirectory(DataRoot.open(image.mount), adopt=image.mount / datadir),
-            instance=Instance(password=password),
-            startup=Startup(check=image.require_served),
-            node=Node(membership=membership, link=link),
-        )
-    )
+    data = DataDirectory(DataRoot.open(image.mount), adopt=image.mount / datadir)
+    node = Sandbox.prepare(replace(spec, data=data, startup=Startup(check=image.require_served)))
     stack.callback(node.close)
     return node
 
@@ -226,7 +165,7 @@ class KilledCluster:
 
     Args:
         spec: the cluster.
-        prepare: makes the load's tables and tells how it is driven.
+        prepare: makes the load's tables and tells what the server is to be under.
         which: of its nodes.
         disks: crash with their nodes; None: the processes alone do.
         folder: that the notes are written to.
@@ -234,8 +173,8 @@ class KilledCluster:
 
     def __init__(
         self,
-        spec: ClusterSpec,
-        prepare: Callable[[Sandbox], LoadSpec],
+        spec: CrashedServer,
+        prepare: Callable[[Sandbox], Load],
         which: NodesKind,
         disks: Disks | None,
         folder: Path,
@@ -314,16 +253,16 @@ class KilledCluster:
 
     def _load(self, cluster: Cluster, server: Sandbox) -> tuple[LoadSpec, Ledger]:
         first = cluster.first
-        prepared = self._prepare(first)
+        load = self._prepare(first)
+        assert load.spec is not None and load.ledger is not None, "a cluster is judged by its ledger"
         require_alike(cluster, self._spec.settings)
-        ledger = Ledger(prepared.database, self._spec.rows)
-        make_ledger(first, ledger)
+        make_ledger(first, load.ledger)
         cluster.settled()
         if isinstance(self._fall, _PowerLost):
             for node, disk in zip(cluster.nodes, self._fall.own, strict=True):
                 node.query("SET GLOBAL innodb_max_dirty_pages_pct = 0")  # crashes meet page writes, too
                 disk.start_recording()
-        return msgspec.structs.replace(prepared, endpoint=server.endpoint), ledger
+        return msgspec.structs.replace(load.spec, endpoint=server.endpoint), load.ledger
 
     def _alive(self, seed: int) -> Cluster:
         if self._cluster is not None:
@@ -334,7 +273,7 @@ class KilledCluster:
             self._fall, roots = fall, [DataRoot.open(disk.mount) for disk in fall.own]
         self._cluster = Cluster.start(
             self._spec.build,
-            size=self._spec.size,
+            size=self._spec.nodes,
             settings=self._spec.settings,
             arguments=self._spec.arguments,
             data=DataDirectory(self._spec.data_root, node_roots=roots, settle=False),

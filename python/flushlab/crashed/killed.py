@@ -14,7 +14,7 @@ import msgspec
 from flushlab.crashed import ddl_workload, judge, replicated
 from flushlab.crashed.ledger import read_notes
 from flushlab.crashed.live import Load, LoadOutcome, make_ledger, run_until_killed
-from flushlab.crashed.recovered_server import ask, said, unfinished
+from flushlab.crashed.recovered_server import ask, not_ready
 from flushlab.crashed.replica import listening_replica
 from flushlab.errors import FlushlabError, StartFailed
 from flushlab.record import CrashImage, CrashPoint, Storage
@@ -110,9 +110,7 @@ def _killed(
             server.start_again()
             recovered = ask(server, load.ledger)
         except StartFailed as error:
-            if error.unfinished:
-                return judge.unknown(point, ran.notes, unfinished(error)), ran
-            return judge.not_started(point, ran.notes, said(error.message)), ran
+            return not_ready(point, ran.notes, error), ran
         except (FlushlabError, OSError) as error:
             server.kill()  # nobody knows what it would do under the next load
             return judge.unknown(point, ran.notes, str(error)), ran

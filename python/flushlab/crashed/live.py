@@ -35,11 +35,14 @@ class Load(NamedTuple):
         spec: the load that has the ledger in its transactions; None: there is no ledger.
         ledger: its ledger; None where there is none.
         side: what else runs; None: nothing.
+        workload, beside: what runs, by name.
     """
 
     spec: LoadSpec | None
     ledger: Ledger | None
     side: SideWorkload | None = None
+    workload: str = ""
+    beside: str = ""
 
 
 class LoadOutcome(NamedTuple):
@@ -214,6 +217,7 @@ def run_until_killed(
     folder: Path,
     position: Path | None = None,
     fault: Callable[[], object] | None = None,
+    kill: Callable[[], object] | None = None,
 ) -> LoadOutcome:
     """Drives a load and kills the server under it.
 
@@ -225,6 +229,7 @@ def run_until_killed(
         folder: that the notes are written to.
         position: of the disk's record.
         fault: what goes wrong in the middle of that time; whatever the server does then is its right.
+        kill: kills it with the other nodes of its cluster; None: it is alone.
 
     Raises:
         MeasurementError: nothing was committed, or the load failed.
@@ -249,7 +254,7 @@ def run_until_killed(
             died = not server.alive()
         over = working.over
         ended_ns, lasted = time.monotonic_ns(), time.monotonic() - began
-        server.kill()
+        (kill or server.kill)()
     notes = working.notes()
     return LoadOutcome(
         notes, ended_ns, len(notes) / max(lasted, _POLL_S), over, lasted, complaint, died, words

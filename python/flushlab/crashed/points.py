@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from flushlab.record import CrashPoint, PointKind
 
@@ -16,19 +17,32 @@ _LARGEST = 20
 """One flush in so many has most to write out."""
 
 
-def choose(
-    first: int,
-    last: int,
-    acknowledged: Sequence[int],
-    flushes: Mapping[int, int],
-    images: int,
-    seed: int,
-    among: Sequence[int] = (),
-    *,
-    times: Sequence[int] = (),
-    writes: Mapping[str, Sequence[int]] | None = None,
-    recovery: bool = False,
-) -> list[CrashPoint]:
+class Moments(NamedTuple):
+    """What a recorded run has to be cut at.
+
+    Attributes:
+        first: the first record that may be the last one before the crash.
+        last: the last one.
+        acknowledged: positions of acknowledged commits.
+        flushes: numbers of records that are flushes, with the bytes that were written since the last one.
+        among: the records that random ones are drawn from; all if there are none.
+        times: when each record was the last one, from `first` on, and when the run ended: ascending, one more
+            than records. Random points are moments in that time; without it, each record is as likely.
+        writes: numbers of the writes to each file, by name; None: not known.
+        recovery: recoveries may crash, too.
+    """
+
+    first: int
+    last: int
+    acknowledged: Sequence[int] = ()
+    flushes: Mapping[int, int] = {}
+    among: Sequence[int] = ()
+    times: Sequence[int] = ()
+    writes: Mapping[str, Sequence[int]] | None = None
+    recovery: bool = False
+
+
+def choose(run: Moments, images: int, seed: int) -> list[CrashPoint]:
     """So many points, in the order in which they are to be judged.
 
     A bound holds for points that are drawn at random from this run, so the others are marked: they lie
@@ -38,35 +52,28 @@ def choose(
     while the server recovers.
 
     Args:
-        first: the first record that may be the last one before the crash.
-        last: the last one.
-        acknowledged: positions of acknowledged commits.
-        flushes: numbers of records that are flushes, with the bytes that were written since the last one.
+        run: what it has to be cut at.
         images: how many.
         seed: of the draws, and of each point's own seed.
-        among: the records that random ones are drawn from; all if there are none.
-        times: when each record was the last one, from `first` on, and when the run ended: ascending, one more
-            than records. Random points are moments in that time; without it, each record is as likely.
-        writes: numbers of the writes to each file, by name; None: not known.
-        recovery: recoveries may crash, too.
     """
+    first, last, times, flushes = run.first, run.last, run.times, run.flushes
     assert 0 <= first <= last, f"{first} to {last} is no range"
     draws = random.Random(seed)
-    after = sorted({position for position in acknowledged if first <= position <= last})
+    after = sorted({position for position in run.acknowledged if first <= position <= last})
     in_front = sorted({number - 1 for number in flushes if first <= number - 1 <= last})
     largest = sorted(in_front, key=lambda at: (-flushes[at + 1], at))[: -(-len(in_front) // _LARGEST)]
     assert len(times) in (0, last - first + 2), f"{len(times)} times of {last - first + 1} records"
-    anywhere = among or range(first, last + 1)
+    anywhere = run.among or range(first, last + 1)
 
     def moment() -> int:
-        if among or not times:
+        if run.among or not times:
             return draws.choice(anywhere)
         place = bisect_right(times, draws.randint(times[0], times[-1])) - 1
         return min(first + place, last)
 
     by_file = [
         inside
-        for _, numbers in sorted((writes or {}).items())
+        for _, numbers in sorted((run.writes or {}).items())
         if (inside := [number for number in numbers if first <= number <= last])
     ]
     kinds: list[tuple[PointKind, Sequence[Sequence[int]]]] = [
@@ -74,7 +81,7 @@ def choose(
         ("before_flush", [in_front]),
         ("most_unsynced", [largest]),
         ("after_write", by_file),
-        ("in_recovery", [anywhere] if recovery else []),
+        ("in_recovery", [anywhere] if run.recovery else []),
     ]
     kinds = [(kind, groups) for kind, groups in kinds if any(groups)]
     points = []

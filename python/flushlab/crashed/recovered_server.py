@@ -7,10 +7,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from flushlab.crashed import binlog, ddl_workload
+from flushlab.crashed import binlog, ddl_workload, judge
 from flushlab.crashed.judge import Commits, RecoveredServer
-from flushlab.crashed.ledger import TABLE
+from flushlab.crashed.ledger import TABLE, Note
 from flushlab.errors import ServerDied, ServerError, StartFailed
+from flushlab.record import CrashImage, CrashPoint
 from flushlab.server import Sandbox
 from flushlab.server.control import StatementFailed
 from flushlab.server.databases import SYSTEM_LIST
@@ -95,6 +96,13 @@ def dies(server: Sandbox) -> bool:
 def unfinished(error: StartFailed) -> str:
     """What became of a server that was still at work when nobody waited any longer, without its log."""
     return error.message.splitlines()[0].removesuffix("; its log says:")
+
+
+def not_ready(point: CrashPoint, notes: Sequence[Note], error: StartFailed) -> CrashImage:
+    """A crash after which the server does not start; unknown if it was still at work."""
+    if error.unfinished:
+        return judge.unknown(point, notes, unfinished(error))
+    return judge.not_started(point, notes, said(error.message))
 
 
 def said(message: str) -> str:

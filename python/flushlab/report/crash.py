@@ -126,8 +126,6 @@ def options(facts: CrashFacts) -> list[str]:
         found += ["--tear", str(facts.tear)]
     if facts.lying_flushes:
         found += ["--lying-flushes", str(facts.lying_flushes)]
-    if facts.nodes > 1:
-        found += ["--cluster", str(facts.nodes)]
     return found
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from flushlab.campaign.crash import records
 from flushlab.campaign.crash.records import record_of, remove_stumps
-from flushlab.crashed.cluster_recorded import ClusterRun
+from flushlab.crashed.ledger import Note, packed, read_notes
+from flushlab.crashed.run import RecordedNode, Run
 from flushlab.machine import ownership
 from tests.unit.campaign.test_crash_replay import record
+from tests.unit.crashed.test_cluster_recorded import disk
 
 
 def test_a_record_that_was_cut_short_too_soon_is_removed_before_the_next(
@@ -32,28 +33,34 @@ def test_a_record_that_was_cut_short_too_soon_is_removed_before_the_next(
     assert record_of(tmp_path, "mine") == tmp_path / "whole.record"
 
 
-def test_the_records_of_a_cluster_are_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = ClusterRun(
+@pytest.mark.parametrize(("seconds", "found"), [(9, True), (0, False)])
+def test_the_records_of_a_cluster_are_found_again_even_if_they_were_cut_short(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: int, found: bool
+) -> None:
+    run = Run(
         build="b",
         settings={},
         arguments=(),
-        disks=("d1",),
-        datadirs=("x",),
+        nodes=tuple(RecordedNode(disk=f"{name}.record", datadir="x") for name in ("one", "two")),
         fs="ext4",
-        first_ns=0,
-        last_ns=9,
         rows=1,
         database="d",
-        commits_per_s=1.0,
+        whole=False,
     )
-    marked(tmp_path / "a node's, not whole.record", "mine")
-    whole = marked(tmp_path / "whole.record", "mine")
-    (whole / "cluster.json").write_bytes(msgspec.json.encode(run))
+    marked(tmp_path / "begun.record", "mine")
+    cut = marked(tmp_path / "cut short.record", "mine")
+    run.write(cut)
+    for number, node in enumerate(run.nodes):
+        disk(cut / node.disk, [(100 + number + second) * 1_000 for second in range(seconds)])
+    (cut / "notes").write_bytes(packed(Note(1, 1, 0, 101_000)))
     removed: list[str] = []
     monkeypatch.setattr(records, "remove_record", lambda folder: removed.append(folder.name))
     remove_stumps(tmp_path, "mine")
-    assert removed == ["a node's, not whole.record"]
-    assert record_of(tmp_path, "mine") == whole
+    assert removed == ["begun.record", *([] if found else ["cut short.record"])]
+    assert record_of(tmp_path, "mine") == (cut if found else None)
+    if found:
+        whole = run.completed(cut, read_notes(cut / "notes"))
+        assert (whole.first, whole.last, whole.ended_ns) == (101_000, 108_000, 108_000)
 
 
 def marked(folder: Path, arm: str) -> Path:

@@ -11,12 +11,14 @@ import pytest
 
 from flushlab.campaign.crash.crash import crash
 from flushlab.campaign.crash.replay import as_recorded, read_line, replay, under_its_load
-from flushlab.crashed.recorded import Images, Run
+from flushlab.crashed.recorded import Images
+from flushlab.crashed.run import RecordedNode, Run
 from flushlab.datadir.recording import ENTRY
 from flushlab.errors import StorageError, UsageError
 from flushlab.record import CrashFacts, CrashPoint, Failure, PointKind
 from flushlab.report.crash import line, moment
 from flushlab.spec.kinds import CrashSpec
+from flushlab.spec.parts import ServerSpec
 from tests.unit.builds import MARIADB
 from tests.unit.crashes import LOSING
 
@@ -63,7 +65,7 @@ def record(folder: Path, entries: int, **other: Any) -> None:
         build=MARIADB.id,
         settings={},
         arguments=(),
-        datadir="data",
+        nodes=(RecordedNode(disk="", datadir="data"),),
         fs="ext4",
         first=1,
         last=entries,
@@ -82,6 +84,17 @@ def test_a_record_knows_its_file_system_and_how_its_disk_failed(tmp_path: Path) 
     assert as_recorded(CrashSpec(fail="os"), f"{tmp_path}:at=1:seed=1").fail == "os"
     with pytest.raises(UsageError, match="--fail full is for a record whose disk failed under load"):
         as_recorded(CrashSpec(fail="full"), f"{tmp_path}:at=1:seed=1")
+
+
+def test_a_record_knows_how_many_nodes_crashed(tmp_path: Path) -> None:
+    three = tuple(RecordedNode(disk=f"d{number}", datadir="data") for number in range(3))
+    record(tmp_path, 7, nodes=three)
+    found = as_recorded(CrashSpec(), f"{tmp_path}:at=1:seed=1")
+    assert (found.server.cluster, found.nodes) == (3, "all")
+    with pytest.raises(UsageError, match=r"--cluster is 2, and the record .* has 3 nodes"):
+        as_recorded(CrashSpec(server=ServerSpec(cluster=2)), f"{tmp_path}:at=1:seed=1")
+    record(tmp_path, 7)
+    assert as_recorded(CrashSpec(), f"{tmp_path}:at=1:seed=1").server.cluster is None
 
 
 @pytest.mark.parametrize("at", [8, 999999, 9999999991102])
@@ -108,8 +121,6 @@ def test_a_folder_that_there_is_not_is_named_in_words(tmp_path: Path) -> None:
 def test_a_replayed_image_names_the_load_that_was_recorded(tmp_path: Path) -> None:
     facts = CrashFacts(server="MariaDB 10.11.19", workload="ledger", fail="power")
     line = f"{tmp_path}:at=1:seed=1"
-    record(tmp_path, 7)
-    assert under_its_load(facts, line) == facts
     record(tmp_path, 7, workload="oltp_write_only", beside="ddl")
     assert (under_its_load(facts, line).workload, under_its_load(facts, line).beside) == (
         "oltp_write_only",

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from flushlab.crashed.cluster_killed import ClusterSpec, KilledCluster, bring_back
+from flushlab.crashed.cluster_killed import KilledCluster, bring_back
 from flushlab.crashed.nodes import NotBack
+from flushlab.crashed.run import CrashedServer
 from flushlab.datadir import DataRoot
 from flushlab.errors import (
     FlushlabError,
@@ -78,13 +79,12 @@ def test_nodes_that_cannot_start_on_what_is_left_do_not_come_back(error: Flushla
 
 @pytest.fixture
 def killed(tmp_path: Path) -> KilledCluster:
-    spec = ClusterSpec(
+    spec = CrashedServer(
         build=MARIADB,
-        size=3,
+        nodes=3,
         settings={},
         arguments=(),
         data_root=DataRoot(path=tmp_path, storage=Storage()),
-        rows=1,
         seconds=1.0,
     )
     return KilledCluster(spec, lambda _: None, "all", None, tmp_path)  # type: ignore[arg-type, return-value]

@@ -7,11 +7,11 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
 import pytest
 
 from flushlab.crashed import cluster_recorded
-from flushlab.crashed.cluster_recorded import ClusterImages, ClusterRun
+from flushlab.crashed.cluster_recorded import ClusterImages
+from flushlab.crashed.run import RecordedNode, Run
 from flushlab.errors import StartFailed, StorageError
 from flushlab.record import CrashPoint, Failure
 from tests.unit.builds import MARIADB
@@ -38,20 +38,19 @@ def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClusterImages:
     disk(tmp_path / "two", [130, 140])
     notes = [struct.pack("<QQQQ", 1, counter, 0, at) for counter, at in ((1, 100), (2, 125), (3, 160))]
     (tmp_path / "notes").write_bytes(b"".join(notes))
-    run = ClusterRun(
+    run = Run(
         build=MARIADB.id,
         settings={},
         arguments=(),
-        disks=("one", "two"),
-        datadirs=("a/data", "b/data"),
+        nodes=(RecordedNode(disk="one", datadir="a/data"), RecordedNode(disk="two", datadir="b/data")),
         fs="ext4",
-        first_ns=100,
-        last_ns=200,
+        first=100,
+        last=200,
         rows=1,
         database="d",
         commits_per_s=1.0,
     )
-    (tmp_path / "cluster.json").write_bytes(msgspec.json.encode(run))
+    run.write(tmp_path)
     return ClusterImages(tmp_path, Failure(kind="power"), MARIADB, tmp_path)
 
 
@@ -70,11 +69,6 @@ def test_points_lie_in_the_load_and_chosen_ones_at_acknowledgements_and_before_f
     assert {point.at for point in points if point.kind == "after_ack"} <= {0, 25, 60}
     assert {point.at for point in points if point.kind == "before_flush"} <= {9, 49, 39}
     assert images.points(40, seed=1) == points
-
-
-def test_a_folder_without_a_cluster_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="is no recorded run of a cluster"):
-        ClusterRun.read(tmp_path)
 
 
 def test_a_crash_that_the_file_system_does_not_let_judge_is_unknown_with_its_reason(
@@ -107,8 +101,8 @@ def test_a_node_whose_disk_could_not_be_written_says_nothing_of_the_crash(
         raise StartFailed("its log says:\nInnoDB: I/O error")
 
     monkeypatch.setattr(images, "_image", lambda *_: nullcontext(Image(tmp_path, full=True)))
-    monkeypatch.setattr("flushlab.crashed.cluster_recorded.Sandbox.start", fails)
-    monkeypatch.setattr("flushlab.crashed.cluster_recorded.DataRoot.open", lambda *_: None)
+    monkeypatch.setattr("flushlab.crashed.recorded.Sandbox.start", fails)
+    monkeypatch.setattr("flushlab.crashed.recorded.DataRoot.open", lambda *_: None)
     image = images.judge(CrashPoint(at=10, kind="random", seed=1))
     assert (image.outcome, image.reasons) == ("unknown", ("3 writes to a disk of flushlab's failed",))
 
@@ -123,8 +117,8 @@ def test_a_node_alone_that_takes_too_long_is_not_one_that_does_not_start(
         raise error
 
     monkeypatch.setattr(images, "_image", lambda *_: nullcontext(Image(tmp_path)))
-    monkeypatch.setattr("flushlab.crashed.cluster_recorded.Sandbox.start", fails)
-    monkeypatch.setattr("flushlab.crashed.cluster_recorded.DataRoot.open", lambda *_: None)
+    monkeypatch.setattr("flushlab.crashed.recorded.Sandbox.start", fails)
+    monkeypatch.setattr("flushlab.crashed.recorded.DataRoot.open", lambda *_: None)
     alone = images._alone(CrashPoint(at=10, kind="random", seed=1), 0, [], 110)
     assert alone.outcome == outcome
     if unfinished:

@@ -15,10 +15,11 @@ import pytest
 from flushlab.crashed import judge as judging
 from flushlab.crashed import recorded, replicated
 from flushlab.crashed.ledger import Note, packed
-from flushlab.crashed.recorded import Fault, Images, Run
+from flushlab.crashed.recorded import Images
+from flushlab.crashed.run import Fault, RecordedNode, Run
 from flushlab.datadir import DataRoot
 from flushlab.datadir.fault_disk import NotMounted
-from flushlab.datadir.recording import ENTRY, Recording
+from flushlab.datadir.recording import ENTRY
 from flushlab.errors import ServerError, StartFailed, StorageError
 from flushlab.record import CrashImage, CrashPoint, Failure, PointKind
 from flushlab.server import Sandbox
@@ -28,14 +29,14 @@ NOTES = [Note(1, number, number, 1000 * number) for number in range(1, 6)]
 WRITE, FLUSH, FAILED = 1, 2, 3
 
 
-def recording(folder: Path, *kinds: int) -> Recording:
+def recording(folder: Path, *kinds: int) -> Path:
     """Of so many entries."""
     (folder / "record.json").write_text(json.dumps({"version": 1, "size": 4096}))
     (folder / "position").write_bytes(len(kinds).to_bytes(8, "little"))
     entries = (ENTRY.pack(kind, 0, 1000 * number, 0, 0, 0) for number, kind in enumerate(kinds, 1))
     (folder / "entries").write_bytes(b"".join(entries))
     (folder / "notes").write_bytes(b"".join(map(packed, NOTES)))
-    return Recording(folder)
+    return folder
 
 
 def cut_short(faulty: Fault | None = None, first: int = 0) -> Run:
@@ -43,7 +44,7 @@ def cut_short(faulty: Fault | None = None, first: int = 0) -> Run:
         build=MARIADB.id,
         settings={},
         arguments=(),
-        datadir="data",
+        nodes=(RecordedNode(disk="", datadir="data"),),
         fs="ext4",
         first=first,
         last=0,

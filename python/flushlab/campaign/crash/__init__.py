@@ -1,6 +1,8 @@
 """Crash: what configurations lose when the server is killed, the system crashes or the power goes.
 
-`crash` is what users call. Below it: `request` (what was asked for), `plan` (what all arms share), `campaign`
-(the arms, and the control of `control`), `arm` (one of them), `load` (what it is under), `judging` (its
-images), `replay` and `stored`; `cluster` for clusters, `check` for `tune --crash`.
+`crash` is what users call. A campaign of crashes runs in the loop of `campaign`: `experiment` asks for
+crashes, `runner` makes them, each is a row, `facts` says what rows come to. Beside them: `request` (what was
+asked for), `plan` (what all configurations share), `load` (what servers are under), `control` (what must
+lose), `side_by_side` (two images judged at a time), `records` (those that were kept), `replay` (one image
+again), and `check` for `tune --crash`.
 """

@@ -17,7 +17,7 @@ from flushlab.campaign.configurations import read as read_configurations
 from flushlab.campaign.crash.facts import arms_of, facts_of, facts_of_campaign
 from flushlab.campaign.crash.load import CrashLoad, read_load, require_ledger_alone, require_replicable
 from flushlab.campaign.crash.plan import CrashPlan
-from flushlab.campaign.crash.replay import as_recorded, recorded_build, require_record, under_its_load
+from flushlab.campaign.crash.replay import as_recorded, recorded_build, under_its_load
 from flushlab.campaign.crash.replay import replay as replay_image
 from flushlab.campaign.crash.request import CrashRequest, require_sensible
 from flushlab.campaign.crash.runner import CrashRunner, can_judge_again
@@ -184,11 +184,9 @@ def _replay(
             "--replay judges what a crash left of a disk, and --fail process leaves the disk as it is",
             hint="remove --fail process",
         )
-    if spec.server.cluster:
-        spec = msgspec.structs.replace(spec, nodes="all")  # others are not recorded
+    spec = as_recorded(spec, line)
     require_sensible(spec)
-    require_record(line)
-    if spec.server.server is None and spec.server.basedir is None and not spec.server.cluster:
+    if spec.server.server is None and spec.server.basedir is None:
         server = msgspec.structs.replace(spec.server, server=recorded_build(line))
         spec = msgspec.structs.replace(spec, server=server)
     load = _load(spec, Path.cwd())
@@ -197,7 +195,6 @@ def _replay(
         open_target(spec.server, spec.storage, watcher.say) as target,
         publish_status("crash", server=target.identity.title, workload=spec.workload.name),
     ):
-        spec = as_recorded(spec, line)
         plan = CrashPlan(target=target, watcher=watcher, load=load, spec=spec)
         arm, ended = replay_image(plan, line, minimised=spec.minimise)
         facts = facts_of(spec, target.identity.title, [arm], "interrupted" if ended else "done")

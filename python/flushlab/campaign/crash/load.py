@@ -81,7 +81,16 @@ class CrashLoad(msgspec.Struct, frozen=True, kw_only=True):
         parts = (self.workload, None if self.beside == DDL else self.beside)
         return tuple(source for one in parts if one is not None for source in sources_of(one))
 
-    def spec_on(self, server: Sandbox, threads: int, seed: int) -> LoadSpec:
+    def on(self, server: Sandbox, threads: int, rows: int, seed: int) -> Load:
+        """Makes the tables of the ledger's load; what the server is to be under."""
+        if isinstance(self.workload, CommandWorkload | SqlWorkload):
+            return Load(None, None, UserWorkload(self.workload), self.name)
+        spec = self._spec_on(server, threads, seed)
+        alone = self.workload is None and self.beside is None and server.membership is None
+        ledger = Ledger(spec.database, rows, ddl=self.beside == DDL, alone=alone)
+        return Load(spec, ledger, self._side(spec.database), self.name, self.beside_name)
+
+    def _spec_on(self, server: Sandbox, threads: int, seed: int) -> LoadSpec:
         """Makes the tables of the ledger's load; how it is driven."""
         if self.workload is None:
             return LoadSpec(
@@ -91,15 +100,6 @@ class CrashLoad(msgspec.Struct, frozen=True, kw_only=True):
         driving = self.workload.driving(server)
         assert driving is not None, "it was seen to be driven by the engine"
         return driving.spec
-
-    def on(self, server: Sandbox, threads: int, rows: int, seed: int) -> Load:
-        """Makes the tables of the ledger's load; what the server is to be under."""
-        if isinstance(self.workload, CommandWorkload | SqlWorkload):
-            return Load(None, None, UserWorkload(self.workload))
-        spec = self.spec_on(server, threads, seed)
-        alone = self.workload is None and self.beside is None
-        ledger = Ledger(spec.database, rows, ddl=self.beside == DDL, alone=alone)
-        return Load(spec, ledger, self._side(spec.database))
 
     def _side(self, database: str) -> SideWorkload | None:
         if isinstance(self.beside, CommandWorkload | SqlWorkload):

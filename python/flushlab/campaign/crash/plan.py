@@ -16,17 +16,16 @@ from flushlab.campaign.crash.load import CrashLoad
 from flushlab.campaign.crash.request import FAILURES, tear_of, which_nodes
 from flushlab.campaign.target import Target, connection_arguments
 from flushlab.campaign.watcher import Watcher
-from flushlab.crashed.cluster_killed import ClusterSpec, Disks
 from flushlab.crashed.cluster_recorded import ClusterImages
 from flushlab.crashed.live import Load
-from flushlab.crashed.recorded import Images
+from flushlab.crashed.recorded import Images, RecordedImages
+from flushlab.crashed.run import CrashedServer, Disks, Run
 from flushlab.datadir import own_disk
 from flushlab.errors import MeasurementError
 from flushlab.record import (
     CrashArm,
     Failure,
     Launch,
-    LoadSpec,
     NodesKind,
     Storage,
     Value,
@@ -133,15 +132,6 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
         warnings += as_warnings(fit)
         return {**fit.settings, **asked}
 
-    def spec_on(self, arm: CrashArm, server: Sandbox) -> LoadSpec:
-        """Makes the load's tables on a server that runs with the arm's settings; how it is driven.
-
-        Raises:
-            MeasurementError: it runs with others: what it loses would be told of the wrong ones.
-        """
-        self._require_set(arm, server, set())
-        return self.load.spec_on(server, self.spec.threads, self.spec.seed)
-
     def load_on(self, arm: CrashArm, told: set[str], server: Sandbox) -> Load:
         """Makes the load's tables on a server that runs with the arm's settings; what it is to be under.
 
@@ -164,28 +154,29 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
             self.watcher.warn(f"{arm.name}: {text}")
             told.add(text)
 
-    def images_in(self, folder: Path) -> Images | ClusterImages:
-        """The images of a record."""
-        build, work = self.target.build, self.target.volume.data_root.path
-        if self.which:
-            return ClusterImages(folder, self.failure, build, work)
-        return Images(folder, self.failure, build, work)
+    def images_in(self, folder: Path) -> RecordedImages:
+        """The images of a record.
 
-    def cluster_of(self, arm: CrashArm) -> ClusterSpec:
-        """The cluster that an arm's nodes make."""
-        return ClusterSpec(
+        Raises:
+            StorageError: it cannot be read, or was cut short too soon.
+        """
+        images = Images if len(Run.read(folder).nodes) == 1 else ClusterImages
+        return images(folder, self.failure, self.target.build, self.target.volume.data_root.path)
+
+    def server_of(self, arm: CrashArm) -> CrashedServer:
+        """The server that crashes with an arm's settings."""
+        return CrashedServer(
             build=self.target.build,
-            size=self.target.nodes,
+            nodes=self.target.nodes,
             settings=arm.settings,
             arguments=connection_arguments(self.spec.threads),
             data_root=self.target.volume.data_root,
-            rows=self.spec.rows,
             seconds=self.spec.seconds,
             latency_s=self.target.latency_s,
         )
 
     def disks(self) -> Disks:
-        """Those of a cluster's nodes."""
+        """Those of the server's nodes."""
         return Disks(
             fail=self.failure,
             fs=self.spec.fs,

@@ -6,11 +6,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from flushlab.crashed.cluster_recorded import RUN as CLUSTER_RUN
-from flushlab.crashed.cluster_recorded import ClusterRun
 from flushlab.crashed.ledger import read_notes
-from flushlab.crashed.recorded import RUN, Run
-from flushlab.datadir import Recording
+from flushlab.crashed.run import NOTES, RUN, Run
 from flushlab.datadir.fault_disk import record_owner, remove_record
 from flushlab.errors import StorageError, UsageError
 
@@ -41,26 +38,21 @@ def _records_of(keep: Path | None, owner: str) -> Iterator[Path]:
 
 
 def _is_stump(record: Path) -> bool:
-    if not any((record / name).exists() for name in (RUN, CLUSTER_RUN)):
-        return True  # its server was not under load yet, or it is one node's
+    """Whether it was cut short before its server was under load, or too soon after."""
+    if not (record / RUN).exists():
+        return True
     with suppress(StorageError):
-        recording, run = Recording(record), Run.read(record)
-        return not run.whole and not _is_enough(run, recording)
+        run = Run.read(record)
+        run.recordings(record)
+        return not run.whole and not _can_be_judged(record)
     return False
 
 
 def _can_be_judged(record: Path) -> bool:
     try:
-        if (record / CLUSTER_RUN).exists():
-            return bool(ClusterRun.read(record).disks)
-        return _is_enough(Run.read(record), Recording(record))
-    except StorageError:
-        return False
-
-
-def _is_enough(run: Run, recording: Recording) -> bool:
-    try:
-        run.completed(recording, read_notes(recording.folder / "notes"))
+        run = Run.read(record)
+        run.recordings(record)
+        run.completed(record, read_notes(record / NOTES))
     except StorageError:
         return False
     return True

@@ -11,12 +11,13 @@ import msgspec
 from flushlab.build import list_builds
 from flushlab.campaign.crash.plan import CrashPlan
 from flushlab.campaign.crash.records import require_build
-from flushlab.crashed.cluster_recorded import ClusterImages, ClusterRun
 from flushlab.crashed.minimise import minimise
-from flushlab.crashed.recorded import Fault, Images, Run
+from flushlab.crashed.recorded import Images, RecordedImages
+from flushlab.crashed.run import Fault, Run
 from flushlab.errors import StorageError, UsageError
 from flushlab.record import CrashArm, CrashFacts, CrashPoint, PointKind
 from flushlab.spec.kinds import CrashSpec
+from flushlab.units import counted
 
 RECOVERY = "recovery"
 KINDS: Mapping[str, PointKind] = {
@@ -30,24 +31,33 @@ _HINT = "copy the line from the list of failing images"
 
 
 def as_recorded(spec: CrashSpec, line: str) -> CrashSpec:
-    """What was asked for, with what the record that a line names knows better: its file system, and how its
-    disk failed.
+    """What was asked for, with what the record that a line names knows better: its file system, how its disk
+    failed, and how many nodes it has, which all crash.
 
     Raises:
-        UsageError: its disk has not failed in the way that was asked for.
+        UsageError: its disk has not failed in the way that was asked for, or it has another number of nodes.
         StorageError: nothing was recorded there.
     """
     folder, _ = require_record(line)
-    if spec.server.cluster:  # others are not recorded
-        return msgspec.structs.replace(spec, fs=ClusterRun.read(folder).fs, nodes="all")
     run = Run.read(folder)
     if spec.fail in get_args(Fault) and spec.fail != run.faulty and not run.fault:
         raise UsageError(
             f"--fail {spec.fail} is for a record whose disk failed under load, and that of {folder} did not",
             hint="leave out --fail",
         )
-    fail = run.faulty if run.faulty and spec.fail == "power" else spec.fail
-    return msgspec.structs.replace(spec, fs=run.fs, fail=fail)
+    nodes = len(run.nodes)
+    if spec.server.cluster not in (None, nodes):
+        raise UsageError(
+            f"--cluster is {spec.server.cluster}, and the record {folder} has {counted(nodes, 'node')}",
+            hint="remove --cluster: the record knows",
+        )
+    return msgspec.structs.replace(
+        spec,
+        fs=run.fs,
+        fail=run.faulty if run.faulty and spec.fail == "power" else spec.fail,
+        server=msgspec.structs.replace(spec.server, cluster=nodes if nodes > 1 else None),
+        nodes="all" if nodes > 1 else None,
+    )
 
 
 def recorded_build(line: str) -> str | None:
@@ -63,12 +73,9 @@ def recorded_build(line: str) -> str | None:
 
 
 def under_its_load(facts: CrashFacts, line: str) -> CrashFacts:
-    """The facts of a replayed image with the load that its record names; records of earlier versions name
-    none."""
+    """The facts of a replayed image with the load that its record names."""
     folder, _ = require_record(line)
-    run = None if facts.nodes > 1 else Run.read(folder)
-    if run is None or not run.workload:
-        return facts
+    run = Run.read(folder)
     return msgspec.structs.replace(facts, workload=run.workload, beside=run.beside)
 
 
@@ -85,12 +92,12 @@ def replay(plan: CrashPlan, line: str, *, minimised: bool = False) -> tuple[Cras
         StorageError: nothing was recorded there.
     """
     folder, point = require_record(line)
-    run = ClusterRun.read(folder) if plan.which else Run.read(folder)
+    run = Run.read(folder)
     require_build(folder, run.build, plan.target.build.id)
     images = plan.images_in(folder)
     _require_within(images, point)
     if minimised:
-        if isinstance(images, ClusterImages):
+        if not isinstance(images, Images):
             raise UsageError("--minimise is for one server, not for a cluster", hint="remove it")
         if point.kind == "in_recovery":
             raise UsageError(
@@ -106,17 +113,17 @@ def replay(plan: CrashPlan, line: str, *, minimised: bool = False) -> tuple[Cras
         settings=run.settings,
         checks_rows=run.rows > 0,
         records=images.records,
-        fault=images.run.fault if isinstance(images, Images) else "",
+        fault=images.run.fault,
         folder=str(folder),
         images=(image,),
     )
     return arm, ended
 
 
-def _require_within(images: Images | ClusterImages, point: CrashPoint) -> None:
+def _require_within(images: RecordedImages, point: CrashPoint) -> None:
     if point.at <= images.end:
         return
-    unit = "ns" if isinstance(images, ClusterImages) else "entries"
+    unit = "ns" if len(images.run.nodes) > 1 else "entries"
     raise UsageError(f"the record has {images.end:,} {unit}: at={point.at} is beyond its end", hint=_HINT)
 
 

@@ -23,15 +23,14 @@ from flushlab.campaign.crash.side_by_side import judge_all
 from flushlab.campaign.target import connection_arguments
 from flushlab.crashed import points as points_of
 from flushlab.crashed.cluster_killed import KilledCluster
-from flushlab.crashed.cluster_recorded import record_cluster
 from flushlab.crashed.killed import Killed
-from flushlab.crashed.recorded import Fault, Images, record
+from flushlab.crashed.recording import record
 from flushlab.crashed.recovered_server import IDLE_S
-from flushlab.datadir import own_disk
+from flushlab.crashed.run import Fault
 from flushlab.errors import MeasurementError, NoSpace, StartFailed, StorageError
 from flushlab.experiment.protocol import Request
 from flushlab.process.passing import passing_folder
-from flushlab.record import Crash, CrashArm, CrashKind, Storage
+from flushlab.record import Crash, CrashArm, CrashKind
 from flushlab.server import DataDirectory, Sandbox, Startup
 from flushlab.server.sandbox.refusal import refusal
 
@@ -158,8 +157,8 @@ def _victim(plan: CrashPlan, arm: CrashArm) -> Iterator[Killed | KilledCluster]:
     with passing_folder(root.path, "crash") as notes:
         if which := plan.which_of(arm):
             disks = None if plan.spec.fail == "process" else plan.disks()
-            spec_on = partial(plan.spec_on, arm)
-            with KilledCluster(plan.cluster_of(arm), spec_on, which, disks, notes) as cluster:
+            load_on = partial(plan.load_on, arm, set())
+            with KilledCluster(plan.server_of(arm), load_on, which, disks, notes) as cluster:
                 yield cluster
             return
         start = partial(
@@ -186,20 +185,27 @@ def _recorded(plan: CrashPlan, arm: CrashArm, images: int, numbers: Sequence[int
             plan.watcher.say(f"{arm.name}: judging the record that was kept")
             recorded = plan.images_in(folder)
             require_build(folder, recorded.run.build, plan.target.build.id)
-            storage = recorded.run.storage if isinstance(recorded, Images) else None
         else:
             remove_stumps(plan.keep, owner)
             plan.watcher.say(f"{arm.name}: recording")
-            folder, storage = _record(plan, arm, where, owner)
+            folder = record(
+                plan.server_of(arm),
+                plan.disks(),
+                partial(plan.load_on, arm, set()),
+                where,
+                owner,
+                fault=None if arm.control else _FAULTS.get(plan.spec.fail),
+                replica=plan.spec.replica and not arm.control,
+            )
             recorded = plan.images_in(folder)
-        if isinstance(recorded, Images) and not recorded.run.whole:
+        if not recorded.run.whole:
             but = ", but for the replica" if plan.spec.replica and recorded.received is None else ""
             plan.watcher.warn(f"{arm.name}: its recording was cut short; what there is of it is judged{but}")
         arm = msgspec.structs.replace(
-            plan.judged(arm, storage),
+            plan.judged(arm, recorded.run.storage),
             commits_per_s=recorded.run.commits_per_s,
             records=recorded.records,
-            fault=recorded.run.fault if isinstance(recorded, Images) else "",
+            fault=recorded.run.fault,
             folder=str(folder) if plan.keep else "",
         )
         points = recorded.points(images, plan.spec.seed)
@@ -207,29 +213,6 @@ def _recorded(plan: CrashPlan, arm: CrashArm, images: int, numbers: Sequence[int
         for number, image in judge_all({number: points[number] for number in numbers}, recorded.judge):
             yield Crash(arm=arm, number=number, image=image, seconds=seconds)
             seconds = {}
-
-
-def _record(plan: CrashPlan, arm: CrashArm, where: Path, owner: str) -> tuple[Path, Storage]:
-    if plan.which:
-        return record_cluster(plan.cluster_of(arm), partial(plan.spec_on, arm), plan.disks(), where, owner)
-    spec = plan.spec
-    return record(
-        plan.target.build,
-        dict(arm.settings),
-        connection_arguments(spec.threads),
-        partial(plan.load_on, arm, set()),
-        seconds=spec.seconds,
-        folder=plan.target.volume.data_root.path,
-        record_in=where,
-        arm=owner,
-        workload=plan.load.name,
-        beside=plan.load.beside_name,
-        size=plan.disk_bytes,
-        fs=spec.fs,
-        fault=None if arm.control else _FAULTS.get(spec.fail),
-        emulate=own_disk(spec.storage.disk_iops, spec.storage.disk),
-        replica=spec.replica and not arm.control,
-    )
 
 
 @contextmanager
