@@ -22,7 +22,7 @@ from flushlab.campaign.crash.check import BROKE, check, disk_mib
 from flushlab.campaign.crash.crash import crash, crash_settings
 from flushlab.campaign.crash.load import CrashLoad
 from flushlab.campaign.crash.plan import CrashPlan
-from flushlab.campaign.target import open_target
+from flushlab.campaign.pool.target import open_servers
 from flushlab.campaign.watcher import Watcher
 from flushlab.cli.app import make_app
 from flushlab.crashed import cluster_killed
@@ -143,7 +143,10 @@ def test_a_clusters_winner_is_crashed_on_all_nodes_at_once(tmp_path: Path) -> No
         controls=False,  # it takes as long again
     )
     load = CrashLoad(workload=parse_workload("oltp_update_non_index", SMALL))
-    with open_target(ServerSpec(server=name, cluster=2)) as target, Store(tmp_path / "store.sqlite") as store:
+    with (
+        open_servers(ServerSpec(server=name, cluster=2)) as target,
+        Store(tmp_path / "store.sqlite") as store,
+    ):
         store.create_campaign("tune-1", "tune", b"{}")
         plan = CrashPlan(target=target, watcher=Watcher(), load=load, spec=spec)
         facts = crash_settings(plan, {"fast": _SMALL}, store, "tune-1")
@@ -559,7 +562,7 @@ def test_a_winner_is_crashed_before_it_is_handed_over(build: Callable[[str], Bui
         free_ratio=None,
     )
     load = CrashLoad(workload=parse_workload("oltp_update_non_index", SMALL))
-    with open_target(ServerSpec(server=name)) as target, Store(tmp_path / "store.sqlite") as store:
+    with open_servers(ServerSpec(server=name)) as target, Store(tmp_path / "store.sqlite") as store:
 
         def crash_one(seconds: float, arm: str, settings: Mapping[str, Value]) -> CrashFacts:
             if f"tune-{seconds:.0f}" not in {row.id for row in store.campaigns()}:

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from flushlab.campaign import runners, series, tune, way
+from flushlab.campaign import series, tune
 from flushlab.campaign.bench import bench
+from flushlab.campaign.pool.remote import RemotePool
 from flushlab.errors import UsageError
 from flushlab.machine import state_path
 from flushlab.record import Value
@@ -83,8 +84,7 @@ def mysql(shared_sandbox: StartSandbox) -> Sandbox:
 @pytest.fixture
 def owned(mysql: Sandbox, private_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Owned]:
     """The server, as its owner left it."""
-    for module in (runners, way, tune):
-        monkeypatch.setattr(module, "CLUSTER_SLICE_S", 0.2)
+    monkeypatch.setattr(RemotePool, "slice_s", 0.2)
     monkeypatch.setattr(series, "parse_timing", lambda seconds: replace(QUICK, seconds=seconds))
     monkeypatch.setattr(tune, "SIDE_BY_SIDE", replace(QUICK, seconds=0.2))
     found = Owned(mysql)

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from flushlab.campaign import series
-from flushlab.campaign.target import Target
+from flushlab.campaign.pool.sandboxes import SandboxPool
 from flushlab.datadir import DataRoot, Volume
 from flushlab.record import Storage
-from flushlab.settings.catalog import load_catalog
 from flushlab.store import Store
 from tests.unit.builds import MARIADB
 
@@ -24,12 +23,12 @@ def decided(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
     requests: list[Any] = []
 
     @contextmanager
-    def opened(*_: object, **__: object) -> Iterator[Target]:
+    def opened(*_: object, **__: object) -> Iterator[SandboxPool]:
         root = DataRoot(path=tmp_path, storage=Storage(filesystem="ext4"))
-        yield Target(MARIADB, load_catalog(), Volume(root))
+        yield SandboxPool(MARIADB, Volume(root))
 
-    monkeypatch.setattr("flushlab.campaign.target.open_target", opened)
+    monkeypatch.setattr("flushlab.campaign.pool.target.open_servers", opened)
     monkeypatch.setattr(series, "carry_out", lambda request, *_: requests.append(request))
-    monkeypatch.setattr(series, "read_base", lambda *_, **__: {})
+    monkeypatch.setattr(SandboxPool, "settings", lambda *_, **__: {})
     monkeypatch.setattr(series, "open_store", lambda: Store(tmp_path / "store.sqlite"))
     return requests

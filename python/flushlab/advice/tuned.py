@@ -24,7 +24,8 @@ def tuned_option_file(facts: CampaignFacts, request: TuneRequest, storage: Stora
     assert chosen is not None and tuning is not None
     settings = {**request.base, **chosen.settings}
     changes = tuning.changes(chosen)
-    persisted = persisted_comments(changes, request.persisted, facts.server) if request.external else []
+    remote = bool(request.spec.remote.place)
+    persisted = persisted_comments(changes, request.persisted, facts.server) if remote else []
     return option_file(
         changes,
         request.original,

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from flushlab.campaign.facts import ArmOutcome
-from flushlab.campaign.running_server import why_not
+from flushlab.campaign.pool.running_server import why_not
 from flushlab.campaign.series_request import BoundArm
 from flushlab.campaign.volumes import Volumes, mismatch
 from flushlab.datadir import Volume
@@ -42,6 +42,7 @@ class ServerHere:
         values: its variables with the base in force: those of the catalog, and what else the plan names.
         options: names in the plan that it takes as options, though no variable is called so.
         launch: arguments that every arm starts with.
+        storage, folder: where the base runs.
         has: what arms have unless they change it, on a server that is not started for them.
         goes_on: it is never restarted for them: they take turns on it.
     """
@@ -50,6 +51,8 @@ class ServerHere:
     catalog: Catalog
     values: Mapping[str, Value]
     launch: Launch
+    storage: Storage
+    folder: Path
     has: Mapping[str, Value] = field(default_factory=dict)
     goes_on: bool = False
     options: Collection[str] = ()
@@ -187,10 +190,9 @@ class _Binder:
                 settings[name] = value
         options = self._options({}, plan.workload.options, "workload")
         self._made[BASE] = _Made(settings=settings, options=options)
-        volume = self._volumes.base
         known_as = "" if plan.base_name == BASE else plan.base_name
         text = ": ".join(filter(None, (known_as, plan.base_text)))
-        return self._finished(BASE, text, self._made[BASE], volume, "measured", "")
+        return self._finished(BASE, text, self._made[BASE], None, "measured", "")
 
     def _arm(self, key: str, arm: ArmPlan, missing: tuple[ArmOutcome, str] | None) -> BoundArm | None:
         on = self._made[arm.on]
@@ -213,7 +215,7 @@ class _Binder:
         if not wanted:
             return None
         outcome: ArmOutcome = "not_in_version" if reason else "measured"
-        volume = self._volumes.base
+        volume = None
         if missing is not None:
             outcome, reason = missing
         if not reason:
@@ -333,16 +335,19 @@ class _Binder:
             return "other than " + " and ".join(map(str, requirement.not_values))
         return ""
 
-    def _volume(self, made: _Made) -> tuple[Volume, str]:
-        """Where the arm runs, and why it cannot, if so."""
+    def _volume(self, made: _Made) -> tuple[Volume | None, str]:
+        """Where the arm runs, None for where the base does; and why it cannot, if so."""
         stays = self._plan.alternate or self._here.goes_on
         if stays and (made.data_root or made.disk_iops or made.disk):
-            return self._volumes.base, "one running server cannot move to another place"
+            return None, "one running server cannot move to another place"
         try:
             volume = self._volumes.open(made.data_root, made.disk_iops, made.disk)
         except FlushlabError as error:
-            return self._volumes.base, error.message
-        return volume, mismatch(volume, made.file_system, made.record_size)
+            return None, error.message
+        storage, folder = self._here.storage, self._here.folder
+        if volume is not None:
+            storage, folder = volume.data_root.storage, volume.data_root.path
+        return volume, mismatch(storage, folder, made.file_system, made.record_size)
 
     def _not_switchable(self, made: _Made) -> str:
         """Why settings cannot be switched while the server runs, or an empty string."""
@@ -366,7 +371,7 @@ class _Binder:
         return f"{name} cannot be paused between turns" if own.slice_s is None else ""
 
     def _finished(
-        self, name: str, text: str, made: _Made, volume: Volume, outcome: ArmOutcome, reason: str
+        self, name: str, text: str, made: _Made, volume: Volume | None, outcome: ArmOutcome, reason: str
     ) -> BoundArm:
         here, base = self._here, self._made[BASE]
         runs = outcome == "measured"
@@ -377,12 +382,12 @@ class _Binder:
             reason=reason,
             settings=made.settings,
             options=made.options,
-            data_root=str(volume.below.path) if made.data_root and runs else made.data_root,
+            data_root=str(volume.below.path) if made.data_root and runs and volume else made.data_root,
             disk_iops=made.disk_iops,
             disk=made.disk,
         )
         reference = BoundArm(name=BASE, settings=base.settings, options=base.options)
-        storage = volume.data_root.storage
+        storage = volume.data_root.storage if volume else here.storage
         return judged(arm, reference, here.identity, storage, here.launch, here.catalog, here.has)
 
 

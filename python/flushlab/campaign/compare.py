@@ -12,23 +12,19 @@ from typing import Any
 import msgspec
 
 from flushlab.build import Progress, silent
-from flushlab.campaign.base import file_settings, persisted_settings, require_scalable
 from flushlab.campaign.configurations import Configuration, Given, named_after, read, spelled
-from flushlab.campaign.data import bytes_of, open_data
 from flushlab.campaign.duration import ends_by_itself
-from flushlab.campaign.external import own_server
 from flushlab.campaign.facts import CampaignFacts
 from flushlab.campaign.objective import objective_of
-from flushlab.campaign.series import Asked, Loaded, run
-from flushlab.campaign.target import Target
+from flushlab.campaign.pool.protocol import ServerPool
+from flushlab.campaign.pool.target import target_of
+from flushlab.campaign.scheduling import LOOKS_BLOCKS
+from flushlab.campaign.series import Loaded, SeriesInput, run
 from flushlab.campaign.watcher import Watcher, watching
-from flushlab.campaign.way import LOOKS_BLOCKS
 from flushlab.errors import UnknownSetting, UsageError, ValueOutOfRange
 from flushlab.plan.plan import COMPARE, ArmPlan, Plan
 from flushlab.record import Value, Warning
-from flushlab.server.sandbox.base_file import fit_here
 from flushlab.settings.catalog import canonical
-from flushlab.settings.fit import Fit, as_warnings, lines
 from flushlab.settings.given import parse_settings
 from flushlab.settings.option_names import load_option_names
 from flushlab.spec.build import build
@@ -68,7 +64,7 @@ def compare(
     """
     watcher = watching(progress)
     spec = build(CompareSpec, given, all_options())
-    own = own_server(spec.remote, spec.data.database, spec.workload)
+    target = target_of(spec, spec.workload)
     others, name = spec.server.others, spec.workload.name
     if others and spec.server.basedir is not None:
         raise UsageError("--basedir is one server", hint="name it as --server PATH, or remove the others")
@@ -77,16 +73,10 @@ def compare(
             raise UsageError(
                 "--resume takes no configurations", hint="the campaign has its own; give --resume alone"
             )
-        return run(None, Asked(spec, own), watcher)
+        return run(None, SeriesInput(spec, target), watcher)
     under = Path(spec.base.base) if spec.base.base else None
     found = read(configurations, under, alone=bool(others))
-    if own is not None and (file := next((one.file for one in found.values() if one.file), None)):
-        raise UsageError(
-            f"{file} cannot be compared on your own server: it has an option file of its own",
-            hint="name the settings: NAME=VALUE",
-        )
-    if own is None:
-        require_scalable(spec.base.memory, spec.data.dataset, *(one.file for one in found.values()))
+    target.require_files(spec.base.memory, spec.data.dataset, *(one.file for one in found.values()))
     precise = spec.precision is not None
     blocks = spec.blocks or (PRECISE_BLOCKS if precise else DEFAULT_BLOCKS)
     measured_s, window_s = _timing(
@@ -95,10 +85,10 @@ def compare(
         PRECISE_SECONDS if precise else DEFAULT_SECONDS,
         blocks * (len(found) * (1 + len(others)) + 1),
     )
-    asked = Asked(
+    asked = SeriesInput(
         msgspec.structs.replace(spec, configurations=spelled(found, under)),
-        own=own,
-        data=None if own else open_data(spec.data, name, watcher.say),
+        target,
+        data=target.open_data(spec.data, name, watcher.say),
         looks=precise or blocks >= LOOKS_BLOCKS,
         objective=objective_of(spec.objective, name, spec.workload.options),
         blocks=blocks,
@@ -107,10 +97,10 @@ def compare(
     )
     workload = settled(spec.workload)
 
-    def load(target: Target) -> Loaded:
+    def load(pool: ServerPool) -> Loaded:
         threads = workload.options.get("threads")
         connections = threads if isinstance(threads, int) else 1
-        whole, notes = _whole(found, target, asked, connections, watcher)
+        whole, notes = _whole(found, pool, asked, connections, watcher)
         (base, settings), *rest = whole.items()
         plan = Plan(
             name=COMPARE,
@@ -152,49 +142,22 @@ def _timing(
 
 
 def _whole(
-    found: Mapping[str, Given], target: Target, asked: Asked, connections: int, watcher: Watcher
+    found: Mapping[str, Given], pool: ServerPool, asked: SeriesInput, connections: int, watcher: Watcher
 ) -> tuple[dict[str, dict[str, Value]], tuple[Warning, ...]]:
     """Every configuration with all its settings, and what was scaled of the option files."""
     several = isinstance(asked.spec, CompareSpec) and asked.spec.server.others
     typed = _where_it_exists if several else _typed
-    settings = {name: typed(one.settings, target) for name, one in found.items()}
+    settings = {name: typed(one.settings, pool) for name, one in found.items()}
     _require_different(found, settings)
-    if target.external is not None:
-        return settings, ()
-    persisted = persisted_settings(asked.data, target, watcher)
-    files = dict.fromkeys(one.file for one in found.values())
-    own = {file: {**file_settings(file, target, watcher), **persisted} for file in files}
-
-    def fit(file: Path | None, factor: float = 1.0, like: str = "") -> Fit:
-        return fit_here(
-            own[file],
-            target.identity,
-            target.volume.data_root,
-            memory=asked.spec.base.memory,
-            exact=asked.spec.base.exact,
-            connections=connections,
-            factor=factor,
-            like=like,
-            data_bytes=bytes_of(asked.data),
-        )
-
-    fits = {file: fit(file) for file in own}
-    least = min(fits, key=lambda file: fits[file].factor)
-    factor = fits[least].factor
-    fits = {
-        file: one if one.factor == factor else fit(file, factor, f"{least}") for file, one in fits.items()
-    }
-    notes: list[Warning] = []
-    where = f"{target.build.name}: " if several else ""
-    for file, fitted in fits.items():
-        notes += [
-            msgspec.structs.replace(note, text=f"{file}: {note.text}" if file else note.text)
-            for note in as_warnings(fitted)
-        ]
-        named = f"{where}{file or 'the base'}" if where or file else ""
-        for line in lines(fitted, "--memory changes it, --exact refuses it", file=named):
-            watcher.say(line)
-    whole = {name: {**fits[one.file].settings, **settings[name]} for name, one in found.items()}
+    files = tuple(dict.fromkeys(one.file for one in found.values()))
+    server = pool.name if several else ""
+    users = pool.files_alike(files, asked.spec.base, asked.data, connections, server, watcher)
+    notes = [
+        msgspec.structs.replace(note, text=f"{file}: {note.text}" if file else note.text)
+        for file, user in users.items()
+        for note in user.warnings
+    ]
+    whole = {name: {**users[one.file].here, **settings[name]} for name, one in found.items()}
     return whole, tuple(notes)
 
 
@@ -212,22 +175,22 @@ def _require_different(found: Mapping[str, Given], settings: Mapping[str, Mappin
                 )
 
 
-def _typed(given: Mapping[str, Value], target: Target) -> dict[str, Value]:
+def _typed(given: Mapping[str, Value], pool: ServerPool) -> dict[str, Value]:
     """Settings as the server takes them.
 
     Raises:
         UsageError: one that it does not have, or does not take so.
     """
-    build = target.build
-    settings = parse_settings(given, build.flavor, build.version, target.catalog)
+    identity = pool.identity
+    settings = parse_settings(given, identity.flavor, identity.version, pool.catalog)
     for name in settings:
         if (
-            name not in target.catalog
-            and load_option_names().knows(name, build.flavor, build.version) is False
+            name not in pool.catalog
+            and load_option_names().knows(name, identity.flavor, identity.version) is False
         ):
-            near = load_option_names().near(name, build.flavor, build.version)
+            near = load_option_names().near(name, identity.flavor, identity.version)
             raise UnknownSetting(
-                f"{build.name} has no {name}",
+                f"{identity.name} has no {name}",
                 hint=f"did you mean {near}?"
                 if near
                 else f"`flushlab settings {name}` says which versions do",
@@ -235,16 +198,16 @@ def _typed(given: Mapping[str, Value], target: Target) -> dict[str, Value]:
     return settings
 
 
-def _where_it_exists(given: Mapping[str, Value], target: Target) -> dict[str, Value]:
+def _where_it_exists(given: Mapping[str, Value], pool: ServerPool) -> dict[str, Value]:
     """The same for one of several servers: what only others have is an arm that is not in its version.
 
     Raises:
         UsageError: no server has it.
     """
     try:
-        return _typed(given, target)
+        return _typed(given, pool)
     except (UnknownSetting, ValueOutOfRange):
         names = {canonical(name) for name in given}
-        if any(name not in target.catalog for name in names):
+        if any(name not in pool.catalog for name in names):
             raise
         return {canonical(name): value for name, value in given.items()}

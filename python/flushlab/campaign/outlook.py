@@ -6,54 +6,27 @@ against simulated trials. What only the first run can tell stays unknown.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from flushlab.campaign.duration import NODE_S, STAND_S, START_S, SWITCH_S, ends_by_itself, trial_s
-from flushlab.campaign.external_use import foreseen
-from flushlab.campaign.facts import Outlook, PlannedArm, Resources
+from flushlab.campaign.facts import Outlook, PlannedArm
+from flushlab.campaign.pool.protocol import ServerPool
+from flushlab.campaign.pool.room import data_bytes_of
 from flushlab.campaign.series_request import ArmGroup, SeriesRequest
-from flushlab.campaign.target import Target
 from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.errors import UsageError
 from flushlab.experiment.simulated import Noise, SimulatedTrials, run_to_end
 from flushlab.experiment.tune import Tune
 from flushlab.experiment.tune.budget import END_S, END_TRIALS
-from flushlab.machine import available_memory_bytes, home_path, state_path
+from flushlab.machine import state_path
 from flushlab.record import Value
-from flushlab.settings.configuration import Configuration
-from flushlab.settings.memory_use import memory_use, number_of
 from flushlab.trial.standing import CLUSTER_SLICE_S
 from flushlab.units import option_size
-from flushlab.workload import workload_options
-
-NOTHING = Resources(
-    pool_bytes=0,
-    memory_bytes=0,
-    available_memory_bytes=0,
-    data_bytes=None,
-    disk_bytes=0,
-    free_disk_bytes=0,
-    servers=0,
-)
-"""Of this machine, where somebody's own server is driven."""
 
 CALM, USUAL = 0.001, 0.05
 """Standard deviations of simulated trials, in log units; at the first, all is clear at the first look."""
-
-EMPTY_BYTES = 150 << 20
-"""About what a data directory without data takes, its redo log aside."""
-
-ROW_BYTES = 280
-"""Of sysbench's tables, with their index (measured: 8 × 10,000 rows take 21.4 MiB)."""
-
-DUMP_GROWS = 2
-"""Tables take about so many times the size of their dump."""
-
-PACKED = 5
-"""A compressed dump is about so many times smaller."""
 
 
 def require_new(resume: str | None) -> None:
@@ -62,7 +35,7 @@ def require_new(resume: str | None) -> None:
         raise UsageError("--dry-run cannot be combined with --resume", hint="remove one of the two")
 
 
-def of_tune(tuning: TuneAnalysis, target: Target) -> Outlook:
+def of_tune(tuning: TuneAnalysis, pool: ServerPool) -> Outlook:
     """The outlook of a tuning."""
     request = tuning.request
     known = not ends_by_itself(request.workload)
@@ -86,20 +59,19 @@ def of_tune(tuning: TuneAnalysis, target: Target) -> Outlook:
         least_s=seconds[0],
         likely_s=None if seconds[1] is None else min(seconds[1], request.budget_s or seconds[1]),
         most_s=request.budget_s,
-        resources=_resources(
-            request.run, target, data_bytes, servers=target.nodes * (request.side_by_side or 1)
-        ),
-        writes=_writes(request.run, target, request.spec.storage.data_root),
+        resources=pool.resources(request.run, data_bytes, request.side_by_side or 1),
+        writes=_writes(request.run, pool, request.spec.storage.data_root),
     )
 
 
-def of_series(request: SeriesRequest, target: Target) -> Outlook:
+def of_series(request: SeriesRequest, pool: ServerPool) -> Outlook:
     """The outlook of a series, and of a comparison."""
     known = not ends_by_itself(request.workload)
     groups = request.groups if request.running else ()
     least = sum(group.blocks * (2 + len(group.arms)) for group in groups)
     most = least + (3 * groups[-1].blocks if request.best and groups else 0)
     data_bytes = data_bytes_of(request.workload, request.base.options, request.spec.data.dataset)
+    arms = [arm.settings for arm in (request.base, *request.running)]
     return Outlook(
         arms=tuple(
             PlannedArm(
@@ -117,16 +89,10 @@ def of_series(request: SeriesRequest, target: Target) -> Outlook:
         least_s=START_S + sum(_group_s(request, group) for group in groups) if known else None,
         likely_s=START_S + most_s(request) if known else None,
         most_s=None,
-        resources=_resources(
-            [arm.settings for arm in (request.base, *request.running)],
-            target,
-            data_bytes,
-            servers=target.nodes
-            * max((_at_once(group) if group.standing else 1 for group in groups), default=1),
+        resources=pool.resources(
+            arms, data_bytes, max((_at_once(group) if group.standing else 1 for group in groups), default=1)
         ),
-        writes=_writes(
-            [arm.settings for arm in (request.base, *request.running)], target, request.spec.storage.data_root
-        ),
+        writes=_writes(arms, pool, request.spec.storage.data_root),
     )
 
 
@@ -172,59 +138,9 @@ def _simulated(tuning: TuneAnalysis, noise: float) -> tuple[int, float]:
     return count, START_S + trials.spent_s + END_TRIALS * (plan.stand_s or plan.trial_s) + END_S
 
 
-def _resources(
-    arms: Iterable[Mapping[str, Value]], target: Target, data_bytes: int | None, *, servers: int = 1
-) -> Resources:
-    if target.external is not None:
-        return NOTHING
-    arms = list(arms)
-    configurations = [Configuration(settings, target.identity) for settings in arms]
-    copy = copy_bytes(arms, target, data_bytes)
-    return Resources(
-        pool_bytes=max(number_of(one, "innodb_buffer_pool_size") for one in configurations),
-        memory_bytes=servers * max(memory_use(one).worst_bytes for one in configurations),
-        available_memory_bytes=available_memory_bytes(),
-        data_bytes=data_bytes,
-        disk_bytes=None if copy is None else (1 + servers) * copy,  # the first is the snapshot
-        free_disk_bytes=target.volume.data_root.free_bytes(),
-        servers=servers,
-    )
-
-
-def copy_bytes(arms: Iterable[Mapping[str, Value]], target: Target, data_bytes: int | None) -> int | None:
-    """About what one data directory takes at most; None where the data's size cannot be foreseen."""
-    redo = max(Configuration(settings, target.identity).redo_capacity_bytes or 0 for settings in arms)
-    return None if data_bytes is None else data_bytes + EMPTY_BYTES + redo
-
-
-def data_bytes_of(workload: str, options: Mapping[str, object], dataset: str | None) -> int | None:
-    """About what the data take; None where the workload makes them as it runs."""
-    if dataset is not None:
-        path = Path(dataset)
-        files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
-        if (path / "ibdata1").is_file():
-            return sum(file.stat().st_size for file in files)
-        return sum(file.stat().st_size * DUMP_GROWS * _packed(file) for file in files)
-    known = {name: option.default for name, option in workload_options(workload).items()}
-    if "table_size" not in known:
-        return None
-    tables, rows = ({"tables": 1, **known, **options}[name] for name in ("tables", "table_size"))
-    return tables * rows * ROW_BYTES if isinstance(tables, int) and isinstance(rows, int) else None
-
-
-def _packed(file: Path) -> int:
-    return PACKED if file.suffix in (".gz", ".zst") else 1
-
-
-def _writes(arms: Sequence[Mapping[str, Value]], target: Target, data_root: str | None) -> dict[str, str]:
-    home, stored = home_path(), {str(state_path() / "store.sqlite"): "every trial, and the result"}
-    if target.external is not None:
-        return stored | foreseen(target.external, arms)
-    return {
-        **stored,
-        str(home / "snapshots"): "the prepared data, kept for the next time",
-        data_root or str(home / "run"): "data directories of servers, removed as they end",
-    }
+def _writes(arms: Sequence[Mapping[str, Value]], pool: ServerPool, data_root: str | None) -> dict[str, str]:
+    stored = {str(state_path() / "store.sqlite"): "every trial, and the result"}
+    return stored | pool.writes(arms, data_root)
 
 
 def _changes(settings: Mapping[str, Value | None]) -> str:

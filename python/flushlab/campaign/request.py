@@ -41,7 +41,6 @@ class TuneRequest(msgspec.Struct, frozen=True, kw_only=True):
         side_by_side: servers that stand at once and take turns; 0: each trial has a fresh one.
         why_fresh: why they are fresh where that was not asked for; empty otherwise.
         crash_fail: what crashes before the winner is handed over.
-        external: where somebody's own server is; empty if flushlab starts them.
         persisted: what SET PERSIST has stored there; None: not known.
         has: settings of `original` that nobody asked for: that server has them.
     """
@@ -66,7 +65,6 @@ class TuneRequest(msgspec.Struct, frozen=True, kw_only=True):
     side_by_side: int = 0
     why_fresh: str = ""
     crash_fail: Literal["process", "os", "power"] = "power"
-    external: str = ""
     persisted: Mapping[str, str] | None = None
     has: Mapping[str, Value] = {}
     kind: Literal["tune"] = "tune"

@@ -1,30 +1,27 @@
 """Runners: which trial runner an arm of a series has.
 
-Sits in `campaign`. Arms may have a workload variant, a data root and a disk of their own; all else is shared.
+Sits in `campaign`. Arms may have a workload variant, a server, a data root and a disk of their own; all
+else is shared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
 from flushlab.campaign.bound_series import BoundSeries
-from flushlab.campaign.external import driving
+from flushlab.campaign.pool.protocol import ServerPool
+from flushlab.campaign.scheduling import place_of
 from flushlab.campaign.series_request import ArmGroup, BoundArm, SeriesRequest
-from flushlab.campaign.several_servers import runner_on
-from flushlab.campaign.target import Target
 from flushlab.campaign.volumes import Volumes
-from flushlab.campaign.way import place_of
 from flushlab.errors import UsageError
 from flushlab.experiment.protocol import Request
 from flushlab.experiment.series import Series
 from flushlab.record import Arm, Trial
-from flushlab.trial import AlternatingRunner, StandingRunner, TrialRunner
-from flushlab.trial.standing import CLUSTER_SLICE_S
+from flushlab.trial import AlternatingRunner, ArmRunner, StandingRunner
 from flushlab.undo import undo_all
-from flushlab.workload import Workload, build_workload, fingerprint, on_data
+from flushlab.workload import Workload, build_workload, fingerprint
 
 
 class ArmRunners:
@@ -33,27 +30,27 @@ class ArmRunners:
     Args:
         series: the bound request.
         experiment: knows what `best` is composed of.
-        base: the runner of the base.
+        pool: the servers of the base.
+        runners: of the base by an empty name; by the name of its build, of arms on another server.
         volumes: where arms with a place of their own run.
-        targets: by its name, the server of arms that have one of their own.
     """
 
     def __init__(
         self,
         series: BoundSeries,
         experiment: Series,
-        base: TrialRunner,
+        pool: ServerPool,
+        runners: Mapping[str, ArmRunner],
         volumes: Volumes,
-        targets: Mapping[str, Target],
     ) -> None:
         self._series = series
         self._experiment = experiment
-        self._base = base
+        self._pool = pool
+        self._bases = runners
         self._volumes = volumes
-        self._targets = targets
-        self._runners: dict[tuple[str, float], TrialRunner] = {}
+        self._runners: dict[tuple[str, float], ArmRunner] = {}
         self._alternating = (
-            AlternatingRunner(base, series.request.base.settings) if series.request.alternate else None
+            AlternatingRunner(runners[""], series.request.base.settings) if series.request.alternate else None
         )
         self._group: ArmGroup | None = None
         self._standing: StandingRunner | None = None
@@ -91,7 +88,7 @@ class ArmRunners:
         return self
 
     def __exit__(self, *_: object) -> None:
-        runners = (self._alternating, self._standing, self._base)
+        runners = (self._alternating, self._standing, *self._bases.values())
         undo_all(runner.close for runner in runners if runner is not None)
 
     def _enter(self, request: Request) -> None:
@@ -103,44 +100,30 @@ class ArmRunners:
         if self._standing is not None:
             self._standing.close()
         self._group = group
-        self._standing = self._runner_of_turns() if group.standing else None
-
-    def _runner_of_turns(self) -> StandingRunner:
         seed = self._series.request.seed
-        if (server := self._base.external) is not None:
-            return StandingRunner(self._of, seed, lambda _: server.name, slice_s=CLUSTER_SLICE_S)
-        if self._base.nodes == 1:
-            return StandingRunner(self._of, seed)
-        return StandingRunner(self._of, seed, self._place, slice_s=CLUSTER_SLICE_S)
+        self._standing = self._pool.standing(self._of, seed, self._place) if group.standing else None
 
     def _place(self, arm: Arm) -> str:
-        """What an arm's cluster is known by."""
         bound = self._series.arm(arm.name, self._experiment.best_of)
         return place_of(bound, self._of(arm).workloads[0], self._series.identity)
 
-    def _of(self, arm: Arm) -> TrialRunner:
+    def _of(self, arm: Arm) -> ArmRunner:
         assert self._group is not None, "a request was entered"
         return self._runner(self._series.arm(arm.name, self._experiment.best_of), self._group)
 
-    def _runner(self, arm: BoundArm, group: ArmGroup) -> TrialRunner:
+    def _runner(self, arm: BoundArm, group: ArmGroup) -> ArmRunner:
         if (arm.name, group.seconds) not in self._runners:
-            volume = self._volumes.open(arm.data_root, arm.disk_iops, arm.disk)
-            base = runner_on(self._targets[arm.build], self._base) if arm.build else self._base
-            self._runners[arm.name, group.seconds] = replace(
-                base,
-                timing=group.timing(base.timing),
-                workloads=(self._workload(arm),),
-                data_root=volume.data_root,
-                disk_limit=volume.disk_limit,
-                slow_disk=volume.slow_disk,
+            base = self._bases[arm.build]
+            self._runners[arm.name, group.seconds] = base.with_arm(
+                self._workload(arm),
+                group.timing(base.timing),
+                self._volumes.open(arm.data_root, arm.disk_iops, arm.disk),
             )
         return self._runners[arm.name, group.seconds]
 
     def _workload(self, arm: BoundArm) -> Workload:
-        workload, database = workload_of(self._series.request, arm), self._series.request.spec.data.database
-        if self._base.external is not None:
-            return driving(workload, self._base.external, database)
-        return on_data(workload, database) if database else workload
+        request = self._series.request
+        return self._pool.reaching(workload_of(request, arm), request.spec.data.database)
 
 
 def workload_of(request: SeriesRequest, arm: BoundArm) -> Workload:

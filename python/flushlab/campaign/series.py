@@ -9,50 +9,32 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
-from flushlab.build import Build, Progress, silent
-from flushlab.campaign import external, external_use
-from flushlab.campaign.base import (
-    file_settings,
-    fitted,
-    hidden_options,
-    persisted_settings,
-    read_base,
-    require_scalable,
-    texts_of,
-)
+from flushlab.build import Progress, silent
 from flushlab.campaign.binding import ServerHere, base_settings, bind, place
 from flushlab.campaign.bound_series import BoundSeries
-from flushlab.campaign.data import Data, data_of, open_data, settled_data
+from flushlab.campaign.data import Data, data_of, settled_data
 from flushlab.campaign.duration import ends_by_itself
-from flushlab.campaign.external import Own, own_server, settled_access
 from flushlab.campaign.facts import CampaignFacts, CampaignRun
-from flushlab.campaign.loop import Budget, Ending
+from flushlab.campaign.loop import Ending
 from flushlab.campaign.objective import objective_of_plan
 from flushlab.campaign.outlook import most_s, of_series, require_new
+from flushlab.campaign.pool.protocol import RunnerInput, ServerPool, Use, UserSettings
+from flushlab.campaign.pool.target import Target, target_of
+from flushlab.campaign.pool.user_settings import texts_of
 from flushlab.campaign.quiet import look_around
 from flushlab.campaign.runners import ArmRunners, workload_of
-from flushlab.campaign.running_server import without_restarts
-from flushlab.campaign.series_request import ArmGroup, BoundArm, SeriesRequest
-from flushlab.campaign.several_servers import in_full, joined, require_same, targets_of
-from flushlab.campaign.stored import run_campaign, stored_request
-from flushlab.campaign.target import (
-    Target,
-    co_located,
-    connection_arguments,
-    external_target,
-    paper_target,
-    target_of,
-    trial_runner,
-)
-from flushlab.campaign.volumes import PaperVolumes, Volumes
+from flushlab.campaign.scheduling import LOOKS_BLOCKS
+from flushlab.campaign.series_request import ArmGroup, SeriesRequest
+from flushlab.campaign.several_servers import joined, require_same
+from flushlab.campaign.stored import Run, Session, run_campaign, stored_request
+from flushlab.campaign.volumes import Volumes
 from flushlab.campaign.watcher import Watcher, watching
-from flushlab.campaign.way import LOOKS_BLOCKS, groups_of, on_one_server
 from flushlab.errors import UsageError
 from flushlab.experiment.objective import Objective
 from flushlab.plan.only import chosen
@@ -60,17 +42,14 @@ from flushlab.plan.plan import BASE, BEST, CONTROL, Claim, Plan, crossed
 from flushlab.plan.shipped import PIPED, find_plan, read_plan, shipped
 from flushlab.process.running import publish_status
 from flushlab.record import Launch, SourceText, Warning
-from flushlab.server.sandbox.base_file import require_taken
-from flushlab.server.variables import persisted
 from flushlab.settings.catalog import canonical
-from flushlab.settings.fit import as_warnings
 from flushlab.settings.option_names import load_option_names
 from flushlab.spec.build import build, stored
 from flushlab.spec.kinds import CompareSpec, SeriesSpec
-from flushlab.spec.parts import DEFAULT_SERVER, ServersSpec
+from flushlab.spec.parts import ServersSpec
 from flushlab.spec.sugar import taking
-from flushlab.store import Store, open_store
-from flushlab.trial import TrialRunner
+from flushlab.store import open_store
+from flushlab.trial import ArmRunner
 from flushlab.units import counted, format_seconds
 from flushlab.workload import (
     Workload,
@@ -85,12 +64,12 @@ from flushlab.workload import (
 from flushlab.workload.driven import EngineOptions, require_cluster
 
 
-class Asked(NamedTuple):
-    """What a series or a comparison was asked for, and what is known of it before a server is looked for.
+class SeriesInput(NamedTuple):
+    """A series or a comparison, before a server is looked for.
 
     Attributes:
         spec: as it was asked for.
-        own: somebody's own server, or None.
+        target: the servers that were named.
         data: the user's data, or None.
         only: arms that run, by their whole names; none: all.
         looks: it may end before the last block.
@@ -101,7 +80,7 @@ class Asked(NamedTuple):
     """
 
     spec: SeriesSpec | CompareSpec
-    own: Own | None = None
+    target: Target
     data: Data | None = None
     only: tuple[str, ...] = ()
     looks: bool = False
@@ -144,25 +123,19 @@ def series(
             "give either a plan or --resume ID",
             hint="`flushlab series --init` writes a plan to start from",
         )
-    own = own_server(spec.remote, spec.data.database)
-    watcher = watching(progress)
+    target, watcher = target_of(spec), watching(progress)
     if spec.plan is None:
-        return run(None, Asked(spec, own), watcher)
-    if own is None:
-        require_scalable(spec.base.memory, spec.base.base, spec.data.dataset)
+        return run(None, SeriesInput(spec, target), watcher)
+    target.require_files(spec.base.memory, spec.base.base, spec.data.dataset)
     loaded = _load(spec.plan)
     arms = chosen(spec.only, [arm.name for arm in loaded.plan.arms])
-    server = spec.server
-    if own is None:
-        wanted = server.server or loaded.plan.server or DEFAULT_SERVER
-        nodes = server.cluster if server.cluster is not None else loaded.plan.cluster
-        server = msgspec.structs.replace(server, server=wanted, cluster=nodes)
+    target = target.planned(loaded.plan.server, loaded.plan.cluster)
     if spec.seconds is not None:
         parse_timing(spec.seconds)
-    asked = Asked(
-        msgspec.structs.replace(spec, server=server),
-        own=own,
-        data=open_data(spec.data, loaded.plan.workload.name, watcher.say) if own is None else None,
+    asked = SeriesInput(
+        msgspec.structs.replace(spec, server=target.server),
+        target,
+        data=target.open_data(spec.data, loaded.plan.workload.name, watcher.say),
         only=arms,
         looks=spec.precision is not None,
         objective=objective_of_plan(spec.objective, loaded.plan, loaded.path, arms),
@@ -172,54 +145,52 @@ def series(
     return run(lambda _: loaded, asked, watcher)
 
 
-def run(load: Callable[[Target], Loaded] | None, asked: Asked, watcher: Watcher) -> CampaignFacts:
-    """Runs a plan on a server, or resumes a campaign.
+def run(load: Callable[[ServerPool], Loaded] | None, asked: SeriesInput, watcher: Watcher) -> CampaignFacts:
+    """Runs a plan on servers, or resumes a campaign.
 
     Args:
-        load: the plan for a target; None where the specification names a campaign to resume.
+        load: the plan for a pool; None where the specification names a campaign to resume.
         asked: what was asked for.
         watcher: told what happens.
     """
-    began, spec = time.monotonic(), asked.spec
+    began, spec, target = time.monotonic(), asked.spec, asked.target
     resume = spec.run.resume
     if spec.run.dry_run:
         require_new(resume)
         assert load is not None, "what is new has a plan"
-        if asked.own is not None:
-            with external_target(asked.own) as theirs:  # which is only read
-                return _foresee(load, asked, theirs, watcher)
-        return _foresee(load, asked, paper_target(spec.server, spec.storage), watcher)
+        with target.look() as pool:
+            return _foresee(load, asked, pool, watcher)
     with publish_status(spec.kind, server=spec.server.build), open_store() as store:
         earlier = stored_request(store, resume, spec.kind, SeriesRequest) if resume else None
-        with (
-            target_of(earlier, spec, asked.own, watcher.say) as target,
-            Volumes(target.volume, watcher.say) as volumes,
-        ):
-            request = _decided(load, asked, target, volumes, watcher) if load else earlier
+        if earlier is not None:
+            target = target.resuming(earlier.spec)
+        with target.open(watcher.say) as pool, pool.volumes(watcher.say) as volumes:
+            request = _decided(load, asked, pool, volumes, watcher) if load else earlier
             assert request is not None
-            return carry_out(request, target, volumes, store, resume, watcher, spec.run.wait_for_quiet, began)
+            session = Session(store, watcher, resume, began, spec.run.wait_for_quiet)
+            return carry_out(request, pool, volumes, session)
 
 
 def _decided(
-    load: Callable[[Target], Loaded],
-    asked: Asked,
-    target: Target,
+    load: Callable[[ServerPool], Loaded],
+    asked: SeriesInput,
+    pool: ServerPool,
     volumes: Volumes,
     watcher: Watcher,
 ) -> SeriesRequest:
     """The request of all servers together."""
     spec = asked.spec
     others = spec.server.others if isinstance(spec.server, ServersSpec) else ()
-    targets = (target, *targets_of(others, target, watcher))
-    requests = [decide(load(one), asked, one, volumes, watcher) for one in targets]
-    request = joined(requests, (spec.server.build, *others), [one.identity for one in targets])
+    pools = (pool, *(pool.other(name, watcher.say) for name in others))
+    requests = [decide(load(one), asked, one, volumes, watcher) for one in pools]
+    request = joined(requests, (spec.server.build, *others), [one.identity for one in pools])
     if request.kind == "compare" and not request.running:
         raise UsageError(
             f"{request.base_name} has nothing to be compared with: "
             + "; ".join(f"{arm.name}: {arm.reason}" for arm in request.arms),
             hint="correct the configurations, or name a server that has them",
         )
-    return request if spec.fresh or request.alternate else _by_the_way(request, target, watcher)
+    return request if spec.fresh or request.alternate else _scheduled(request, pool, watcher)
 
 
 def _load(name: str) -> Loaded:
@@ -246,54 +217,40 @@ def _plan_text(loaded: Loaded) -> tuple[SourceText, ...]:
     return (source_text("plan", _file(loaded) or loaded.plan.name, source.encode()),) if source else ()
 
 
-def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watcher: Watcher) -> SeriesRequest:
+def decide(
+    loaded: Loaded, asked: SeriesInput, pool: ServerPool, volumes: Volumes, watcher: Watcher
+) -> SeriesRequest:
     """Everything that must not change while the campaign runs.
 
     Raises:
         UsageError: the plan does not fit the workload, or the server refuses the base.
     """
-    spec, own = asked.spec, asked.own
-    compared = isinstance(spec, CompareSpec)
+    spec = asked.spec
     threads = spec.threads if isinstance(spec, SeriesSpec) else None
-    plan, build, catalog = _driven(loaded.plan, threads), target.build, target.catalog
+    plan, identity, catalog = _with_threads(loaded.plan, threads), pool.identity, pool.catalog
     for options in (plan.workload.options, *(arm.workload for arm in plan.arms)):
-        require_cluster(options.get("cluster_load", "one"), target.nodes)
-    loads = len(plan.arms) + 3 if target.nodes > 1 else 1  # each arm on a cluster keeps its connections
-    launch = Launch(arguments=connection_arguments(_threads(plan) * loads)) if own is None else Launch()
-    identity = target.identity
+        require_cluster(options.get("cluster_load", "one"), identity.nodes)
+    connections = _threads(plan)
+    launch = pool.launch(connections, connections * (len(plan.arms) + 3))
     base, _ = base_settings(plan, identity, catalog, path=loaded.path)
-    if own is None:
-        _require_taken(plan, build)
+    _require_taken(plan, pool)
+    compared = isinstance(spec, CompareSpec)  # its configurations are whole
     file = None if compared or not spec.base.base else Path(spec.base.base)
-    theirs = {
-        **file_settings(file, target, watcher),
-        **({} if compared else persisted_settings(asked.data, target, watcher)),
-    }
-    fit = fitted(
-        theirs,
-        target,
-        watcher,
-        memory=spec.base.memory,
-        exact=spec.base.exact,
-        connections=_threads(plan),
-        data=asked.data,
-    )
-    plan = msgspec.structs.replace(plan, base={**fit.settings, **plan.base})
-    base = {**fit.settings, **base}
+    user = UserSettings() if compared else pool.user_settings(spec.base, asked.data, connections, watcher)
+    plan = msgspec.structs.replace(plan, base={**user.here, **plan.base})
     names = _names(plan)
-    values = read_base(base, target, launch, watcher, also=names)
-    has = values if target.external else {}
-    left_out: tuple[Warning, ...] = ()
-    if target.external and not compared:
-        plan, left_out = without_restarts(plan, has, identity)
+    values = pool.settings({**user.here, **base}, launch, watcher, also=names)
+    plan, left_out = (plan, ()) if compared else pool.reduced(plan, values)
     here = ServerHere(
         identity=identity,
         catalog=catalog,
         values=values,
         launch=launch,
-        has=has,
-        goes_on=target.external is not None and not compared,
-        options=hidden_options(names, values, target),
+        storage=pool.storage,
+        folder=pool.folder,
+        has={} if pool.restarts else values,
+        goes_on=not pool.restarts and not compared,
+        options=pool.hidden_options(names, values),
     )
     of_factors = {*crossed(plan.factors).values()} - {BASE}
     bound = bind(
@@ -306,12 +263,12 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
         path=loaded.path,
     )
     workload = build_workload(plan.workload.name, bound.base.options, folder=loaded.folder)
+    changed = dict.fromkeys(name for arm in bound.arms for name in arm.changes)
     return SeriesRequest(
-        spec=_settled(asked, loaded, target),
-        build=build.name,
-        build_id=build.id,
-        external=target.external.name if target.external else "",
-        persisted=persisted(target.external.query, identity) if target.external else None,
+        spec=_settled(asked, loaded, pool),
+        build=pool.name,
+        build_id=pool.key,
+        persisted=pool.persisted(),
         plan=plan.name,
         title=plan.title,
         folder=str(loaded.folder),
@@ -332,40 +289,36 @@ def decide(loaded: Loaded, asked: Asked, target: Target, volumes: Volumes, watch
         arguments=launch.arguments,
         dataset_key=asked.data.dataset.key if asked.data else {},
         seed=plan.seed if spec.seed is None else spec.seed,
-        notes=(*_of_place(target, bound.arms), *as_warnings(fit), *loaded.notes, *left_out, *bound.notes),
+        notes=(*pool.warnings(changed), *user.warnings, *loaded.notes, *left_out, *bound.notes),
         base_name=plan.base_name,
         measured_s=asked.measured_s,
     )
 
 
-def _settled(asked: Asked, loaded: Loaded, target: Target) -> SeriesSpec | CompareSpec:
+def _settled(asked: SeriesInput, loaded: Loaded, pool: ServerPool) -> SeriesSpec | CompareSpec:
     """What was asked for, as it repeats the campaign on another machine and another day."""
-    spec, own, plan = stored(asked.spec), asked.own, loaded.plan
-    data = settled_data(spec.data, asked.data, own.database if own else None)
-    remote = settled_access(own, target.external.name if target.external else "")
+    spec, plan = stored(asked.spec), loaded.plan
+    data = settled_data(spec.data, asked.data, pool.database)
     objective = asked.objective if asked.objective != "throughput" else spec.objective
-    seed = plan.seed if spec.seed is None else spec.seed
     if isinstance(spec, CompareSpec):
-        name = () if own else (in_full(spec.server.build, target.build.name), *spec.server.others)
         return msgspec.structs.replace(
             spec,
-            server=msgspec.structs.replace(spec.server, servers=name),
+            server=pool.settled(spec.server),
             workload=settled(spec.workload),
-            remote=remote,
+            remote=pool.access,
             data=data,
             objective=objective,
             base=msgspec.structs.replace(spec.base, exact=False),
         )
-    server = spec.server if own else msgspec.structs.replace(spec.server, server=target.build.name)
     return msgspec.structs.replace(
         spec,
         plan=_file(loaded) or (f"{PIPED}.toml" if plan.name == PIPED else plan.name),
-        server=server,
-        remote=remote,
+        server=pool.settled(spec.server),
+        remote=pool.access,
         only=asked.only,
         data=data,
         objective=objective,
-        seed=seed,
+        seed=plan.seed if spec.seed is None else spec.seed,
         base=msgspec.structs.replace(spec.base, exact=False),
     )
 
@@ -376,26 +329,13 @@ def _can_be_answered(claim: Claim, only: Sequence[str]) -> bool:
     return not only or {claim.arm, claim.against} <= known
 
 
-def _of_place(target: Target, arms: Sequence[BoundArm]) -> tuple[Warning, ...]:
-    """What is to be said of where the campaign runs."""
-    if target.external is None:
-        return co_located(target.nodes, target.latency_s)
-    changes, catalog = dict.fromkeys(name for arm in arms for name in arm.changes), target.catalog
-    later = (name for name in changes if name in catalog and catalog.setting(name).needs_steady_state)
-    return tuple(external.doubts(later))
-
-
-def _by_the_way(request: SeriesRequest, target: Target, watcher: Watcher) -> SeriesRequest:
-    """The request with as many of its arms side by side as can stand so; says how they will be measured."""
+def _scheduled(request: SeriesRequest, pool: ServerPool, watcher: Watcher) -> SeriesRequest:
+    """The request with as many of its arms in turns as can take turns; says how they will be measured."""
     base, *others = [workload_of(request, arm) for arm in (request.base, *request.running)]
     workloads = {arm.name: workload for arm, workload in zip(request.running, others, strict=True)}
-    if target.external is None:
-        groups = groups_of(request, base, workloads, target)
-    else:
-        loads = external_use.free_connections(target.external) // max(map(_threads_of, (base, *others)))
-        groups = on_one_server(request, base, workloads, loads)
+    groups = pool.groups(request, base, workloads)
     if base.slice_s is not None:
-        for line in _way_words(groups, own=target.external is not None):
+        for line in _schedule_words(groups, pool):
             watcher.say(line)
     looks = request.looks or (
         request.kind == "compare" and any(group.standing and group.blocks >= LOOKS_BLOCKS for group in groups)
@@ -403,19 +343,13 @@ def _by_the_way(request: SeriesRequest, target: Target, watcher: Watcher) -> Ser
     return msgspec.structs.replace(request, asked_groups=groups, looks=looks)
 
 
-_SIDE_BY_SIDE = "stand side by side and take turns"
-
-
-def _way_words(groups: Sequence[ArmGroup], *, own: bool) -> Iterator[str]:
+def _schedule_words(groups: Sequence[ArmGroup], pool: ServerPool) -> Iterator[str]:
     turns = [group for group in groups if group.standing]
     for group in turns:
         arms = f"{', '.join(group.arms)}: " if len(turns) > 1 else ""
         seconds = format_seconds(group.seconds)
         blocks = f"{counted(group.blocks, 'block')}, at least {seconds} of each arm in each"
-        how = _SIDE_BY_SIDE
-        if group.places:
-            how = f"take turns on {'your server' if own else counted(group.places, 'cluster')}"
-        yield f"{arms}arms {how}: {blocks}"
+        yield f"{arms}arms {pool.turns(group.places)}: {blocks}"
     for group in groups:
         for why in dict.fromkeys(group.why.values()):
             arms = ", ".join(name for name in group.arms if group.why[name] == why)
@@ -423,99 +357,67 @@ def _way_words(groups: Sequence[ArmGroup], *, own: bool) -> Iterator[str]:
 
 
 def _foresee(
-    load: Callable[[Target], Loaded], asked: Asked, target: Target, watcher: Watcher
+    load: Callable[[ServerPool], Loaded], asked: SeriesInput, pool: ServerPool, watcher: Watcher
 ) -> CampaignFacts:
     """The outlook as facts; see `outlook`."""
-    with PaperVolumes(target.volume) as volumes:
-        request = _decided(load, asked, target, volumes, watcher)
-    storage = target.volume.data_root.storage
-    bound = BoundSeries(request, target.identity, storage, target.catalog)
-    run = CampaignRun(campaign_id="", ending="dry run", machine=target.volume.machine())
+    with pool.volumes(watcher.say) as volumes:
+        request = _decided(load, asked, pool, volumes, watcher)
+    bound = BoundSeries(request, pool.identity, pool.storage, pool.catalog)
+    run = CampaignRun(campaign_id="", ending="dry run", machine=pool.machine())
     found = bound.conclude(bound.experiment(), (), run)
-    return msgspec.structs.replace(found, outlook=of_series(request, target))
+    return msgspec.structs.replace(found, outlook=of_series(request, pool))
 
 
-def carry_out(
-    request: SeriesRequest,
-    target: Target,
-    volumes: Volumes,
-    store: Store,
-    resumed: str | None,
-    watcher: Watcher,
-    wait_for_quiet: bool,
-    began: float,
-) -> CampaignFacts:
+def carry_out(request: SeriesRequest, pool: ServerPool, volumes: Volumes, session: Session) -> CampaignFacts:
     """Runs the campaign and gathers its facts; see `stored.run_campaign`."""
-    bound = BoundSeries(
-        request=request,
-        identity=target.identity,
-        storage=target.volume.data_root.storage,
-        catalog=target.catalog,
-        has=read_base({}, target, Launch(), watcher) if target.external else {},
-    )
+    watcher = session.watcher
+    bound = BoundSeries(request, pool.identity, pool.storage, pool.catalog, has=pool.has(watcher))
     experiment = bound.experiment()
 
     def conclude(campaign_id: str, ending: Ending) -> CampaignFacts:
-        machine = target.volume.machine()
-        run = CampaignRun(campaign_id=campaign_id, ending=ending, machine=machine, others=others)
-        return bound.conclude(experiment, store.trials(campaign_id), run)
+        run = CampaignRun(campaign_id=campaign_id, ending=ending, machine=pool.machine(), others=others)
+        return bound.conclude(experiment, session.store.trials(campaign_id), run)
 
     arms = {arm.name: arm.name for arm in request.running}
     watcher.names({BASE: request.base_name, **arms, CONTROL: CONTROL})
     builds = dict.fromkeys(arm.build for arm in request.arms if arm.build)
-    targets = {one.build.name: one for one in targets_of(builds, target, watcher)}
-    require_same(request, targets)
-    with (
-        _used(request, target, watcher),
-        ArmRunners(bound, experiment, _runner(request, target, watcher), volumes, targets) as runners,
-    ):
-        runners.open()
-        others = look_around(target.volume.data_root.path, watcher, wait=wait_for_quiet)
-        return run_campaign(
-            request,
-            target,
-            store,
-            resumed,
-            watcher,
-            about=_about(request),
-            experiment=experiment,
-            known=store.trials,
-            run_trial=runners.run,
-            budget=Budget(),
-            budget_s=None,
-            began=began + (others.waited_s if others else 0.0),
-            conclude=conclude,
-        )
+    pools = {name: pool.other(name, watcher.say) for name in builds}
+    require_same(request, pools)
+    with _used(request, pool, watcher):
+        runners = {name: _runner(request, one, watcher) for name, one in {"": pool, **pools}.items()}
+        with ArmRunners(bound, experiment, pool, runners, volumes) as of_arms:
+            runners[""].load(request.base.settings)
+            of_arms.open()
+            others = look_around(pool.folder, watcher, wait=session.wait_for_quiet)
+            campaign = Run(
+                _about(request), experiment, session.store.trials, of_arms.run, conclude, pool.access
+            )
+            return run_campaign(request, pool.key, session.after(others), campaign)
 
 
-@contextmanager
-def _used(request: SeriesRequest, target: Target, watcher: Watcher) -> Iterator[None]:
-    """What the campaign needs and changes of somebody's own server; undone behind it."""
-    server, own = target.external, target.own
-    if server is None or own is None or not request.running:
-        yield
-        return
-    load = external.driving(workload_of(request, request.base), server, request.spec.data.database)
+def _used(request: SeriesRequest, pool: ServerPool, watcher: Watcher) -> AbstractContextManager[None]:
+    """What the campaign does on its servers; undone behind it."""
+    if not request.running:
+        return nullcontext()
     threads = {arm.name: _threads_of(workload_of(request, arm)) for arm in request.running}
-    with external_use.used(
-        server,
-        own,
-        load,
-        [arm.settings for arm in (request.base, *request.running)],
-        watcher.say,
-        connections=2 * load.threads  # base and control
+    base = workload_of(request, request.base)
+    use = Use(
+        workload=base,
+        database=request.spec.data.database,
+        arms=[arm.settings for arm in (request.base, *request.running)],
+        connections=2 * _threads_of(base)  # base and control
         + max((sum(threads[name] for name in group.arms) for group in request.groups), default=0),
         lasts_s=most_s(request),
-    ):
-        yield
+    )
+    return pool.used(use, watcher.say)
 
 
-def _require_taken(plan: Plan, build: Build) -> None:
+def _require_taken(plan: Plan, pool: ServerPool) -> None:
     """Asks the binary about the values of settings that only it can judge."""
-    names, release = load_option_names(), (build.flavor, build.version)
+    names, release = load_option_names(), (pool.identity.flavor, pool.identity.version)
     for settings in (plan.base, *(arm.settings for arm in plan.arms)):
         known = {name: value for name, value in settings.items() if names.knows(canonical(name), *release)}
-        require_taken(build, known)
+        pool.require_taken(known)
 
 
 def _about(request: SeriesRequest) -> str:
@@ -534,7 +436,7 @@ def _about(request: SeriesRequest) -> str:
     return f"{words}, about {format_seconds(most_s(request))}"
 
 
-def _driven(plan: Plan, threads: int | None) -> Plan:
+def _with_threads(plan: Plan, threads: int | None) -> Plan:
     """The plan with so many connections, where a number is asked for."""
     if threads is None:
         return plan
@@ -562,15 +464,12 @@ def _threads_of(workload: Workload) -> int:
     return workload.threads if isinstance(workload, EngineOptions) else 1
 
 
-def _runner(request: SeriesRequest, target: Target, watcher: Watcher) -> TrialRunner:
-    workloads = (workload_of(request, request.base),)
-    runner = trial_runner(
-        target,
-        workloads,
-        request.timing,
-        arguments=request.arguments,
+def _runner(request: SeriesRequest, pool: ServerPool, watcher: Watcher) -> ArmRunner:
+    asked = RunnerInput(
+        workloads=(workload_of(request, request.base),),
+        timing=request.timing,
+        launch=Launch(arguments=request.arguments),
+        database=request.spec.data.database,
         data=data_of(request, watcher.say),
-        progress=watcher.say,
     )
-    runner.preparation.load(request.base.settings)
-    return runner
+    return pool.runner(asked, watcher.say)

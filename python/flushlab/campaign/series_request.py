@@ -129,14 +129,12 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
         notes: doubts that were known before the first trial.
         base_name: what people call the base.
         measured_s: of a comparison, measured seconds in all; None where its workload ends by itself.
-        external: where somebody's own server is; empty if flushlab starts them.
         persisted: what SET PERSIST has stored there; None: not known.
     """
 
     spec: SeriesSpec | CompareSpec
     build: str
     build_id: str
-    external: str = ""
     persisted: Mapping[str, str] | None = None
     plan: str
     title: str

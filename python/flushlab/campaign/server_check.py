@@ -12,7 +12,7 @@ from pathlib import Path
 from flushlab.build import Progress, silent
 from flushlab.build.find import parse_name
 from flushlab.campaign.option_check import CheckRequest, Judged, judge, server_of
-from flushlab.campaign.running_server import UNSEEN
+from flushlab.campaign.pool.running_server import UNSEEN
 from flushlab.errors import UsageError
 from flushlab.record import Launch, ServerIdentity
 from flushlab.server.remote.members import CONNECT_S

@@ -9,34 +9,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import msgspec
 
-from flushlab.build import find_build
+from flushlab.campaign.pool.protocol import ServerPool
 from flushlab.campaign.series_request import BoundArm, SeriesRequest
-from flushlab.campaign.target import Target
-from flushlab.campaign.watcher import Watcher
 from flushlab.errors import UsageError
 from flushlab.record import ServerIdentity, Trial, Value, Warning
 from flushlab.settings.catalog import Catalog
-from flushlab.trial import TrialRunner
 
 _VERSION = re.compile(r"(?:mysql|mariadb)(?:@[0-9.]+)?")
 _MOST_TOLD = 8
 _LONG = 30
 """Characters of a value that is not told."""
-
-
-def targets_of(names: Iterable[str], beside: Target, watcher: Watcher) -> Iterator[Target]:
-    """Further targets, with the volume of the first.
-
-    Raises:
-        BuildNotFound: there is no such build.
-    """
-    for name in names:
-        build = find_build(name, get=not beside.on_paper, progress=watcher.say)
-        yield replace(beside, build=build)
 
 
 def joined(
@@ -107,22 +92,16 @@ def _name(request: SeriesRequest, server: str, arm: BoundArm) -> str:
     return f"{server} {own}" if request.arms else server
 
 
-def runner_on(target: Target, runner: TrialRunner) -> TrialRunner:
-    """A runner like this one, on another server."""
-    preparation = replace(runner.preparation, build=target.build)
-    return replace(runner, build=target.build, preparation=preparation)
-
-
-def require_same(request: SeriesRequest, targets: Mapping[str, Target]) -> None:
+def require_same(request: SeriesRequest, pools: Mapping[str, ServerPool]) -> None:
     """Finds out whether the servers are those of the campaign.
 
     Raises:
         UsageError: one is another binary.
     """
     for arm in request.arms:
-        if arm.build and targets[arm.build].build.id != arm.build_id:
+        if arm.build and pools[arm.build].key != arm.build_id:
             raise UsageError(
-                f"the campaign ran on {arm.build_id}, but {arm.build} is now {targets[arm.build].build.id}",
+                f"the campaign ran on {arm.build_id}, but {arm.build} is now {pools[arm.build].key}",
                 hint="start a new campaign: figures of two binaries are not comparable",
             )
 

@@ -51,7 +51,7 @@ def _tune(row: CampaignRow, trials: Sequence[Trial], started: Trial) -> Campaign
 def _series(row: CampaignRow, trials: Sequence[Trial], started: Trial) -> CampaignFacts:
     assert started.server and started.storage
     request = msgspec.json.decode(row.plan, type=SeriesRequest)
-    theirs = _theirs(started) if request.external else {}
+    theirs = _theirs(started) if request.spec.remote.place else {}
     series = BoundSeries(request, started.server, started.storage, load_catalog(), theirs)
     experiment = series.experiment()
     _tell(experiment, trials)

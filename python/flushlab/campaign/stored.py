@@ -6,18 +6,20 @@ Sits in `campaign`, around the loop. The store knows how a campaign ended whatev
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol, TypeVar
+from dataclasses import dataclass, replace
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 from msgspec.structs import fields
 
 from flushlab.campaign.facts import resuming
 from flushlab.campaign.loop import Asking, Budget, Ending, Row, run
-from flushlab.campaign.target import Target
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import FlushlabError, StorageError, UsageError
 from flushlab.experiment.protocol import Request
 from flushlab.process.running import board
+from flushlab.record import OtherLoad
+from flushlab.spec.parts import RemoteAccess
 from flushlab.store import State, Store, new_id
 
 
@@ -76,45 +78,67 @@ def stored_request(store: Store, campaign_id: str, kind: str, type_: type[R]) ->
         ) from error
 
 
-def run_campaign(
-    request: Stored,
-    target: Target,
-    store: Store,
-    resumed: str | None,
-    watcher: Watcher,
-    *,
-    about: str,
-    experiment: Asking[Row],
-    known: Callable[[str], Iterable[Row]],
-    run_trial: Callable[[Request], Row],
-    budget: Budget,
-    budget_s: float | None,
-    began: float,
-    conclude: Callable[[str, Ending], F],
-) -> F:
-    """Runs a campaign and gathers its facts.
+@dataclass(frozen=True)
+class Session:
+    """A command that runs a campaign, or resumes it.
 
-    Args:
-        request: what is asked for.
-        target: what it runs on.
-        store: keeps it.
-        resumed: id of the campaign that goes on; None for a new one.
+    Attributes:
+        store: keeps the campaign.
         watcher: told what happens.
+        resumed: id of the campaign that goes on; None for a new one.
+        began: when the command did, on the monotonic clock, without its waiting.
+        wait_for_quiet: wait until the machine is quiet.
+    """
+
+    store: Store
+    watcher: Watcher
+    resumed: str | None
+    began: float
+    wait_for_quiet: bool = False
+
+    def after(self, others: OtherLoad | None) -> Session:
+        """The same, without the time that it has waited."""
+        return self if others is None else replace(self, began=self.began + others.waited_s)
+
+
+class Run(NamedTuple, Generic[Row, F]):
+    """What a campaign runs.
+
+    Attributes:
         about: what is said when it starts.
         experiment: fresh.
         known: rows of earlier sessions, by the campaign's id.
         run_trial: runs one request.
-        budget: over all sessions.
-        budget_s: shown as time left; None: estimated from the trials so far.
-        began: when the command did, on the monotonic clock, without its waiting.
         conclude: from the campaign's id and its ending to its facts.
+        access: to somebody's own server that it runs on; empty for servers that flushlab starts.
+        budget: over all sessions; its seconds are shown as time left, or else an estimate from the trials.
+    """
+
+    about: str
+    experiment: Asking[Row]
+    known: Callable[[str], Iterable[Row]]
+    run_trial: Callable[[Request], Row]
+    conclude: Callable[[str, Ending], F]
+    access: RemoteAccess = RemoteAccess()
+    budget: Budget = Budget()
+
+
+def run_campaign(request: Stored, key: str, session: Session, campaign: Run[Row, F]) -> F:
+    """Runs a campaign and gathers its facts.
+
+    Args:
+        request: what is asked for.
+        key: of the servers that it runs on now.
+        session: of the command.
+        campaign: what runs.
 
     Raises:
         FlushlabError: what no record can hold; what was measured is safe.
     """
-    if request.build_id != target.build.id:
+    store, watcher, resumed = session.store, session.watcher, session.resumed
+    if request.build_id != key:
         raise UsageError(
-            f"the campaign ran on {request.build_id}, but {request.build} is now {target.build.id}",
+            f"the campaign ran on {request.build_id}, but {request.build} is now {key}",
             hint="start a new campaign: figures of two binaries are not comparable",
         )
     campaign_id = resumed or new_id(request.kind)
@@ -122,29 +146,29 @@ def run_campaign(
     with store.hold(campaign_id):
         if resumed is None:
             store.create_campaign(campaign_id, request.kind, msgspec.json.encode(request))
-        watcher.say(f"campaign {campaign_id}: {about}")
+        watcher.say(f"campaign {campaign_id}: {campaign.about}")
         try:
             store.set_state(campaign_id, "running")
-            with watcher.campaign(budget_s):
+            with watcher.campaign(campaign.budget.seconds):
                 ending = run(
-                    experiment,
-                    run_trial,
-                    known=known,
+                    campaign.experiment,
+                    campaign.run_trial,
+                    known=campaign.known,
                     store=store,
                     campaign_id=campaign_id,
-                    budget=budget,
+                    budget=campaign.budget,
                     watcher=watcher,
-                    began=began,
+                    began=session.began,
                 )
             try:
-                facts = conclude(campaign_id, ending)
+                facts = campaign.conclude(campaign_id, ending)
             except KeyboardInterrupt:  # what was proven is told all the same
                 ending = "interrupted"
-                facts = conclude(campaign_id, ending)
+                facts = campaign.conclude(campaign_id, ending)
         except (FlushlabError, KeyboardInterrupt) as error:
             store.set_state(campaign_id, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
             if store.campaign(campaign_id).trials and not isinstance(error, UsageError):
-                own = target.external is not None
+                own = bool(campaign.access.place)
                 watcher.warn(f"resume it with: {resuming(request.kind, campaign_id, own=own)}")
             raise
         state: State = "interrupted" if ending == "interrupted" else "done"

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,59 +17,40 @@ from typing import Any, NamedTuple
 import msgspec
 
 from flushlab.build import Progress, silent
-from flushlab.campaign.base import file_settings, fitted, persisted_settings, read_base, texts_of
 from flushlab.campaign.crash.check import UNCRASHED, disk_mib, failure_mode, require_crashable
 from flushlab.campaign.crash.crash import crash_settings
 from flushlab.campaign.crash.load import CrashLoad
 from flushlab.campaign.crash.plan import CrashPlan
-from flushlab.campaign.data import Data, data_of, open_data, settled_data
-from flushlab.campaign.external import Load, Own, doubts, driving, own_server, settled_access
-from flushlab.campaign.external_use import differing, used
+from flushlab.campaign.data import Data, data_of, settled_data
 from flushlab.campaign.facts import FIRST_LOOK_MINUTES, CampaignFacts, CampaignRun
 from flushlab.campaign.loop import Budget, Ending
 from flushlab.campaign.objective import objective_of
 from flushlab.campaign.outlook import of_tune, require_new
+from flushlab.campaign.pool.protocol import RunnerInput, Search, ServerPool, Use
+from flushlab.campaign.pool.target import Target, target_of
+from flushlab.campaign.pool.user_settings import texts_of
 from flushlab.campaign.quiet import look_around
 from flushlab.campaign.request import TuneRequest
-from flushlab.campaign.running_server import guarding, has_all, lifted, tried
-from flushlab.campaign.stored import run_campaign, stored_request
-from flushlab.campaign.target import (
-    Target,
-    co_located,
-    connection_arguments,
-    external_target,
-    paper_target,
-    target_of,
-    trial_runner,
-)
+from flushlab.campaign.scheduling import BESIDE_MOST
+from flushlab.campaign.stored import Run, Session, run_campaign, stored_request
 from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.campaign.watcher import Watcher, watching
-from flushlab.campaign.way import BESIDE_MOST, beside
 from flushlab.errors import BudgetTooSmall, UsageError
 from flushlab.experiment.blocks import BASE
 from flushlab.experiment.objective import Objective
 from flushlab.experiment.protocol import Request
-from flushlab.machine import available_memory_bytes
 from flushlab.process.running import publish_status
 from flushlab.record import Arm, CrashFacts, Launch, OtherLoad, Trial, Value, Warning
-from flushlab.server.remote.group import RemoteGroup
-from flushlab.server.sandbox.base_file import require_taken
-from flushlab.server.variables import persisted
 from flushlab.settings.candidate import Candidate
-from flushlab.settings.candidates import lift, propose
-from flushlab.settings.catalog import Catalog
-from flushlab.settings.fit import Scaled, as_warnings, names_fixed
-from flushlab.settings.floor import Floor
-from flushlab.settings.given import parse_settings
+from flushlab.settings.fit import Scaled, names_fixed
 from flushlab.spec.build import build, stored
 from flushlab.spec.kinds import CrashSpec, TuneSpec
 from flushlab.spec.parts import LedgerWorkloadSpec, ServerSpec
 from flushlab.spec.sugar import taking
-from flushlab.store import Store, open_store
-from flushlab.trial import StandingRunner, TrialRunner
-from flushlab.trial.standing import CLUSTER_SLICE_S
+from flushlab.store import open_store
+from flushlab.trial import ArmRunner
 from flushlab.trial.switching import restart_settings
-from flushlab.units import counted, parse_size
+from flushlab.units import counted
 from flushlab.workload import (
     Timing,
     Workload,
@@ -91,13 +71,20 @@ FIRST_LOOK = Timing(warm_up_s=1.5, max_warm_up_s=4.0, seconds=4.0)
 STEADY = Timing(warm_up_s=5.0, max_warm_up_s=30.0, seconds=20.0, max_seconds=180.0)
 
 
-class Asked(NamedTuple):
-    """What a tuning was asked for, and what is known of it before a server is looked for."""
+class TuneInput(NamedTuple):
+    """A tuning, before a server is looked for.
+
+    Attributes:
+        spec: what was asked for.
+        target: the servers that were named.
+        objective: what is compared.
+        data: the user's data, or None.
+    """
 
     spec: TuneSpec
+    target: Target
     objective: Objective
     data: Data | None = None
-    own: Own | None = None
 
 
 @taking(TuneSpec, progress="Takes a line at a time.")
@@ -116,31 +103,31 @@ def tune(*, progress: Progress | Watcher = silent, **given: Any) -> CampaignFact
     began, watcher = time.monotonic(), watching(progress)
     spec = build(TuneSpec, given, all_options())
     resume, workload = spec.run.resume, spec.workload
-    own = own_server(spec.remote, spec.data.database, workload)
+    target = target_of(spec, workload)
     if resume is not None:
-        asked = Asked(spec, "throughput", own=own)
+        asked = TuneInput(spec, target, "throughput")
     else:
         objective = objective_of(spec.objective, workload.name, workload.options)
-        require_sensible(spec)
-        data = open_data(spec.data, workload.name, watcher.say) if own is None else None
-        asked = Asked(spec, objective, data, own)
+        require_sensible(spec, target)
+        data = target.open_data(spec.data, workload.name, watcher.say)
+        asked = TuneInput(spec, target, objective, data)
     if spec.run.dry_run:
         require_new(resume)
-        if own is not None:
-            with external_target(own) as theirs:  # which is only read
-                return _foresee(asked, theirs, watcher)
-        return _foresee(asked, paper_target(spec.server, spec.storage), watcher)
+        with target.look() as pool:
+            return _foresee(asked, pool, watcher)
     with (
         publish_status("tune", server=spec.server.build, workload=workload.name, floor=spec.floor),
         open_store() as store,
     ):
         earlier = stored_request(store, resume, "tune", TuneRequest) if resume else None
-        with target_of(earlier, spec, own, watcher.say) as target:
-            request = earlier or decide(asked, target, watcher)
-            return carry_out(request, target, store, resume, watcher, spec.run.wait_for_quiet, began)
+        if earlier is not None:
+            target = target.resuming(earlier.spec)
+        with target.open(watcher.say) as pool:
+            session = Session(store, watcher, resume, began, spec.run.wait_for_quiet)
+            return carry_out(earlier or decide(asked, pool, watcher), pool, session)
 
 
-def require_sensible(spec: TuneSpec) -> None:
+def require_sensible(spec: TuneSpec, target: Target) -> None:
     """Finds out what makes no sense before a server is looked for.
 
     Raises:
@@ -158,8 +145,7 @@ def require_sensible(spec: TuneSpec) -> None:
     if spec.minutes is None and spec.trials is not None and spec.trials <= 0:
         raise UsageError("the budget must be above 0", hint="give --minutes or --trials")
     for workload in _workloads_of(spec, Path.cwd()):
-        if isinstance(workload, EngineOptions):
-            require_cluster(workload.cluster_load, spec.server.cluster or 1)
+        target.require_load(workload)
     if spec.crash:
         require_crashable(
             _crash_images(spec),
@@ -171,39 +157,29 @@ def require_sensible(spec: TuneSpec) -> None:
         parse_timing(spec.seconds)
 
 
-def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
+def decide(asked: TuneInput, pool: ServerPool, watcher: Watcher) -> TuneRequest:
     """Everything that must not change while the campaign runs.
 
     Raises:
         UsageError and its kin: what the server does not take.
     """
-    spec, data, own = asked.spec, asked.data, asked.own
+    spec, data = asked.spec, asked.data
     minutes = DEFAULT_MINUTES_FRESH if spec.minutes is None and spec.trials is None else spec.minutes
-    steady = own is None and minutes is not None and minutes >= FIRST_LOOK_MINUTES
-    build, launch = target.build, Launch(arguments=_connections(spec.threads, spec.server.cluster))
-    given = parse_settings(
-        spec.base.settings, build.flavor, build.version, target.catalog, nodes=target.nodes
-    )
-    if target.external is None:
-        require_taken(build, given)
-    kept = [target.catalog.setting(name.replace("-", "_")).name for name in spec.keep]
-    if target.external is not None:
-        start = _start_there(spec.floor, target.external, target.catalog, given, kept)
-    else:
-        start = _start_here(asked, target, watcher, launch, given, kept, steady=steady)
+    steady = pool.steady_state and minutes is not None and minutes >= FIRST_LOOK_MINUTES
+    workload = _workloads_of(spec, Path.cwd())[0]
+    if isinstance(workload, EngineOptions):
+        require_cluster(workload.cluster_load, pool.identity.nodes)
+    start = _start(asked, pool, watcher, steady=steady)
     timing = STEADY if steady else FIRST_LOOK
     if spec.seconds is not None:
         seconds = parse_timing(spec.seconds).seconds
         timing = msgspec.structs.replace(timing, seconds=seconds) if steady else timing.with_window(seconds)
-    storage = target.volume.data_root.storage
-    crash_fail, doubt = failure_mode(storage) if spec.crash else UNCRASHED
-    workload = _workloads_of(spec, Path.cwd())[0]
+    crash_fail, doubt = failure_mode(pool.storage) if spec.crash else UNCRASHED
     request = TuneRequest(
-        spec=_settled(asked, target, start, minutes),
-        build=build.name,
-        build_id=build.id,
-        external=target.external.name if target.external else "",
-        persisted=persisted(target.external.query, target.identity) if target.external else None,
+        spec=_settled(asked, pool, start, minutes),
+        build=pool.name,
+        build_id=pool.key,
+        persisted=pool.persisted(),
         folder=str(Path.cwd()),
         workload_digest=fingerprint(workload),
         sources=(*texts_of([Path(spec.base.base) if spec.base.base else None]), *sources_of(workload)),
@@ -221,23 +197,22 @@ def decide(asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
         dataset_key=data.dataset.key if data else {},
         crash_fail=crash_fail,
     )
-    return request if spec.fresh else _by_the_way(request, asked, target, watcher)
+    return request if spec.fresh else _scheduled(request, asked, pool, watcher)
 
 
-def _settled(asked: Asked, target: Target, start: _Start, minutes: float | None) -> TuneSpec:
+def _settled(asked: TuneInput, pool: ServerPool, start: _Start, minutes: float | None) -> TuneSpec:
     """What was asked for, as it repeats the campaign on another machine and another day."""
-    spec, own = asked.spec, asked.own
+    spec = asked.spec
     here = {one.name: start.base[one.name] for one in start.scaled}  # as it runs, whatever a machine holds
     settings = {name: value for name, value in {**start.original, **here}.items() if name not in start.has}
-    server = spec.server if own else msgspec.structs.replace(spec.server, server=target.build.name)
     return msgspec.structs.replace(
         stored(spec),
-        server=server,
-        remote=settled_access(own, target.external.name if target.external else ""),
+        server=pool.settled(spec.server),
+        remote=pool.access,
         workload=settled(spec.workload),
         minutes=minutes,
         base=msgspec.structs.replace(spec.base, base=None, exact=False, settings=settings),
-        data=settled_data(spec.data, asked.data, own.database if own else None),
+        data=settled_data(spec.data, asked.data, pool.database),
         objective=asked.objective if asked.objective != "throughput" else spec.objective,
         seed=spec.seed if spec.seed is not None else secrets.randbelow(1 << 31),
         crash_images=_crash_images(spec) if spec.crash else None,
@@ -257,112 +232,46 @@ class _Start(NamedTuple):
     yours: Mapping[str, Value] | None = None
 
 
-def _start_here(
-    asked: Asked,
-    target: Target,
-    watcher: Watcher,
-    launch: Launch,
-    given: Mapping[str, Value],
-    kept: Sequence[str],
-    *,
-    steady: bool,
-) -> _Start:
-    """On servers that flushlab starts: the user's option file, as this machine can hold it."""
-    spec = asked.spec
-    identity, storage = target.identity, target.volume.data_root.storage
-    theirs = {
-        **file_settings(Path(spec.base.base) if spec.base.base else None, target, watcher),
-        **persisted_settings(asked.data, target, watcher),
-    }
-    fit = fitted(
-        theirs,
-        target,
-        watcher,
-        memory=spec.base.memory,
-        exact=spec.base.exact,
-        connections=max(spec.threads),
-        data=asked.data,
-    )
-    original, runs = {**theirs, **given}, {**fit.settings, **given}
-    kept = [*kept, *names_fixed(fit.scaled)]
-    changes, reasons = lift(runs, spec.floor, identity=identity, storage=storage, launch=launch, keep=kept)
+def _start(asked: TuneInput, pool: ServerPool, watcher: Watcher, *, steady: bool) -> _Start:
+    """The base that meets the floor, and what may be tried against it."""
+    spec, launch = asked.spec, _launch(asked.spec, pool)
+    given = pool.parse(spec.base.settings)
+    pool.require_taken(given)
+    kept = [pool.catalog.setting(name.replace("-", "_")).name for name in spec.keep]
+    user = pool.user_settings(spec.base, asked.data, max(spec.threads), watcher)
+    has = pool.guarding(given)
+    original, runs = {**has, **user.theirs, **given}, {**has, **user.here, **given}
+    kept += names_fixed(user.scaled)
+    changes, reasons = pool.lift(runs, spec.floor, kept, launch)
     base = {**runs, **changes}
-    seen = read_base(base, target, launch, watcher, also=base)
-    memory = (
-        available_memory_bytes()
-        if spec.base.memory is None
-        else min(parse_size(spec.base.memory), available_memory_bytes())
+    seen = pool.settings(base, launch, watcher, also=base)
+    search = Search(base, seen, spec.floor, kept, spec.base.memory, steady, launch)
+    candidates, notes = pool.candidates(search)
+    return _Start(
+        base,
+        original,
+        reasons,
+        candidates,
+        user.scaled,
+        notes=(*pool.warnings(), *user.warnings, *notes),
+        has=has,
+        yours=runs if changes and pool.may_be_below(given) else None,
     )
-    candidates = propose(
-        target.catalog,
-        identity,
-        base={**base, **seen},
-        floor=spec.floor,
-        storage=storage,
-        launch=launch,
-        memory_bytes=memory,
-        keep=kept,
-        steady_state=steady,
-    )
-    notes = (*co_located(target.nodes, target.latency_s), *as_warnings(fit))
-    return _Start(base, original, reasons, candidates, fit.scaled, notes, yours=runs if changes else None)
 
 
-def _start_there(
-    floor: Floor,
-    server: RemoteGroup,
-    catalog: Catalog,
-    given: Mapping[str, Value],
-    kept: Sequence[str],
-) -> _Start:
-    """On somebody's own server: how it is. How much memory it may have, only its pool tells."""
-    identity = server.identity
-    seen = server.read_back({*catalog.names(identity.flavor, identity.version), *given})
-    has = {name: value for name, value in guarding(seen, catalog).items() if name not in given}
-    original = {**has, **given}
-    changes, reasons = lifted(original, seen, floor, identity, kept)
-    base = {**original, **changes}
-    pool = seen.get("innodb_buffer_pool_size")
-
-    def proposed(keep: Iterable[str]) -> tuple[Candidate, ...]:
-        return propose(
-            catalog,
-            identity,
-            base={**seen, **base},
-            floor=floor,
-            storage=server.storage,
-            launch=Launch(),
-            memory_bytes=pool if isinstance(pool, int) else 0,
-            keep=keep,
-        )
-
-    every = proposed(kept)
-    unlike = differing(server, {name for one in every for name in one.settings})
-    possible, notes = tried(every, seen, identity, unlike)
-    out = {name for one in every if one not in possible for name in one.settings}
-    candidates, _ = tried(proposed([*kept, *out]), seen, identity, unlike)  # what is out keeps nothing out
-    yours = original if changes and has_all(given, seen, identity) else None  # nothing below a floor is set
-    return _Start(base, original, reasons, candidates, notes=(*doubts(), *notes), has=has, yours=yours)
-
-
-def _by_the_way(request: TuneRequest, asked: Asked, target: Target, watcher: Watcher) -> TuneRequest:
-    """The request with its servers side by side, where they can stand so; says how it will be measured."""
+def _scheduled(request: TuneRequest, asked: TuneInput, pool: ServerPool, watcher: Watcher) -> TuneRequest:
+    """The request with its arms in turns, where they can take turns; says how it will be measured."""
     workloads = _workloads(request)
-    if target.external is not None:
-        for note in request.notes:
-            watcher.say(note.text)
+    pool.say_warnings(request.notes, watcher)
     if not request.candidates and not request.raised:
         return request
-    servers, why = beside(request, workloads, target)
+    servers, why = pool.capacity(request, workloads)
     if not servers:
         if workloads[0].slice_s is not None:
             watcher.say(f"each trial gets a fresh server: {why}")
         return msgspec.structs.replace(request, why_fresh=why)
     some = f", {servers} at a time against the base ({why})" if why else ""
-    where = "arms take turns on clusters" if target.nodes > 1 else "servers stand side by side and take turns"
-    if target.external is not None:
-        where = "arms take turns on your server"
-    watcher.say(f"{where}{some}")
+    pool.say_turns(some, watcher)
     slice_s = max(workload.slice_s or 0.0 for workload in workloads)
     each_s = asked.spec.seconds or max(SIDE_BY_SIDE.seconds, slice_s)
     timing = msgspec.structs.replace(SIDE_BY_SIDE, seconds=each_s)
@@ -373,36 +282,28 @@ def _by_the_way(request: TuneRequest, asked: Asked, target: Target, watcher: Wat
         request, spec=msgspec.structs.replace(request.spec, minutes=DEFAULT_MINUTES)
     )
     try:
-        _tuning(shorter, target).experiment()
+        _tuning(shorter, pool).experiment()
     except BudgetTooSmall:
         return request
     return shorter
 
 
-def _tuning(request: TuneRequest, target: Target) -> TuneAnalysis:
-    return TuneAnalysis(request, target.identity, target.volume.data_root.storage, _launch(request))
+def _tuning(request: TuneRequest, pool: ServerPool) -> TuneAnalysis:
+    return TuneAnalysis(request, pool.identity, pool.storage, _launch(request.spec, pool))
 
 
-def _foresee(asked: Asked, target: Target, watcher: Watcher) -> CampaignFacts:
+def _foresee(asked: TuneInput, pool: ServerPool, watcher: Watcher) -> CampaignFacts:
     """The outlook as facts; see `outlook`."""
-    request = decide(asked, target, watcher)
-    tuning = _tuning(request, target)
-    run = CampaignRun(campaign_id="", ending="dry run", machine=target.volume.machine())
+    request = decide(asked, pool, watcher)
+    tuning = _tuning(request, pool)
+    run = CampaignRun(campaign_id="", ending="dry run", machine=pool.machine())
     found = tuning.conclude(tuning.experiment(), (), run)
-    return msgspec.structs.replace(found, outlook=of_tune(tuning, target))
+    return msgspec.structs.replace(found, outlook=of_tune(tuning, pool))
 
 
-def carry_out(
-    request: TuneRequest,
-    target: Target,
-    store: Store,
-    resumed: str | None,
-    watcher: Watcher,
-    wait_for_quiet: bool,
-    began: float,
-) -> CampaignFacts:
+def carry_out(request: TuneRequest, pool: ServerPool, session: Session) -> CampaignFacts:
     """Runs the campaign and gathers its facts; see `stored.run_campaign`."""
-    tuning = _tuning(request, target)
+    tuning, watcher = _tuning(request, pool), session.watcher
     experiment = tuning.experiment()
 
     def run_trial(asked: Request) -> Trial:
@@ -413,72 +314,68 @@ def carry_out(
     def crash_winner(campaign_id: str, name: str, settings: Mapping[str, Value]) -> CrashFacts:
         standing.close()
         watcher.say(f"{name}: {request.crash_images} crashes before it is handed over")
-        plan = _crash_plan(request, settings, target, watcher)
-        return crash_settings(plan, {name: settings}, store, campaign_id)
+        plan = _crash_plan(request, settings, pool, watcher)
+        return crash_settings(plan, {name: settings}, session.store, campaign_id)
 
     def conclude(campaign_id: str, ending: Ending, others: OtherLoad | None, *, ran: bool) -> CampaignFacts:
-        ours = ran and ending != "interrupted" and not request.external
-        result = experiment.result()
-        if ran and (not ours or not standing.stand_for({BASE, *(point.arm for point in result.frontier)})):
+        recovers, result = ran and ending != "interrupted" and pool.recovers, experiment.result()
+        stood = {BASE, *(point.arm for point in result.frontier)}
+        if ran and not (recovers and standing.stand_for(stood)):
             standing.close()  # else the servers that stood alike recover
-        if ours and result.winner is not None:
+        if recovers and result.winner is not None:
             watcher.say("measuring how long the winner and the base take to recover after SIGKILL")
         return tuning.conclude(
             experiment,
-            store.trials(campaign_id),
-            CampaignRun(
-                campaign_id=campaign_id, ending=ending, machine=target.volume.machine(), others=others
-            ),
-            standing if ours else None,
-            partial(crash_winner, campaign_id) if request.crash_images and ours else None,
+            session.store.trials(campaign_id),
+            CampaignRun(campaign_id=campaign_id, ending=ending, machine=pool.machine(), others=others),
+            standing if recovers else None,
+            partial(crash_winner, campaign_id) if request.crash_images and recovers else None,
         )
 
+    def place_of(arm: Arm) -> str:
+        return repr(sorted(restart_settings(arm.settings, pool.identity).items()))
+
     def whole(others: OtherLoad | None = None, *, ran: bool) -> CampaignFacts:
-        return run_campaign(
-            request,
-            target,
-            store,
-            resumed,
-            watcher,
+        campaign = Run(
             about=_about(request),
             experiment=experiment,
-            known=store.trials,
+            known=session.store.trials,
             run_trial=run_trial,
-            budget=Budget(seconds=request.budget_s, trials=request.spec.trials),
-            budget_s=request.budget_s,
-            began=began + (others.waited_s if others else 0.0),
             conclude=lambda campaign_id, ending: conclude(campaign_id, ending, others, ran=ran),
+            access=pool.access,
+            budget=Budget(seconds=request.budget_s, trials=request.spec.trials),
         )
+        return run_campaign(request, pool.key, session.after(others), campaign)
 
     if experiment.ask() is None:
         return whole(ran=False)  # nothing is left to try, which takes no server
     with (
-        _used(request, target, watcher),
-        _runner(request, target, watcher) as runner,
-        _turns(runner, request, target) as standing,
+        pool.used(_use(request), watcher.say),
+        _runner(request, pool, watcher) as runner,
+        pool.standing(lambda _: runner, request.seed, place_of) as standing,
     ):
-        runner.preparation.load(request.base)
-        return whole(look_around(target.volume.data_root.path, watcher, wait=wait_for_quiet), ran=True)
+        runner.load(request.base)
+        return whole(look_around(pool.folder, watcher, wait=session.wait_for_quiet), ran=True)
 
 
 def _crash_plan(
-    request: TuneRequest, settings: Mapping[str, Value], target: Target, watcher: Watcher
+    request: TuneRequest, settings: Mapping[str, Value], pool: ServerPool, watcher: Watcher
 ) -> CrashPlan:
     """How settings crash before they are handed over."""
     most = max(request.spec.threads)
     workload = _workloads(request)[request.spec.threads.index(most)]
-    nodes = target.nodes if target.nodes > 1 else None
+    cluster = request.spec.server.cluster
     spec = CrashSpec(
-        server=ServerSpec(cluster=nodes),
+        server=ServerSpec(cluster=cluster),
         workload=LedgerWorkloadSpec(name=workload.name),
         fail=request.crash_fail,
         images=request.crash_images,
         threads=most,
-        disk_size=disk_mib(settings, target.identity),
+        disk_size=disk_mib(settings, pool.identity),
         seed=request.seed,
-        nodes="all" if nodes else None,  # the nodes that stay would make good what the settings lose
+        nodes="all" if cluster else None,  # the nodes that stay would make good what the settings lose
     )
-    return CrashPlan(target=target, watcher=watcher, load=CrashLoad(workload=workload), spec=spec)
+    return CrashPlan(target=pool.crashable(), watcher=watcher, load=CrashLoad(workload=workload), spec=spec)
 
 
 def _about(request: TuneRequest) -> str:
@@ -487,54 +384,19 @@ def _about(request: TuneRequest) -> str:
     return f"{candidates} down to the floor {request.spec.floor}, compared by {by}"
 
 
-@contextmanager
-def _used(request: TuneRequest, target: Target, watcher: Watcher) -> Iterator[None]:
-    """What the campaign needs and changes of somebody's own server; undone behind it."""
-    if target.external is None or target.own is None:
-        yield
-        return
-    load, *_ = _driven(request, target)
-    with used(
-        target.external,
-        target.own,
-        load,
-        request.run,
-        watcher.say,
+def _use(request: TuneRequest) -> Use:
+    """What the campaign does on its servers."""
+    return Use(
+        workload=_workloads(request)[0],
+        database=request.spec.data.database,
+        arms=request.run,
         connections=request.side_by_side * sum(request.spec.threads),
         lasts_s=request.budget_s,
-    ):
-        yield
-
-
-def _driven(request: TuneRequest, target: Target) -> tuple[Load, ...]:
-    """The workloads as they reach somebody's own server."""
-    assert target.external is not None, "there is one"
-    return tuple(driving(one, target.external, request.spec.data.database) for one in _workloads(request))
-
-
-def _turns(runner: TrialRunner, request: TuneRequest, target: Target) -> StandingRunner:
-    if (server := target.external) is not None:
-        return StandingRunner(lambda _: runner, request.seed, lambda _: server.name, slice_s=CLUSTER_SLICE_S)
-    if target.nodes == 1:
-        return StandingRunner(lambda _: runner, request.seed)
-
-    def place_of(arm: Arm) -> str:
-        return repr(sorted(restart_settings(arm.settings, target.identity).items()))
-
-    return StandingRunner(lambda _: runner, request.seed, place_of, slice_s=CLUSTER_SLICE_S)
-
-
-def _launch(request: TuneRequest) -> Launch:
-    return (
-        Launch()
-        if request.external
-        else Launch(arguments=_connections(request.spec.threads, request.spec.server.cluster))
     )
 
 
-def _connections(threads: Sequence[int], cluster: int | None) -> tuple[str, ...]:
-    """Arguments for the connections; each arm on a cluster keeps its own."""
-    return connection_arguments(max(threads) if cluster is None else BESIDE_MOST * sum(threads))
+def _launch(spec: TuneSpec, pool: ServerPool) -> Launch:
+    return pool.launch(max(spec.threads), BESIDE_MOST * sum(spec.threads))
 
 
 def _workloads(request: TuneRequest) -> tuple[Workload, ...]:
@@ -555,22 +417,22 @@ def _workloads_of(spec: TuneSpec, folder: Path) -> tuple[Workload, ...]:
     )
 
 
-def _runner(request: TuneRequest, target: Target, watcher: Watcher) -> TrialRunner:
+def _runner(request: TuneRequest, pool: ServerPool, watcher: Watcher) -> ArmRunner:
     workloads = _workloads(request)
     if request.workload_digest and fingerprint(workloads[0]) != request.workload_digest:
         raise UsageError(
             f"the workload {request.workload} has changed since the campaign began",
             hint="restore its file, or start a new campaign: figures of two workloads are not comparable",
         )
-    return trial_runner(
-        target,
-        workloads if target.external is None else _driven(request, target),
-        request.timing,
-        arguments=_launch(request).arguments,
+    asked = RunnerInput(
+        workloads=workloads,
+        timing=request.timing,
+        launch=_launch(request.spec, pool),
+        database=request.spec.data.database,
         data=data_of(request, watcher.say),
         outlast_redo=request.steady_state,
-        progress=watcher.say,
     )
+    return pool.runner(asked, watcher.say)
 
 
 def _crash_images(spec: TuneSpec) -> int:

@@ -303,7 +303,7 @@ class TuneAnalysis:
         found = [*self.request.notes]
         if not self.request.steady_state:
             way_out = f"need --minutes {FIRST_LOOK_MINUTES:.0f} or more"
-            if self.request.external:
+            if self.request.spec.remote.place:
                 way_out = "need longer windows than turns on your own server"
             found.append(
                 Warning(

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Self
 
 from flushlab.build import Progress, silent
-from flushlab.campaign.target import paper_root
-from flushlab.datadir import DataRoot, Volume, parse_disk, volume_in
+from flushlab.datadir import DataRoot, Volume, parse_disk, storage_of, volume_in
 from flushlab.errors import StorageError
+from flushlab.record import Storage
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -34,8 +34,8 @@ class Volumes:
         self._stack = ExitStack()
         self._open: dict[tuple[Path, int | None, str | None], Volume] = {}
 
-    def open(self, data_root: str | None, disk_iops: int | None, disk: str | None = None) -> Volume:
-        """The volume with this data root and this limit or disk; where they are None, the base's.
+    def open(self, data_root: str | None, disk_iops: int | None, disk: str | None = None) -> Volume | None:
+        """The volume with this data root and this limit or disk; None where none is given: the base's.
 
         A data root in memory is not limited with the base's limit, nor is the base's disk made there: it has
         no disk.
@@ -45,7 +45,7 @@ class Volumes:
             UsageError, HarnessError: its disk cannot be limited.
         """
         if data_root is None and disk_iops is None and disk is None:
-            return self.base
+            return None
         slow = self.base.slow_disk
         if data_root is not None:
             root = self._root(data_root)
@@ -95,6 +95,30 @@ class PaperVolumes(Volumes):
         return Volume(root)
 
 
+class NoVolumes(Volumes):
+    """No volumes: a server that runs already stays where it is."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+
+    def open(self, data_root: str | None, disk_iops: int | None, disk: str | None = None) -> None:
+        """Never for an arm with a place of its own.
+
+        Raises:
+            StorageError: it has one.
+        """
+        if (data_root, disk_iops, disk) == (None, None, None):
+            return
+        raise StorageError("one running server cannot move to another place")
+
+
+def paper_root(path: Path) -> DataRoot:
+    """The data root as it would be: what its folder, or the nearest one above that there is, lies on."""
+    path = path.expanduser().absolute()
+    standing = next(folder for folder in (path, *path.parents) if folder.is_dir())
+    return DataRoot(path=standing, storage=storage_of(standing))
+
+
 def expanded(text: str) -> str:
     """The text with `${NAME}` replaced by environment variables.
 
@@ -114,9 +138,8 @@ def expanded(text: str) -> str:
     return _VARIABLE.sub(value, text)
 
 
-def mismatch(volume: Volume, file_system: str | None, record_size: int | None) -> str:
-    """Why a volume is not what an arm asks for, or an empty string."""
-    storage, path = volume.data_root.storage, volume.data_root.path
+def mismatch(storage: Storage, path: Path, file_system: str | None, record_size: int | None) -> str:
+    """Why the storage of a folder is not what an arm asks for, or an empty string."""
     # zfs-fuse mounts as `fuse`; a record size is known of ZFS alone.
     is_zfs = storage.filesystem == "zfs" or storage.record_size_bytes is not None
     found = "zfs" if is_zfs else storage.filesystem

@@ -38,9 +38,9 @@ def advised(row: CampaignRow, facts: CampaignFacts | None, trials: Sequence[Tria
         verification,
     )
     from flushlab.advice.tuned import tuned_option_file
-    from flushlab.campaign.crash.request import CrashRequest
     from flushlab.campaign.recommended import recommended
     from flushlab.campaign.request import TuneRequest
+    from flushlab.campaign.series_request import SeriesRequest
     from flushlab.report.page.page import Advice
     from flushlab.report.stored import before_change, own_settings, request_of
     from flushlab.settings.catalog import load_catalog
@@ -54,7 +54,7 @@ def advised(row: CampaignRow, facts: CampaignFacts | None, trials: Sequence[Tria
         changes, server, comments = one.settings, one.server, one.comments
         before = before_change(trials, one.base_arm)
         own, persisted = own_settings(request, one.base_arm), list[str]()
-        if request is not None and not isinstance(request, CrashRequest) and request.external:
+        if isinstance(request, TuneRequest | SeriesRequest) and request.spec.remote.place:
             own, persisted = before, persisted_comments(changes, request.persisted, server)
         known = (changes, own, before, server)
         about = "".join(f"-- {line}\n" for line in comments)

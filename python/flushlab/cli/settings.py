@@ -137,16 +137,15 @@ def _check_server(
     strict: bool,
     memory: str | None,
 ) -> None:
-    from flushlab.campaign.external import own_server
+    from flushlab.campaign.pool.remote import addresses_of
     from flushlab.campaign.server_check import judge_server
 
-    own = own_server(RemoteAccess(dsn=dsn, defaults_file=str(defaults_file) if defaults_file else None))
-    assert own is not None, "one of the two is given"
-    if len(own.addresses) > 1:
+    access = RemoteAccess(dsn=dsn, defaults_file=str(defaults_file) if defaults_file else None)
+    first, *others = addresses_of(access)
+    if others:
         raise UsageError("--dsn names several servers", hint="check one node at a time")
-    (address,) = own.addresses
-    judged = judge_server(address, floor=floor, memory=memory)
-    _tell(judged, address.name, json, strict=strict)
+    judged = judge_server(first, floor=floor, memory=memory)
+    _tell(judged, first.name, json, strict=strict)
 
 
 def _tell(judged: Judged, subject: str, json: str | None, *, strict: bool) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from flushlab.campaign.target import open_target
+from flushlab.campaign.pool.target import open_servers
 from flushlab.cli.output import say, stdout
 from flushlab.machine import available_memory_bytes
 from flushlab.record import ServerIdentity, Value
@@ -54,7 +54,7 @@ def survey(name: str, *, basedir: Path | None, floor: Floor | None, only: str | 
         return _read(Sandbox.attach(name.removeprefix("sandbox:")), floor, only)
     if only is not None:
         load_catalog().setting(only)  # an unknown name shall not cost the start of a server
-    with open_target(
+    with open_servers(
         ServerSpec(server=name, basedir=str(basedir) if basedir else None), progress=say
     ) as target:
         say(f"reading {target.build.name}'s settings")

@@ -154,6 +154,11 @@ class RemoteAccess(Spec, frozen=True, kw_only=True):
         """The option that names the server; empty where none is named."""
         return "--dsn" if self.dsn is not None else "--defaults-file" if self.defaults_file else ""
 
+    @property
+    def place(self) -> str:
+        """Where the server of a campaign is, without the account; empty for servers that flushlab started."""
+        return (self.dsn or "").rpartition("@")[2].replace(",", ", ")
+
 
 class DataSpec(Spec, frozen=True, kw_only=True):
     """The user's own data."""

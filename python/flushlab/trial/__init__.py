@@ -9,6 +9,8 @@ from flushlab.trial.measurement import (
     measure,
 )
 from flushlab.trial.preparation import Preparation
+from flushlab.trial.protocol import ArmRunner
+from flushlab.trial.remote import RemoteRunner
 from flushlab.trial.runner import TrialRunner
 from flushlab.trial.standing import StandingRunner
 
@@ -17,8 +19,10 @@ __all__ = [
     "VOID_FOREIGN_CPU_SHARE",
     "VOID_STEAL_SHARE",
     "AlternatingRunner",
+    "ArmRunner",
     "Draft",
     "Preparation",
+    "RemoteRunner",
     "StandingRunner",
     "TrialRunner",
     "measure",

@@ -14,10 +14,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from flushlab.record import Arm, Stage, Trial, Value
-from flushlab.server import Sandbox
-from flushlab.server.galera.cluster import Cluster
 from flushlab.trial.measurement import NOT_STARTED, Draft, measure
-from flushlab.trial.runner import TrialRunner
+from flushlab.trial.protocol import ArmRunner, Running
 from flushlab.trial.switching import Switching
 from flushlab.workload.driven import drawing
 
@@ -31,9 +29,9 @@ class AlternatingRunner:
         base: settings that the server starts with.
     """
 
-    trials: TrialRunner
+    trials: ArmRunner
     base: Mapping[str, Value]
-    _server: Sandbox | Cluster | None = None
+    _server: Running | None = None
     _switching: Switching | None = None
     _windows: int = 0
 
@@ -81,5 +79,5 @@ class AlternatingRunner:
     def _running(self) -> Switching:
         if self._switching is None:
             self._server = self.trials.start(Arm(name="base", settings=self.base))
-            self._switching = Switching(self._server, self.base)
+            self._switching = self.trials.switching(self._server, self.base)
         return self._switching

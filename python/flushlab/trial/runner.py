@@ -12,24 +12,25 @@ space, no build, a root that cannot be written) is raised.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
 import msgspec
 
 from flushlab.build.build import Build
-from flushlab.datadir import DataRoot, LimitedDisk, SlowDisk, Snapshot
+from flushlab.datadir import DataRoot, LimitedDisk, SlowDisk, Snapshot, Volume
 from flushlab.errors import FlushlabError, MeasurementError, ServerError
-from flushlab.record import Arm, Stage, Trial
+from flushlab.record import Arm, Stage, Trial, Value
 from flushlab.server import DataDirectory, Sandbox
 from flushlab.server.galera.cluster import Cluster
-from flushlab.server.remote.group import RemoteGroup
 from flushlab.settings.catalog import Catalog
 from flushlab.trial.measurement import NOT_STARTED, Draft, measure
 from flushlab.trial.preparation import Preparation
+from flushlab.trial.protocol import Running
+from flushlab.trial.switching import Switching
 from flushlab.workload import Timing, Workload
 
 
@@ -50,7 +51,6 @@ class TrialRunner:
         arguments: of the server, alike for every arm.
         nodes: of the Galera cluster that every trial starts; 1: a server alone.
         latency_s: between them, there and back; 0: as on loopback.
-        external: somebody's own server, which runs already and is only driven.
         held: stopped servers whose data the next trial goes on with, by snapshot and place; runners that are
             replaced copies of one another share them.
     """
@@ -67,8 +67,35 @@ class TrialRunner:
     arguments: tuple[str, ...] = ()
     nodes: int = 1
     latency_s: float = 0.0
-    external: RemoteGroup | None = None
     held: dict[tuple[Path, Path], Sandbox] = field(default_factory=dict)
+
+    def with_arm(self, workload: Workload, timing: Timing, volume: Volume | None) -> Self:
+        """The same runner for an arm with a workload, a timing and a volume of its own, unless None."""
+        same = replace(self, workloads=(workload,), timing=timing)
+        if volume is None:
+            return same
+        return replace(
+            same,
+            data_root=volume.data_root,
+            disk_limit=volume.disk_limit,
+            slow_disk=volume.slow_disk,
+        )
+
+    def say(self, line: str) -> None:
+        """Reports progress."""
+        self.preparation.progress(line)
+
+    def load(self, settings: Mapping[str, Value]) -> None:
+        """Loads the user's data, if any, unless they are loaded; raises as `Preparation.load`."""
+        self.preparation.load(settings)
+
+    def switching(self, server: Running, started: Mapping[str, Value]) -> Switching:
+        """The settings of a server that `start` returned."""
+        return Switching(server, started)
+
+    def is_lost(self) -> bool:
+        """Never: another server can be started."""
+        return False
 
     def run(self, arm: Arm, *, stage: Stage, block: int, variant: int = 0) -> Trial:
         """Runs one trial; see the module's docstring.

@@ -37,13 +37,14 @@ from flushlab.errors import FlushlabError, MeasurementError, ProtocolError, Serv
 from flushlab.experiment.protocol import Request
 from flushlab.process.running import board
 from flushlab.record import Arm, LoadResult, Slice, Trial, Value
-from flushlab.server import Sandbox, Server
+from flushlab.server import Server
 from flushlab.server.galera.cluster import Cluster
 from flushlab.server.remote.group import RemoteGroup
 from flushlab.server.watched import watched
 from flushlab.telemetry import Observation, cpu, observe
 from flushlab.trial.measurement import NOT_STARTED, Draft, require_whole
-from flushlab.trial.runner import TrialRunner, recovered_s
+from flushlab.trial.protocol import ArmRunner, Running
+from flushlab.trial.runner import recovered_s
 from flushlab.trial.switching import Refused, Switching
 from flushlab.units import format_seconds
 from flushlab.workload import Turns
@@ -82,7 +83,7 @@ class StandingRunner:
         slice_s: shortest slice.
     """
 
-    runner_of: Callable[[Arm], TrialRunner]
+    runner_of: Callable[[Arm], ArmRunner]
     seed: int
     place_of: Callable[[Arm], str] | None = None
     slice_s: float = SLICE_S
@@ -172,8 +173,7 @@ class StandingRunner:
                         raise failed
                     found = self._standing(draft)
                 except NOT_STARTED as error:
-                    own = self.runner_of(draft.arm).external
-                    if own is not None and not own.alive():
+                    if self.runner_of(draft.arm).is_lost():
                         raise  # no arm's fault: the campaign is resumed once it is back
                     trials[draft.arm.name] = draft.not_started(error)
                     return
@@ -221,11 +221,10 @@ class StandingRunner:
             draft = arms[place][0]
             arm = msgspec.structs.replace(draft.arm, settings=settings)
             runner = self.runner_of(draft.arm)
-            server = runner.external or runner.start(arm, variant=draft.variant)
+            server = runner.start(arm, variant=draft.variant)
             shared = self.place_of is not None
-            self._stands[place] = _Stand(
-                server, draft.arm.name, settings, shared=shared, suspects=self._suspects
-            )
+            switching = runner.switching(server, settings)
+            self._stands[place] = _Stand(server, draft.arm.name, switching, shared, self._suspects)
             draft.seconds.update(server.seconds)
 
         ended = SimpleQueue[tuple[str, BaseException | None]]()  # no futures: a Ctrl-C may leave them locked
@@ -239,14 +238,13 @@ class StandingRunner:
         with ThreadPoolExecutor(STARTS, "stand") as pool:
             for place, own in arms.items():
                 settings = _common([one.arm for one in own])
-                if place in self._stands and self._stands[place].started.items() <= settings.items():
+                if place in self._stands and self._stands[place].fits(settings):
                     ended.put((place, None))
                     continue
                 self._end([place])
                 runner = self.runner_of(own[0].arm)
                 try:  # here: many start from the same data
-                    if runner.external is None:
-                        runner.prepare(own[0].arm, variant=own[0].variant)
+                    runner.prepare(own[0].arm, variant=own[0].variant)
                 except NOT_STARTED as error:
                     ended.put((place, error))
                 else:
@@ -294,7 +292,7 @@ class StandingRunner:
             slice_s = max(slice_s, seconds)  # telemetry is about one arm's slice, not about a server's block
         if slice_s > LONGER * seconds and not self._told_longer:
             self._told_longer = True
-            self.runner_of(request.arm).preparation.progress(
+            self.runner_of(request.arm).say(
                 f"the first turns last {format_seconds(slice_s)} instead of {format_seconds(seconds)}, so"
                 " that each connection commits several times; later turns are shorter where less is enough"
             )
@@ -326,18 +324,18 @@ class _Stand:
     """A server that stands.
 
     Attributes:
-        server: it.
+        server: the server.
         arm: that it was started for.
-        started: settings that it was started with.
+        switching: its settings.
         shared: arms take turns on it.
         suspects: arms that were driven when such a server died; it happens to an arm once by chance.
         turns: its loads, by arm and workload variant; all are paused but for the slice that is running.
         loads: how many it has had.
     """
 
-    server: Sandbox | Cluster | RemoteGroup
+    server: Running
     arm: str
-    started: Mapping[str, Value] = field(default_factory=dict)
+    switching: Switching
     shared: bool = False
     suspects: set[str] = field(default_factory=set)
     turns: dict[tuple[str, int], Turns] = field(default_factory=dict)
@@ -346,16 +344,15 @@ class _Stand:
 
     def __post_init__(self) -> None:
         self.told = watched(self.server, self.arm)
-        if isinstance(self.server, RemoteGroup):
-            self.started = {}
-            self._switching = Switching.of_external(self.server)
-        else:
-            self._switching = Switching(self.server, self.started)
         board().stands(self.told)
+
+    def fits(self, settings: Mapping[str, Value]) -> bool:
+        """Whether settings include all that the server was started with."""
+        return self.switching.started.items() <= settings.items()
 
     def become(self, arm: Arm) -> Refused | None:
         """Gives a shared server the arm's settings; why not, if it cannot have them."""
-        return self._switching.become(arm) if self.shared else None
+        return self.switching.become(arm) if self.shared else None
 
     def keep(self, arms: Collection[str]) -> None:
         """Ends the loads of arms that are not to be driven again: they hold connections."""
@@ -387,12 +384,10 @@ class _Stand:
 
     def close(self) -> None:
         board().fell(self.told.key)
-        if not isinstance(self.server, RemoteGroup):
-            self.server.kill()  # first: a load whose server hangs is slow to stop
+        self.server.kill()  # first: a load whose server hangs is slow to stop
         for turns in self.turns.values():
             turns.stop()
-        if not isinstance(self.server, RemoteGroup):
-            self.server.close()
+        self.server.close()
 
 
 @dataclass
@@ -414,7 +409,7 @@ class _Part:
     own_bytes: int = 0
     all_bytes: int = 0
 
-    def open(self, runner: TrialRunner, *, observed: bool) -> None:
+    def open(self, runner: ArmRunner, *, observed: bool) -> None:
         """Reads the settings back and opens the telemetry, if this block is to have any and others' slices
         are not in it."""
         server = self.stand.server

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from flushlab.record import Arm, Outcome, ServerIdentity, Value
 from flushlab.server import Server
-from flushlab.server.remote.group import RemoteGroup
 from flushlab.server.sandbox.reconfigure import switch
 from flushlab.settings.configuration import Configuration
 from flushlab.trial.measurement import compare_settings, on_node
@@ -41,19 +40,16 @@ class Switching:
     """The settings of one server that goes on running.
 
     Attributes:
-        server: it.
+        server: the server.
         started: settings that it was started with.
+        initial: its settings before the first arm, as far as they are known.
+        now: settings that were changed, as they are now; None: not known.
     """
 
     server: Server
     started: Mapping[str, Value]
-    _initial: dict[str, Value] = field(default_factory=dict)
-    _now: dict[str, Value | None] = field(default_factory=dict)
-
-    @classmethod
-    def of_external(cls, server: RemoteGroup) -> Self:
-        """Of somebody's own server: whatever it has of what is changed, the first arm sets anew."""
-        return cls(server, {}, dict(server.before), dict.fromkeys(server.before))
+    initial: dict[str, Value] = field(default_factory=dict)
+    now: dict[str, Value | None] = field(default_factory=dict)
 
     def become(self, arm: Arm) -> Refused | None:
         """Sets what the arm sets and puts back what earlier ones had set; why not, if the server refuses it
@@ -62,16 +58,16 @@ class Switching:
         Raises:
             ServerError: it does not answer.
         """
-        if new := arm.settings.keys() - self._initial.keys():
-            self._initial |= self.server.read_back(new)
-        wanted = {name: self._initial[name] for name in self._now if name in self._initial}
+        if new := arm.settings.keys() - self.initial.keys():
+            self.initial |= self.server.read_back(new)
+        wanted = {name: self.initial[name] for name in self.now if name in self.initial}
         wanted |= {
             name: value
             for name, value in arm.settings.items()
-            if name in self._now or self.started.get(name, self._initial.get(name)) != value
+            if name in self.now or self.started.get(name, self.initial.get(name)) != value
         }
-        changed = {name: value for name, value in wanted.items() if self._now.get(name) != value}
-        self._now |= changed
+        changed = {name: value for name, value in wanted.items() if self.now.get(name) != value}
+        self.now |= changed
         for number, node in enumerate(self.server.nodes if changed else (), 1):
             if refused := switch(node, changed):
                 words = "; ".join(f"{one.name}={one.value}: {one.reason}" for one in refused)

@@ -13,9 +13,10 @@ from msgspec.structs import replace
 
 from flushlab import _core
 from flushlab.bulk.fill import fill
-from flushlab.campaign import runners, series, way
+from flushlab.campaign import series
 from flushlab.campaign.bench import bench
 from flushlab.campaign.compare import compare
+from flushlab.campaign.pool.remote import RemotePool
 from flushlab.errors import MeasurementError, ServerError, UsageError
 from flushlab.record import Arm, Value
 from flushlab.server.remote import made_tables
@@ -180,8 +181,7 @@ def test_nodes_that_differ_are_not_compared(own: Own) -> None:
 def test_a_comparison_switches_every_node_and_puts_all_back_after_ctrl_c_too(
     own: Own, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (runners, way):
-        monkeypatch.setattr(module, "CLUSTER_SLICE_S", 0.2)
+    monkeypatch.setattr(RemotePool, "slice_s", 0.2)
     quick = Timing(warm_up_s=0.1, max_warm_up_s=0.1)
     monkeypatch.setattr(series, "parse_timing", lambda seconds: replace(quick, seconds=seconds))
     before, seen = own.databases, list[tuple[Value, ...]]()

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from flushlab.campaign import runners, series, tune, way
+from flushlab.campaign import series, tune
 from flushlab.campaign.bench import bench
-from flushlab.campaign.external_use import free_connections
 from flushlab.campaign.facts import CampaignFacts
+from flushlab.campaign.pool.remote import RemotePool
+from flushlab.campaign.pool.remote_use import free_connections
 from flushlab.errors import BelowFloor, UsageError
 from flushlab.record import Arm, Value
 from flushlab.server.remote import put_back
@@ -55,8 +56,7 @@ workload = { table_size = 60 }
 @pytest.fixture
 def turns(own: Own, monkeypatch: pytest.MonkeyPatch) -> set[tuple[Value, ...]]:
     """Short turns; the flush policies of the nodes in them."""
-    for module in (runners, way, tune):
-        monkeypatch.setattr(module, "CLUSTER_SLICE_S", 0.2)
+    monkeypatch.setattr(RemotePool, "slice_s", 0.2)
     monkeypatch.setattr(series, "parse_timing", lambda seconds: replace(QUICK, seconds=seconds))
     monkeypatch.setattr(tune, "SIDE_BY_SIDE", replace(QUICK, seconds=0.2))
     seen, become = set[tuple[Value, ...]](), standing._Stand.become
@@ -102,7 +102,12 @@ def test_a_tuning_tries_what_the_cluster_takes_while_it_runs_and_sets_nothing(
     own: Own, turns: set[tuple[Value, ...]]
 ) -> None:
     before = own.databases
-    kept = ("wsrep_slave_threads", "wsrep_provider_gcs_fc_limit", "wsrep_provider_evs_user_send_window")
+    kept = (
+        "binlog_cache_size",
+        "wsrep_slave_threads",
+        "wsrep_provider_gcs_fc_limit",
+        "wsrep_provider_evs_user_send_window",
+    )
     asked = {"dsn": own.dsn(), "keep": kept, "trials": 20, "seed": 1, **UPSERT}
     foreseen = tune.tune(**asked, dry_run=True).outlook
     assert foreseen is not None

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -40,9 +41,30 @@ def plan(*arms: ArmPlan, **changes: Any) -> Plan:
     return Plan(**facts)
 
 
-def volumes(tmp_path: Path, **storage: Any) -> Volumes:
+def root(tmp_path: Path, **storage: Any) -> DataRoot:
     facts = {"filesystem": "ext4", "volatile_cache": False, **storage}
-    return Volumes(Volume(DataRoot(path=tmp_path, storage=Storage(**facts)), None))
+    return DataRoot(path=tmp_path, storage=Storage(**facts))
+
+
+def volumes(tmp_path: Path, **storage: Any) -> Volumes:
+    return Volumes(Volume(root(tmp_path, **storage), None))
+
+
+def server(
+    tmp_path: Path,
+    *,
+    identity: ServerIdentity = MARIADB,
+    values: Mapping[str, Value] = VALUES,
+    **storage: Any,
+) -> ServerHere:
+    return ServerHere(
+        identity=identity,
+        catalog=load_catalog(),
+        values=values,
+        launch=Launch(),
+        storage=root(tmp_path, **storage).storage,
+        folder=tmp_path,
+    )
 
 
 def bound(
@@ -55,7 +77,7 @@ def bound(
     scale: float = 1.0,
     chosen: tuple[str, ...] | None = None,
 ) -> Bound:
-    here = ServerHere(identity=identity, catalog=load_catalog(), values=values, launch=Launch())
+    here = server(tmp_path, identity=identity, values=values, visible=visible)
     return bind(a_plan, here, volumes(tmp_path, visible=visible), only=chosen, scale=scale, path="p.toml")
 
 
@@ -262,8 +284,8 @@ def test_a_place_of_another_kind_skips_its_arm(tmp_path: Path) -> None:
 
 
 def test_a_place_that_fits_is_used(tmp_path: Path) -> None:
-    here = ServerHere(identity=MARIADB, catalog=load_catalog(), values=VALUES, launch=Launch())
-    fuse = volumes(tmp_path, filesystem="fuse", record_size_bytes=16384)
+    on_fuse: dict[str, Any] = {"filesystem": "fuse", "record_size_bytes": 16384}
+    here, fuse = server(tmp_path, **on_fuse), volumes(tmp_path, **on_fuse)
     arm = ArmPlan(name="J", file_system="zfs", record_size=16384)
     assert bind(plan(arm), here, fuse, scale=1).arms[0].outcome == "measured"
 
@@ -349,9 +371,7 @@ def test_arms_that_cannot_take_turns_on_a_server_that_goes_on_running_are_left_o
         ArmPlan(name="elsewhere", data_root=str(tmp_path / "elsewhere")),
     )
     has = {**VALUES, "innodb_doublewrite": "ON"}
-    here = ServerHere(
-        identity=MARIADB, catalog=load_catalog(), values=has, launch=Launch(), has=has, goes_on=True
-    )
+    here = dataclasses.replace(server(tmp_path, values=has), has=has, goes_on=True)
     found = bind(plan(*arms), here, volumes(tmp_path), path="p.toml").arms
     assert [arm.name for arm in found if arm.outcome == "measured"] == ["dynamic", "as it is", "more threads"]
     why = {arm.name: arm.reason for arm in found if arm.outcome == "skipped"}

@@ -61,7 +61,14 @@ def series(tmp_path: Path, *arms: ArmPlan, claims: tuple[Claim, ...] = (), **cha
         arms=arms,
         claims=claims,
     )
-    here = ServerHere(identity=MARIADB, catalog=load_catalog(), values=BASE, launch=Launch())
+    here = ServerHere(
+        identity=MARIADB,
+        catalog=load_catalog(),
+        values=BASE,
+        launch=Launch(),
+        storage=STORAGE,
+        folder=tmp_path,
+    )
     bound = bind(plan, here, Volumes(Volume(DataRoot(path=tmp_path, storage=STORAGE), None)))
     facts: dict[str, Any] = {
         "spec": CompareSpec(server=ServersSpec(servers=changes.pop("servers", ())))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import flushlab
-from flushlab.campaign import compare
+from flushlab.campaign.pool import sandboxes
 from flushlab.errors import UsageError
 
 G = 1 << 30
@@ -26,7 +26,7 @@ def pools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, int]:
     monkeypatch.chdir(tmp_path)
     for name in sizes:
         Path(name).write_text("[mysqld]\n")
-    monkeypatch.setattr(compare, "file_settings", settings)
+    monkeypatch.setattr(sandboxes, "file_settings", settings)
     return sizes
 
 

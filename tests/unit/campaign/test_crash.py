@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from flushlab.campaign.crash import crash as crashes
-from flushlab.campaign.target import Target
+from flushlab.campaign.pool.sandboxes import SandboxPool
 from flushlab.errors import UsageError
-from flushlab.settings.catalog import load_catalog
 from flushlab.store import Store
 from tests.unit.builds import MARIADB
 
@@ -23,10 +22,10 @@ def test_a_setting_that_there_is_not_is_refused_before_the_campaign_is_stored(
     volume: Any = None
 
     @contextmanager
-    def opened(*_: object, **__: object) -> Iterator[Target]:
-        yield Target(build=MARIADB, catalog=load_catalog(), volume=volume)
+    def opened(*_: object, **__: object) -> Iterator[SandboxPool]:
+        yield SandboxPool(MARIADB, volume)
 
-    monkeypatch.setattr(crashes, "open_target", opened)
+    monkeypatch.setattr(crashes, "open_servers", opened)
     monkeypatch.setattr(crashes, "open_store", lambda: Store(tmp_path / "store.sqlite"))
     said: list[str] = []
     with pytest.raises(UsageError, match="innodb_flush_log_at_trx_comit"):

@@ -71,7 +71,7 @@ def crashed(
     arms = [CrashArm(name=name, settings={}) for name in ASKED.planned]
     plan: Any = SimpleNamespace(
         watcher=Watcher(said.append),
-        target=SimpleNamespace(build=MARIADB, external=None),
+        target=SimpleNamespace(build=MARIADB, key=MARIADB.id),
         experiment=lambda planned, again: CrashExperiment(arms, 2, None, again),
     )
     return _crash_all(ASKED, plan, store, resumed, 0.0), said

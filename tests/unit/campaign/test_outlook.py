@@ -8,13 +8,11 @@ import pytest
 
 import flushlab
 from flushlab.build.verbose_help import Answer
-from flushlab.campaign import series, tune
 from flushlab.campaign.facts import CampaignFacts, Outlook
-from flushlab.campaign.target import Target
-from flushlab.datadir import DataRoot, Volume
+from flushlab.campaign.pool import target
+from flushlab.datadir import DataRoot
 from flushlab.errors import BudgetTooSmall, UsageError
 from flushlab.record import Storage
-from flushlab.settings.catalog import load_catalog
 from tests.unit.builds import MARIADB
 
 MIB = 1 << 20
@@ -26,10 +24,11 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     home = tmp_path / "home"
     monkeypatch.setenv("FLUSHLAB_HOME", str(home))
     root = DataRoot(path=tmp_path, storage=Storage(filesystem="ext4"))
-    target = Target(MARIADB, load_catalog(), Volume(root), on_paper=True)
-    for module in (tune, series):
-        monkeypatch.setattr(module, "paper_target", lambda *_, **__: target)
-    monkeypatch.setattr("flushlab.campaign.base.verbose_help", lambda *_: Answer("", "", refuses=False))
+    monkeypatch.setattr(target, "find_build", lambda *_, **__: MARIADB)
+    monkeypatch.setattr(target, "paper_root", lambda _: root)
+    for name in ("paper", "sandboxes"):
+        help_of = f"flushlab.campaign.pool.{name}.verbose_help"
+        monkeypatch.setattr(help_of, lambda *_: Answer("", "", refuses=False))
     return home
 
 

@@ -25,10 +25,10 @@ def read_back(**settings: Value) -> Trial:
 
 @pytest.fixture
 def builds(monkeypatch: pytest.MonkeyPatch) -> None:
-    from flushlab.campaign import several_servers
+    from flushlab.campaign.pool import sandboxes
     from tests.unit.builds import build
 
-    monkeypatch.setattr(several_servers, "find_build", lambda *_, **__: build("mysql", 8, 0, 36))
+    monkeypatch.setattr(sandboxes, "find_build", lambda *_, **__: build("mysql", 8, 0, 36))
 
 
 @pytest.mark.parametrize(
@@ -125,12 +125,12 @@ def test_defaults_that_differ_are_told_in_the_same_order_however_a_server_lists_
 def test_what_is_scaled_for_each_of_several_servers_names_the_server(
     decided: list[Any], builds: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from flushlab.campaign import compare
+    from flushlab.campaign.pool import sandboxes
 
     def settings(path: Path | None, *_: object) -> Mapping[str, int]:
         return {"innodb_buffer_pool_size": 4 << 30} if path else {}
 
-    monkeypatch.setattr(compare, "file_settings", settings)
+    monkeypatch.setattr(sandboxes, "file_settings", settings)
     monkeypatch.chdir(tmp_path)
     Path("my.cnf").write_text("[mysqld]\n")
     said: list[str] = []

@@ -30,7 +30,9 @@ def bound(path: Path, server: ServerIdentity, tmp_path: Path) -> Bound:
     known = {name: catalog.here(name, server.flavor, server.version) for name in catalog.names()}
     values = {name: here.default for name, here in known.items() if here is not None}
     values |= base_settings(plan, server, catalog)[0]
-    here = ServerHere(identity=server, catalog=catalog, values=values, launch=Launch())
+    here = ServerHere(
+        identity=server, catalog=catalog, values=values, launch=Launch(), storage=STORAGE, folder=tmp_path
+    )
     volumes = Volumes(Volume(DataRoot(path=tmp_path, storage=STORAGE), None))
     return bind(plan, here, volumes, folder=path.parent, path=str(path))
 

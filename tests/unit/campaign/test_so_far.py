@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from flushlab.campaign.facts import CampaignRun
+from flushlab.campaign.pool.running_server import UNSEEN
 from flushlab.campaign.request import TuneRequest
-from flushlab.campaign.running_server import UNSEEN
 from flushlab.campaign.so_far import facts_so_far
 from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.experiment.protocol import Experiment
@@ -18,6 +18,7 @@ from flushlab.record import Launch, Storage, Trial, Value
 from flushlab.settings.candidate import Candidate
 from flushlab.settings.durability import FLOOR
 from flushlab.spec.kinds import TuneSpec
+from flushlab.spec.parts import RemoteAccess
 from flushlab.store import CampaignRow
 from flushlab.workload import Timing
 from tests.unit.campaign.test_bound_series import BASE, FLUSH, MACHINE, MARIADB, STORAGE, effect, series
@@ -78,6 +79,9 @@ def test_a_killed_series_shows_the_arms_of_its_finished_blocks(tmp_path: Path) -
     assert flush is not None and flush.ratio.low < 1.5 < flush.ratio.high
 
 
+OWN = RemoteAccess(dsn="mysql://USER:PASSWORD@db.example:3306")
+
+
 def test_a_killed_tuning_shows_its_last_look() -> None:
     request = tune_request()
     experiment = TuneAnalysis(request, MARIADB, STORAGE, Launch()).experiment()
@@ -90,7 +94,8 @@ def test_a_killed_tuning_shows_its_last_look() -> None:
 
 
 def test_a_killed_tuning_of_somebodys_own_server_is_judged_as_it_ran() -> None:
-    request = msgspec.structs.replace(tune_request(), external="db.example:3306")
+    request = tune_request()
+    request = msgspec.structs.replace(request, spec=msgspec.structs.replace(request.spec, remote=OWN))
     experiment = TuneAnalysis(request, MARIADB, UNSEEN, Launch()).experiment()
     facts = facts_so_far(row(request, "tune"), simulate(experiment, 1_000, UNSEEN))
     assert facts is not None and facts.tuning is not None
@@ -100,8 +105,10 @@ def test_a_killed_tuning_of_somebodys_own_server_is_judged_as_it_ran() -> None:
 
 def test_a_killed_series_judges_best_with_the_settings_that_somebodys_own_server_has(tmp_path: Path) -> None:
     has: dict[str, Value] = {"innodb_doublewrite": "OFF"}
-    bound = series(tmp_path, FLUSH, external="db.example:3306")
-    bound = dataclasses.replace(bound, storage=UNSEEN, has=has)
+    bound = series(tmp_path, FLUSH)
+    own = msgspec.structs.replace(bound.request.spec, remote=OWN)
+    request = msgspec.structs.replace(bound.request, spec=own)
+    bound = dataclasses.replace(bound, request=request, storage=UNSEEN, has=has)
     experiment = bound.experiment()
     trials = simulate(experiment, 1_000, UNSEEN, has)
     facts = facts_so_far(row(bound.request, "series"), trials)

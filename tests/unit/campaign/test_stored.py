@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,18 +10,24 @@ from typing import Any
 import msgspec
 import pytest
 
-from flushlab.campaign.loop import Budget, Ending
-from flushlab.campaign.stored import run_campaign, stored_request
+from flushlab.campaign.loop import Ending
+from flushlab.campaign.stored import Run, Session, run_campaign, stored_request
 from flushlab.campaign.watcher import watching
 from flushlab.errors import NoSpace, StorageError, UsageError
 from flushlab.experiment.protocol import Conversation, Steps
-from flushlab.record import Ratio
+from flushlab.record import Ratio, Trial
 from flushlab.store import Store
 
 
 def nothing() -> Steps[None]:
     """Asks for no trial."""
     yield from ()
+
+
+def campaign(conclude: Callable[[str, Ending], Ratio]) -> Run[Trial, Ratio]:
+    """A campaign that asks for no trial."""
+    experiment: Any = Conversation(nothing())
+    return Run("", experiment, lambda _: (), lambda _: pytest.fail("nothing is asked for"), conclude)
 
 
 REQUEST: Any = SimpleNamespace(kind="tune", build="mariadb@10.11.19", build_id="x", workload="upsert")
@@ -41,24 +48,10 @@ def test_a_result_that_the_store_cannot_keep_is_returned_all_the_same(
 
     monkeypatch.setattr(Store, "set_state", full)
     monkeypatch.setattr("flushlab.campaign.stored.msgspec.json.encode", lambda _: b"{}")
-    target: Any = SimpleNamespace(build=SimpleNamespace(id="x"))
-    experiment: Any = Conversation(nothing())
     said: list[str] = []
     with Store(tmp_path / "store.sqlite") as store:
         found = run_campaign(
-            REQUEST,
-            target,
-            store,
-            None,
-            watching(said.append),
-            about="",
-            experiment=experiment,
-            known=store.trials,
-            run_trial=lambda _: pytest.fail("nothing is asked for"),
-            budget=Budget(),
-            budget_s=None,
-            began=0.0,
-            conclude=conclude,
+            REQUEST, "x", Session(store, watching(said.append), None, 0.0), campaign(conclude)
         )
     assert found.estimate == 1.5
     assert "the file system is full; free some space and go on with --resume" in said[-1]
@@ -76,23 +69,9 @@ def test_ctrl_c_while_the_result_is_gathered_tells_what_was_proven(
         return Ratio(estimate=1.5, low=1.4, high=1.6)
 
     monkeypatch.setattr("flushlab.campaign.stored.msgspec.json.encode", lambda _: b"{}")
-    target: Any = SimpleNamespace(build=SimpleNamespace(id="x"))
-    experiment: Any = Conversation(nothing())
     with Store(tmp_path / "store.sqlite") as store:
         found = run_campaign(
-            REQUEST,
-            target,
-            store,
-            None,
-            watching(lambda _: None),
-            about="",
-            experiment=experiment,
-            known=store.trials,
-            run_trial=lambda _: pytest.fail("nothing is asked for"),
-            budget=Budget(),
-            budget_s=None,
-            began=0.0,
-            conclude=conclude,
+            REQUEST, "x", Session(store, watching(lambda _: None), None, 0.0), campaign(conclude)
         )
         assert [row.state for row in store.campaigns()] == ["interrupted"]
     assert found.estimate == 1.5
@@ -110,23 +89,8 @@ def test_a_campaign_that_runs_cannot_be_resumed_and_its_state_stays(tmp_path: Pa
         assert raised.value.hint is not None
         assert second.campaign("tune-1").state == "running"
         with first.hold("tune-1"), pytest.raises(UsageError, match="running already"):
-            target: Any = SimpleNamespace(build=SimpleNamespace(id="x"))
-            experiment: Any = Conversation(nothing())
-            run_campaign(
-                REQUEST,
-                target,
-                second,
-                "tune-1",
-                watching(lambda _: None),
-                about="",
-                experiment=experiment,
-                known=second.trials,
-                run_trial=lambda _: pytest.fail("nothing is asked for"),
-                budget=Budget(),
-                budget_s=None,
-                began=0.0,
-                conclude=lambda *_: pytest.fail("nothing ended"),
-            )
+            session = Session(second, watching(lambda _: None), "tune-1", 0.0)
+            run_campaign(REQUEST, "x", session, campaign(lambda *_: pytest.fail("nothing ended")))
         assert second.campaign("tune-1").state == "running"
 
 

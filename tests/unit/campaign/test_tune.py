@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
+from flushlab.campaign.pool.sandboxes import SandboxPool
 from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.tune import _runner
 from flushlab.campaign.watcher import Watcher
+from flushlab.datadir import DataRoot, Volume
 from flushlab.errors import UsageError
+from flushlab.record import Storage
 from flushlab.spec.kinds import TuneSpec
 from flushlab.spec.parts import WorkloadSpec
 from flushlab.workload import Timing, fingerprint, parse_workload
-
-NOWHERE: Any = SimpleNamespace(
-    build=None,
-    catalog=None,
-    nodes=1,
-    latency_s=None,
-    external=None,
-    volume=SimpleNamespace(data_root=None, disk_limit=None, below=None, slow_disk=None),
-)
+from tests.unit.builds import MARIADB
 
 
 def test_a_resumed_tune_refuses_a_script_that_changed(tmp_path: Path) -> None:
@@ -40,7 +33,8 @@ def test_a_resumed_tune_refuses_a_script_that_changed(tmp_path: Path) -> None:
         candidates=(),
         timing=Timing(),
     )
-    assert _runner(request, NOWHERE, Watcher()).workloads[0].name == workload
+    pool = SandboxPool(MARIADB, Volume(DataRoot(path=tmp_path, storage=Storage(filesystem="ext4"))))
+    assert _runner(request, pool, Watcher()).workloads[0].name == workload
     script.write_text("CREATE TABLE b (i INT);\n")
     with pytest.raises(UsageError, match="has changed since the campaign began"):
-        _runner(request, NOWHERE, Watcher())
+        _runner(request, pool, Watcher())

@@ -75,9 +75,16 @@ def slow(tmp_path: Path, made: list[Limit], monkeypatch: pytest.MonkeyPatch) -> 
     return Volume(disk.data_root, slow_disk=cast(SlowDisk, disk))
 
 
+def opened(volumes: Volumes, data_root: str | None, disk_iops: int | None, disk: str | None = None) -> Volume:
+    """The volume of an arm that has a place of its own."""
+    volume = volumes.open(data_root, disk_iops, disk)
+    assert volume is not None
+    return volume
+
+
 def test_an_arms_own_disk_is_made_where_the_bases_is_and_replaces_it(tmp_path: Path, slow: Volume) -> None:
     with Volumes(slow) as volumes:
-        arm = volumes.open(None, None, "7200rpm")
+        arm = opened(volumes, None, None, "7200rpm")
         assert volumes.open(None, None, "7200rpm") is arm
     assert arm.slow_disk is not None
     assert (arm.slow_disk.profile.name, arm.below.path) == ("7200rpm", tmp_path / "base")
@@ -89,9 +96,9 @@ def test_an_arm_in_another_place_has_a_disk_as_slow_as_the_bases(
     root(tmp_path, "other")
     root(tmp_path, "memory")
     with Volumes(slow) as volumes:
-        arm = volumes.open(str(tmp_path / "other"), None)
-        limited = volumes.open(None, 120)
-        assert volumes.open(str(tmp_path / "memory"), None).slow_disk is None
+        arm = opened(volumes, str(tmp_path / "other"), None)
+        limited = opened(volumes, None, 120)
+        assert opened(volumes, str(tmp_path / "memory"), None).slow_disk is None
     assert arm.slow_disk is not None
     assert (arm.slow_disk.profile.name, arm.below.path) == ("gp3", tmp_path / "other")
     assert (limited.slow_disk, made[0].root.path) == (None, tmp_path / "base")
@@ -106,13 +113,13 @@ def root(tmp_path: Path, name: str) -> DataRoot:
 def test_an_arm_without_a_place_runs_where_the_base_runs(tmp_path: Path, made: list[Limit]) -> None:
     base = Volume(root(tmp_path, "base"), None)
     with Volumes(base) as volumes:
-        assert volumes.open(None, None) is base
+        assert volumes.open(None, None) is None
     assert made == []
 
 
 def test_a_limit_of_its_own_is_made_once_and_lifted_at_the_end(tmp_path: Path, made: list[Limit]) -> None:
     with Volumes(Volume(root(tmp_path, "base"), None)) as volumes:
-        first, second = volumes.open(None, 120), volumes.open(None, 120)
+        first, second = opened(volumes, None, 120), opened(volumes, None, 120)
         assert first is second
         assert first.data_root.path == tmp_path / "base"
         assert [limit.record.write_iops for limit in made] == [120]
@@ -124,7 +131,7 @@ def test_a_disk_of_its_own_is_as_slow_as_the_bases(tmp_path: Path, made: list[Li
     limited = Limit(root(tmp_path, "base"), 120)
     root(tmp_path, "other")
     with Volumes(Volume(root(tmp_path, "base"), cast(LimitedDisk, limited))) as volumes:
-        volume = volumes.open(str(tmp_path / "other"), None)
+        volume = opened(volumes, str(tmp_path / "other"), None)
     assert volume.disk_limit is not None
     assert (volume.disk_limit.record.write_iops, made[0].root.path) == (120, tmp_path / "other")
 
@@ -133,7 +140,7 @@ def test_memory_has_no_disk_to_make_slow(tmp_path: Path, made: list[Limit]) -> N
     limited = Limit(root(tmp_path, "base"), 120)
     root(tmp_path, "memory")
     with Volumes(Volume(root(tmp_path, "base"), cast(LimitedDisk, limited))) as volumes:
-        assert volumes.open(str(tmp_path / "memory"), None).disk_limit is None
+        assert opened(volumes, str(tmp_path / "memory"), None).disk_limit is None
     assert made == []
 
 
@@ -177,6 +184,6 @@ def test_environment_variables_are_put_in(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_place_is_what_the_arm_asks_for_or_says_what_it_is(
     tmp_path: Path, storage: Storage, file_system: str | None, record_size: int | None, why: str
 ) -> None:
-    found = mismatch(Volume(DataRoot(path=tmp_path, storage=storage), None), file_system, record_size)
+    found = mismatch(storage, tmp_path, file_system, record_size)
     assert why in found
     assert bool(found) == bool(why)

@@ -12,9 +12,11 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from flushlab.campaign import series, several_servers, target, tune, way
-from flushlab.campaign.crash import crash, plan
-from flushlab.campaign.target import Target
+from flushlab.campaign import series, tune
+from flushlab.campaign.crash import crash
+from flushlab.campaign.pool import room, sandboxes, target
+from flushlab.campaign.pool.remote import RemotePool, RemoteTarget
+from flushlab.campaign.pool.sandboxes import SandboxPool
 from flushlab.cli.app import make_app
 from flushlab.datadir import DataRoot, Volume
 from flushlab.plan.shipped import find_plan
@@ -24,7 +26,6 @@ from flushlab.report.stored import request_of
 from flushlab.server import FakeServer
 from flushlab.server.fake import DEFAULTS
 from flushlab.server.sandbox import base_file
-from flushlab.settings.catalog import load_catalog
 from flushlab.spec import fields
 from flushlab.spec.kinds import CompareSpec, CrashSpec, SeriesSpec, TuneSpec
 from flushlab.store import Store
@@ -201,16 +202,15 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     decided: list[Any] = []
 
     @contextmanager
-    def opened(server: Any, *_: object, **__: object) -> Iterator[Target]:
+    def opened(server: Any, *_: object, **__: object) -> Iterator[SandboxPool]:
         root = DataRoot(path=tmp_path, storage=Storage(filesystem="ext4"))
         found = build("mariadb", 10, 6, 7) if server.build.endswith("@10.6.7") else MARIADB
-        yield Target(found, load_catalog(), Volume(root), nodes=server.cluster or 1)
+        yield SandboxPool(found, Volume(root), nodes=server.cluster or 1)
 
     @contextmanager
-    def external_target(own: Any) -> Iterator[Target]:
-        root = DataRoot(path=tmp_path, storage=Storage(visible=False))
+    def reached(own: RemoteTarget, _: object) -> Iterator[RemotePool]:
         server: Any = Somebodys()
-        yield Target(MARIADB, load_catalog(), Volume(root), external=server, own=own)
+        yield RemotePool(server, own)
 
     def carry_out(request: object, *_: object) -> None:
         decided.append(
@@ -218,24 +218,22 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         )  # as it is stored
         raise Decided
 
-    monkeypatch.setattr(target, "open_target", opened)
-    monkeypatch.setattr(target, "external_target", external_target)
-    monkeypatch.setattr(crash, "open_target", opened)
+    monkeypatch.setattr(target, "open_servers", opened)
+    monkeypatch.setattr(RemoteTarget, "open", reached)
+    monkeypatch.setattr(crash, "open_servers", opened)
     monkeypatch.setattr(crash, "open_store", lambda: Store(tmp_path / "store.sqlite"))
     monkeypatch.setattr(crash, "_crash_all", carry_out)
     for name in ("require_fault_disk", "require_images"):
         monkeypatch.setattr(crash, name, lambda _: None)
-    monkeypatch.setattr(plan, "require_taken", lambda *_: None)
+    monkeypatch.setattr(SandboxPool, "require_taken", lambda *_: None)
+    monkeypatch.setattr(SandboxPool, "settings", lambda *_, **__: {})
     for module in (tune, series):
         monkeypatch.setattr(module, "carry_out", carry_out)
-        monkeypatch.setattr(module, "read_base", lambda *_, **__: {})
         monkeypatch.setattr(module, "open_store", lambda: Store(tmp_path / "store.sqlite"))
-    monkeypatch.setattr(several_servers, "find_build", lambda *_, **__: build("mysql", 8, 0, 36))
-    for module in (tune, way):  # what is free differs by the moment
+    monkeypatch.setattr(sandboxes, "find_build", lambda *_, **__: build("mysql", 8, 0, 36))
+    for module in (sandboxes, room):  # what is free differs by the moment
         monkeypatch.setattr(module, "available_memory_bytes", lambda: 8 << 30)
     judged = base_file.examine
-    for module in (tune, series):
-        monkeypatch.setattr(module, "require_taken", lambda *_: None)
     monkeypatch.setattr(
         base_file, "examine", lambda file, text, identity, _: judged(file, text, identity, None)
     )

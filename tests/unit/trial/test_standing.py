@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,12 +11,13 @@ import pytest
 
 from flushlab.errors import ServerError
 from flushlab.experiment.protocol import Request
-from flushlab.record import Arm, LoadResult, Stage, Trial
+from flushlab.record import Arm, LoadResult, Stage, Trial, Value
 from flushlab.server.fake import FakeServer
 from flushlab.settings.catalog import load_catalog
-from flushlab.trial import StandingRunner, standing
+from flushlab.trial import RemoteRunner, StandingRunner, standing
 from flushlab.trial.measurement import Draft
 from flushlab.trial.standing import _Part, _Stand, is_observed
+from flushlab.trial.switching import Switching
 from flushlab.workload import Measured, Timing
 from flushlab.workload.driven import EngineOptions
 from tests.unit.trial.groups import FakeGroup
@@ -40,7 +41,7 @@ def test_a_slice_in_which_the_machine_slept_does_not_count(
     server: Any = FakeServer()
     turns: Any = Turns()
     draft = Draft(arm=Arm(name="a", settings={}), stage="arms", block=0, variant=0)
-    part = _Part(draft, _Stand(server, "a"), turns)
+    part = _Part(draft, _Stand(server, "a", Switching(server, {})), turns)
     part.take(7, 0.5, [os.getpid()], began=time.monotonic())
     (one,) = part.slices
     assert (one.round, one.seconds, one.events) == (7, 0.5, 50)
@@ -70,7 +71,6 @@ class Shared:
     warm_up_s = 0.0
     slice_s = 0.5
     warnings = ()
-    external = None
 
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, dies: Callable[[int], bool] = lambda _: False
@@ -85,6 +85,14 @@ class Shared:
 
     def prepare(self, arm: Arm, *, variant: int = 0) -> None:
         """There is nothing to prepare."""
+
+    def switching(self, server: FakeGroup, started: Mapping[str, Value]) -> Switching:
+        """The settings of a group that was started."""
+        return Switching(server, started)
+
+    def is_lost(self) -> bool:
+        """Another group can be started."""
+        return False
 
     def start(self, arm: Arm, *, variant: int = 0) -> FakeGroup:
         others = FakeServer(), FakeServer()
@@ -136,18 +144,32 @@ def test_every_slice_on_a_shared_server_has_its_arms_settings_on_every_node(
     assert not shared.groups[0].alive()
 
 
+class Theirs(FakeGroup):
+    """Somebody's own servers, which have been given other settings than they had."""
+
+    def __init__(self, now: int) -> None:
+        super().__init__(answers={SIZES: []}, values={FLUSH: now})
+        self.before = {FLUSH: 1}
+        self.name = "db1, db2, db3"
+
+    kill = close = lambda self: None
+
+
+def remote(shared: Shared, group: Theirs) -> Any:
+    """The runner of somebody's own servers."""
+    shared.groups.append(group)
+    there: Any = group
+    workloads: Any = shared.workloads
+    return RemoteRunner(there, shared.catalog, workloads, shared.timing, lambda _: None)
+
+
 def test_somebodys_server_is_set_anew_whatever_it_has_and_never_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(standing, "RemoteGroup", FakeGroup)
-    shared: Any = Shared(monkeypatch)
-    group: Any = FakeGroup(answers={SIZES: []}, values={FLUSH: 2})
-    group.before = {FLUSH: 1}
-    group.settled = lambda _: 0.0
-    shared.groups.append(group)
-    shared.external = group
+    shared, group = Shared(monkeypatch), Theirs(now=2)
+    of_group = remote(shared, group)
     base = Arm(name="base", settings={})
-    with StandingRunner(lambda _: shared, 1, lambda _: "one") as runner:
+    with StandingRunner(lambda _: of_group, 1, lambda _: "one") as runner:
         trial = runner.run(Request(arm=base, stage="arms", block=3, beside=(base,)))
     assert trial.outcome == "measured", trial.reason
     assert {tuple(seen) for seen in shared.seen} == {(1, 1, 1)}
@@ -158,13 +180,8 @@ def test_somebodys_server_is_set_anew_whatever_it_has_and_never_stopped(
 def test_a_load_that_cannot_connect_is_its_arms_fault_only_while_somebodys_server_is_up(
     gone: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standing, "RemoteGroup", FakeGroup)
-    shared: Any = Shared(monkeypatch)
-    group: Any = FakeGroup(answers={SIZES: []}, values={FLUSH: 1})
-    group.before = {FLUSH: 1}
-    group.settled = lambda _: 0.0
-    shared.groups.append(group)
-    shared.external = group
+    shared, group = Shared(monkeypatch), Theirs(now=1)
+    of_group = remote(shared, group)
     loads: list[Any] = []
 
     def connect(*_: object) -> Any:
@@ -177,7 +194,7 @@ def test_a_load_that_cannot_connect_is_its_arms_fault_only_while_somebodys_serve
 
     monkeypatch.setattr(standing, "Turns", connect)
     arms = tuple(Arm(name=f"flush {value}", settings={FLUSH: value}) for value in (1, 2))
-    with StandingRunner(lambda _: shared, 1, lambda _: "one") as runner:
+    with StandingRunner(lambda _: of_group, 1, lambda _: "one") as runner:
 
         def run(arm: Arm) -> Trial:
             return runner.run(Request(arm=arm, stage="arms", block=3, beside=arms))

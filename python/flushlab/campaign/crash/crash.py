@@ -11,7 +11,6 @@ from typing import Any, Literal
 import msgspec
 
 from flushlab.build import Progress, silent
-from flushlab.campaign.base import texts_of
 from flushlab.campaign.configurations import Configuration, spelled
 from flushlab.campaign.configurations import read as read_configurations
 from flushlab.campaign.crash.facts import arms_of, facts_of, facts_of_campaign
@@ -22,8 +21,9 @@ from flushlab.campaign.crash.replay import replay as replay_image
 from flushlab.campaign.crash.request import CrashRequest, require_sensible
 from flushlab.campaign.crash.runner import CrashRunner, can_judge_again
 from flushlab.campaign.loop import Budget, Ending, run
-from flushlab.campaign.stored import run_campaign, stored_request
-from flushlab.campaign.target import open_target
+from flushlab.campaign.pool.target import open_servers
+from flushlab.campaign.pool.user_settings import texts_of
+from flushlab.campaign.stored import Run, Session, run_campaign, stored_request
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.datadir.fault_disk import require_fault_disk, require_images
 from flushlab.errors import FlushlabError, UsageError
@@ -70,7 +70,7 @@ def crash(
             request = stored_request(store, resume, "crash", CrashRequest)
             load = _same_load(request)
             _require_disk(request.spec)
-            with open_target(request.spec.server, request.spec.storage, watcher.say) as target:
+            with open_servers(request.spec.server, request.spec.storage, watcher.say) as target:
                 plan = CrashPlan(target=target, watcher=watcher, load=load, spec=request.spec)
                 return _crash_all(request, plan, store, resume, began)
     if spec.replay is not None:
@@ -84,7 +84,7 @@ def crash(
     spec = msgspec.structs.replace(spec, configurations=() if words == (BASE,) else words)
     load = _load(spec, Path.cwd())
     _require_disk(spec)
-    with open_store() as store, open_target(spec.server, spec.storage, watcher.say) as target:
+    with open_store() as store, open_servers(spec.server, spec.storage, watcher.say) as target:
         plan, notes = CrashPlan(target=target, watcher=watcher, load=load, spec=spec), list[Warning]()
         planned = {name: plan.settings_of(one, spec.base.settings, notes) for name, one in found.items()}
         request = CrashRequest(
@@ -137,20 +137,12 @@ def _crash_all(
         publish_status("crash", server=request.server, workload=request.workload),
         CrashRunner(plan, experiment, campaign) as runner,
     ):
+        about = f"{counted(request.spec.images, 'image')} of each configuration"
         return run_campaign(
             request,
-            plan.target,
-            store,
-            campaign,
-            plan.watcher,
-            about=f"{counted(request.spec.images, 'image')} of each configuration",
-            experiment=experiment,
-            known=store.crashes,
-            run_trial=runner.run,
-            budget=Budget(),
-            budget_s=None,
-            began=began,
-            conclude=conclude,
+            plan.target.key,
+            Session(store, plan.watcher, campaign, began),
+            Run(about, experiment, store.crashes, runner.run, conclude),
         )
 
 
@@ -192,7 +184,7 @@ def _replay(
     load = _load(spec, Path.cwd())
     _require_disk(spec)
     with (
-        open_target(spec.server, spec.storage, watcher.say) as target,
+        open_servers(spec.server, spec.storage, watcher.say) as target,
         publish_status("crash", server=target.identity.title, workload=spec.workload.name),
     ):
         plan = CrashPlan(target=target, watcher=watcher, load=load, spec=spec)

@@ -8,13 +8,12 @@ from typing import Literal
 
 import msgspec
 
-from flushlab.campaign.base import file_settings, fitted
 from flushlab.campaign.configurations import Given
 from flushlab.campaign.crash.control import control_of
 from flushlab.campaign.crash.experiment import CrashExperiment
 from flushlab.campaign.crash.load import CrashLoad
 from flushlab.campaign.crash.request import FAILURES, tear_of, which_nodes
-from flushlab.campaign.target import Target, connection_arguments
+from flushlab.campaign.pool.sandboxes import SandboxPool, connection_arguments
 from flushlab.campaign.watcher import Watcher
 from flushlab.crashed.cluster_recorded import ClusterImages
 from flushlab.crashed.live import Load
@@ -32,11 +31,9 @@ from flushlab.record import (
     Warning,
 )
 from flushlab.server import Sandbox
-from flushlab.server.sandbox.base_file import require_taken
 from flushlab.settings import durability
-from flushlab.settings.fit import as_warnings
-from flushlab.settings.given import parse_settings
 from flushlab.spec.kinds import CrashSpec
+from flushlab.spec.parts import FileSpec
 from flushlab.trial.measurement import compare_settings
 
 _OF_NODES: Mapping[NodesKind, durability.Failure] = {
@@ -57,7 +54,7 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
         spec: what was asked for.
     """
 
-    target: Target
+    target: SandboxPool
     watcher: Watcher
     load: CrashLoad
     spec: CrashSpec
@@ -114,23 +111,14 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             UsageError: settings that the server does not take.
         """
-        target = self.target
-        asked = parse_settings(
-            {**common, **one.settings},
-            target.build.flavor,
-            target.build.version,
-            target.catalog,
-            nodes=target.nodes,
-        )
-        require_taken(target.build, asked)
-        theirs = file_settings(one.file, target, self.watcher) if one.file else {}
-        if not theirs:
+        asked = self.target.parse({**common, **one.settings})
+        self.target.require_taken(asked)
+        if one.file is None:
             return dict(asked)
-        fit = fitted(
-            theirs, target, self.watcher, memory=None, exact=False, connections=self.spec.threads, data=None
-        )
-        warnings += as_warnings(fit)
-        return {**fit.settings, **asked}
+        file = FileSpec(base=str(one.file))
+        user = self.target.user_settings(file, None, self.spec.threads, self.watcher)
+        warnings += user.warnings
+        return {**user.here, **asked}
 
     def load_on(self, arm: CrashArm, told: set[str], server: Sandbox) -> Load:
         """Makes the load's tables on a server that runs with the arm's settings; what it is to be under.

@@ -20,7 +20,7 @@ from flushlab.campaign.crash.plan import CrashPlan
 from flushlab.campaign.crash.records import record_of, remove_stumps, require_build
 from flushlab.campaign.crash.request import MOST_IMAGES
 from flushlab.campaign.crash.side_by_side import judge_all
-from flushlab.campaign.target import connection_arguments
+from flushlab.campaign.pool.sandboxes import connection_arguments
 from flushlab.crashed import points as points_of
 from flushlab.crashed.cluster_killed import KilledCluster
 from flushlab.crashed.killed import Killed

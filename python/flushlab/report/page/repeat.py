@@ -47,7 +47,7 @@ def repeating(row: CampaignRow, request: Request | None, *notes: str) -> Iterato
         code.append(("The plan as stored", text))
     said = [*notes, *(_notes(request) if request is not None else ())]
     if row.state != "done":
-        own = isinstance(request, TuneRequest | SeriesRequest) and bool(request.external)
+        own = isinstance(request, TuneRequest | SeriesRequest) and bool(request.spec.remote.place)
         said.append(f"To resume it: {resuming(row.kind, row.id, own=own)}")
     if code or said:
         yield Section("repeat", "How to repeat it", code=tuple(code), notes=tuple(said))

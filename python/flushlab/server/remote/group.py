@@ -109,6 +109,12 @@ class RemoteGroup(NodeGroup[RemoteServer]):
         for node in self.nodes:
             node.stop()
 
+    def kill(self) -> None:
+        """Never: it goes on."""
+
+    def close(self) -> None:
+        """Nothing: whoever opened it closes it."""
+
     def settled(self, limit_s: float) -> float:
         """Waits until every node of a cluster is in step and has applied what it received.
 

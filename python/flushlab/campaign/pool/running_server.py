@@ -1,7 +1,7 @@
 """Running server: what of a plan and of a tuning can be tried on a server that is somebody's own and goes on
 running.
 
-Sits in `campaign`; pure. What takes a restart is out, with its reason, before anything starts.
+Sits in `campaign.pool`; pure. What takes a restart is out, with its reason, before anything starts.
 """
 
 from __future__ import annotations

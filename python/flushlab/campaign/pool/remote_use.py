@@ -1,7 +1,7 @@
-"""External use: what a run needs and changes of somebody's own server, and that it is undone behind it.
+"""Remote use: what a run needs and changes of somebody's own server, and that it is undone behind it.
 
-Sits in `campaign`, above `external`. Before anything is written it says what will change, where and for how
-long.
+Sits in `campaign.pool`, below `remote`. Before anything is written it says what will change, where and
+for how long.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from flushlab.build import Progress
-from flushlab.campaign.external import Load, Own
+from flushlab.campaign.pool.protocol import Use
 from flushlab.errors import FlushlabError, MeasurementError, ServerError, UsageError
 from flushlab.record import Value
 from flushlab.server.identifier import quoted
@@ -21,6 +21,7 @@ from flushlab.server.remote.put_back import Changes
 from flushlab.server.remote.rights import Needs, require_rights
 from flushlab.server.remote.server import RemoteServer
 from flushlab.server.replication import replicas_of, sources_of
+from flushlab.spec.parts import RemoteAccess
 from flushlab.trial.switching import restart_settings
 from flushlab.undo import Undo
 from flushlab.units import counted, format_seconds
@@ -30,6 +31,9 @@ from flushlab.workload.oltp import PREFIX as OLTP_PREFIX
 from flushlab.workload.oltp import READ_ONLY, WRITES, OltpWorkload
 from flushlab.workload.txn import TxnWorkload
 from flushlab.workload.upsert import DATABASE as UPSERT_DATABASE
+from flushlab.workload.upsert import UpsertWorkload
+
+Load = OltpWorkload | UpsertWorkload | TxnWorkload
 
 _ANOTHERS = 1050
 """ER_TABLE_EXISTS_ERROR: of what was not there a moment before."""
@@ -38,45 +42,43 @@ _OFF = ("OFF", "0")
 
 @contextmanager
 def used(
-    server: RemoteGroup,
-    own: Own,
-    load: Load,
-    arms: Sequence[Mapping[str, Value]],
-    progress: Progress,
-    *,
-    connections: int,
-    lasts_s: float | None = None,
+    server: RemoteGroup, access: RemoteAccess, load: Load, use: Use, progress: Progress
 ) -> Iterator[None]:
     """A server whose settings change in turns while a load runs on it; undone behind it.
 
     Args:
-        server: it.
-        own: what it may be used for.
+        server: somebody's own.
+        access: what is permitted.
         load: whose tables are needed.
-        arms: settings of each, one of which it has at a time.
+        use: settings of the arms, one of which the server has at a time, their connections and their time.
         progress: told what changes, and how to undo it.
-        connections: at once, at most.
-        lasts_s: seconds that it takes, about; None if that is not known.
 
     Raises:
         UsageError, ServerError: as `require_connections`, `require_permitted`, `changed` and `tables`.
     """
-    require_connections(server, connections)
-    require_permitted(server, own, load, arms, progress)
-    with changed(server, arms, progress, lasts_s) as changes, tables(load, server, own, progress):
+    require_connections(server, use.connections)
+    require_permitted(server, access, load, use.arms, progress)
+    with (
+        changed(server, use.arms, progress, use.lasts_s) as changes,
+        tables(load, server, access, progress),
+    ):
         for one in changes:
             one.announce()
         yield
 
 
 def require_permitted(
-    server: RemoteGroup, own: Own, load: Load, wanted: Sequence[Mapping[str, Value]], progress: Progress
+    server: RemoteGroup,
+    access: RemoteAccess,
+    load: Load,
+    wanted: Sequence[Mapping[str, Value]],
+    progress: Progress,
 ) -> None:
     """Makes sure that all that is to be done may be done, before any of it is announced.
 
     Args:
         server: somebody's own.
-        own: what it may be used for.
+        access: what is permitted.
         load: whose tables are needed.
         wanted: settings that it is to have, one after the other.
         progress: told who else gets what the load writes.
@@ -85,14 +87,14 @@ def require_permitted(
         UsageError: the load writes, or lacks tables, or settings change, and that is not permitted; or the
             account lacks rights for it; or it is no server to write to.
     """
-    missing = [] if own.allow_writes else _lacks_writes(load, server)
-    if (changing := _changing(server, wanted)) and not own.tune_server:
+    missing = [] if access.allow_writes else _lacks_writes(load, server)
+    if (changing := _changing(server, wanted)) and not access.tune_server:
         text = f"{', '.join(changing)}: settings of your own server are left alone"
         missing.append((text, "--tune-server lets flushlab change them, and puts everything back"))
     if missing:
         raise UsageError("; ".join(text for text, _ in missing), hint="; ".join(hint for _, hint in missing))
-    require_rights(server.nodes, _needs(load, server, changing, writes=own.allow_writes))
-    if own.allow_writes:
+    require_rights(server.nodes, _needs(load, server, changing, writes=access.allow_writes))
+    if access.allow_writes:
         _require_writable(server, progress)
 
 
@@ -118,14 +120,14 @@ def _changing(server: RemoteGroup, wanted: Sequence[Mapping[str, Value]]) -> lis
 
 
 @contextmanager
-def tables(workload: Load, server: RemoteGroup, own: Own, progress: Progress) -> Iterator[None]:
+def tables(workload: Load, server: RemoteGroup, access: RemoteAccess, progress: Progress) -> Iterator[None]:
     """The workload's tables, made if they are not there; what was made is dropped again, after a kill by the
     next flushlab.
 
     Raises:
         ServerError: the server does not take them.
     """
-    if not own.allow_writes:
+    if not access.allow_writes:
         yield
         return
     with made_tables(server, _database(workload), progress) as made:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +9,11 @@ import pytest
 
 import flushlab
 from flushlab.build.verbose_help import Answer
-from flushlab.campaign import series, tune, way
 from flushlab.campaign.facts import CampaignFacts, PlanFacts
-from flushlab.campaign.target import Target
-from flushlab.campaign.way import blocks_of
-from flushlab.datadir import DataRoot, Volume
+from flushlab.campaign.pool import room, target
+from flushlab.campaign.scheduling import BESIDE_MOST, blocks_of
+from flushlab.datadir import DataRoot
 from flushlab.record import Storage
-from flushlab.settings.catalog import load_catalog
 from tests.unit.builds import MARIADB
 
 
@@ -25,12 +22,11 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A home that does not exist, and a build that nothing can start."""
     monkeypatch.setenv("FLUSHLAB_HOME", str(tmp_path / "home"))
     root = DataRoot(path=tmp_path, storage=Storage(filesystem="ext4"))
-    target = Target(MARIADB, load_catalog(), Volume(root), on_paper=True)
-    for module in (series, tune):
-        monkeypatch.setattr(
-            module, "paper_target", lambda server, _: replace(target, nodes=server.cluster or 1)
-        )
-    monkeypatch.setattr("flushlab.campaign.base.verbose_help", lambda *_: Answer("", "", refuses=False))
+    monkeypatch.setattr(target, "find_build", lambda *_, **__: MARIADB)
+    monkeypatch.setattr(target, "paper_root", lambda _: root)
+    for name in ("paper", "sandboxes"):
+        help_of = f"flushlab.campaign.pool.{name}.verbose_help"
+        monkeypatch.setattr(help_of, lambda *_: Answer("", "", refuses=False))
 
 
 def planned(
@@ -124,7 +120,7 @@ def test_a_plan_that_alternates_does_as_it_says(tmp_path: Path) -> None:
 def test_servers_that_do_not_fit_side_by_side_are_fresh_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(way, "available_memory_bytes", lambda: 1 << 30)
+    monkeypatch.setattr(room, "available_memory_bytes", lambda: 1 << 30)
     assert planned(tmp_path, FLUSH).why_fresh.endswith("of memory")
 
 
@@ -142,7 +138,7 @@ def test_where_few_servers_fit_arms_of_a_series_stand_in_groups_against_the_base
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     together = planned(tmp_path, FLUSH + TWO_MORE)
-    monkeypatch.setattr(way, "available_memory_bytes", lambda: 9 << 28)
+    monkeypatch.setattr(room, "available_memory_bytes", lambda: 9 << 28)
     found = planned(tmp_path, FLUSH + TWO_MORE)
     assert found.interleaved and found.outlook is not None and together.outlook is not None
     assert found.outlook.resources.servers == 4
@@ -154,7 +150,7 @@ def test_a_pool_larger_than_the_data_counts_for_what_will_be_in_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An option file of production is tried on a laptop: its pool alone would fill the memory."""
-    monkeypatch.setattr(way, "available_memory_bytes", lambda: 12 << 30)
+    monkeypatch.setattr(room, "available_memory_bytes", lambda: 12 << 30)
     base = "[base.settings]\ninnodb_buffer_pool_size = 6_442_450_944\n"
     assert planned(tmp_path, f"{FLUSH}\n{base}").interleaved
     large = 'name = "oltp_update_non_index"\ntable_size = 4_000_000'
@@ -195,7 +191,7 @@ def tuning(**arguments: Any) -> tuple[CampaignFacts, int, list[str]]:
 
 def test_a_first_look_is_tuned_side_by_side_in_five_minutes() -> None:
     found, servers, said = tuning()
-    assert (found.interleaved, found.why_fresh, servers) == (True, "", way.BESIDE_MOST)
+    assert (found.interleaved, found.why_fresh, servers) == (True, "", BESIDE_MOST)
     assert found.outlook is not None and found.outlook.most_s == 300
     assert "servers stand side by side and take turns" in said
 
@@ -219,14 +215,14 @@ def test_tune_uses_fresh_servers_where_it_must_and_says_why(arguments: dict[str,
 def test_where_memory_is_short_arms_run_in_turns_against_the_base_and_that_is_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(way, "available_memory_bytes", lambda: 2 << 30)
+    monkeypatch.setattr(room, "available_memory_bytes", lambda: 2 << 30)
     found, servers, said = tuning()
     assert (found.interleaved, servers) == (True, 3)
     (line,) = [line for line in said if "side by side" in line]
     assert line.startswith(
         "servers stand side by side and take turns, 3 at a time against the base (each may"
     )
-    monkeypatch.setattr(way, "available_memory_bytes", lambda: 1 << 30)
+    monkeypatch.setattr(room, "available_memory_bytes", lambda: 1 << 30)
     found, servers, said = tuning()
     assert (found.interleaved, servers) == (False, 1)
     assert found.why_fresh.endswith("of memory")
@@ -260,12 +256,12 @@ def test_all_combinations_of_factors_are_measured_in_the_same_blocks(tmp_path: P
 def test_where_few_servers_fit_combinations_of_factors_stay_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(way, "available_memory_bytes", lambda: 12 << 28)
+    monkeypatch.setattr(room, "available_memory_bytes", lambda: 12 << 28)
     said = list[str]()
     planned(tmp_path, FLUSH + TWO_MORE + FACTORS + BINLOG, progress=said.append)
     groups = [line.split(":")[0] for line in said if "side by side" in line]
     assert "f, g, f + g" in groups
-    monkeypatch.setattr(way, "available_memory_bytes", lambda: 9 << 28)
+    monkeypatch.setattr(room, "available_memory_bytes", lambda: 9 << 28)
     found = planned(tmp_path, FLUSH + TWO_MORE + FACTORS + BINLOG)
     why = {arm.name: arm.why_fresh for arm in found.arms}
     assert why["f"] == why["g"] == why["f + g"] != ""
@@ -308,7 +304,7 @@ def test_arms_with_and_without_a_binlog_take_turns_on_two_clusters(tmp_path: Pat
 def test_where_one_cluster_fits_what_it_cannot_be_switched_to_gets_fresh_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(way, "available_memory_bytes", lambda: 3 << 30)
+    monkeypatch.setattr(room, "available_memory_bytes", lambda: 3 << 30)
     found = planned(tmp_path, FLUSH + TWO_PLACES, cluster=3)
     fresh = {arm.name: arm.why_fresh for arm in found.arms if arm.why_fresh}
     assert list(fresh) == ["binlog", "both"]
@@ -318,7 +314,7 @@ def test_where_one_cluster_fits_what_it_cannot_be_switched_to_gets_fresh_ones(
 def test_more_places_than_clusters_that_fit_make_groups_each_beside_the_base(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(way, "available_memory_bytes", lambda: 4 << 30)
+    monkeypatch.setattr(room, "available_memory_bytes", lambda: 4 << 30)
     method = """
 [[arm]]
 name = "fsync"
@@ -337,5 +333,5 @@ def test_nodes_with_a_slow_disk_each_may_take_turns(tmp_path: Path) -> None:
 
 def test_a_tuning_whose_candidates_are_dynamic_needs_one_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     assert flushlab.tune(dry_run=True, cluster=3).interleaved
-    monkeypatch.setattr(way, "available_memory_bytes", lambda: 1 << 30)
+    monkeypatch.setattr(room, "available_memory_bytes", lambda: 1 << 30)
     assert flushlab.tune(dry_run=True, cluster=3).why_fresh.endswith("of memory")

@@ -2,12 +2,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flushlab.campaign.base import persisted_settings
 from flushlab.campaign.data import open_data
-from flushlab.campaign.target import Target
+from flushlab.campaign.pool.sandboxes import SandboxPool
+from flushlab.campaign.pool.user_settings import persisted_settings
 from flushlab.campaign.watcher import Watcher
 from flushlab.datadir import DataRoot, Volume
-from flushlab.settings.catalog import load_catalog
 from flushlab.spec.parts import DataSpec
 from tests.unit.builds import MYSQL80
 
@@ -22,8 +21,8 @@ def test_what_was_persisted_is_part_of_the_base_where_it_may_enter_and_is_told(
     (tmp_path / "ibdata1").write_bytes(b"")
     (tmp_path / "mysqld-auto.cnf").write_text(PERSISTED)
     said: list[str] = []
-    target = Target(MYSQL80, load_catalog(), Volume(DataRoot.open(), None))
-    found = persisted_settings(open_data(DataSpec(dataset=str(tmp_path))), target, Watcher(said.append))
+    identity = SandboxPool(MYSQL80, Volume(DataRoot.open(), None)).identity
+    found = persisted_settings(open_data(DataSpec(dataset=str(tmp_path))), identity, Watcher(said.append))
     assert found == {"sync_binlog": 0, "innodb_flush_log_at_trx_commit": 2}
     taken, left = said
     assert "added to the base: sync_binlog=0, innodb_flush_log_at_trx_commit=2" in taken
@@ -32,5 +31,5 @@ def test_what_was_persisted_is_part_of_the_base_where_it_may_enter_and_is_told(
 
 
 def test_without_a_data_set_nothing_was_persisted(tmp_path: Path, private_home: Path) -> None:
-    target = Target(MYSQL80, load_catalog(), Volume(DataRoot.open(), None))
-    assert persisted_settings(None, target, Watcher()) == {}
+    identity = SandboxPool(MYSQL80, Volume(DataRoot.open(), None)).identity
+    assert persisted_settings(None, identity, Watcher()) == {}

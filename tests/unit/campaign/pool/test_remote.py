@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,13 @@ import pytest
 
 from flushlab.campaign.bench import bench
 from flushlab.campaign.compare import compare
-from flushlab.campaign.external import driving
+from flushlab.campaign.pool.remote import driving
+from flushlab.campaign.pool.target import target_of
 from flushlab.campaign.series import series
-from flushlab.campaign.tune import tune
+from flushlab.campaign.tune import require_sensible, tune
 from flushlab.errors import UsageError
+from flushlab.spec.kinds import TuneSpec
+from flushlab.spec.parts import RemoteAccess, ServerSpec, WorkloadSpec
 from flushlab.workload import build_workload
 
 DSN = "mysql://me@127.0.0.1:1"
@@ -60,6 +64,26 @@ def test_option_files_are_not_for_a_server_that_has_its_own(tmp_path: Path) -> N
     file.write_text("[mysqld]\n")
     with pytest.raises(UsageError, match=r"my\.cnf cannot be compared on your own server"):
         compare(["base", str(file)], dsn=DSN)
+
+
+@pytest.mark.parametrize(("remote", "refused"), [(RemoteAccess(dsn=DSN), False), (RemoteAccess(), True)])
+def test_whether_your_server_is_a_cluster_is_found_out_there(remote: RemoteAccess, refused: bool) -> None:
+    spec = TuneSpec(remote=remote, workload=WorkloadSpec(options={"cluster_load": "spread"}))
+    needs_nodes = pytest.raises(UsageError, match="--cluster-load spread needs a cluster")
+    with needs_nodes if refused else nullcontext():
+        require_sensible(spec, target_of(spec))
+
+
+def test_a_campaign_goes_on_where_it_ran_or_not_at_all() -> None:
+    there = TuneSpec(remote=RemoteAccess(dsn="mysql://USER:PASSWORD@db1:3306,db2:3306"))
+    here, now = TuneSpec(), TuneSpec(remote=RemoteAccess(dsn=DSN))
+    with pytest.raises(UsageError, match="runs on your own server, db1:3306, db2:3306: its password is not"):
+        target_of(here).resuming(there)
+    with pytest.raises(UsageError, match="runs on servers that flushlab starts"):
+        target_of(now).resuming(here)
+    assert target_of(now).resuming(there) == target_of(now)
+    started = TuneSpec(server=ServerSpec(server="mysql@8.0.36"))
+    assert target_of(here).resuming(started) == target_of(started)
 
 
 def test_programs_are_not_for_somebodys_server() -> None:

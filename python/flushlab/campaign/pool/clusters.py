@@ -1,0 +1,123 @@
+"""Clusters: Galera clusters that flushlab starts, a fresh one for each trial, or a few that arms share.
+
+Sits in `campaign.pool`; implements `ServerPool`. Arms that differ only in what a running node takes share a
+cluster and switch its settings between turns (docs/decisions/0026-turns-on-clusters.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from flushlab.build import Progress
+from flushlab.campaign.pool.protocol import PlaceOf, RunnerInput
+from flushlab.campaign.pool.sandboxes import SandboxPool, connection_arguments
+from flushlab.campaign.request import TuneRequest
+from flushlab.campaign.scheduling import BESIDE_MOST, Capacity, on_places
+from flushlab.campaign.watcher import Watcher
+from flushlab.errors import UsageError
+from flushlab.record import Arm, Launch, Warning
+from flushlab.trial import ArmRunner, StandingRunner
+from flushlab.trial.standing import CLUSTER_SLICE_S
+from flushlab.trial.switching import restart_settings
+from flushlab.units import counted, format_latency
+
+CLUSTERS_MOST = 3
+"""Clusters of a tuning that stand at once at most, where candidates take a restart: their nodes do not only
+wait, they talk to each other."""
+
+
+@dataclass(frozen=True)
+class ClusterPool(SandboxPool):
+    """Galera clusters of one build."""
+
+    slice_s: ClassVar[float] = CLUSTER_SLICE_S
+
+    def warnings(self, changed: Iterable[str] = ()) -> tuple[Warning, ...]:
+        """All nodes are on this machine."""
+        return (co_located(self.nodes, self.latency_s),)
+
+    def launch(self, each: int, together: int) -> Launch:
+        """Lets the connections of all arms in: each arm keeps its own while others have their turns."""
+        return Launch(arguments=connection_arguments(together))
+
+    def _standing(self, request: TuneRequest, found: Capacity) -> Capacity:
+        changed = [one.settings for one in request.candidates]
+        changed += [request.raised] if request.yours is not None else []
+        if any(restart_settings(one, self.identity) for one in changed):
+            servers = min(found.servers, CLUSTERS_MOST)
+        else:
+            servers = BESIDE_MOST * min(found.servers, 1)
+        return Capacity(servers) if servers >= 2 else Capacity(0, found.why)
+
+    def _why_never(self, *limits: object) -> str:
+        """Nothing: only one cluster writes at a time, and each node has a disk of its own."""
+        return ""
+
+    def _without_room(
+        self, places: Mapping[str, str], own: str, united: Sequence[str], found: Capacity
+    ) -> Sequence[str]:
+        """Arms that need a cluster besides the base's, or that stay together and need more, where so many do
+        not fit."""
+        too_many = len({own, *(places[name] for name in united)}) > found.servers
+        return [
+            name
+            for name, place in places.items()
+            if found.servers < (1 if place == own else 2) or (too_many and name in united)
+        ]
+
+    def _grouped(
+        self,
+        slices: Mapping[str, float],
+        together: Sequence[str],
+        places: Mapping[str, str],
+        own: str,
+        found: Capacity,
+    ) -> Iterator[tuple[str, ...]]:
+        return on_places(slices, together, places, own, found.servers - 1)
+
+    def _shared(self, names: Sequence[str], places: Mapping[str, str], own: str) -> int:
+        return len({own, *(places[name] for name in names)})
+
+    def turns(self, places: int = 0) -> str:
+        """How arms take turns, in words that follow "arms"."""
+        return f"take turns on {counted(places, 'cluster')}"
+
+    def say_turns(self, some: str, watcher: Watcher) -> None:
+        """Says how arms of a tuning take turns."""
+        watcher.say(f"arms take turns on clusters{some}")
+
+    def runner(self, asked: RunnerInput, progress: Progress) -> ArmRunner:
+        """Starts a cluster for each arm.
+
+        Raises:
+            UsageError: the workload goes on with the last run's data.
+        """
+        if any(workload.reset == "none" for workload in asked.workloads):
+            raise UsageError(
+                "--reset none goes on with the last run's data, but each run starts a cluster of its own",
+                hint="remove it, or --cluster",
+            )
+        return super().runner(asked, progress)
+
+    def standing(self, runner_of: Callable[[Arm], ArmRunner], seed: int, place_of: PlaceOf) -> StandingRunner:
+        """Arms with the same place share a cluster."""
+        return StandingRunner(runner_of, seed, place_of, slice_s=self.slice_s)
+
+
+def co_located(nodes: int, latency_s: float) -> Warning:
+    """The warning on a cluster whose nodes are all on this machine.
+
+    Args:
+        nodes: how many.
+        latency_s: between them, there and back; 0: as on loopback.
+    """
+    text = (
+        f"{nodes} nodes share this machine's processors and disk (co-located): what was measured does"
+        " not transfer as it is to nodes that have machines of their own"
+    )
+    if not latency_s:
+        return Warning("co-located", f"{text}; nor is there a network between them")
+    there = f"; between them are {format_latency(latency_s * 1e6)} of network, there and back"
+    return Warning("co-located", text + there)

@@ -1,0 +1,519 @@
+"""Remote: a running server of somebody's own, or all nodes of a cluster; nothing is started.
+
+Sits in `campaign.pool`; implements `Target` and `ServerPool`. Arms take turns on the server, which is never
+restarted. Reading needs no permission; `remote_use.py` has what takes --allow-writes and --tune-server, and
+undoes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar
+
+import msgspec
+
+from flushlab.build import Progress
+from flushlab.campaign.data import Data
+from flushlab.campaign.facts import EXTERNAL, Resources
+from flushlab.campaign.pool import remote_use
+from flushlab.campaign.pool.once import Once
+from flushlab.campaign.pool.protocol import Placed, PlaceOf, RunnerInput, S, Search, Use, UserSettings
+from flushlab.campaign.pool.remote_use import Load
+from flushlab.campaign.pool.running_server import guarding, has_all, lifted, tried, without_restarts
+from flushlab.campaign.pool.sandboxes import SandboxPool
+from flushlab.campaign.quiet import look_around
+from flushlab.campaign.request import TuneRequest
+from flushlab.campaign.scheduling import (
+    BESIDE_MOST,
+    LEAST_SERVERS,
+    Capacity,
+    grouped,
+    shared_s,
+    standing_group,
+)
+from flushlab.campaign.series_request import ArmGroup, SeriesRequest
+from flushlab.campaign.volumes import NoVolumes, Volumes, paper_root
+from flushlab.campaign.watcher import Watcher
+from flushlab.errors import UsageError
+from flushlab.machine import describe, home_path
+from flushlab.plan.plan import Plan
+from flushlab.process.running import publish_status
+from flushlab.record import Arm, Launch, Machine, ServerIdentity, Storage, Trial, Value, Warning
+from flushlab.server.remote.group import RemoteGroup, open_group
+from flushlab.server.remote.server import Address, from_nodes, from_option_file
+from flushlab.server.variables import persisted
+from flushlab.settings.candidate import Candidate
+from flushlab.settings.candidates import propose
+from flushlab.settings.catalog import Catalog, load_catalog
+from flushlab.settings.floor import Floor
+from flushlab.settings.given import parse_settings
+from flushlab.spec.option import flag
+from flushlab.spec.parts import DataSpec, FileSpec, RemoteAccess, ServerSpec, ServersSpec, WorkloadSpec
+from flushlab.trial import ArmRunner, Draft, RemoteRunner, StandingRunner, measure
+from flushlab.trial.standing import CLUSTER_SLICE_S
+from flushlab.workload import Workload, on_data
+from flushlab.workload.driven import EngineOptions, reaching, seeded
+from flushlab.workload.oltp import OltpWorkload
+from flushlab.workload.txn import TxnWorkload
+from flushlab.workload.upsert import UpsertWorkload
+
+NOTHING = Resources(
+    pool_bytes=0,
+    memory_bytes=0,
+    available_memory_bytes=0,
+    data_bytes=None,
+    disk_bytes=0,
+    free_disk_bytes=0,
+    servers=0,
+)
+"""Of this machine."""
+
+
+@dataclass(frozen=True)
+class RemoteTarget:
+    """A running server, before it is reached.
+
+    Attributes:
+        addresses: of the server, or of nodes of its cluster.
+        named_database: the database of the user's transactions, or None.
+        access: the permissions.
+        server: the servers that flushlab would start, as a command without any has them.
+    """
+
+    addresses: tuple[Address, ...]
+    named_database: str | None
+    access: RemoteAccess
+    server: ServerSpec | ServersSpec
+
+    @classmethod
+    def of(
+        cls,
+        access: RemoteAccess,
+        database: str | None = None,
+        workload: WorkloadSpec | None = None,
+        server: ServerSpec | ServersSpec | None = None,
+    ) -> RemoteTarget:
+        """The server that an address names.
+
+        Args:
+            access: the address and the permissions.
+            database: of the user's transactions; the DSN's if None.
+            workload: what writes; how it reaches the server is a matter of the DSN.
+            server: see the attribute.
+
+        Raises:
+            UsageError: no address, or an option of the load that does not go with one.
+        """
+        for name in ("ssl_mode", "ssl_ca"):
+            if workload is not None and name in workload.options:
+                raise UsageError(
+                    f"{flag(name)} is for servers that flushlab starts, but {access.named_by} names one that"
+                    " runs",
+                    hint="remove it",
+                )
+        addresses = addresses_of(access)
+        return cls(addresses, database or addresses[0].database or None, access, server or ServerSpec())
+
+    def planned(self, server: str | None, cluster: int | None) -> RemoteTarget:
+        """The same: a plan's server is one that flushlab would start."""
+        return self
+
+    def resuming(self, earlier: Placed) -> RemoteTarget:
+        """The server of a campaign that goes on.
+
+        Raises:
+            UsageError: the campaign ran on servers that flushlab starts.
+        """
+        if not earlier.remote.place:
+            raise UsageError("the campaign runs on servers that flushlab starts", hint="give --resume alone")
+        return self
+
+    def require_files(self, memory: str | None, *sources: object) -> None:
+        """Refuses option files: the server has its own.
+
+        Raises:
+            UsageError: one is given.
+        """
+        if file := next((source for source in sources if source), None):
+            raise UsageError(
+                f"{file} cannot be compared on your own server: it has an option file of its own",
+                hint="name the settings: NAME=VALUE",
+            )
+
+    def require_load(self, workload: Workload) -> None:
+        """Nothing: the number of nodes is not known yet."""
+
+    def open_data(self, data: DataSpec, workload: str, progress: Progress) -> Data | None:
+        """None: the server has its own."""
+        return None
+
+    @contextmanager
+    def open(self, progress: Progress) -> Iterator[RemotePool]:
+        """The server, with all nodes of its cluster.
+
+        Raises:
+            UsageError: it is not all of a cluster.
+            ServerError: it does not answer, or its cluster is not in step.
+        """
+        with open_group(self.addresses) as server:
+            yield RemotePool(server, self)
+
+    def look(self) -> AbstractContextManager[RemotePool]:
+        """The server in a dry run, which only reads it."""
+        return self.open(lambda _: None)
+
+
+@dataclass(frozen=True)
+class RemotePool:
+    """A running server on which arms take turns.
+
+    Attributes:
+        server: the server, or all nodes of its cluster.
+        target: what it was named by.
+    """
+
+    server: RemoteGroup
+    target: RemoteTarget
+
+    restarts: ClassVar[bool] = False
+    steady_state: ClassVar[bool] = False
+    recovers: ClassVar[bool] = False
+    slice_s: ClassVar[float] = CLUSTER_SLICE_S
+
+    # -- which server, and where
+
+    @property
+    def catalog(self) -> Catalog:
+        """Types and meaning of settings."""
+        return load_catalog()
+
+    @cached_property
+    def identity(self) -> ServerIdentity:
+        """As the server tells."""
+        return self.server.identity
+
+    @property
+    def name(self) -> str:
+        """Flavor and exact version."""
+        return self.identity.name
+
+    @property
+    def key(self) -> str:
+        """Version and address."""
+        return f"{self.identity.version_text} at {self.server.name}"
+
+    @property
+    def storage(self) -> Storage:
+        """Not visible, unless the server is on this machine."""
+        return self.server.storage
+
+    @property
+    def folder(self) -> Path:
+        """Where flushlab keeps its files."""
+        return paper_root(home_path() / "run").path
+
+    def machine(self) -> Machine:
+        """This machine, from which the load comes."""
+        return describe(self.folder)
+
+    @property
+    def access(self) -> RemoteAccess:
+        """The address without its account, with all permissions."""
+        nodes = self.server.name.replace(", ", ",")
+        return RemoteAccess(dsn=f"mysql://USER:PASSWORD@{nodes}", allow_writes=True, tune_server=True)
+
+    @property
+    def database(self) -> str | None:
+        """The database of the user's transactions, or None."""
+        return self.target.named_database
+
+    def settled(self, server: S) -> S:
+        """Nothing of it: the address says which server it is."""
+        return server
+
+    # -- settings
+
+    def parse(self, settings: Mapping[str, Value]) -> dict[str, Value]:
+        """Settings as the server takes them; see `parse_settings`."""
+        identity = self.identity
+        return parse_settings(settings, identity.flavor, identity.version, self.catalog, nodes=identity.nodes)
+
+    def require_taken(self, settings: Mapping[str, Value]) -> None:
+        """Nothing: the binary is not here."""
+
+    def hidden_options(self, names: Iterable[str], values: Mapping[str, Value]) -> frozenset[str]:
+        """None: options need a restart."""
+        return frozenset()
+
+    def user_settings(
+        self, file: FileSpec, data: Data | None, connections: int, watcher: Watcher
+    ) -> UserSettings:
+        """None: the server has them."""
+        return UserSettings()
+
+    def files_alike(
+        self,
+        files: Sequence[Path | None],
+        asked: FileSpec,
+        data: Data | None,
+        connections: int,
+        server: str | None,
+        watcher: Watcher,
+    ) -> Mapping[Path | None, UserSettings]:
+        """None: the server has its own."""
+        return dict.fromkeys(files, UserSettings())
+
+    def settings(
+        self, base: Mapping[str, Value], launch: Launch, watcher: Watcher, also: Iterable[str] = ()
+    ) -> dict[str, Value]:
+        """The settings of the server, whatever the base."""
+        return self._read(also)
+
+    def _read(self, also: Iterable[str] = ()) -> dict[str, Value]:
+        names = self.catalog.names(self.identity.flavor, self.identity.version)
+        return self.server.read_back({*names, *also})
+
+    def has(self, watcher: Watcher) -> dict[str, Value]:
+        """The settings of the server."""
+        return self._read()
+
+    def persisted(self) -> Mapping[str, str] | None:
+        """What SET PERSIST has stored; None: not known."""
+        return persisted(self.server.query, self.identity)
+
+    def guarding(self, given: Iterable[str]) -> dict[str, Value]:
+        """Settings of the server that decide what it keeps, without the given ones."""
+        out = {*given}
+        return {
+            name: value for name, value in guarding(self._read(), self.catalog).items() if name not in out
+        }
+
+    def lift(
+        self, settings: Mapping[str, Value], floor: Floor, keep: Iterable[str], launch: Launch
+    ) -> tuple[dict[str, Value], tuple[str, ...]]:
+        """What raises settings to a floor while the server runs; see `running_server.lifted`."""
+        return lifted(settings, self._read(settings), floor, self.identity, keep)
+
+    def may_be_below(self, given: Mapping[str, Value]) -> bool:
+        """Only as it is: nothing below a floor is set."""
+        return has_all(given, self._read(given), self.identity)
+
+    def candidates(self, search: Search) -> tuple[tuple[Candidate, ...], tuple[Warning, ...]]:
+        """What may be tried while the server runs. How much memory it may have, only its pool tells."""
+        seen, identity = search.seen, self.identity
+        pool = seen.get("innodb_buffer_pool_size")
+
+        def proposed(keep: Iterable[str]) -> tuple[Candidate, ...]:
+            return propose(
+                self.catalog,
+                identity,
+                base={**seen, **search.base},
+                floor=search.floor,
+                storage=self.storage,
+                launch=search.launch,
+                memory_bytes=pool if isinstance(pool, int) else 0,
+                keep=keep,
+            )
+
+        every = proposed(search.keep)
+        unlike = remote_use.differing(self.server, {name for one in every for name in one.settings})
+        possible, notes = tried(every, seen, identity, unlike)
+        out = {name for one in every if one not in possible for name in one.settings}
+        kept = [*search.keep, *out]  # what is out keeps nothing out
+        found, _ = tried(proposed(kept), seen, identity, unlike)
+        return found, notes
+
+    def reduced(self, plan: Plan, values: Mapping[str, Value]) -> tuple[Plan, tuple[Warning, ...]]:
+        """The plan with a base that needs no restart."""
+        return without_restarts(plan, values, self.identity)
+
+    def warnings(self, changed: Iterable[str] = ()) -> tuple[Warning, ...]:
+        """The server is not flushlab's own, and turns are short."""
+        text = (
+            "this is not flushlab's own server: whatever else it does affects the figures, and its host"
+            " cannot be seen"
+        )
+        later = "shows later, in background work, which short turns cannot measure"
+        names = [name for name in changed if name in self.catalog]
+        return (
+            Warning(EXTERNAL, text),
+            *(
+                Warning("shows-later", f"the effect of {name} {later}", name)
+                for name in names
+                if self.catalog.setting(name).needs_steady_state
+            ),
+        )
+
+    # -- scheduling
+
+    def launch(self, each: int, together: int) -> Launch:
+        """Nothing: the server runs."""
+        return Launch()
+
+    def capacity(self, request: TuneRequest, workloads: Sequence[Workload]) -> Capacity:
+        """How many loads of a tuning the server lets in."""
+        if not all(one.slice_s is not None and isinstance(one, EngineOptions) for one in workloads):
+            raise UsageError(
+                f"{workloads[0].name} cannot be paused, and candidates take turns on your own server",
+                hint="your own server takes sysbench's workloads, upsert and txn:FILE, without --profile",
+            )
+        each = sum(map(_threads_of, workloads))
+        loads = min(BESIDE_MOST, remote_use.free_connections(self.server) // each)
+        if loads < LEAST_SERVERS:
+            remote_use.require_connections(self.server, LEAST_SERVERS * each)
+        return Capacity(loads)
+
+    def groups(
+        self, request: SeriesRequest, base: Workload, workloads: Mapping[str, Workload]
+    ) -> tuple[ArmGroup, ...]:
+        """All arms in turns, as many in the same rounds as the server has connections for."""
+        if base.slice_s is None:
+            raise UsageError(
+                f"{base.name} cannot be paused, and arms take turns on your own server",
+                hint="remove --profile, --hdr-log and --per-second",
+            )
+        names = [arm.name for arm in request.running]
+        if not names:
+            return ()
+        most = max(map(_threads_of, (base, *(workloads[name] for name in names))))
+        loads = remote_use.free_connections(self.server) // most
+        slice_s = max(self.slice_s, base.slice_s, *(workloads[name].slice_s or 0.0 for name in names))
+        together = [name for name in request.together if name in names]
+        groups = list(grouped(dict.fromkeys(names, slice_s), together, max(loads - 2, 1)))
+        seconds = shared_s(request, len(names), len(groups))
+        return tuple(standing_group(request, one, seconds, slice_s, 1) for one in groups)
+
+    def turns(self, places: int = 0) -> str:
+        """How arms take turns, in words that follow "arms"."""
+        return "take turns on your server"
+
+    def say_warnings(self, notes: Sequence[Warning], watcher: Watcher) -> None:
+        """Says all: the owner may rather stop now."""
+        for note in notes:
+            watcher.say(note.text)
+
+    def say_turns(self, some: str, watcher: Watcher) -> None:
+        """Says how arms of a tuning take turns."""
+        watcher.say(f"arms {self.turns()}{some}")
+
+    # -- running
+
+    def reaching(self, workload: Workload, database: str | None) -> Load:
+        """The workload as it reaches the server, with draws of its own."""
+        return driving(workload, self.server, database)
+
+    def crashable(self) -> SandboxPool:
+        """Never.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError("your own server is never crashed", hint="crash a server that flushlab starts")
+
+    @contextmanager
+    def used(self, use: Use, progress: Progress) -> Iterator[None]:
+        """A server whose settings change in turns while a load runs on it; see `remote_use.used`."""
+        load = self.reaching(use.workload, use.database)
+        with remote_use.used(self.server, self.target.access, load, use, progress):
+            yield
+
+    def runner(self, asked: RunnerInput, progress: Progress) -> ArmRunner:
+        """Has the server; see `RemoteRunner`."""
+        workloads = tuple(self.reaching(one, asked.database) for one in asked.workloads)
+        return RemoteRunner(self.server, self.catalog, workloads, asked.timing, progress)
+
+    def standing(self, runner_of: Callable[[Arm], ArmRunner], seed: int, place_of: PlaceOf) -> StandingRunner:
+        """All arms share the server."""
+        return StandingRunner(runner_of, seed, lambda _: self.server.name, slice_s=self.slice_s)
+
+    def other(self, server: str, progress: Progress) -> RemotePool:
+        """Never: one server is named.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError(f"{server} cannot be compared with your own server", hint="name one of them")
+
+    def volumes(self, progress: Progress) -> Volumes:
+        """None."""
+        return NoVolumes()
+
+    # -- a single run
+
+    def once(self, asked: Once, watcher: Watcher) -> Trial:
+        """One run on the server as it is; what is changed of it is put back."""
+        spec, server = asked.spec, self.server
+        if spec.wait_for_quiet:
+            look_around(home_path(), watcher, wait=True)
+        given = self.parse(spec.base.settings)
+        load = driving(asked.workload, server, self.database, spec.seed)
+        access, say = self.target.access, watcher.say
+        remote_use.require_connections(server, load.threads)
+        remote_use.require_permitted(server, access, load, [given], say)
+        with (
+            remote_use.changed(server, [given], say) as changes,
+            remote_use.tables(load, server, access, say),
+        ):
+            for one in changes:
+                one.make()
+            say(f"running {load.name} on {self.identity.title} at {server.name}")
+            draft = Draft(arm=Arm(name="bench", settings=given), stage="bench", block=1, variant=0)
+            with publish_status("bench", server=server.name, workload=load.name):
+                trial = measure(draft, server, load, asked.timing, self.catalog)
+        return msgspec.structs.replace(trial, warnings=(*self.warnings(), *trial.warnings))
+
+    # -- a dry run
+
+    def resources(self, arms: Sequence[Mapping[str, Value]], data_bytes: int | None, stand: int) -> Resources:
+        """Nothing: the server is elsewhere, or runs already."""
+        return NOTHING
+
+    def writes(self, arms: Sequence[Mapping[str, Value]], data_root: str | None) -> dict[str, str]:
+        """What a campaign changes on every node."""
+        return remote_use.foreseen(self.server, arms)
+
+
+def addresses_of(access: RemoteAccess) -> tuple[Address, ...]:
+    """The server, or nodes of a cluster, that an address names.
+
+    Raises:
+        UsageError: the address is none.
+    """
+    if access.dsn is not None:
+        return from_nodes(access.dsn)
+    return (from_option_file(Path(str(access.defaults_file))),)
+
+
+def driving(
+    workload: Workload, server: RemoteGroup, database: str | None = None, seed: int | None = None
+) -> Load:
+    """The workload as it reaches the server, with draws of its own: rows that are set to what an earlier run
+    has set them to cost next to nothing.
+
+    Args:
+        workload: what writes.
+        server: where.
+        database: of the user's transactions, or None.
+        seed: of the draws; a random one if None.
+
+    Raises:
+        UsageError: no load of the engine.
+    """
+    if not isinstance(workload, OltpWorkload | UpsertWorkload | TxnWorkload):
+        raise UsageError(
+            f"{workload.name} is for servers that flushlab starts",
+            hint="your own server takes sysbench's workloads, upsert and txn:FILE",
+        )
+    address = server.address
+    found = reaching(workload, address.transport, address.ssl_mode, address.ssl_ca)
+    load = seeded(on_data(found, database) if database else found, seed)
+    assert isinstance(load, OltpWorkload | UpsertWorkload | TxnWorkload), "what the engine drives"
+    return load
+
+
+def _threads_of(workload: Workload) -> int:
+    return workload.threads if isinstance(workload, EngineOptions) else 1

@@ -1,0 +1,100 @@
+"""Room: how much memory and disk servers take, and how many of them this machine holds.
+
+Sits in `campaign.pool`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from flushlab.campaign.scheduling import Capacity
+from flushlab.datadir import DataRoot
+from flushlab.machine import available_memory_bytes
+from flushlab.record import ServerIdentity, Value
+from flushlab.settings.configuration import Configuration
+from flushlab.settings.memory_use import number_of
+from flushlab.units import format_size
+from flushlab.workload import workload_options
+
+BESIDE_BYTES = 300 << 20
+"""Of a server, beside its buffer pool and log buffer (measured: 110 MiB to 250 MiB with 16 connections)."""
+POOL_SHARE = 0.08
+"""Of a pool's size that a server takes as it starts (measured: MySQL 5.7 and 8.0 8.1 %, MariaDB 1.9 %)."""
+MADE_BYTES = 512 << 20
+"""Of pages that a workload may add to its data while it is driven; a pool may fill up to them."""
+MEMORY_SHARE = 0.8
+"""Servers that stand may take so much of the memory that is free."""
+
+EMPTY_BYTES = 150 << 20
+"""About what a data directory without data takes, its redo log aside."""
+
+ROW_BYTES = 280
+"""Of sysbench's tables, with their index (measured: 8 × 10,000 rows take 21.4 MiB)."""
+
+DUMP_GROWS = 2
+"""Tables take about so many times the size of their dump."""
+
+PACKED = 5
+"""A compressed dump is about so many times smaller."""
+
+
+def room(
+    settings: Sequence[Mapping[str, Value]], identity: ServerIdentity, root: DataRoot, data_bytes: int | None
+) -> Capacity:
+    """How many servers, or clusters, with any of these settings the memory and the disk hold.
+
+    Args:
+        settings: of each arm.
+        identity: of the servers.
+        root: where data directories go.
+        data_bytes: of the tables, about; None: not known.
+    """
+    free = available_memory_bytes()
+    each = identity.nodes * max(_server_bytes(one, identity, data_bytes) for one in settings)
+    found = Capacity(int(MEMORY_SHARE * free // each), _each(each, free, "of memory"))
+    if copy := identity.nodes * (copy_bytes(settings, identity, data_bytes) or 0):
+        free = root.free_bytes()
+        if (most := max(free // copy - 1, 0)) < found.servers:  # the snapshot is one more
+            return Capacity(most, _each(copy, free, "on the disk"))
+    return found
+
+
+def _each(each: int, free: int, where: str) -> str:
+    return f"each may take {format_size(each)} of {format_size(free)} {where}"
+
+
+def _server_bytes(settings: Mapping[str, Value], identity: ServerIdentity, data_bytes: int | None) -> int:
+    """About what a server may take of the memory. A pool takes it as pages come into it."""
+    configuration = Configuration(settings, identity)
+    pool = number_of(configuration, "innodb_buffer_pool_size")
+    pages = pool if data_bytes is None else min(pool, data_bytes + MADE_BYTES)
+    log_buffer = number_of(configuration, "innodb_log_buffer_size")
+    return round(pages + POOL_SHARE * pool) + log_buffer + BESIDE_BYTES
+
+
+def copy_bytes(
+    arms: Iterable[Mapping[str, Value]], identity: ServerIdentity, data_bytes: int | None
+) -> int | None:
+    """About what one data directory takes at most; None where the data's size cannot be foreseen."""
+    redo = max(Configuration(settings, identity).redo_capacity_bytes or 0 for settings in arms)
+    return None if data_bytes is None else data_bytes + EMPTY_BYTES + redo
+
+
+def data_bytes_of(workload: str, options: Mapping[str, object], dataset: str | None) -> int | None:
+    """About what the data take; None where the workload makes them as it runs."""
+    if dataset is not None:
+        path = Path(dataset)
+        files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+        if (path / "ibdata1").is_file():
+            return sum(file.stat().st_size for file in files)
+        return sum(file.stat().st_size * DUMP_GROWS * _packed(file) for file in files)
+    known = {name: option.default for name, option in workload_options(workload).items()}
+    if "table_size" not in known:
+        return None
+    tables, rows = ({"tables": 1, **known, **options}[name] for name in ("tables", "table_size"))
+    return tables * rows * ROW_BYTES if isinstance(tables, int) and isinstance(rows, int) else None
+
+
+def _packed(file: Path) -> int:
+    return PACKED if file.suffix in (".gz", ".zst") else 1

@@ -1,0 +1,518 @@
+"""Sandboxes: servers that flushlab starts, a fresh one for each trial, or one for each arm that stands.
+
+Sits in `campaign.pool`; implements `ServerPool`. `clusters.py` has what is different where each of them is a
+Galera cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar, Self
+
+import msgspec
+
+from flushlab.build import Progress, find_build
+from flushlab.build.build import Build
+from flushlab.build.verbose_help import verbose_help
+from flushlab.campaign.data import Data, bytes_of
+from flushlab.campaign.facts import Resources
+from flushlab.campaign.pool.once import Once
+from flushlab.campaign.pool.protocol import PlaceOf, RunnerInput, S, Search, Use, UserSettings
+from flushlab.campaign.pool.room import copy_bytes, data_bytes_of, room
+from flushlab.campaign.pool.user_settings import (
+    HOW_TO_SCALE,
+    Holding,
+    called,
+    file_settings,
+    persisted_settings,
+)
+from flushlab.campaign.quiet import look_around
+from flushlab.campaign.request import TuneRequest
+from flushlab.campaign.scheduling import (
+    BESIDE_MOST,
+    LEAST_SERVERS,
+    Capacity,
+    grouped,
+    place_of,
+    shared_s,
+    slices_of,
+    standing_group,
+)
+from flushlab.campaign.series_request import ArmGroup, BoundArm, SeriesRequest
+from flushlab.campaign.several_servers import in_full
+from flushlab.campaign.volumes import Volumes
+from flushlab.campaign.watcher import Watcher
+from flushlab.datadir import Snapshots, Volume
+from flushlab.errors import NoMemory, StartFailed
+from flushlab.machine import available_memory_bytes, home_path
+from flushlab.plan.plan import Plan
+from flushlab.process.running import publish_status
+from flushlab.record import Arm, Launch, Machine, ServerIdentity, Storage, Trial, Value, Warning
+from flushlab.server import DataDirectory, Sandbox
+from flushlab.server.sandbox.base_file import require_taken
+from flushlab.server.sandbox.refusal import refusal
+from flushlab.settings.candidate import Candidate
+from flushlab.settings.candidates import lift, propose
+from flushlab.settings.catalog import Catalog, canonical, load_catalog
+from flushlab.settings.configuration import Configuration
+from flushlab.settings.fit import as_warnings, lines
+from flushlab.settings.floor import Floor
+from flushlab.settings.given import parse_settings
+from flushlab.settings.helptext import read_help
+from flushlab.settings.memory_use import memory_use, number_of
+from flushlab.spec.parts import FileSpec, RemoteAccess, ServersSpec
+from flushlab.trial import ArmRunner, Preparation, StandingRunner, TrialRunner
+from flushlab.trial.standing import SLICE_S
+from flushlab.units import parse_size
+from flushlab.workload import Workload, on_data
+from flushlab.workload.driven import EngineOptions, seeded
+
+_SPARE_CONNECTIONS = 50
+_DEFAULT_MAX_CONNECTIONS = 151
+LIMITED_DISK = "waiting servers would write beyond the disk's limit"
+"""With one limit for all they take writes from the one that is driven; with one for each they have theirs for
+nothing while they wait."""
+
+
+@dataclass(frozen=True)
+class SandboxPool:
+    """Servers of one build, each alone.
+
+    Attributes:
+        build: the server's binaries.
+        volume: where data directories go.
+        nodes: of each server; a server alone has 1.
+        latency_s: between nodes, there and back; 0: as on loopback.
+    """
+
+    build: Build
+    volume: Volume
+    nodes: int = 1
+    latency_s: float = 0.0
+
+    slice_s: ClassVar[float] = SLICE_S
+    restarts: ClassVar[bool] = True
+    steady_state: ClassVar[bool] = True
+    recovers: ClassVar[bool] = True
+    access: ClassVar[RemoteAccess] = RemoteAccess()
+    database: ClassVar[str | None] = None
+
+    # -- which servers, and where
+
+    @property
+    def catalog(self) -> Catalog:
+        """Types and meaning of settings."""
+        return load_catalog()
+
+    @property
+    def identity(self) -> ServerIdentity:
+        """The server that the build will be."""
+        build = self.build
+        return ServerIdentity(
+            flavor=build.flavor,
+            version=build.version,
+            version_text=build.version_text,
+            build_id=build.id,
+            nodes=self.nodes,
+        )
+
+    @property
+    def name(self) -> str:
+        """Of the build, exact version."""
+        return self.build.name
+
+    @property
+    def key(self) -> str:
+        """Of the binary."""
+        return self.build.id
+
+    @property
+    def storage(self) -> Storage:
+        """Of data directories."""
+        return self.volume.data_root.storage
+
+    @property
+    def folder(self) -> Path:
+        """Of data directories."""
+        return self.volume.data_root.path
+
+    def machine(self) -> Machine:
+        """This machine, with the volume's file system and device."""
+        return self.volume.machine()
+
+    def settled(self, server: S) -> S:
+        """What was asked for, with the exact version."""
+        if isinstance(server, ServersSpec):
+            servers = (in_full(server.build, self.name), *server.others)
+            return msgspec.structs.replace(server, servers=servers)
+        return msgspec.structs.replace(server, server=self.name)
+
+    # -- settings
+
+    def parse(self, settings: Mapping[str, Value]) -> dict[str, Value]:
+        """Settings as the server takes them; see `parse_settings`."""
+        build = self.build
+        return parse_settings(settings, build.flavor, build.version, self.catalog, nodes=self.nodes)
+
+    def require_taken(self, settings: Mapping[str, Value]) -> None:
+        """Asks the binary about values that only it can judge; see `base_file.require_taken`."""
+        require_taken(self.build, settings)
+
+    def hidden_options(self, names: Iterable[str], values: Mapping[str, Value]) -> frozenset[str]:
+        """Those of the names that the binary takes as options, though none of its variables is called so."""
+        strange = {name for name in map(canonical, names) if name not in values and name not in self.catalog}
+        return read_help(verbose_help(self.build).text).names & strange if strange else frozenset()
+
+    def user_settings(
+        self, file: FileSpec, data: Data | None, connections: int, watcher: Watcher
+    ) -> UserSettings:
+        """The user's option file and what the data bring along, as this machine can hold them."""
+        path = Path(file.base) if file.base else None
+        return self.files_alike((path,), file, data, connections, None, watcher)[path]
+
+    def files_alike(
+        self,
+        files: Sequence[Path | None],
+        asked: FileSpec,
+        data: Data | None,
+        connections: int,
+        server: str | None,
+        watcher: Watcher,
+    ) -> Mapping[Path | None, UserSettings]:
+        """The same of several option files, scaled by the same factor."""
+        persisted = persisted_settings(data, self.identity, watcher)
+        theirs = {
+            file: {**file_settings(file, self.build, self.identity, watcher), **persisted} for file in files
+        }
+        here = Holding(self.identity, self.volume.data_root, asked, bytes_of(data), connections)
+        fits = here.fits(theirs)
+        for file, fit in fits.items():
+            for line in lines(fit, HOW_TO_SCALE, file=called(file, server)):
+                watcher.say(line)
+        return {
+            file: UserSettings(theirs[file], fit.settings, fit.scaled, tuple(as_warnings(fit)))
+            for file, fit in fits.items()
+        }
+
+    def settings(
+        self, base: Mapping[str, Value], launch: Launch, watcher: Watcher, also: Iterable[str] = ()
+    ) -> dict[str, Value]:
+        """The catalogued settings as a server with this base has them, computed defaults included.
+
+        Args:
+            base: settings to start with.
+            launch: arguments of the server.
+            watcher: told what takes long.
+            also: names of further variables; those that the server does not have are left out.
+
+        Raises:
+            UsageError: the server refuses the base.
+        """
+        watcher.say(f"reading {self.name}'s settings back")
+        known = self.catalog.names(self.build.flavor, self.build.version)
+        try:
+            with Sandbox.start(
+                self.build,
+                settings=base,
+                arguments=launch.arguments,
+                data=DataDirectory(self.volume.data_root),
+                progress=watcher.say,
+            ) as server:
+                return server.read_back({*known, *also})
+        except StartFailed as error:
+            if error.refusal is None:
+                raise
+            raise refusal(error.refusal, self.build) from error
+
+    def has(self, watcher: Watcher) -> dict[str, Value]:
+        """None: each arm's server is started with its settings."""
+        return {}
+
+    def persisted(self) -> Mapping[str, str] | None:
+        """Not known: the server is the user's, and not here."""
+        return None
+
+    def guarding(self, given: Iterable[str]) -> dict[str, Value]:
+        """None: the base has all of them."""
+        return {}
+
+    def lift(
+        self, settings: Mapping[str, Value], floor: Floor, keep: Iterable[str], launch: Launch
+    ) -> tuple[dict[str, Value], tuple[str, ...]]:
+        """What raises settings to a floor, and why each; see `candidates.lift`."""
+        return lift(settings, floor, identity=self.identity, storage=self.storage, launch=launch, keep=keep)
+
+    def may_be_below(self, given: Mapping[str, Value]) -> bool:
+        """Whatever a server of flushlab's own loses is nobody's."""
+        return True
+
+    def candidates(self, search: Search) -> tuple[tuple[Candidate, ...], tuple[Warning, ...]]:
+        """What may be tried with the memory that is free, or that the user allows."""
+        free = available_memory_bytes()
+        found = propose(
+            self.catalog,
+            self.identity,
+            base={**search.base, **search.seen},
+            floor=search.floor,
+            storage=self.storage,
+            launch=search.launch,
+            memory_bytes=free if search.memory is None else min(parse_size(search.memory), free),
+            keep=search.keep,
+            steady_state=search.steady_state,
+        )
+        return found, ()
+
+    def reduced(self, plan: Plan, values: Mapping[str, Value]) -> tuple[Plan, tuple[Warning, ...]]:
+        """The plan: a server that is started can have any base."""
+        return plan, ()
+
+    def warnings(self, changed: Iterable[str] = ()) -> tuple[Warning, ...]:
+        """None: nothing else runs on these servers."""
+        return ()
+
+    # -- scheduling
+
+    def launch(self, each: int, together: int) -> Launch:
+        """Lets the connections of an arm in."""
+        return Launch(arguments=connection_arguments(each))
+
+    def capacity(self, request: TuneRequest, workloads: Sequence[Workload]) -> Capacity:
+        """How many servers of a tuning can stand side by side, and why not more."""
+        storage = request.spec.storage
+        if any(workload.slice_s is None for workload in workloads):
+            return Capacity(0, f"{request.workload.split(':')[0]} cannot be paused")
+        if why := self._why_never(storage.disk_iops, storage.disk):
+            return Capacity(0, why)
+        if request.steady_state:
+            return Capacity(0, "some candidates take effect later, in background work")
+        data_bytes = data_bytes_of(request.workload, request.spec.workload.options, request.spec.data.dataset)
+        return self._standing(request, self._room(request.run, data_bytes))
+
+    def _standing(self, request: TuneRequest, found: Capacity) -> Capacity:
+        if found.servers >= BESIDE_MOST:
+            return Capacity(BESIDE_MOST)
+        return found if found.servers >= 2 else Capacity(0, found.why)
+
+    def _room(self, settings: Sequence[Mapping[str, Value]], data_bytes: int | None) -> Capacity:
+        return room(settings, self.identity, self.volume.data_root, data_bytes)
+
+    def groups(
+        self, request: SeriesRequest, base: Workload, workloads: Mapping[str, Workload]
+    ) -> tuple[ArmGroup, ...]:
+        """Groups of arms that stand side by side, then the others, on fresh servers."""
+        data_bytes = data_bytes_of(request.workload, request.base.options, request.spec.data.dataset)
+        why = {
+            arm.name: self._why_fresh(arm, request, base, workloads[arm.name], data_bytes)
+            for arm in request.running
+        }
+        if reason := next((why[name] for name in request.together if why[name]), ""):
+            what = "combinations of factors" if request.factors else "configurations of all servers"
+            words = f"{reason}; all {what} run in the same blocks"
+            why |= {name: why[name] or words for name in request.together}
+        turns = [arm for arm in request.running if not why[arm.name]]
+        found = self._room([arm.settings for arm in (request.base, *turns)], data_bytes)
+        own = place_of(request.base, base, self.identity)
+        places = {arm.name: place_of(arm, workloads[arm.name], self.identity) for arm in turns}
+        united = [name for name in request.together if name in places]
+        why |= dict.fromkeys(self._without_room(places, own, united, found), found.why)
+        arms = [name for name in places if not why[name]]
+        slices = slices_of(request, base, workloads, arms, self.slice_s)
+        together = [name for name in request.together if name in slices]
+        groups = list(self._grouped(slices, together, places, own, found))
+        fresh = {name: reason for name, reason in why.items() if reason}
+        seconds = shared_s(request, len(why), len(groups) + bool(fresh))
+        standing = [
+            standing_group(request, names, seconds, slices[names[0]], self._shared(names, places, own))
+            for names in groups
+        ]
+        if not fresh:
+            return tuple(standing)
+        alone = ArmGroup(arms=tuple(fresh), standing=False, blocks=request.blocks, seconds=seconds, why=fresh)
+        return (*standing, alone)
+
+    def _why_never(self, *limits: object) -> str:
+        """Why no servers stand side by side on a disk with these limits; empty if they can."""
+        return LIMITED_DISK if any(one is not None for one in limits) else ""
+
+    def _why_fresh(
+        self,
+        arm: BoundArm,
+        request: SeriesRequest,
+        base: Workload,
+        workload: Workload,
+        data_bytes: int | None,
+    ) -> str:
+        """Why an arm needs fresh servers; empty if it can stand beside others."""
+        if base.slice_s is None or workload.slice_s is None:
+            return f"{request.workload.split(':')[0]} cannot be paused"
+        storage = request.spec.storage
+        if why := self._why_never(storage.disk_iops, storage.disk, arm.disk_iops, arm.disk):
+            return why
+        pool = number_of(Configuration(request.base.settings, self.identity), "innodb_buffer_pool_size")
+        fits = data_bytes is not None and data_bytes < pool
+        for name in arm.changes:
+            setting = self.catalog.setting(name) if name in self.catalog else None
+            if setting is None or not setting.needs_steady_state:
+                continue
+            if fits and setting.group == "doublewrite":
+                continue
+            return f"{name} shows its effect later, in background work"
+        return ""
+
+    def _without_room(
+        self, places: Mapping[str, str], own: str, united: Sequence[str], found: Capacity
+    ) -> Sequence[str]:
+        """Arms for which there is no room: each has a server beside those of base and control."""
+        if found.servers < LEAST_SERVERS:
+            return list(places)
+        return united if found.servers - 2 < len(united) else []
+
+    def _grouped(
+        self,
+        slices: Mapping[str, float],
+        together: Sequence[str],
+        places: Mapping[str, str],
+        own: str,
+        found: Capacity,
+    ) -> Iterator[tuple[str, ...]]:
+        return grouped(slices, together, found.servers - 2)
+
+    def _shared(self, names: Sequence[str], places: Mapping[str, str], own: str) -> int:
+        """How many places the arms of a group share; 0: each has one of its own."""
+        return 0
+
+    def turns(self, places: int = 0) -> str:
+        """How arms take turns, in words that follow "arms"."""
+        return "stand side by side and take turns"
+
+    def say_warnings(self, notes: Sequence[Warning], watcher: Watcher) -> None:
+        """Nothing: the result has them."""
+
+    def say_turns(self, some: str, watcher: Watcher) -> None:
+        """Says how arms of a tuning take turns."""
+        watcher.say(f"servers stand side by side and take turns{some}")
+
+    # -- running
+
+    def reaching(self, workload: Workload, database: str | None) -> Workload:
+        """The workload, on the user's data if there are any."""
+        return on_data(workload, database) if database else workload
+
+    def crashable(self) -> SandboxPool:
+        """These servers."""
+        return self
+
+    def used(self, use: Use, progress: Progress) -> AbstractContextManager[None]:
+        """Nothing of these servers is anybody's."""
+        return nullcontext()
+
+    def runner(self, asked: RunnerInput, progress: Progress) -> ArmRunner:
+        """Starts a server for each arm; see `TrialRunner`."""
+        data, volume = asked.data, self.volume
+        preparation = Preparation(
+            build=self.build,
+            catalog=self.catalog,
+            data_root=volume.below,
+            dataset=data.dataset if data else None,
+            database=data.database if data else "",
+            snapshots=Snapshots(),
+            progress=progress,
+        )
+        return TrialRunner(
+            build=self.build,
+            catalog=self.catalog,
+            workloads=tuple(self.reaching(one, asked.database) for one in asked.workloads),
+            timing=asked.timing,
+            preparation=preparation,
+            data_root=volume.data_root,
+            disk_limit=volume.disk_limit,
+            slow_disk=volume.slow_disk,
+            outlast_redo=asked.outlast_redo,
+            arguments=asked.launch.arguments,
+            nodes=self.nodes,
+            latency_s=self.latency_s,
+        )
+
+    def standing(self, runner_of: Callable[[Arm], ArmRunner], seed: int, place_of: PlaceOf) -> StandingRunner:
+        """Each arm has a server of its own."""
+        return StandingRunner(runner_of, seed)
+
+    def other(self, server: str, progress: Progress) -> Self:
+        """Servers of another build, on the same volume."""
+        return replace(self, build=self._found(server, progress))
+
+    def _found(self, server: str, progress: Progress) -> Build:
+        return find_build(server, progress=progress)
+
+    def volumes(self, progress: Progress) -> Volumes:
+        """Data roots and disks of arms that have their own."""
+        return Volumes(self.volume, progress)
+
+    # -- a single run
+
+    def once(self, asked: Once, watcher: Watcher) -> Trial:
+        """One run on a fresh server."""
+        spec, workload = asked.spec, asked.workload
+        given = self.parse(spec.base.settings)
+        self.require_taken(given)
+        connections = workload.threads if isinstance(workload, EngineOptions) else 1
+        user = self.user_settings(spec.base, asked.data, connections, watcher)
+        settings = {**user.here, **given}
+        input_ = RunnerInput(
+            workloads=(seeded(workload, spec.seed) if spec.seed is not None else workload,),
+            timing=asked.timing,
+            launch=Launch(arguments=connection_arguments(connections)),
+            database=(asked.data.database or None) if asked.data else None,
+            data=asked.data,
+        )
+        with self.runner(input_, watcher.say) as runner:
+            runner.load(settings)
+            if spec.wait_for_quiet:
+                look_around(self.folder, watcher, wait=True)
+            watcher.say(f"running {workload.name} on {self.identity.title}")
+            with publish_status("bench", server=self.identity.title, workload=workload.name):
+                trial = runner.run(Arm(name="bench", settings=settings), stage="bench", block=1)
+        if trial.lacked_memory:
+            raise NoMemory(trial.reason, hint=trial.hint)
+        if trial.outcome == "refused":
+            raise refusal(trial.reason, self.build)
+        slow = self.volume.slow_disk
+        return msgspec.structs.replace(
+            trial,
+            warnings=(*self.warnings(), *user.warnings, *trial.warnings),
+            disk=slow.record if slow else None,
+        )
+
+    # -- a dry run
+
+    def resources(self, arms: Sequence[Mapping[str, Value]], data_bytes: int | None, stand: int) -> Resources:
+        """What the servers take of this machine."""
+        servers = self.nodes * stand
+        configurations = [Configuration(settings, self.identity) for settings in arms]
+        copy = copy_bytes(arms, self.identity, data_bytes)
+        return Resources(
+            pool_bytes=max(number_of(one, "innodb_buffer_pool_size") for one in configurations),
+            memory_bytes=servers * max(memory_use(one).worst_bytes for one in configurations),
+            available_memory_bytes=available_memory_bytes(),
+            data_bytes=data_bytes,
+            disk_bytes=None if copy is None else (1 + servers) * copy,  # the first is the snapshot
+            free_disk_bytes=self.volume.data_root.free_bytes(),
+            servers=servers,
+        )
+
+    def writes(self, arms: Sequence[Mapping[str, Value]], data_root: str | None) -> dict[str, str]:
+        """Snapshots and data directories."""
+        home = home_path()
+        return {
+            str(home / "snapshots"): "the prepared data, kept for the next time",
+            data_root or str(home / "run"): "data directories of servers, removed as they end",
+        }
+
+
+def connection_arguments(threads: int) -> tuple[str, ...]:
+    """Arguments that let this many connections in, where the default would not."""
+    wanted = threads + _SPARE_CONNECTIONS
+    return (f"--max-connections={wanted}",) if wanted > _DEFAULT_MAX_CONNECTIONS else ()

@@ -1,0 +1,243 @@
+"""Target: the servers that a command names, before one is looked for. Sits in `campaign.pool`.
+
+`target_of` chooses: servers that flushlab starts, or a running one. `bench` knows kept ones, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from flushlab.build import Progress, find_build, silent
+from flushlab.build.build import Build
+from flushlab.build.galera import galera_for, require_galera_flavor
+from flushlab.campaign.data import Data, open_data
+from flushlab.campaign.pool.clusters import ClusterPool
+from flushlab.campaign.pool.kept import KeptServer
+from flushlab.campaign.pool.once import OnceTarget
+from flushlab.campaign.pool.paper import PaperClusterPool, PaperPool
+from flushlab.campaign.pool.protocol import Placed, ServerPool
+from flushlab.campaign.pool.remote import RemoteTarget
+from flushlab.campaign.pool.sandboxes import SandboxPool
+from flushlab.campaign.volumes import paper_root
+from flushlab.datadir import Volume, open_volume
+from flushlab.errors import UsageError
+from flushlab.machine import home_path
+from flushlab.process import reap
+from flushlab.process.wire import require_wire
+from flushlab.server.galera.cluster import require_size
+from flushlab.server.start import is_kept
+from flushlab.spec.kinds import BenchSpec
+from flushlab.spec.parts import (
+    DEFAULT_SERVER,
+    DataSpec,
+    ServerSpec,
+    ServersSpec,
+    StorageSpec,
+    WorkloadSpec,
+)
+from flushlab.workload import Workload
+from flushlab.workload.driven import EngineOptions, require_cluster
+
+
+class Target(Protocol):
+    """The servers that a command names."""
+
+    @property
+    def server(self) -> ServerSpec | ServersSpec:
+        """Servers that flushlab starts, as they were asked for."""
+        ...
+
+    def planned(self, server: str | None, cluster: int | None) -> Target:
+        """With what a plan asks for, where the command does not."""
+        ...
+
+    def resuming(self, earlier: Placed) -> Target:
+        """The servers that a campaign ran on which goes on now.
+
+        Raises:
+            UsageError: others are named now.
+        """
+        ...
+
+    def require_files(self, memory: str | None, *sources: object) -> None:
+        """Refuses option files, or a limit of memory, that mean nothing there.
+
+        Args:
+            memory: that the server may use, or None.
+            sources: option files, and data with settings of their own; those that are None are not given.
+
+        Raises:
+            UsageError: something is given that has no effect.
+        """
+        ...
+
+    def require_load(self, workload: Workload) -> None:
+        """Refuses a workload that needs other nodes than were asked for.
+
+        Raises:
+            UsageError: it does.
+        """
+        ...
+
+    def open_data(self, data: DataSpec, workload: str, progress: Progress) -> Data | None:
+        """The user's data; None if there is none; see `data.open_data`."""
+        ...
+
+    def open(self, progress: Progress) -> AbstractContextManager[ServerPool]:
+        """The servers.
+
+        Raises:
+            BuildNotFound, StorageError, HarnessError, ServerError: they cannot be had.
+            UsageError: they are not what was asked for.
+        """
+        ...
+
+    def look(self) -> AbstractContextManager[ServerPool]:
+        """The servers in a dry run: nothing is started or written.
+
+        Raises:
+            BuildNotFound, ServerError: they are not there.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class NewServers:
+    """Servers that flushlab starts.
+
+    Attributes:
+        server: the build, and the nodes of a cluster.
+        storage: where data directories go.
+    """
+
+    server: ServerSpec | ServersSpec
+    storage: StorageSpec
+
+    def planned(self, server: str | None, cluster: int | None) -> NewServers:
+        """With the plan's server and nodes, where the command names none."""
+        asked = self.server
+        assert isinstance(asked, ServerSpec), "a plan has one server"
+        build = asked.server or server or DEFAULT_SERVER
+        nodes = asked.cluster if asked.cluster is not None else cluster
+        return replace(self, server=msgspec.structs.replace(asked, server=build, cluster=nodes))
+
+    def resuming(self, earlier: Placed) -> NewServers:
+        """The servers that the campaign was begun with.
+
+        Raises:
+            UsageError: the campaign ran on somebody's own server.
+        """
+        if place := earlier.remote.place:
+            raise UsageError(
+                f"the campaign runs on your own server, {place}: its password is not stored",
+                hint="name it again with --dsn or --defaults-file, and what it may be used for",
+            )
+        return NewServers(earlier.server, earlier.storage)
+
+    def require_files(self, memory: str | None, *sources: object) -> None:
+        """Refuses a limit of memory where nothing can be scaled.
+
+        Raises:
+            UsageError: there is a limit, and nothing that it is for.
+        """
+        if memory is not None and not any(sources):
+            raise UsageError(
+                f"--memory {memory} scales an option file, and there is none",
+                hint="give one with --base, or set innodb_buffer_pool_size",
+            )
+
+    def require_load(self, workload: Workload) -> None:
+        """Refuses a workload that needs other nodes than were asked for."""
+        if isinstance(workload, EngineOptions):
+            require_cluster(workload.cluster_load, self.server.cluster or 1)
+
+    def open_data(self, data: DataSpec, workload: str, progress: Progress) -> Data | None:
+        """The user's data; None if there is none."""
+        return open_data(data, workload, progress)
+
+    def open(self, progress: Progress) -> AbstractContextManager[SandboxPool]:
+        """The servers; see `open_servers`."""
+        return open_servers(self.server, self.storage, progress)
+
+    @contextmanager
+    def look(self) -> Iterator[SandboxPool]:
+        """The servers in a dry run: nothing is fetched, made, limited or cleaned up."""
+        build = find_build(self.server.build, basedir=_path(self.server.basedir), get=False)
+        root = paper_root(_path(self.storage.data_root) or home_path() / "run")
+        nodes = nodes_of(self.server.cluster, build)
+        kind = PaperPool if nodes == 1 else PaperClusterPool
+        yield kind(build, Volume(root), nodes, self.server.latency_s or 0.0)
+
+
+@contextmanager
+def open_servers(
+    server: ServerSpec | ServersSpec, storage: StorageSpec | None = None, progress: Progress = silent
+) -> Iterator[SandboxPool]:
+    """Servers that flushlab starts: finds the build (obtains it if needed), opens the data root, makes the
+    disk slow if asked to.
+
+    Raises:
+        BuildNotFound, StorageError, HarnessError: as their makers say.
+        UsageError: no cluster of that size can be made of the build.
+    """
+    storage = storage or StorageSpec()
+    for reaped in reap():
+        progress(f"cleaned up after an earlier run: {reaped}")
+    build = find_build(server.build, basedir=_path(server.basedir), progress=progress)
+    nodes = nodes_of(server.cluster, build)
+    if nodes > 1:
+        galera_for(build, progress)  # found out here, not after the data are made
+    if server.latency_s is not None:
+        require_wire(server.latency_s)
+    kind = SandboxPool if nodes == 1 else ClusterPool
+    with open_volume(_path(storage.data_root), storage.disk_iops, storage.disk, progress) as volume:
+        yield kind(build, volume, nodes, server.latency_s or 0.0)
+
+
+def nodes_of(cluster: int | None, build: Build) -> int:
+    """How many nodes `--cluster` asks for; 1 where it is not given.
+
+    Raises:
+        UsageError: too few or too many, or no cluster can be made of the build.
+    """
+    if cluster is None:
+        return 1
+    require_size(cluster)
+    require_galera_flavor(build)
+    return cluster
+
+
+def target_of(spec: Placed, workload: WorkloadSpec | None = None) -> Target:
+    """The servers that a command names.
+
+    Args:
+        spec: the command's.
+        workload: what writes, where the command says so.
+
+    Raises:
+        UsageError: an address that is none, or an option of the load that does not go with it.
+    """
+    if spec.remote.named_by:
+        return RemoteTarget.of(spec.remote, spec.data.database, workload, spec.server)
+    return NewServers(spec.server, spec.storage)
+
+
+def once_target_of(spec: BenchSpec) -> OnceTarget:
+    """The server of a single run, which may be a kept one.
+
+    Raises:
+        UsageError: as `target_of`, or an option has no effect there.
+    """
+    if spec.remote.named_by:
+        return RemoteTarget.of(spec.remote, spec.data.database, spec.workload, spec.server)
+    return KeptServer.of(spec) if is_kept(spec.server.build) else NewServers(spec.server, spec.storage)
+
+
+def _path(text: str | None) -> Path | None:
+    return Path(text) if text else None

@@ -1,0 +1,140 @@
+"""User settings: the user's option file, and what the user's data bring along, as servers here may have them.
+
+Sits in `campaign.pool`; for servers that flushlab starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from flushlab.build.build import Build
+from flushlab.campaign.data import Data
+from flushlab.campaign.watcher import Watcher
+from flushlab.datadir import DataRoot
+from flushlab.errors import UsageError
+from flushlab.record import ServerIdentity, SourceText, Value
+from flushlab.server.sandbox.base_file import fit_here, read_base_file, whole
+from flushlab.settings.admission import LeftOut, admit, told
+from flushlab.settings.catalog import load_catalog
+from flushlab.settings.configuration import Configuration
+from flushlab.settings.fit import Fit
+from flushlab.settings.given import parse_settings
+from flushlab.spec.parts import FileSpec
+from flushlab.workload import source_text
+
+HOW_TO_SCALE = "--memory changes it, --exact refuses it"
+
+
+def persisted_settings(data: Data | None, identity: ServerIdentity, watcher: Watcher) -> dict[str, Value]:
+    """Settings that the user's data bring along, where they may enter a sandbox.
+
+    That is what SET PERSIST set on a data directory's server, and what shapes the files of a backup. It holds
+    there above every option file, so it is part of the base. The watcher is told what it is.
+
+    Raises:
+        StorageError: the data set cannot be read.
+    """
+    if data is None:
+        return {}
+    dataset = data.dataset.path
+    admitted, settings = admit(data.dataset.settings()), dict[str, Value]()
+    left_out = list(admitted.left_out)
+    for name, value in admitted.settings.items():
+        try:
+            settings |= parse_settings(
+                {name: value}, identity.flavor, identity.version, load_catalog(), nodes=identity.nodes
+            )
+        except UsageError as error:
+            left_out.append(LeftOut(name=name, why=error.message))
+    if settings:
+        words = ", ".join(f"{name}={value}" for name, value in settings.items())
+        watcher.warn(f"{dataset}: its own settings, added to the base: {words}")
+    if left_out:
+        watcher.warn(f"{dataset}: its own settings, left out: {told(left_out)}")
+    return settings
+
+
+def file_settings(
+    path: Path | None, build: Build, identity: ServerIdentity, watcher: Watcher
+) -> dict[str, Value]:
+    """Settings of the user's option file that may enter a sandbox; the watcher is told of the others."""
+    if path is None:
+        return {}
+    found = read_base_file(path, build, identity)
+    for note in found.notes:
+        watcher.warn(note)
+    settings = dict(found.settings)
+    for name, value in found.settings.items():
+        here = Configuration({}, identity).here(name)
+        if here is not None and (why := here.unfit(value, identity.nodes)):
+            watcher.warn(f"{path}: left out: {why}")
+            del settings[name]
+    return settings
+
+
+def texts_of(files: Iterable[Path | None]) -> tuple[SourceText, ...]:
+    """The option files of a campaign with what they include; not of a pipe, which can be read only once."""
+    found = dict[str, str]()
+    for file in files:
+        if file is not None and file.is_file():
+            found |= whole(file.absolute())
+    return tuple(source_text("option file", path, text.encode()) for path, text in found.items())
+
+
+def called(file: Path | None, server: str | None) -> str:
+    """What messages call an option file.
+
+    Args:
+        file: None: no option file.
+        server: its name; empty if there is only one; None: neither has to be named.
+    """
+    if server is None:
+        return ""
+    return f"{server}: {file or 'the base'}" if server else str(file or "")
+
+
+class Holding(NamedTuple):
+    """What this machine can hold of option files.
+
+    Attributes:
+        identity: the server.
+        root: where data directories go.
+        asked: the memory, and whether to scale.
+        data_bytes: of the data set, about; None: not known.
+        connections: that the workload opens.
+    """
+
+    identity: ServerIdentity
+    root: DataRoot
+    asked: FileSpec
+    data_bytes: int | None
+    connections: int
+
+    def fits(self, files: Mapping[Path | None, Mapping[str, Value]]) -> dict[Path | None, Fit]:
+        """Settings of each file as this machine can hold them, all scaled by the same factor.
+
+        Raises:
+            UsageError: as `fit_here`.
+        """
+        fits = {file: self._fit(settings) for file, settings in files.items()}
+        least = min(fits, key=lambda file: fits[file].factor)
+        factor = fits[least].factor
+        return {
+            file: one if one.factor == factor else self._fit(files[file], factor, f"{least}")
+            for file, one in fits.items()
+        }
+
+    def _fit(self, settings: Mapping[str, Value], factor: float = 1.0, like: str = "") -> Fit:
+        return fit_here(
+            settings,
+            self.identity,
+            self.root,
+            memory=self.asked.memory,
+            exact=self.asked.exact,
+            connections=self.connections,
+            factor=factor,
+            like=like,
+            data_bytes=self.data_bytes,
+        )

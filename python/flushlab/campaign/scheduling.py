@@ -1,0 +1,142 @@
+"""Scheduling: what of a campaign is measured in turns, on standing servers, and what on fresh ones.
+
+Sits in `campaign`; pure. Decided once, before the first trial, and kept with the request. `campaign.pool`
+says how many servers may stand; docs/decisions/0018-standing-servers.md says what they must not be asked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from flushlab.campaign.series_request import ArmGroup, BoundArm, SeriesRequest
+from flushlab.record import ServerIdentity
+from flushlab.trial.standing import SLICE_S
+from flushlab.trial.switching import restart_settings
+from flushlab.workload import Workload
+
+LEAST_ROUNDS, MOST_ROUNDS, ENOUGH_BLOCKS = 2, 10, 30
+"""Rounds of a block on standing servers: neighbouring rounds have a little in common, so one alone is no
+block; more than two where that leaves so many blocks, on which the intervals rest."""
+MOST_BLOCKS = 1_000
+LOOKS_BLOCKS = 10
+"""From so many blocks on a comparison is judged while it runs, too: of fewer, a look takes too much."""
+
+LEAST_SERVERS = 3
+"""Of a series: base, control and one arm."""
+BESIDE_MOST = 8
+"""Servers of a tuning that stand at once at most: in a round of more the machine has time to change."""
+
+
+class Capacity(NamedTuple):
+    """How many servers of a campaign stand side by side.
+
+    Attributes:
+        servers: at once; 0: each trial has a fresh one.
+        why: they are fresh, or so few; empty otherwise.
+    """
+
+    servers: int
+    why: str = ""
+
+
+def slices_of(
+    request: SeriesRequest,
+    base: Workload,
+    workloads: Mapping[str, Workload],
+    arms: Sequence[str],
+    least_s: float,
+) -> dict[str, float]:
+    """Seconds of a slice of each arm; arms that stay together have the same.
+
+    Args:
+        request: the series.
+        base: the base's workload.
+        workloads: those of the arms, by name.
+        arms: names of those that take turns.
+        least_s: shortest slice.
+    """
+    slices = {name: max(least_s, base.slice_s or 0.0, workloads[name].slice_s or 0.0) for name in arms}
+    together = [name for name in request.together if name in slices]
+    return slices | {name: max(slices[one] for one in together) for name in together}
+
+
+def standing_group(
+    request: SeriesRequest, arms: tuple[str, ...], seconds: float, slice_s: float, places: int
+) -> ArmGroup:
+    """Arms that take turns.
+
+    Args:
+        request: the series.
+        arms: their names.
+        seconds: of a window, if each had a fresh server.
+        slice_s: of a slice.
+        places: servers, or clusters, that they share; 0: each has one of its own.
+    """
+    blocks, seconds_each = blocks_of(request.blocks, seconds, slice_s)
+    return ArmGroup(arms=arms, standing=True, blocks=blocks, seconds=seconds_each, places=places)
+
+
+def shared_s(request: SeriesRequest, arms: int, groups: int) -> float:
+    """Seconds of a window: what is measured in all is shared by base and control of every group, too."""
+    seconds = request.timing.seconds
+    return seconds if request.measured_s is None else seconds * (arms + 2) / (arms + 2 * groups)
+
+
+def place_of(arm: BoundArm, workload: Workload, identity: ServerIdentity) -> str:
+    """What tells an arm's cluster from those of others: arms with the same place differ only in what every
+    node can be given while it runs, or in how they are driven."""
+    settings = restart_settings(arm.settings, identity)
+    parts = [
+        arm.build,
+        arm.data_root,
+        arm.disk_iops,
+        arm.disk,
+        dict(workload.data_key),
+        sorted(settings.items()),
+    ]
+    return repr(parts)
+
+
+def on_places(
+    slices: Mapping[str, float], together: Sequence[str], places: Mapping[str, str], own: str, most: int
+) -> Iterator[tuple[str, ...]]:
+    """Arms whose slices are equally long, on the base's cluster and at most so many others; what is to stay
+    together does."""
+    for slice_s in sorted(set(slices.values())):
+        names = [name for name in slices if slices[name] == slice_s]
+        first = {own, *(places[name] for name in together if name in names)}
+        others = list(dict.fromkeys(places[name] for name in names if places[name] not in first))
+        fit = max(most - (len(first) - 1), 0)
+        for some in ([*first, *others[:fit]], *(portions(others[fit:], most) if others[fit:] else ())):
+            if arms := tuple(name for name in names if places[name] in some):
+                yield arms
+
+
+def grouped(slices: Mapping[str, float], together: Sequence[str], most: int) -> Iterator[tuple[str, ...]]:
+    """Arms whose slices are equally long, as many as fit; what is to stay together does."""
+    for slice_s in sorted(set(slices.values())):
+        names = [name for name in slices if slices[name] == slice_s]
+        kept = tuple(name for name in names if name in together)
+        if kept and len(names) > most:
+            yield kept
+            names = [name for name in names if name not in kept]
+        yield from portions(names, most)
+
+
+def portions(names: Sequence[str], most: int) -> list[tuple[str, ...]]:
+    """As few portions as there can be, of about the same size."""
+    count = math.ceil(len(names) / most)
+    return [tuple(names[len(names) * n // count : len(names) * (n + 1) // count]) for n in range(count)]
+
+
+def blocks_of(blocks: int, seconds: float, slice_s: float = SLICE_S) -> tuple[int, float]:
+    """The blocks of a series on standing servers, and their seconds of each arm: as much is measured of it as
+    in so many blocks with a window of so many seconds; but never less than a slice in a block."""
+    total_s = blocks * seconds
+    rounds = max(1, round(total_s / slice_s))
+    least = LEAST_ROUNDS if rounds >= LEAST_ROUNDS * LOOKS_BLOCKS else 1
+    of_block = min(MOST_ROUNDS, max(least, rounds // ENOUGH_BLOCKS))
+    count = min(max(blocks, round(rounds / of_block)), MOST_BLOCKS)
+    return count, max(total_s / count, slice_s)
