@@ -65,7 +65,6 @@ from flushlab.workload import (
 from flushlab.workload.driven import EngineOptions, require_cluster
 
 DEFAULT_MINUTES, DEFAULT_MINUTES_FRESH = 5.0, 10.0
-CRASH_IMAGES, CLUSTER_CRASH_IMAGES = 30, 8
 SIDE_BY_SIDE = Timing(warm_up_s=1.5, max_warm_up_s=4.0, seconds=1.0)
 FIRST_LOOK = Timing(warm_up_s=1.5, max_warm_up_s=4.0, seconds=4.0)
 STEADY = Timing(warm_up_s=5.0, max_warm_up_s=30.0, seconds=20.0, max_seconds=180.0)
@@ -148,7 +147,6 @@ def require_sensible(spec: TuneSpec, target: Target) -> None:
         target.require_load(workload)
     if spec.crash:
         require_crashable(
-            _crash_images(spec),
             _workloads_of(spec, Path.cwd())[0],
             dataset=spec.data.dataset is not None,
             disk=spec.storage.disk,
@@ -197,7 +195,17 @@ def decide(asked: TuneInput, pool: ServerPool, watcher: Watcher) -> TuneRequest:
         dataset_key=data.dataset.key if data else {},
         crash_fail=crash_fail,
     )
-    return request if spec.fresh else _scheduled(request, asked, pool, watcher)
+    if not spec.fresh:
+        request = _scheduled(request, asked, pool, watcher)
+    return request if steady else msgspec.structs.replace(request, notes=(*request.notes, _first_look(pool)))
+
+
+def _first_look(pool: ServerPool) -> Warning:
+    text = (
+        "first look, not steady state: commit-path settings only; redo size, buffer pool, flushing and"
+        f" doublewrite need {pool.longer_windows}"
+    )
+    return Warning("first-look", text)
 
 
 def _settled(asked: TuneInput, pool: ServerPool, start: _Start, minutes: float | None) -> TuneSpec:
@@ -215,7 +223,7 @@ def _settled(asked: TuneInput, pool: ServerPool, start: _Start, minutes: float |
         data=settled_data(spec.data, asked.data, pool.database),
         objective=asked.objective if asked.objective != "throughput" else spec.objective,
         seed=spec.seed if spec.seed is not None else secrets.randbelow(1 << 31),
-        crash_images=_crash_images(spec) if spec.crash else None,
+        crash_images=(spec.crash_images or pool.crashable().crash_images) if spec.crash else None,
     )
 
 
@@ -364,18 +372,18 @@ def _crash_plan(
     """How settings crash before they are handed over."""
     most = max(request.spec.threads)
     workload = _workloads(request)[request.spec.threads.index(most)]
-    cluster = request.spec.server.cluster
+    crashable = pool.crashable()
     spec = CrashSpec(
-        server=ServerSpec(cluster=cluster),
+        server=ServerSpec(cluster=request.spec.server.cluster),
         workload=LedgerWorkloadSpec(name=workload.name),
         fail=request.crash_fail,
         images=request.crash_images,
         threads=most,
         disk_size=disk_mib(settings, pool.identity),
         seed=request.seed,
-        nodes="all" if cluster else None,  # the nodes that stay would make good what the settings lose
+        nodes=crashable.crash_nodes,
     )
-    return CrashPlan(target=pool.crashable(), watcher=watcher, load=CrashLoad(workload=workload), spec=spec)
+    return CrashPlan(target=crashable, watcher=watcher, load=CrashLoad(workload=workload), spec=spec)
 
 
 def _about(request: TuneRequest) -> str:
@@ -433,9 +441,3 @@ def _runner(request: TuneRequest, pool: ServerPool, watcher: Watcher) -> ArmRunn
         outlast_redo=request.steady_state,
     )
     return pool.runner(asked, watcher.say)
-
-
-def _crash_images(spec: TuneSpec) -> int:
-    """Crashes of the winner before it is handed over."""
-    usual = CRASH_IMAGES if spec.server.cluster is None else CLUSTER_CRASH_IMAGES
-    return usual if spec.crash_images is None else spec.crash_images

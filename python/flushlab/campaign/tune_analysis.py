@@ -16,7 +16,7 @@ import msgspec
 
 from flushlab.campaign.crash.check import Checked, Crash, check
 from flushlab.campaign.duration import STAND_S, START_S, trial_s
-from flushlab.campaign.facts import FIRST_LOOK_MINUTES, ArmFacts, CampaignFacts, CampaignRun, TuningFacts
+from flushlab.campaign.facts import ArmFacts, CampaignFacts, CampaignRun, TuningFacts
 from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.warnings import (
     Sizes,
@@ -301,17 +301,6 @@ class TuneAnalysis:
         sizes: Sizes,
     ) -> tuple[Warning, ...]:
         found = [*self.request.notes]
-        if not self.request.steady_state:
-            way_out = f"need --minutes {FIRST_LOOK_MINUTES:.0f} or more"
-            if self.request.spec.remote.place:
-                way_out = "need longer windows than turns on your own server"
-            found.append(
-                Warning(
-                    "first-look",
-                    "first look, not steady state: commit-path settings only; redo size, buffer pool, "
-                    f"flushing and doublewrite {way_out}",
-                )
-            )
         storage = self.request.spec.storage
         found += of_controls(control)
         found += of_base(base, sizes)

@@ -141,17 +141,16 @@ def test_without_such_a_disk_the_server_is_killed_and_that_is_said(
 
 
 @pytest.mark.parametrize(
-    ("workload", "images", "dataset", "disk", "complaint"),
+    ("workload", "dataset", "disk", "complaint"),
     [
-        ("command: true", 30, False, None, "its commits are not known"),
-        ("sql:load.sql", 30, False, None, "its commits are not known"),
-        ("upsert", 30, True, None, "not --dataset"),
-        ("upsert", 30, False, "gp3", "--disk is one already"),
+        ("command: true", False, None, "its commits are not known"),
+        ("sql:load.sql", False, None, "its commits are not known"),
+        ("upsert", True, None, "not --dataset"),
+        ("upsert", False, "gp3", "--disk is one already"),
     ],
 )
 def test_what_cannot_be_crashed_is_refused_with_a_way_out(
     workload: str,
-    images: int,
     dataset: bool,
     disk: str | None,
     complaint: str,
@@ -160,5 +159,5 @@ def test_what_cannot_be_crashed_is_refused_with_a_way_out(
     (tmp_path / "load.sql").write_text("CREATE TABLE a (i INT);\n")
     parsed = parse_workload(workload, folder=tmp_path)
     with pytest.raises(UsageError, match=complaint) as caught:
-        require_crashable(images, parsed, dataset=dataset, disk=disk)
+        require_crashable(parsed, dataset=dataset, disk=disk)
     assert caught.value.hint

@@ -64,11 +64,11 @@ class Checked(NamedTuple):
     warnings: tuple[Warning, ...] = ()
 
 
-def require_crashable(images: int, workload: Workload, *, dataset: bool, disk: str | None) -> None:
+def require_crashable(workload: Workload, *, dataset: bool, disk: str | None) -> None:
     """Refuses what `tune --crash` cannot crash.
 
     Raises:
-        UsageError: the number of crashes, or what is to be tuned.
+        UsageError: it is refused.
     """
     if dataset:
         raise UsageError("--crash crashes generated tables, not --dataset", hint=_HINT)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from flushlab.build import Progress
 from flushlab.campaign.pool.protocol import PlaceOf, RunnerInput
@@ -33,6 +33,9 @@ class ClusterPool(SandboxPool):
     """Galera clusters of one build."""
 
     slice_s: ClassVar[float] = CLUSTER_SLICE_S
+    crash_images: ClassVar[int] = 8
+    crash_nodes: ClassVar[Literal["all"] | None] = "all"
+    """All: nodes that stay would make good what the settings lose."""
 
     def warnings(self, changed: Iterable[str] = ()) -> tuple[Warning, ...]:
         """All nodes are on this machine."""

@@ -305,6 +305,11 @@ class ServerPool(Protocol):
         """Whether windows may outlast the redo log."""
         ...
 
+    @property
+    def longer_windows(self) -> str:
+        """What lets windows outlast the redo log, in words that follow "need"."""
+        ...
+
     def launch(self, each: int, together: int) -> Launch:
         """Arguments of the servers.
 

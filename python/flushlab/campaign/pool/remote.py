@@ -183,6 +183,7 @@ class RemotePool:
     steady_state: ClassVar[bool] = False
     recovers: ClassVar[bool] = False
     slice_s: ClassVar[float] = CLUSTER_SLICE_S
+    longer_windows: ClassVar[str] = "longer windows than turns on your own server"
 
     # -- which server, and where
 

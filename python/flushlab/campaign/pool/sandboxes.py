@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 import msgspec
 
@@ -18,7 +18,7 @@ from flushlab.build import Progress, find_build
 from flushlab.build.build import Build
 from flushlab.build.verbose_help import verbose_help
 from flushlab.campaign.data import Data, bytes_of
-from flushlab.campaign.facts import Resources
+from flushlab.campaign.facts import FIRST_LOOK_MINUTES, Resources
 from flushlab.campaign.pool.once import Once
 from flushlab.campaign.pool.protocol import PlaceOf, RunnerInput, S, Search, Use, UserSettings
 from flushlab.campaign.pool.room import copy_bytes, data_bytes_of, room
@@ -97,6 +97,11 @@ class SandboxPool:
     restarts: ClassVar[bool] = True
     steady_state: ClassVar[bool] = True
     recovers: ClassVar[bool] = True
+    longer_windows: ClassVar[str] = f"--minutes {FIRST_LOOK_MINUTES:.0f} or more"
+    crash_images: ClassVar[int] = 30
+    """Crashes of a tuning's winner, where nobody says how many."""
+    crash_nodes: ClassVar[Literal["all"] | None] = None
+    """Nodes that crash at once."""
     access: ClassVar[RemoteAccess] = RemoteAccess()
     database: ClassVar[str | None] = None
 

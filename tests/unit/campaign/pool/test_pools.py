@@ -1,0 +1,183 @@
+"""What campaigns rely on, whatever they run on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flushlab.build.verbose_help import Answer
+from flushlab.campaign.pool.clusters import ClusterPool
+from flushlab.campaign.pool.paper import PaperClusterPool, PaperPool
+from flushlab.campaign.pool.protocol import RunnerInput, ServerPool, Use
+from flushlab.campaign.pool.remote import RemotePool, RemoteTarget
+from flushlab.campaign.pool.sandboxes import SandboxPool
+from flushlab.campaign.pool.target import target_of
+from flushlab.campaign.watcher import Watcher
+from flushlab.datadir import DataRoot, Volume
+from flushlab.errors import MeasurementError, StorageError, UsageError
+from flushlab.record import Arm, Launch, ServerIdentity, Storage
+from flushlab.server import FakeServer, Sandbox
+from flushlab.server.remote.server import from_nodes
+from flushlab.settings.floor import Floor
+from flushlab.spec.kinds import TuneSpec
+from flushlab.spec.parts import FileSpec, RemoteAccess, ServerSpec
+from flushlab.workload import Timing, build_workload
+from tests.unit.builds import MARIADB
+
+FLUSH = "innodb_flush_log_at_trx_commit"
+STARTED = {"sandboxes": (SandboxPool, 1), "clusters": (ClusterPool, 3),
+           "dry run": (PaperPool, 1), "dry run of clusters": (PaperClusterPool, 3)}  # fmt: skip
+KINDS = [*STARTED, "remote"]
+
+
+class Theirs(FakeServer):
+    """A running server of somebody's own."""
+
+    name = "db1:3306"
+    address = from_nodes("mysql://me@db1:3306")[0]
+
+    def __init__(self) -> None:
+        self.before: dict[str, Any] = {}
+        super().__init__(values={FLUSH: 1, "sync_binlog": 1, "innodb_doublewrite": "ON"})
+
+    @property
+    def identity(self) -> ServerIdentity:
+        """The version of the build that the other pools have."""
+        return ServerIdentity(
+            flavor=MARIADB.flavor, version=MARIADB.version, version_text=MARIADB.version_text
+        )
+
+    @property
+    def storage(self) -> Storage:
+        """On another host."""
+        return Storage(visible=False)
+
+
+@pytest.fixture
+def pool(request: pytest.FixtureRequest, tmp_path: Path, private_home: Path) -> ServerPool:
+    if request.param == "remote":
+        server: Any = Theirs()
+        return RemotePool(server, RemoteTarget.of(RemoteAccess(dsn="mysql://me:secret@db1:3306")))
+    kind, nodes = STARTED[request.param]
+    root = DataRoot(path=tmp_path, storage=Storage(filesystem="ext4", volatile_cache=False))
+    return kind(MARIADB, Volume(root), nodes)
+
+
+every = pytest.mark.parametrize("pool", KINDS, indirect=True)
+
+
+@every
+def test_what_a_campaign_stores_names_the_same_servers_again(pool: ServerPool) -> None:
+    asked = TuneSpec()
+    kept = TuneSpec(server=pool.settled(asked.server), remote=pool.access)
+    assert "secret" not in repr(kept)
+    now = TuneSpec(remote=RemoteAccess(dsn="mysql://me@db1:3306")) if kept.remote.place else asked
+    found = target_of(now).resuming(kept)
+    assert found.server == kept.server
+    assert pool.name == pool.identity.name == MARIADB.name
+    assert kept.remote.place or kept.server.server == pool.name
+    assert str(MARIADB.version[0]) in pool.key
+
+
+@every
+def test_the_base_meets_the_floor_at_the_end_or_nothing_is_run(pool: ServerPool) -> None:
+    given = pool.parse({FLUSH: "0"})
+    runs = {**pool.guarding(given), **pool.user_settings(FileSpec(), None, 4, Watcher()).here, **given}
+    changes, why = pool.lift(runs, Floor.SECOND, (), Launch())
+    assert changes[FLUSH] in (1, 2)
+    assert why
+    assert pool.lift({**runs, FLUSH: 1}, Floor.SECOND, (), Launch())[0].get(FLUSH) is None
+
+
+@every
+def test_arms_that_differ_in_what_a_running_server_takes_share_one_where_servers_stand_long(
+    pool: ServerPool,
+) -> None:
+    places = {"a": "with a binlog", "b": "with a binlog", "c": "without"}
+    standing = pool.standing(lambda _: pytest.fail("no trial is run"), 1, lambda arm: places[arm.name])
+    arms = [Arm(name=name, settings={}) for name in places]
+    apart = {arm.name if standing.place_of is None else standing.place_of(arm) for arm in arms}
+    nodes = pool.identity.nodes
+    assert len(apart) == (1 if not pool.restarts else 3 if nodes == 1 else 2)
+
+
+@every
+def test_warnings_of_figures_and_words_for_turns_are_about_the_servers_there_are(pool: ServerPool) -> None:
+    slugs = [one.slug for one in pool.warnings(["innodb_io_capacity", FLUSH])]
+    said: list[str] = []
+    pool.say_turns("", Watcher(said.append))
+    (line,) = said
+    if not pool.restarts:
+        assert (slugs, "your server" in line) == (["external", "shows-later"], True)
+    elif pool.identity.nodes > 1:
+        assert (slugs, "clusters" in line) == (["co-located"], True)
+    else:
+        assert (slugs, "side by side" in line) == ([], True)
+
+
+@every
+def test_only_servers_of_flushlabs_own_crash_move_or_are_exchanged(pool: ServerPool) -> None:
+    with pool.volumes(lambda _: None) as volumes:
+        assert volumes.open(None, None) is None
+        if pool.restarts:
+            assert pool.crashable() is pool and pool.recovers
+            return
+        with pytest.raises(StorageError, match="cannot move to another place"):
+            volumes.open("/dev/shm", None)
+    with pytest.raises(UsageError, match="never crashed"):
+        pool.crashable()
+    with pytest.raises(UsageError, match="cannot be compared with your own"):
+        pool.other("mysql@8.0", lambda _: None)
+    workload = build_workload("upsert", {})
+    with pool.runner(RunnerInput((workload,), Timing(), Launch()), lambda _: None) as runner:
+        assert not pool.recovers
+        with pytest.raises(MeasurementError, match="is never killed"):
+            runner.recovery_s(Arm(name="base", settings={}))
+
+
+@pytest.mark.parametrize("pool", STARTED, indirect=True)
+def test_servers_that_flushlab_starts_need_no_permission_and_leave_nothing(pool: ServerPool) -> None:
+    workload = build_workload("upsert", {})
+    with pool.used(Use(workload, None, [{FLUSH: 0}], 16, None), lambda line: pytest.fail(line)):
+        assert pool.has(Watcher()) == {} == pool.guarding(())
+    assert pool.may_be_below({FLUSH: 0})
+    writes = pool.writes([{}], "/data")
+    assert "removed as they end" in writes["/data"]
+    assert pool.resources([{}], 1 << 20, 2).servers == 2 * pool.identity.nodes
+
+
+@pytest.mark.parametrize("pool", ["dry run", "dry run of clusters"], indirect=True)
+def test_a_dry_run_reads_settings_of_the_catalog_and_of_the_binarys_help(
+    pool: ServerPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def started(*_: object, **__: object) -> None:
+        pytest.fail("a dry run starts nothing")
+
+    text = "Variables (--variable-name=value)\n--------- -----\nback-log  80\n"
+    monkeypatch.setattr(Sandbox, "start", started)
+    monkeypatch.setattr(
+        "flushlab.campaign.pool.paper.verbose_help", lambda *_: Answer(text, "", refuses=False)
+    )
+    found = pool.settings({FLUSH: 2}, Launch(), Watcher(), also=["a_plugin_variable"])
+    assert found[FLUSH] == 2
+    assert found["innodb_doublewrite"] in ("ON", 1)
+    assert "a_plugin_variable" not in found
+
+
+@pytest.mark.parametrize("pool", ["clusters"], indirect=True)
+def test_a_cluster_does_not_go_on_with_the_data_of_another_run(pool: ServerPool) -> None:
+    workload = build_workload("command: true", {"reset": "none"})
+    with pytest.raises(UsageError, match="--reset none goes on with the last run's data"):
+        pool.runner(RunnerInput((workload,), Timing(), Launch()), lambda _: None)
+
+
+@every
+def test_connections_of_all_arms_are_let_in_where_arms_share_a_server(pool: ServerPool) -> None:
+    arguments = pool.launch(each=200, together=1600).arguments
+    if not pool.restarts:
+        assert arguments == ()
+    else:
+        assert arguments == (f"--max-connections={(200 if pool.identity.nodes == 1 else 1600) + 50}",)
+    assert pool.settled(ServerSpec(cluster=3)).cluster == 3
