@@ -233,7 +233,6 @@ def dynamic_candidates(server: Server) -> Iterator[Candidate]:
     """What is proposed at throwaway and can be set at run time; nothing that resizes files or memory."""
     base = {here.name: read(server, here.name) for here in settings_of(server)}
     for candidate in propose(
-        CATALOG,
         server.identity,
         base=base,
         floor=Floor.THROWAWAY,

@@ -170,11 +170,13 @@ class Group(click.Group):
         """Their names, in the order in which they were declared."""
         return list(self.commands)
 
-    def add(self, name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-        """Makes a function a command of this group."""
+    def add(
+        self, name: str, spec: type[Spec] | None = None
+    ) -> Callable[[Callable[..., None]], Callable[..., None]]:
+        """Makes a function a command of this group, with the fields of a specification if there is one."""
 
         def made(function: Callable[..., None]) -> Callable[..., None]:
-            self.add_command(command(name, function))
+            self.add_command(command(name, function, spec))
             return function
 
         return made
@@ -277,12 +279,6 @@ def _is_switch(param: click.Parameter) -> bool:
 def _is_given(context: click.Context, name: str) -> bool:
     source = context.get_parameter_source(name)
     return source is not None and source is not click.core.ParameterSource.DEFAULT
-
-
-def typed() -> set[str]:
-    """The options of the running command that somebody gave, whatever their values."""
-    context = click.get_current_context()
-    return {name for name in context.params if _is_given(context, name)}
 
 
 def _own(field: Field, value: Any) -> Any:

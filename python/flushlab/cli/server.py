@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from flushlab.cli import options
-from flushlab.cli.declare import Group, typed
+from flushlab.cli.declare import Group
 from flushlab.cli.output import console, emit_json, print_warning, say, stdout
 from flushlab.spec import Option
-from flushlab.spec.option import assigned
-from flushlab.spec.parts import DEFAULT_SERVER
+from flushlab.spec.commands import StartSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,24 +88,8 @@ def get(
         _table(("build", "source", "where"), [(build.name, build.source, build.mysqld)])
 
 
-@app.add("start")
-def start(
-    server: options.Server = "mariadb",
-    basedir: options.BaseDir = None,
-    name: Annotated[str | None, Option("Its name; default: random.")] = None,
-    set_: Annotated[list[str] | None, Option("A setting, NAME=VALUE; repeatable.", flag="set")] = None,
-    data_root: options.DataRoot = None,
-    disk: options.Disk = None,
-    disk_iops: Annotated[
-        int | None,
-        Option("The same as --disk iops=N: at most N writes/s (root).", least=1),
-    ] = None,
-    cluster: options.Cluster = None,
-    port: Annotated[
-        int | None, Option("Port on 127.0.0.1; default: a free one.", least=1, most=65535)
-    ] = None,
-    json: options.Json = None,
-) -> None:
+@app.add("start", StartSpec)
+def start(given: Mapping[str, Any], json: options.Json = None) -> None:
     """Start a server that runs until `flushlab server stop NAME`.
 
     Its password is stored only in the option file whose path is printed.
@@ -120,25 +104,11 @@ def start(
     from flushlab.server.start import again
     from flushlab.server.start import sandbox as started
 
-    if name is not None and typed() <= {"name", "json"}:
-        found = again(name)
-        if found is not None:
-            _started_again(*found, json)
-            return
+    if set(given) == {"name"} and (found := again(given["name"])) is not None:
+        _started_again(*found, json)
+        return
 
-    with started(
-        server=server or DEFAULT_SERVER,
-        settings=assigned(set_ or ()),
-        name=name,
-        kept=True,
-        port=port,
-        basedir=basedir,
-        data_root=data_root,
-        disk=disk,
-        disk_iops=disk_iops,
-        cluster=cluster,
-        progress=say,
-    ) as sandbox:
+    with started(kept=True, progress=say, **given) as sandbox:
         emit_json(_description(sandbox), json)
         if json != "-":
             _introduce(sandbox)

@@ -6,16 +6,18 @@ Sits on `settings`; only `--server` without `--check`, and `--start`, start a se
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
 from flushlab.cli import options
 from flushlab.cli.output import emit_json, require_writable, say, stdout
 from flushlab.errors import UsageError
 from flushlab.settings.catalog import SettingEntry, SettingHere, load_catalog, version_of
-from flushlab.settings.floor import Floor
-from flushlab.spec import Option
-from flushlab.spec.parts import RemoteAccess
+from flushlab.spec.build import build, names_given
+from flushlab.spec.commands import SettingsSpec
+from flushlab.spec.option import fields
+from flushlab.spec.parts import DEFAULT_SERVER, RemoteAccess
 
 if TYPE_CHECKING:
     from flushlab.campaign.option_check import Judged
@@ -23,44 +25,10 @@ if TYPE_CHECKING:
 STRICT_EXIT_CODE = 4
 
 
-def settings(
-    name: Annotated[str | None, Option("A setting to explain; default: list all.", positional=True)] = None,
-    server: Annotated[
-        str | None,
-        Option("Show this server's values (a build or sandbox:NAME), or check against it."),
-    ] = None,
-    floor: Annotated[Floor | None, Option("Floor for values to try, or for the checked file.")] = None,
-    check: Annotated[
-        Path | None,
-        Option("Check an option file or SHOW VARIABLES' output.", metavar="FILE"),
-    ] = None,
-    dsn: options.Dsn = None,
-    defaults_file: options.DefaultsFile = None,
-    static: Annotated[
-        bool, Option("Check against the catalog only; do not run the server's binary.")
-    ] = False,
-    strict: Annotated[bool, Option(f"Exit with {STRICT_EXIT_CODE} if the check finds an error.")] = False,
-    start: Annotated[
-        bool,
-        Option("Also start the real server with the file, on empty data."),
-    ] = False,
-    memory: Annotated[
-        str | None,
-        Option("Memory of the machine that the checked file is for, such as 64G."),
-    ] = None,
-    defaults_group_suffix: Annotated[
-        str | None,
-        Option(
-            "Check the file as this instance reads it: @NAME for mysqld@NAME, N for [mysqldN].",
-            metavar="SUFFIX",
-        ),
-    ] = None,
-    basedir: options.BaseDir = None,
-    json: Annotated[
-        str | None,
-        Option("Write the result as JSON to a file; - is stdout.", metavar="FILE"),
-    ] = None,
-) -> None:
+SPEC = SettingsSpec
+
+
+def settings(given: Mapping[str, Any], json: options.Json = None) -> None:
     """List settings, explain one, or check an option file or a server.
 
     \b
@@ -69,51 +37,50 @@ def settings(
       flushlab settings --defaults-file ~/.my.cnf
     """
     require_writable(json)
-    if dsn is not None or defaults_file is not None:
-        named = "--dsn" if dsn is not None else "--defaults-file"
-        beside = (
-            (name or "", name),
-            ("--check", check),
-            ("--server", server),
-            ("--basedir", basedir),
-            ("--static", static),
-            ("--start", start),
-            ("--defaults-group-suffix", defaults_group_suffix),
-        )
-        for other in (flag for flag, given in beside if given):
+    spec = build(SettingsSpec, given)
+    if spec.dsn or spec.defaults_file:
+        named = "--dsn" if spec.dsn else "--defaults-file"
+        beside = ("name", "check", "server", "basedir", "static", "start", "defaults_group_suffix")
+        known, typed = fields(SettingsSpec), names_given(spec)
+        for other in (one for one in beside if one in typed):
             raise UsageError(
-                f"{other} cannot be combined with {named}: a running server is checked as it is",
+                f"{spec.name if other == 'name' else known[other].flag} cannot be combined with {named}: a"
+                " running server is checked as it is",
                 hint="remove one of them",
             )
-        _check_server(dsn, defaults_file, floor, json, strict=strict, memory=memory)
+        _check_server(spec, json)
         return
-    if check is not None:
-        if name is not None:
-            raise UsageError(f"--check cannot be combined with the setting {name}", hint="remove one of them")
-        if start and static:
+    if spec.check is not None:
+        if spec.name is not None:
+            raise UsageError(
+                f"--check cannot be combined with the setting {spec.name}", hint="remove one of them"
+            )
+        if spec.start and spec.static:
             raise UsageError("--start asks the build, --static does not", hint="remove one of them")
         from flushlab.campaign.option_check import CheckRequest
         from flushlab.campaign.server_check import judge_file
 
         request = CheckRequest(
-            server=server,
-            basedir=basedir,
-            floor=floor,
-            static=static,
-            memory=memory,
-            start=start,
-            suffix=defaults_group_suffix or "",
+            server=spec.server,
+            basedir=Path(spec.basedir) if spec.basedir else None,
+            floor=spec.floor,
+            static=spec.static,
+            memory=spec.memory,
+            start=spec.start,
+            suffix=spec.defaults_group_suffix or "",
         )
-        _tell(judge_file(check, request, progress=say), str(check), json, strict=strict)
+        judged = judge_file(Path(spec.check), request, progress=say)
+        _show_check(judged, str(Path(spec.check)), json, strict=spec.strict)
         return
-    if static or strict or start or memory or defaults_group_suffix:
+    if spec.static or spec.strict or spec.start or spec.memory or spec.defaults_group_suffix:
         raise UsageError(
             "--static, --strict, --start, --memory and --defaults-group-suffix need --check",
             hint="add --check FILE",
         )
-    if server is not None or basedir is not None or floor is not None:
-        _here(name, server or "mariadb", basedir, floor, json)
+    if spec.server or spec.basedir or spec.floor:
+        _show_server(spec, json)
         return
+    name = spec.name
     catalog = load_catalog()
     entries = (catalog.setting(name),) if name else catalog.settings()
     if json is not None:
@@ -128,27 +95,18 @@ def settings(
         stdout.print("\n".join(lines))
 
 
-def _check_server(
-    dsn: str | None,
-    defaults_file: Path | None,
-    floor: Floor | None,
-    json: str | None,
-    *,
-    strict: bool,
-    memory: str | None,
-) -> None:
+def _check_server(spec: SettingsSpec, json: str | None) -> None:
     from flushlab.campaign.pool.remote import addresses_of
     from flushlab.campaign.server_check import judge_server
 
-    access = RemoteAccess(dsn=dsn, defaults_file=str(defaults_file) if defaults_file else None)
-    first, *others = addresses_of(access)
+    first, *others = addresses_of(RemoteAccess(dsn=spec.dsn, defaults_file=spec.defaults_file))
     if others:
         raise UsageError("--dsn names several servers", hint="check one node at a time")
-    judged = judge_server(first, floor=floor, memory=memory)
-    _tell(judged, first.name, json, strict=strict)
+    judged = judge_server(first, floor=spec.floor, memory=spec.memory)
+    _show_check(judged, first.name, json, strict=spec.strict)
 
 
-def _tell(judged: Judged, subject: str, json: str | None, *, strict: bool) -> None:
+def _show_check(judged: Judged, subject: str, json: str | None, *, strict: bool) -> None:
     from flushlab.cli import option_check
 
     if json is not None:
@@ -159,10 +117,12 @@ def _tell(judged: Judged, subject: str, json: str | None, *, strict: bool) -> No
         raise SystemExit(STRICT_EXIT_CODE)
 
 
-def _here(name: str | None, server: str, basedir: Path | None, floor: Floor | None, json: str | None) -> None:
+def _show_server(spec: SettingsSpec, json: str | None) -> None:
     from flushlab.cli import settings_here
 
-    found = settings_here.survey(server, basedir=basedir, floor=floor, only=name)
+    found = settings_here.survey(
+        spec.server or DEFAULT_SERVER, basedir=spec.basedir, floor=spec.floor, only=spec.name
+    )
     if json is not None:
         emit_json(settings_here.document(found), json)
     if json != "-":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping
-from pathlib import Path
 
 import msgspec
 
@@ -36,7 +35,7 @@ class Here(msgspec.Struct, frozen=True, kw_only=True):
     guarantees: Mapping[str, str]
 
 
-def survey(name: str, *, basedir: Path | None, floor: Floor | None, only: str | None = None) -> Here:
+def survey(name: str, *, basedir: str | None, floor: Floor | None, only: str | None = None) -> Here:
     """Reads the settings of a kept sandbox, or of a sandbox that is started for it.
 
     Args:
@@ -54,9 +53,7 @@ def survey(name: str, *, basedir: Path | None, floor: Floor | None, only: str | 
         return _read(Sandbox.attach(name.removeprefix("sandbox:")), floor, only)
     if only is not None:
         load_catalog().setting(only)  # an unknown name shall not cost the start of a server
-    with open_servers(
-        ServerSpec(server=name, basedir=str(basedir) if basedir else None), progress=say
-    ) as target:
+    with open_servers(ServerSpec(server=name, basedir=basedir), progress=say) as target:
         say(f"reading {target.build.name}'s settings")
         with Sandbox.start(target.build, data=DataDirectory(target.volume.data_root), progress=say) as server:
             return _read(server, floor, only)
@@ -120,7 +117,6 @@ def _read(server: Server, floor: Floor | None, only: str | None) -> Here:
         floor=wanted,
         values=values if shown is None else {shown: values[shown]},
         candidates=propose(
-            catalog,
             identity,
             base=values,
             floor=wanted,

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 from flushlab.cli import options
 from flushlab.cli.output import console, emit_json, require_writable, say
 from flushlab.cli.watching import watched
 from flushlab.errors import StartFailed, StorageError, UsageError
 from flushlab.spec import Option
-from flushlab.spec.option import assigned
+from flushlab.spec.build import build
+from flushlab.spec.commands import SuiteSpec
 
 if TYPE_CHECKING:
     from flushlab.advice.containers import Form
-    from flushlab.suite.session import Request, Result
+    from flushlab.suite.request import Request
+    from flushlab.suite.session import Result
 
 CONTEXT = {"allow_interspersed_args": False, "help_option_names": ["-h", "--help"]}
 """Options behind the command are the command's."""
@@ -27,69 +29,11 @@ CONTEXT = {"allow_interspersed_args": False, "help_option_names": ["-h", "--help
 PASSWORD = "FLUSHLAB_PASSWORD"
 
 
+SPEC = SuiteSpec
+
+
 def test(
-    command: Annotated[
-        list[str] | None,
-        Option("The command that runs the suite.", positional=True, metavar="-- COMMAND"),
-    ] = None,
-    server: Annotated[
-        str,
-        Option("A build (mariadb, mysql@5.7), or a tarball (path or URL, optionally with #sha256=…)."),
-    ] = "mariadb",
-    prepare: Annotated[
-        str | None,
-        Option("A shell command that fills the database; the result is kept as a template."),
-    ] = None,
-    inputs: Annotated[
-        list[str] | None,
-        Option("Files that --prepare reads, as a quoted pattern; repeatable."),
-    ] = None,
-    dataset: options.Dataset = None,
-    database: Annotated[
-        str | None, Option("Database to create first; default: that of --dataset, or app.")
-    ] = None,
-    charset: Annotated[
-        str | None, Option("Character set of the database; default: the server's own.")
-    ] = None,
-    collation: Annotated[
-        str | None, Option("Collation of the database; default: that of its character set.")
-    ] = None,
-    env: Annotated[
-        list[str] | None,
-        Option(
-            "A variable for the command, NAME=TEMPLATE with {host} {port} {socket} {user} {password}"
-            " {database} {url} {jdbc_url}; repeatable."
-        ),
-    ] = None,
-    base: options.Base = None,
-    exact: options.Exact = False,
-    set_: Annotated[list[str] | None, Option("A setting, NAME=VALUE; repeatable.", flag="set")] = None,
-    workers: Annotated[int, Option("Number of isolated servers, one per worker.", least=1, most=64)] = 1,
-    clones: Annotated[
-        int | None,
-        Option(
-            "Standby servers per worker, for faster resets; default: 2 after three resets, if memory allows.",
-            least=0,
-            most=8,
-        ),
-    ] = None,
-    port: Annotated[
-        int | None, Option("Port on 127.0.0.1; default: a free one.", least=1024, most=65535)
-    ] = None,
-    memory: Annotated[bool, Option("Keep the data in memory if it fits.")] = True,
-    cache: Annotated[Path | None, Option("Folder for compressed templates, for a CI cache.")] = None,
-    cache_size: Annotated[
-        str, Option("Size limit of templates, here and in --cache; the least recently used go.")
-    ] = "8G",
-    compare: Annotated[
-        bool,
-        Option("Also run the suite on a stock server, on the disk of --data-root, and compare."),
-    ] = False,
-    blocks: Annotated[int, Option("How many times --compare runs both.", least=1, most=20)] = 1,
-    disk_iops: options.DiskIops = None,
-    disk: options.Disk = None,
-    basedir: options.BaseDir = None,
-    data_root: options.DataRoot = None,
+    given: Mapping[str, Any],
     watch: options.Watch = False,
     json: Annotated[str | None, Option("Write the result as JSON to a file.")] = None,
     print_compose: Annotated[bool, Option("Print an equivalent Docker Compose file and exit.")] = False,
@@ -113,55 +57,36 @@ def test(
     Example:
       flushlab test --prepare ./migrate.sh --inputs 'db/migration/**' -- mvn test
     """
+    spec = build(SuiteSpec, given)
     forms = _asked(compose=print_compose, testcontainers=print_testcontainers, action=print_github_action)
     if forms:
-        own = {"character_set_server": charset, "collation_server": collation}
-        assignments = [f"{name}={value}" for name, value in own.items() if value is not None]
-        _print_container(forms, server, database or "app", command or [], [*assignments, *(set_ or [])])
+        _print_container(forms, spec)
         return
-    if not command:
+    if not spec.command:
         raise UsageError("no command given", hint="flushlab test [OPTIONS] -- COMMAND ARGS…")
     from flushlab.suite.session import Session
 
     if json == "-":
         raise UsageError("--json - would mix with the suite's output", hint="name a file")
-    if not compare and (disk_iops or disk or blocks > 1):
-        raise UsageError("--disk, --disk-iops and --blocks need --compare", hint="add --compare")
-    if compare and workers > 1:
+    if spec.compare and spec.workers > 1:
         raise UsageError("--compare cannot be combined with --workers", hint="remove --workers")
-    if compare and dataset:
+    if spec.compare and spec.throwaway.dataset:
         raise UsageError("--compare cannot be combined with --dataset", hint="load the data in --prepare")
     require_writable(json)
     from flushlab.suite import database as suite
     from flushlab.suite.environment import parse_templates
 
     request = suite.request(
-        server=server,
-        words=command,
-        prepare=prepare,
-        inputs=inputs or (),
-        dataset=dataset,
-        database=database,
-        charset=charset,
-        collation=collation,
-        base=base,
-        exact=exact,
-        settings=assigned(set_ or ()),
-        port=port,
-        memory=memory,
-        cache=cache,
-        cache_size=cache_size,
-        basedir=basedir,
-        data_root=data_root,
-        templates=parse_templates(env or []),
-        workers=workers,
-        clones=clones,
+        spec.throwaway,
+        say,
+        words=spec.command,
+        templates=parse_templates(spec.env),
+        workers=spec.workers,
         password=os.environ.get(PASSWORD),
-        progress=say,
     )
     try:
-        if compare:
-            raise SystemExit(_compare(request, blocks, disk_iops, disk, json))
+        if spec.compare:
+            raise SystemExit(_compare(request, spec, json))
         with watched(watch):
             result = Session(request, say).run()
     except StartFailed as error:
@@ -193,9 +118,7 @@ def _asked(*, compose: bool, testcontainers: bool, action: bool) -> list[Form]:
     return [form for form, wanted in asked.items() if wanted]
 
 
-def _print_container(
-    forms: list[Form], server: str, database: str, command: list[str], assignments: list[str]
-) -> None:
+def _print_container(forms: list[Form], spec: SuiteSpec) -> None:
     """The profile as text, on stdout.
 
     Raises:
@@ -209,20 +132,24 @@ def _print_container(
     if len(forms) > 1:
         names = " and ".join(f"--print-{form}" for form in forms)
         raise UsageError(f"{names} cannot be combined", hint="run the command once for each")
-    image = containers.parse_image(server)
-    check_database(database)
-    chosen = parse_settings(assigned(assignments), image.flavor, image.version, load_catalog())
+    wanted = spec.throwaway
+    image = containers.parse_image(wanted.server)
+    database = check_database(wanted.database or "app")
+    own = {"character_set_server": wanted.charset, "collation_server": wanted.collation}
+    settings = {**{name: value for name, value in own.items() if value is not None}, **wanted.settings}
+    chosen = parse_settings(settings, image.flavor, image.version, load_catalog())
+    command = list(spec.command)
     sys.stdout.write(containers.render(forms[0], image, database=database, command=command, chosen=chosen))
 
 
-def _compare(request: Request, blocks: int, disk_iops: int | None, disk: str | None, json: str | None) -> int:
+def _compare(request: Request, spec: SuiteSpec, json: str | None) -> int:
     """The exit code of the last fast run."""
     from flushlab.datadir import open_volume
     from flushlab.report import suite as report
     from flushlab.suite.comparison import compare
 
-    with open_volume(request.data_root, disk_iops, disk, say) as volume:
-        compared = compare(request, blocks, volume, say)
+    with open_volume(request.data_root, spec.disk_iops, spec.disk, say) as volume:
+        compared = compare(request, spec.blocks, volume, say)
     for line in [*report.comparison(compared), *report.summary(compared.result, request)]:
         console.print(line)
     emit_json(report.compared_document(compared, request), json)

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from flushlab.cli import options
 from flushlab.cli.output import say, stdout
 from flushlab.spec import Option
+from flushlab.spec.build import build
+from flushlab.spec.commands import WatchSpec
+
+SPEC = WatchSpec
 
 
 def watch(
-    server: Annotated[
-        str | None,
-        Option(
-            "A kept sandbox (sandbox:NAME), or a build (mariadb, mysql@8.0), started for as long as you"
-            " watch it."
-        ),
-    ] = None,
-    dsn: options.Dsn = None,
-    defaults_file: options.DefaultsFile = None,
-    campaign: Annotated[
-        str | None,
-        Option("Which campaign to show, if several are running.", metavar="ID"),
-    ] = None,
-    host: Annotated[
-        str,
-        Option("Address to listen on; any but loopback needs the token in the URL."),
-    ] = "127.0.0.1",
-    port: options.WatchPort = None,
+    given: Mapping[str, Any],
     terminal: Annotated[bool, Option("Show the essentials here; serve no page.")] = False,
     print_grafana: Annotated[
         Path | None,
@@ -50,22 +37,14 @@ def watch(
     Without a server it shows what flushlab runs on this machine: tune,
     series, compare, bench, fill, crash and test, started before or after it.
     """
+    spec = build(WatchSpec, given)
     if print_grafana or print_prometheus:
-        _write_files(print_grafana, print_prometheus, f"{host}:{port or 9194}")
+        _write_files(print_grafana, print_prometheus, f"{spec.host}:{spec.port or 9194}")
         return
     from flushlab.cli.watch_table import follow
     from flushlab.watch import watching
 
-    with watching(
-        server=server,
-        dsn=dsn,
-        defaults_file=defaults_file,
-        campaign=campaign,
-        host=host,
-        port=port,
-        page=not terminal,
-        progress=say,
-    ) as watch:
+    with watching(page=not terminal, progress=say, **given) as watch:
         if not terminal:
             base = watch.url.partition("?")[0]
             stdout.print(f"page     {watch.url}\nmetrics  {base}metrics", soft_wrap=True)

@@ -146,13 +146,16 @@ def require_images(fs: FileSystemName) -> None:
         )
 
 
+_SECTOR_BYTES = 512
+"""Smallest write of a disk."""
+
+
 class _Disk:
     """A served disk, mounted; what the live disk and images have in common."""
 
-    def __init__(self, folder: Path, fs: FileSystemName, sector_bytes: Literal[512, 4096]) -> None:
+    def __init__(self, folder: Path, fs: FileSystemName) -> None:
         self.folder = folder
         self.fs: FileSystemName = fs
-        self._sector_bytes = sector_bytes
         self.name = f"flushlab-disk-{secrets.token_hex(4)}"
         self.own = folder / self.name
         self.mount = self.own / "mount"
@@ -161,7 +164,6 @@ class _Disk:
         """Name of the loop device while it is open."""
         self.record = folder / f"{self.name}.record"
         """Folder of the record, if there is one; it outlives the disk."""
-        self._record_of = ""
         self._outlives = False
         self._guard: Guard | None = None
         self._process: GuardedProcess | None = None
@@ -281,7 +283,7 @@ class _Disk:
     def _mount_it(self, *, is_new: bool) -> None:
         assert self._process is not None
         file = Path(f"/proc/{self._process.pid}/fd/{self.status().root}/{self.name}")
-        with loop_device(file, self._sector_bytes) as device:
+        with loop_device(file, _SECTOR_BYTES) as device:
             self.device = device.name
             if is_new:
                 _run([*_MKFS[self.fs], str(device)], "the disk's file system cannot be made")
@@ -352,8 +354,6 @@ class _Disk:
                 self.record,
                 "disk-record",
                 fs=self.fs,
-                sector_bytes=str(self._sector_bytes),
-                **({"arm": self._record_of} if self._record_of else {}),
             )
         except OSError as error:
             raise StorageError(f"the record {self.record} cannot be made: {error.strerror}") from error
@@ -367,14 +367,11 @@ class FaultDisk(_Disk):
         size: of the disk, in bytes.
         fs: file system.
         emulate: how slow it is; None: as fast as it can be.
-        record: it can record; see `start_recording`.
-        record_limit_bytes: what the record may take; writes beyond it fail. None: what is free.
-        record_in: an existing directory that its record is made in; None: `folder`.
-        record_of: whose record it is, in its mark: see `record_owner`.
+        record: the disk can record its writes; see `start_recording`.
+        record_in: an existing directory for the record; `folder` if None.
         punctual: its program runs before whatever else runs on the machine, so that a slow disk is as slow as
             that, and no slower.
         outlives: it may be kept; see `keep`.
-        sector_bytes: smallest write, 512 or 4,096.
 
     Raises:
         UsageError, HarnessError: as `require_fault_disk`; the disk is too small for the file system.
@@ -387,24 +384,19 @@ class FaultDisk(_Disk):
         size: int,
         fs: FileSystemName = "ext4",
         emulate: DiskProfile | None = None,
-        record: bool = False,
         *,
-        record_limit_bytes: int | None = None,
+        record: bool = False,
         record_in: Path | None = None,
-        record_of: str = "",
         punctual: bool = False,
         outlives: bool = False,
-        sector_bytes: Literal[512, 4096] = 512,
     ) -> None:
-        super().__init__(folder, fs, sector_bytes)
+        super().__init__(folder, fs)
         self.record = (record_in or folder) / self.record.name
         self.size_bytes = size // 4096 * 4096
-        self._record_of = record_of
         self._emulate = emulate
         self._punctual = punctual
         self._outlives = outlives
         self._records = record
-        self._limit = record_limit_bytes
 
     def open(self) -> Self:
         """Makes, formats and mounts it."""
@@ -418,7 +410,6 @@ class FaultDisk(_Disk):
         spec = {
             "base": "zeros",
             "record": str(self.record) if self._records else None,
-            "record_limit": self._limit,
             "delays": _delays(self._emulate),
             "punctual": self._punctual,
         }
@@ -479,7 +470,7 @@ class FaultImage(_Disk):
     ) -> None:
         mark = ownership.read_mark(str(record)) or {}
         recorded: FileSystemName = next((name for name in _MKFS if name == mark.get("fs")), "ext4")
-        super().__init__(folder, fs or recorded, 4096 if mark.get("sector_bytes") == "4096" else 512)
+        super().__init__(folder, fs or recorded)
         self.source = record.absolute()
         self.at = at
         self.fail = fail

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from flushlab.record import Ratio
-from flushlab.suite.session import Request, Result
+from flushlab.suite.request import Request
+from flushlab.suite.session import Result
 
 if TYPE_CHECKING:
     from flushlab.suite.comparison import Compared, Side

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from flushlab.build import Progress, find_build, silent
 from flushlab.datadir import own_disk, require_fault_disk
 from flushlab.errors import StartFailed, UsageError
-from flushlab.record import Value
 from flushlab.server.galera.bootstrap import Choice
-from flushlab.server.galera.cluster import Cluster, kept_clusters, require_size
+from flushlab.server.galera.cluster import Cluster, kept_clusters
 from flushlab.server.sandbox import kept
 from flushlab.server.sandbox.refusal import refusal
 from flushlab.server.sandbox.sandbox import Sandbox
 from flushlab.server.sandbox.spec import DataDirectory, Instance
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.given import parse_settings
+from flushlab.spec.build import build
+from flushlab.spec.commands import StartSpec
+from flushlab.spec.sugar import taking
 
 SANDBOX, CLUSTER = "sandbox:", "cluster:"
 
@@ -38,77 +40,57 @@ def attach(server: str) -> Sandbox | Cluster:
     return Sandbox.attach(server.removeprefix(SANDBOX))
 
 
-def sandbox(
-    *,
-    server: str = "mariadb",
-    settings: Mapping[str, Value] | None = None,
-    name: str | None = None,
-    kept: bool = False,
-    port: int | None = None,
-    basedir: Path | str | None = None,
-    data_root: Path | str | None = None,
-    disk: str | None = None,
-    disk_iops: int | None = None,
-    cluster: int | None = None,
-    progress: Progress = silent,
-) -> Sandbox | Cluster:
+@taking(
+    StartSpec,
+    kept="The server outlives Python, until `flushlab server stop NAME`.",
+    progress="Takes a line at a time.",
+)
+def sandbox(*, kept: bool = False, progress: Progress = silent, **given: Any) -> Sandbox | Cluster:
     """Starts a private server or cluster; as a context manager it ends with the context.
 
-    The arguments are those of `flushlab server start` under the same names.
-
-    Args:
-        server: a build (`mariadb`, `mysql@5.7`), a tarball or a URL; `sandbox:NAME` and
-            `cluster:NAME` run already.
-        settings: of the server (`--set`).
-        name: its name; a random one if None.
-        kept: it lives until `flushlab server stop NAME`, as those of `flushlab server start` do.
-        port: on 127.0.0.1; a free one if None.
-        basedir: use the server installed there.
-        data_root: where its data directory goes.
-        disk: it gets a disk as slow as that one, which ends with it (root): `gp3`, `flush=1ms,iops=3000`.
-        disk_iops: the same as the disk `iops=N`.
-        cluster: so many servers, joined by Galera.
-        progress: takes a line at a time.
+    The arguments are those of `flushlab server start` under the same names; `server` may also be
+    `sandbox:NAME` or `cluster:NAME`, which run already.
 
     Returns:
-        The server: `endpoint` says how to reach it, `query` asks it, `apply` changes settings.
+        The server: `endpoint` is its address, `query` runs a statement, `apply` changes settings.
 
     Raises:
-        UsageError: settings that there are not, or that the server refuses; a name that is taken; no such
-            disk, or no root.
-        BuildNotFound, StartFailed, StorageError: it could not be started.
-        HarnessError: its disk cannot be made, or is not as slow as was asked for.
+        UsageError: an unknown setting, or one that the server refuses; a name that is taken; no such disk, or
+            no root.
+        BuildNotFound, StartFailed, StorageError: the server could not be started.
+        HarnessError: the disk cannot be made, or is not as slow as it should be.
     """
-    if cluster is not None:
-        require_size(cluster)
-    if is_kept(server):
-        for flag in (one for one, given in (("--disk", disk), ("--disk-iops", disk_iops)) if given):
-            raise UsageError(f"{server} is already running, on its own disk", hint=f"remove {flag}")
-        return attach(server)
-    if name is not None:
-        require_unused(name)
-    profile = own_disk(disk_iops, disk)
+    spec = build(StartSpec, given)
+    if is_kept(spec.server):
+        for flag in (one for one, given in (("--disk", spec.disk), ("--disk-iops", spec.disk_iops)) if given):
+            raise UsageError(f"{spec.server} is already running, on its own disk", hint=f"remove {flag}")
+        return attach(spec.server)
+    if spec.name is not None:
+        require_unused(spec.name)
+    profile = own_disk(spec.disk_iops, spec.disk)
     if profile is not None:
         require_fault_disk()
-    build = find_build(server, basedir=Path(basedir) if basedir else None, progress=progress)
-    given = parse_settings(settings or {}, build.flavor, build.version, load_catalog(), nodes=cluster or 1)
-    data = DataDirectory.below(data_root, profile)
-    instance = Instance(name=name, kept=kept, port=port)
+    basedir = Path(spec.basedir) if spec.basedir else None
+    found = find_build(spec.server, basedir=basedir, progress=progress)
+    nodes = spec.cluster or 1
+    settings = parse_settings(spec.settings, found.flavor, found.version, load_catalog(), nodes=nodes)
+    data = DataDirectory.below(spec.data_root, profile)
+    instance = Instance(name=spec.name, kept=kept, port=spec.port)
     try:
-        if cluster is not None:
-            if port is not None:
+        if spec.cluster is not None:
+            if spec.port is not None:
                 raise UsageError(
                     "--port is for one server: each node of a cluster has an address of its own",
                     hint="remove it",
                 )
             return Cluster.start(
-                build, size=cluster, settings=given, data=data, instance=instance, progress=progress
+                found, size=nodes, settings=settings, data=data, instance=instance, progress=progress
             )
-        return Sandbox.start(build, settings=given, data=data, instance=instance, progress=progress)
+        return Sandbox.start(found, settings=settings, data=data, instance=instance, progress=progress)
     except StartFailed as error:
         if error.refusal is None:
             raise
-        raise refusal(error.refusal, build) from error
+        raise refusal(error.refusal, found) from error
 
 
 def again(name: str) -> tuple[Sandbox | Cluster, Choice | None] | None:

@@ -56,7 +56,6 @@ _SAFER: tuple[tuple[str, tuple[Value, ...], str], ...] = (
 
 
 def propose(
-    catalog: Catalog,
     identity: ServerIdentity,
     *,
     base: Mapping[str, Value],
@@ -70,7 +69,6 @@ def propose(
     """Changes worth trying, in the catalog's order, all safe at the floor alone and in any combination.
 
     Args:
-        catalog: where candidates come from.
         identity: the server.
         base: what it runs with now (read back, so that defaults are real); must meet the floor.
         floor: no combination of the result is below it.
@@ -83,6 +81,7 @@ def propose(
         BelowFloor: the base itself is below the floor; `lift` says what would mend it.
     """
     _require(base, identity, storage, launch, floor)
+    catalog = load_catalog()
     kept = {catalog.setting(name).name for name in keep if name in catalog}
     accepted: list[Candidate] = []
     for entry, one in _entries(catalog, identity, kept, floor, steady_state):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -83,6 +84,18 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
     not_transferable: tuple[str, ...] = ()
 
 
+class Shrunk(NamedTuple):
+    """An option file whose buffer pool and redo log did not fit.
+
+    Attributes:
+        file: path of the file; empty for none.
+        factor: share of the pool and of the redo log that fits, 0 to 1.
+    """
+
+    file: str = ""
+    factor: float = 1.0
+
+
 def fit(
     settings: Mapping[str, Value],
     identity: ServerIdentity,
@@ -90,8 +103,7 @@ def fit(
     memory_bytes: int,
     disk_bytes: int,
     connections: int,
-    factor: float = 1.0,
-    like: str = "",
+    like: Shrunk = Shrunk(),
     data_bytes: int | None = None,
 ) -> Fit:
     """The settings as a machine can hold them.
@@ -102,12 +114,10 @@ def fit(
         memory_bytes: that it may use.
         disk_bytes: that its redo log and its tablespaces may take before there is any data.
         connections: that the workload opens.
-        factor: the pool and the redo log shrink to this share at least, so that several files shrink alike.
-        like: the file that had to shrink so.
+        like: another option file that shrank; the pool and the redo log shrink as much.
         data_bytes: of the data set, about; None: not known.
     """
-    fitting = _Fitting(settings, identity, memory_bytes, disk_bytes, connections, factor, like, data_bytes)
-    return fitting.done()
+    return _Fitting(settings, identity, memory_bytes, disk_bytes, connections, like, data_bytes).done()
 
 
 class _Fitting:
@@ -118,15 +128,14 @@ class _Fitting:
         memory_bytes: int,
         disk_bytes: int,
         connections: int,
-        factor: float,
-        like: str,
+        like: Shrunk,
         data_bytes: int | None,
     ) -> None:
         self._given = Configuration(settings, identity)
         self._identity = identity
         self._settings = dict(settings)
         self._memory, self._disk, self._connections = memory_bytes, disk_bytes, connections
-        self._factor, self._like = factor, like
+        self._factor, self._like = like.factor, like.file
         self._short = 0
         self._data = data_bytes
         self._held = False

@@ -5,7 +5,8 @@ the Python function with its documentation, what is stored, and the command that
 
     option   a field's declaration: help, bounds, what it needs; values as they are typed and as they are kept
     parts    the server, its storage, a running server, data, workload, base
-    kinds    the specification of each command, composed of parts and fields of its own
+    kinds    the specification of each command that runs a campaign or a load, composed of parts
+    commands the specification of the others: server start, test, probe, settings, watch
     build    named values → a specification; what makes no sense by itself is refused here
     words    a specification → the words of its command
     sugar    a function's parameters and documentation, from a specification

@@ -21,7 +21,8 @@ from flushlab.suite import command
 from flushlab.suite.command import Ended
 from flushlab.suite.environment import create_database, fields_of, variables
 from flushlab.suite.profile import throwaway
-from flushlab.suite.session import Request, Result, Say, Session, require_prepared, settings_of
+from flushlab.suite.request import Request
+from flushlab.suite.session import Result, Say, Session, require_prepared, settings_of
 from flushlab.telemetry import Observation, observe, performance
 
 

@@ -9,14 +9,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flushlab.build import Progress, find_build, silent
 from flushlab.build.build import Build
 from flushlab.datadir import DataRoot
-from flushlab.errors import UsageError
 from flushlab.process import reap
 from flushlab.record import ServerIdentity, Value
+from flushlab.spec.build import build
+from flushlab.spec.commands import DatabaseSpec
+from flushlab.spec.sugar import taking
 from flushlab.suite.environment import (
     Template,
     check_database,
@@ -26,8 +28,9 @@ from flushlab.suite.environment import (
 )
 from flushlab.suite.inputs import read_inputs
 from flushlab.suite.profile import CHOICES
+from flushlab.suite.request import Request
 from flushlab.suite.servers import SuiteServer
-from flushlab.suite.session import Request, Session
+from flushlab.suite.session import Session
 from flushlab.suite.templates import check_cache
 from flushlab.units import parse_size
 
@@ -70,76 +73,17 @@ class Database:
 
 
 @contextmanager
-def database(
-    *,
-    server: str = "mariadb",
-    prepare: str | None = None,
-    inputs: Sequence[str] = (),
-    dataset: Path | str | None = None,
-    database: str | None = None,
-    charset: str | None = None,
-    collation: str | None = None,
-    base: Path | str | None = None,
-    exact: bool = False,
-    settings: Mapping[str, Value] | None = None,
-    clones: int | None = None,
-    port: int | None = None,
-    memory: bool = True,
-    cache: Path | str | None = None,
-    cache_size: str = "8G",
-    basedir: Path | str | None = None,
-    data_root: Path | str | None = None,
-    progress: Progress = silent,
-) -> Iterator[Database]:
+@taking(DatabaseSpec, progress="Takes a line at a time.")
+def database(*, progress: Progress = silent, **given: Any) -> Iterator[Database]:
     """A throwaway database for tests; gone when the context ends.
 
     The arguments are those of `flushlab test` under the same names.
 
-    Args:
-        server: a build (`mariadb`, `mysql@5.7`), a tarball or a URL.
-        prepare: a shell command that fills the database; its result is kept as a template.
-        inputs: patterns of the files that it reads; they tell when the template is out of date.
-        dataset: your data, which the server starts with: a dump, a dump folder or a stopped data directory.
-        database: its name; that of the data, or `app`, if None.
-        charset, collation: its character set and collation; the server's own if None.
-        base: your option file; the settings of throwaway servers come on top, and what this machine cannot
-            hold is scaled.
-        exact: refuse a base that this machine cannot hold, instead of scaling it.
-        settings: of the server (`--set`), on top of those of throwaway servers.
-        clones: standby servers for faster resets; two after three resets, if memory allows, if None.
-        port: on 127.0.0.1; a free one if None.
-        memory: False: on disk in any case.
-        cache: folder for compressed templates.
-        cache_size: size limit of templates.
-        basedir: use the server installed there.
-        data_root: data directories that do not fit in memory go there.
-        progress: takes a line at a time.
-
     Raises:
-        UsageError: what makes no sense; the prepare command failed.
-        FlushlabError: the server could not be had.
+        UsageError: an argument makes no sense, or the prepare command failed.
+        FlushlabError: the server could not be started.
     """
-    asked = request(
-        server=server,
-        words=(),
-        prepare=prepare,
-        inputs=inputs,
-        dataset=dataset,
-        database=database,
-        charset=charset,
-        collation=collation,
-        base=base,
-        exact=exact,
-        settings=settings,
-        clones=clones,
-        port=port,
-        memory=memory,
-        cache=cache,
-        cache_size=cache_size,
-        basedir=basedir,
-        data_root=data_root,
-        progress=progress,
-    )
+    asked = request(build(DatabaseSpec, given), progress)
     with ExitStack() as stack:
         servers = stack.enter_context(Session(asked, progress).open())
         first = servers.all[0]
@@ -148,105 +92,84 @@ def database(
 
 
 def request(
+    spec: DatabaseSpec,
+    progress: Progress = silent,
     *,
-    server: str,
-    words: Sequence[str],
-    prepare: str | None,
-    inputs: Sequence[str],
-    database: str | None,
-    charset: str | None,
-    collation: str | None,
-    base: Path | str | None = None,
-    exact: bool = False,
-    settings: Mapping[str, Value] | None,
-    port: int | None,
-    memory: bool,
-    cache: Path | str | None,
-    cache_size: str,
-    basedir: Path | str | None,
-    data_root: Path | str | None,
-    dataset: Path | str | None = None,
+    words: Sequence[str] = (),
     templates: tuple[Template, ...] = (),
     workers: int = 1,
-    clones: int | None = None,
     password: str | None = None,
-    progress: Progress = silent,
 ) -> Request:
-    """Everything checked before anything is started.
+    """A run of a suite, checked before anything is started.
+
+    Args:
+        spec: the database.
+        progress: takes a line at a time.
+        words: the suite's command.
+        templates: variables of the command's environment.
+        workers: number of servers.
+        password: of flushlab's account; random if None.
 
     Raises:
-        UsageError, StorageError: what cannot be, with the way out.
+        UsageError, StorageError: a value that cannot work, with the way out.
     """
-    if prepare is None and inputs:
-        raise UsageError("--inputs needs --prepare", hint="add --prepare 'COMMAND'")
-    if prepare is not None and not inputs:
-        raise UsageError(
-            "--prepare needs --inputs, to tell when its result is out of date",
-            hint="for example --inputs 'db/migration/**'",
-        )
-    files = read_inputs(list(inputs), Path.cwd())
+    files = read_inputs(list(spec.inputs), Path.cwd())
     key: Mapping[str, str] = {}
-    if dataset is not None:
+    name = spec.database
+    if spec.dataset is not None:
         from flushlab.dataset import choose_database, open_dataset  # a suite without data starts without it
 
-        data = open_dataset(dataset)
-        database, key = choose_database(data, database), data.key
-    database = check_database(database or "app")
-    characters = database_characters(charset, collation)
-    for name in reap():
-        progress(f"cleaned up after an earlier run: {name}")
-    build = find_build(server, basedir=Path(basedir) if basedir else None, progress=progress)
-    if settings:
+        data = open_dataset(spec.dataset)
+        name, key = choose_database(data, name), data.key
+    characters = database_characters(spec.charset, spec.collation)
+    name = check_database(name or "app")
+    for reaped in reap():
+        progress(f"cleaned up after an earlier run: {reaped}")
+    found = find_build(spec.server, basedir=Path(spec.basedir) if spec.basedir else None, progress=progress)
+    settings: Mapping[str, Value] = {}
+    if spec.settings:
         from flushlab.settings.catalog import load_catalog  # a suite without settings starts without it
         from flushlab.settings.given import parse_settings
 
-        settings = parse_settings(settings, build.flavor, build.version, load_catalog())
-    theirs: dict[str, Value] = {}
-    scaled: tuple[Scaled, ...] = ()
-    notes: tuple[str, ...] = ()
-    if base is not None:
-        root = DataRoot.open(Path(data_root) if data_root else None)
-        theirs, scaled, notes = _base(Path(base), build, root, exact, progress)
+        settings = parse_settings(spec.settings, found.flavor, found.version, load_catalog())
+    base, scaled, notes = _base(spec, found, progress) if spec.base else ({}, (), ())
     return Request(
-        build=build,
+        spec=spec,
+        build=found,
         words=tuple(words),
-        database=database,
-        dataset=Path(dataset) if dataset else None,
+        database=name,
         dataset_key=key,
         characters=characters,
-        settings={**theirs, **(settings or {})},
-        prepare=prepare or "",
+        settings={**base, **settings},
         inputs=files,
         templates=templates,
         workers=workers,
-        clones=clones,
-        port=port,
         password=check_password(password),
-        data_root=Path(data_root) if data_root else None,
-        memory=memory,
-        cache=check_cache(Path(cache) if cache else None),
-        limit_bytes=parse_size(cache_size),
+        cache=check_cache(Path(spec.cache) if spec.cache else None),
+        limit_bytes=parse_size(spec.cache_size),
         scaled=scaled,
         base_notes=notes,
     )
 
 
 def _base(
-    file: Path, build: Build, root: DataRoot, exact: bool, progress: Progress
+    spec: DatabaseSpec, build: Build, progress: Progress
 ) -> tuple[dict[str, Value], tuple[Scaled, ...], tuple[str, ...]]:
-    """The settings of an option file, without those that make a throwaway server fast; what was scaled of
-    them, and what was left out."""
+    """The settings of the option file, without those that make a throwaway server fast; the settings that
+    were scaled, and notes on those that were left out."""
     from flushlab.server.sandbox.base_file import fit_here, read_base_file
     from flushlab.settings.fit import lines
 
+    assert spec.base is not None, "there is an option file"
+    root = DataRoot.open(Path(spec.data_root) if spec.data_root else None)
     identity = ServerIdentity(
         flavor=build.flavor, version=build.version, version_text=build.version_text, build_id=build.id
     )
-    read = read_base_file(file, build, identity)
+    read = read_base_file(Path(spec.base), build, identity)
     for note in read.notes:
         progress(f"warning: {note}")
     own = {choice.name for choice in CHOICES if choice.holds(build, "memory") or choice.holds(build, "disk")}
-    found = fit_here(read.settings, identity, root, exact=exact)
+    found = fit_here(read.settings, identity, root, exact=spec.exact)
     for line in lines(found, "--exact refuses it"):
         progress(line)
     settings = {name: value for name, value in found.settings.items() if name not in own}

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
 
-from flushlab.build import Build
 from flushlab.datadir import DataRoot, Snapshot, Snapshots
 from flushlab.errors import FlushlabError, NoSpace, ServerError, StorageError
 from flushlab.record import Endpoint, Value
@@ -28,6 +27,7 @@ from flushlab.server.sandbox.contents import fresh_copy
 from flushlab.suite.clones import Clones
 from flushlab.suite.command import shield_thread
 from flushlab.suite.profile import throwaway
+from flushlab.suite.request import Request
 from flushlab.suite.root import ChosenRoot, has_room
 from flushlab.undo import Undo, undo_all
 
@@ -265,15 +265,12 @@ class Servers:
 
 
 def start_servers(
-    build: Build,
+    request: Request,
     snapshot: Snapshot,
     snapshots: Snapshots,
     *,
     count: int,
     root: ChosenRoot,
-    disk: Callable[[], DataRoot],
-    settings: Mapping[str, Value],
-    port: int | None,
     password: str | None,
     say: Say,
     clones: int | None = 0,
@@ -281,22 +278,21 @@ def start_servers(
     """Starts servers on copies of a template; on disk if memory turns out to be full.
 
     Args:
-        build: what is started.
-        snapshot, snapshots: the template.
-        count: of servers.
-        root: where; disk: where else.
-        settings: the user's own.
-        port: of the first one; the others' behind it; free ones if None.
-        password: of their account; a random one if None.
+        request: build, settings, first port and data root.
+        snapshot, snapshots: the template and its store.
+        count: number of servers.
+        root: parent of their data directories.
+        password: of their account; random if None.
         say: takes a line for the user.
         clones: per server; None: some for a server that is reset often, if memory allows.
 
     Raises:
         StartFailed, PortTaken, StorageError: as `Sandbox.start`.
     """
+    build, port = request.build, request.spec.port
 
     def start(index: int, where: ChosenRoot) -> SuiteServer:
-        profile = throwaway(build, "memory" if where.in_memory else "disk", settings)
+        profile = throwaway(build, "memory" if where.in_memory else "disk", request.settings)
         data = DataDirectory(where.root, snapshot=snapshot, snapshots=snapshots, settle=False)
         start_one = partial(
             Sandbox.start, build, settings=profile.settings, arguments=profile.arguments, data=data
@@ -315,7 +311,7 @@ def start_servers(
         if not root.in_memory:
             raise
         say(f"memory was full while starting the server ({error.message}); it is on disk instead")
-        root = ChosenRoot(root=disk(), in_memory=False, reason="memory was full")
+        root = ChosenRoot(root=DataRoot.open(request.data_root), in_memory=False, reason="memory was full")
         return Servers(_start_all(start, count, root))
 
 

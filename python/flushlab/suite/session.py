@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from flushlab.build import Build
 from flushlab.datadir import DataRoot, Snapshot, Snapshots
 from flushlab.errors import FlushlabError, SnapshotDamaged, UsageError
 from flushlab.process import myself
@@ -31,17 +30,18 @@ from flushlab.settings.admission import require_admitted
 from flushlab.suite import command, prepare
 from flushlab.suite.command import Ended
 from flushlab.suite.endpoint import ResetEndpoint
-from flushlab.suite.environment import Template, create_database, fields_of, variables
+from flushlab.suite.environment import create_database, fields_of, variables
 from flushlab.suite.habits import Objects
-from flushlab.suite.inputs import Input, changes, read_scripts
+from flushlab.suite.inputs import changes, read_scripts
 from flushlab.suite.monitor import SuiteMonitor
 from flushlab.suite.profile import content_settings, throwaway
+from flushlab.suite.request import Request
 from flushlab.suite.root import ChosenRoot, choose
 from flushlab.suite.servers import Servers, SuiteServer, start_servers
 from flushlab.suite.templates import Facts, Recipe, Templates, read_facts
 
 if TYPE_CHECKING:
-    from flushlab.settings.fit import Scaled
+    pass
 
 Say = Callable[[str], None]
 
@@ -50,53 +50,6 @@ _MOST_TOLD = 3
 """Most changed files that are named."""
 _ANSWER_S = 10.0
 """A server that has not answered a small question by then hangs; a busy machine holds it up for seconds."""
-
-
-class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user asked for.
-
-    Attributes:
-        build: the server.
-        words: the suite's command.
-        database: made before anything else.
-        characters: its character set and collation, as CREATE DATABASE spells them; empty for the server's.
-        settings: the user's own, on top of the profile.
-        dataset: path of the user's data, or None; dataset_key: what they hold.
-        prepare: a command for the shell that fills the database; empty for none.
-        inputs: the files that it reads.
-        templates: variables that the user asked for.
-        workers: servers.
-        clones: that wait per worker to take its place at a reset; 0: a reset restarts the server; None:
-            some for a suite that resets often, if memory allows.
-        port: of worker 1, the others' behind it; free ones if None.
-        password: of flushlab's account; random if None.
-        data_root: on disk, where memory does not do.
-        memory: False: on disk in any case.
-        cache: folder of compressed templates, or None.
-        limit_bytes: of templates, here and in the cache.
-        scaled: what this machine cannot hold of the user's option file; base_notes: what was left out of it.
-    """
-
-    build: Build
-    words: tuple[str, ...]
-    database: str
-    characters: str = ""
-    settings: Mapping[str, Value] = {}
-    prepare: str = ""
-    inputs: tuple[Input, ...] = ()
-    templates: tuple[Template, ...] = ()
-    workers: int = 1
-    clones: int | None = None
-    port: int | None = None
-    password: str | None = None
-    data_root: Path | None = None
-    memory: bool = True
-    cache: Path | None = None
-    limit_bytes: int
-    dataset: Path | None = None
-    dataset_key: Mapping[str, str] = {}
-    scaled: tuple[Scaled, ...] = ()
-    base_notes: tuple[str, ...] = ()
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -241,7 +194,7 @@ class Session:
 
     def _started(self) -> tuple[Servers, Snapshot, str]:
         snapshot, template = self._obtain()
-        clones = self._request.clones
+        clones = self._request.spec.clones
         if self._observe and clones is None:
             clones = 0  # what is seen is seen of one server
         return self._start(snapshot, self._request.workers, clones), snapshot, template
@@ -485,17 +438,15 @@ class Session:
         Raises:
             SnapshotDamaged: it is no good; it has been dropped, so that it is made anew.
         """
+        root = self._choose_root(snapshot.allocated_bytes, count * (1 + (clones or 0)))
         try:
             return start_servers(
-                self._request.build,
+                self._request,
                 snapshot,
                 self._templates.snapshots,
                 count=count,
                 clones=clones,
-                root=self._choose_root(snapshot.allocated_bytes, count * (1 + (clones or 0))),
-                disk=lambda: DataRoot.open(self._request.data_root),
-                settings=self._request.settings,
-                port=self._request.port,
+                root=root,
                 password=self._password,
                 say=self._note,
             )
@@ -505,8 +456,8 @@ class Session:
             raise
 
     def _choose_root(self, template_bytes: int, count: int) -> ChosenRoot:
-        chosen = choose(template_bytes, count, self._request.data_root, memory=self._request.memory)
-        if not chosen.in_memory and self._request.memory:
+        chosen = choose(template_bytes, count, self._request.data_root, memory=self._request.spec.memory)
+        if not chosen.in_memory and self._request.spec.memory:
             self._note(f"the data directory is on disk: {chosen.reason}")
         return chosen
 

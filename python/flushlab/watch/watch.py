@@ -12,7 +12,7 @@ import secrets
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import msgspec
 
@@ -23,6 +23,9 @@ from flushlab.server import Sandbox
 from flushlab.server.galera.cluster import Cluster
 from flushlab.server.remote.server import from_dsn, from_option_file
 from flushlab.server.start import sandbox
+from flushlab.spec.build import build
+from flushlab.spec.commands import WatchSpec
+from flushlab.spec.sugar import taking
 from flushlab.watch.asker import Asker, Known, Reach
 from flushlab.watch.cpu import Meter
 from flushlab.watch.exporter import Exporter
@@ -121,36 +124,23 @@ class Watch:
         )
 
 
-def watching(
-    *,
-    server: str | None = None,
-    dsn: str | None = None,
-    defaults_file: Path | str | None = None,
-    campaign: str | None = None,
-    host: str = LOOPBACK,
-    port: int | None = None,
-    page: bool = True,
-    progress: Progress = silent,
-) -> Watch:
-    """Watches a server; a context manager, whose `url` is the page's.
+@taking(
+    WatchSpec,
+    page="False: nothing is served; `latest` and `ring` have the samples.",
+    progress="Takes a line at a time.",
+)
+def watching(*, page: bool = True, progress: Progress = silent, **given: Any) -> Watch:
+    """Watches a server, or what flushlab runs on this machine; a context manager with the page's `url`.
 
     The arguments are those of `flushlab watch` under the same names.
 
-    Args:
-        server: a kept sandbox (`sandbox:NAME`), or a build (`mariadb@10.11`), whose new sandbox ends with
-            watching.
-        dsn: a server that is not a sandbox: `mysql://user:password@host:port`.
-        defaults_file: the same, by an option file's group `[client]`.
-        campaign: one that runs on this machine. If nothing is named: what runs here, now and later.
-        host: the address to listen on; any but loopback takes a token, which `url` has.
-        port: to listen on; 9194, or a free one, if None.
-        page: False: nothing is served; `latest` and `ring` have the samples.
-        progress: takes a line at a time.
-
     Raises:
-        UsageError: what makes no sense, or an address that cannot be listened on.
+        UsageError: an argument makes no sense, or the address cannot be listened on.
         FlushlabError: the sandbox could not be started.
     """
+    spec = build(WatchSpec, given)
+    server, dsn, defaults_file, campaign = spec.server, spec.dsn, spec.defaults_file, spec.campaign
+    host, port = spec.host, spec.port
     places = {"server": server, "dsn": dsn, "defaults-file": defaults_file, "campaign": campaign}
     named = [f"--{name}" for name, given in places.items() if given]
     if len(named) > 1:

@@ -11,17 +11,23 @@ import msgspec
 from flushlab.record import FileIo, Performance, Ratio, ServerIdentity, StageTime, StatementKind
 from flushlab.report.suite import compared_document, comparison, document, summary
 from flushlab.settings.fit import Scaled
+from flushlab.spec.commands import DatabaseSpec
 from flushlab.suite.comparison import Compared, Side
 from flushlab.suite.habits import Objects
-from flushlab.suite.session import Request, Result
+from flushlab.suite.request import Request
+from flushlab.suite.session import Result
 from tests.unit.builds import MYSQL57
 
 REFERENCE = Path(__file__).parents[3] / "docs/reference/test-json.md"
 SECONDS = {"ready": 0.61, "prepare": 0.0, "command": 12.5, "teardown": 0.08}
 SERVER = ServerIdentity(flavor="mysql", version=(5, 7, 22), version_text="5.7.22", build_id="x")
 REQUEST = Request(
-    build=MYSQL57, words=("true",), database="app", prepare="migrate", limit_bytes=1 << 30
-)  # fmt: skip
+    spec=DatabaseSpec(prepare="migrate"),
+    build=MYSQL57,
+    words=("true",),
+    database="app",
+    limit_bytes=1 << 30,
+)
 
 
 def result(**changes: Any) -> Result:
@@ -92,7 +98,7 @@ def test_a_suite_that_recreates_what_the_template_has() -> None:
 
 
 def test_a_suite_that_migrates_itself_hears_of_templates() -> None:
-    bare = msgspec.structs.replace(REQUEST, prepare="")
+    bare = msgspec.structs.replace(REQUEST, spec=DatabaseSpec())
     (line, hint) = summary(result(template="none", created=Objects(count=150, seconds=4.2)), bare)
     assert ", nothing prepared: ready " in line
     assert "150 objects in about 4.2 s" in hint

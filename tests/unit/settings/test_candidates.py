@@ -39,7 +39,6 @@ def candidates(
     steady_state: bool = True,
 ) -> tuple[Candidate, ...]:
     return propose(
-        CATALOG,
         identity,
         base=base,
         floor=floor,
@@ -224,7 +223,6 @@ def test_no_combination_of_what_is_proposed_is_below_the_floor(
     names = CATALOG.names(identity.flavor, identity.version)
     keep = data.draw(st.sets(st.sampled_from(names), max_size=3))
     found = propose(
-        CATALOG,
         identity,
         base=base,
         floor=floor,

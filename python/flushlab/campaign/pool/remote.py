@@ -310,7 +310,6 @@ class RemotePool:
 
         def proposed(keep: Iterable[str]) -> tuple[Candidate, ...]:
             return propose(
-                self.catalog,
                 identity,
                 base={**seen, **search.base},
                 floor=search.floor,

@@ -258,7 +258,6 @@ class SandboxPool:
         """What may be tried with the memory that is free, or that the user allows."""
         free = available_memory_bytes()
         found = propose(
-            self.catalog,
             self.identity,
             base={**search.base, **search.seen},
             floor=search.floor,

@@ -19,7 +19,7 @@ from flushlab.server.sandbox.base_file import fit_here, read_base_file, whole
 from flushlab.settings.admission import LeftOut, admit, told
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.configuration import Configuration
-from flushlab.settings.fit import Fit
+from flushlab.settings.fit import Fit, Shrunk
 from flushlab.settings.given import parse_settings
 from flushlab.spec.parts import FileSpec
 from flushlab.workload import source_text
@@ -120,13 +120,13 @@ class Holding(NamedTuple):
         """
         fits = {file: self._fit(settings) for file, settings in files.items()}
         least = min(fits, key=lambda file: fits[file].factor)
-        factor = fits[least].factor
+        shrunk = Shrunk(f"{least}", fits[least].factor)
         return {
-            file: one if one.factor == factor else self._fit(files[file], factor, f"{least}")
+            file: one if one.factor == shrunk.factor else self._fit(files[file], shrunk)
             for file, one in fits.items()
         }
 
-    def _fit(self, settings: Mapping[str, Value], factor: float = 1.0, like: str = "") -> Fit:
+    def _fit(self, settings: Mapping[str, Value], like: Shrunk = Shrunk()) -> Fit:
         return fit_here(
             settings,
             self.identity,
@@ -134,7 +134,6 @@ class Holding(NamedTuple):
             memory=self.asked.memory,
             exact=self.asked.exact,
             connections=self.connections,
-            factor=factor,
             like=like,
             data_bytes=self.data_bytes,
         )

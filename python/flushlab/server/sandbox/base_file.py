@@ -34,7 +34,7 @@ from flushlab.settings.check import (
     refusal,
 )
 from flushlab.settings.finding import Finding
-from flushlab.settings.fit import DISK_PART, MEMORY_PART, Fit, fit
+from flushlab.settings.fit import DISK_PART, MEMORY_PART, Fit, Shrunk, fit
 from flushlab.settings.helptext import read_help
 from flushlab.settings.optionfile import Loader, lines
 from flushlab.units import format_size, parse_size
@@ -99,8 +99,7 @@ def fit_here(
     memory: str | None = None,
     exact: bool = False,
     connections: int = 1,
-    factor: float = 1.0,
-    like: str = "",
+    like: Shrunk = Shrunk(),
     data_bytes: int | None = None,
 ) -> Fit:
     """A production server's settings as this machine can hold them.
@@ -112,8 +111,7 @@ def fit_here(
         memory: that the server may use, like `2G`; half of the machine's if None.
         exact: refuse what does not fit.
         connections: that the workload opens.
-        factor: shrink the pool and the redo log to this share at least.
-        like: the file that had to shrink so.
+        like: another option file that shrank; the pool and the redo log shrink as much.
         data_bytes: of the data set, about; None: not known.
 
     Raises:
@@ -129,7 +127,6 @@ def fit_here(
             memory_bytes=usable_bytes,
             disk_bytes=disk_bytes,
             connections=connections,
-            factor=factor,
             like=like,
             data_bytes=data_bytes,
         )

@@ -1,0 +1,224 @@
+"""Commands: the specification of the commands that run no campaign.
+
+Sits in `spec`, beside `kinds`. The order of attributes is that of --help.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from msgspec import structs
+
+from flushlab.record import Value
+from flushlab.settings.floor import Floor
+from flushlab.spec.option import Option, Spec, fields
+from flushlab.spec.parts import DEFAULT_SERVER, DataSpec, FileSpec, RemoteAccess, ServerSpec, StorageSpec
+
+MOST_WORKERS = 64
+
+_BaseDir = fields(ServerSpec)["basedir"].option
+_Disk = fields(StorageSpec)["disk"].option
+_DiskIops = fields(StorageSpec)["disk_iops"].option
+_DataRoot = fields(StorageSpec)["data_root"].option
+_Dsn = Option("Your own server: mysql://USER:PASSWORD@HOST:PORT, optionally with /DATABASE.")
+_DefaultsFile = fields(RemoteAccess)["defaults_file"].option
+_Settings = Option("A setting, NAME=VALUE; repeatable.", flag="set")
+_Compared = {"needs": "compare", "hint": "add --compare"}
+
+
+class StartSpec(Spec, frozen=True, kw_only=True):
+    """What `server start` is asked for."""
+
+    server: Annotated[str, fields(ServerSpec)["server"].option] = DEFAULT_SERVER
+    basedir: Annotated[str | None, _BaseDir] = None
+    name: Annotated[str | None, Option("Its name; default: random.")] = None
+    settings: Annotated[Mapping[str, Value], _Settings] = {}
+    data_root: Annotated[str | None, _DataRoot] = None
+    disk: Annotated[str | None, _Disk] = None
+    disk_iops: Annotated[
+        int | None, Option("The same as --disk iops=N: at most N writes/s (root).", least=1)
+    ] = None
+    cluster: Annotated[int | None, fields(ServerSpec)["cluster"].option] = None
+    port: Annotated[int | None, Option("Port on 127.0.0.1; default: a free one.", least=1, most=65535)] = None
+
+
+class DatabaseSpec(Spec, frozen=True, kw_only=True):
+    """A throwaway database for tests."""
+
+    server: Annotated[
+        str,
+        Option("A build (mariadb, mysql@5.7), or a tarball (path or URL, optionally with #sha256=…)."),
+    ] = DEFAULT_SERVER
+    prepare: Annotated[
+        str | None,
+        Option(
+            "A shell command that fills the database; the result is kept as a template.",
+            needs="inputs",
+            hint="--inputs tells when the template is out of date: for example --inputs 'db/migration/**'",
+        ),
+    ] = None
+    inputs: Annotated[
+        tuple[str, ...],
+        Option(
+            "Files that --prepare reads, as a quoted pattern; repeatable.",
+            needs="prepare",
+            hint="add --prepare 'COMMAND'",
+        ),
+    ] = ()
+    dataset: Annotated[str | None, fields(DataSpec)["dataset"].option] = None
+    database: Annotated[
+        str | None, Option("Database to create first; default: that of --dataset, or app.")
+    ] = None
+    charset: Annotated[str | None, Option("Character set of the database; default: the server's own.")] = None
+    collation: Annotated[
+        str | None, Option("Collation of the database; default: that of its character set.")
+    ] = None
+    base: Annotated[str | None, fields(FileSpec)["base"].option] = None
+    exact: Annotated[bool, fields(FileSpec)["exact"].option] = False
+    settings: Annotated[Mapping[str, Value], _Settings] = {}
+    clones: Annotated[
+        int | None,
+        Option(
+            "Standby servers per worker, for faster resets; default: 2 after three resets, if memory allows.",
+            least=0,
+            most=8,
+        ),
+    ] = None
+    port: Annotated[int | None, Option("Port on 127.0.0.1; default: a free one.", least=1024, most=65535)] = (
+        None
+    )
+    memory: Annotated[bool, Option("Keep the data in memory if it fits.")] = True
+    cache: Annotated[str | None, Option("Folder for compressed templates, for a CI cache.", path=True)] = None
+    cache_size: Annotated[
+        str, Option("Size limit of templates, here and in --cache; the least recently used go.")
+    ] = "8G"
+    basedir: Annotated[str | None, _BaseDir] = None
+    data_root: Annotated[str | None, _DataRoot] = None
+
+
+class SuiteSpec(Spec, frozen=True, kw_only=True):
+    """What `test` is asked for."""
+
+    command: Annotated[
+        tuple[str, ...],
+        Option("The command that runs the suite.", positional=True, metavar="-- COMMAND"),
+    ] = ()
+    throwaway: DatabaseSpec = DatabaseSpec()
+    env: Annotated[
+        tuple[str, ...],
+        Option(
+            "A variable for the command, NAME=TEMPLATE with {host} {port} {socket} {user} {password}"
+            " {database} {url} {jdbc_url}; repeatable."
+        ),
+    ] = ()
+    workers: Annotated[
+        int, Option("Number of isolated servers, one per worker.", least=1, most=MOST_WORKERS)
+    ] = 1
+    compare: Annotated[
+        bool,
+        Option("Also run the suite on a stock server, on the disk of --data-root, and compare."),
+    ] = False
+    blocks: Annotated[int, Option("How many times --compare runs both.", least=1, most=20, **_Compared)] = 1
+    disk_iops: Annotated[int | None, structs.replace(_DiskIops, **_Compared)] = None
+    disk: Annotated[str | None, structs.replace(_Disk, **_Compared)] = None
+
+
+class ProbeSpec(Spec, frozen=True, kw_only=True):
+    """What `probe` is asked for."""
+
+    directory: Annotated[
+        str | None,
+        Option("A directory on the disk; default: where sandboxes keep their data.", flag="dir", path=True),
+    ] = None
+    quick: Annotated[bool, Option("Measure less, in 15 s instead of 60 s.")] = False
+    seconds: Annotated[
+        float | None,
+        Option("Length of every window in seconds, instead of what fits.", least=0.05, most=60),
+    ] = None
+    policy: Annotated[
+        tuple[str, ...],
+        Option(
+            "strict, second, relaxed, or innodb_flush_log_at_trx_commit/sync_binlog such as 2/1000;"
+            " repeatable."
+        ),
+    ] = ()
+    flush: Annotated[
+        tuple[str, ...],
+        Option("Only this flush mode: serial, parallel-leader, parallel or redo; repeatable."),
+    ] = ()
+    committers: Annotated[str | None, Option("Numbers of committing threads, such as 1,16,64.")] = None
+    switch: Annotated[bool, Option("Also switch between the flush modes while commits go on.")] = False
+    against: Annotated[
+        str | None,
+        Option(
+            "Compare a stored trial with the ceiling: CAMPAIGN:NUMBER, or CAMPAIGN for every arm.",
+            metavar="TRIAL",
+        ),
+    ] = None
+    server: Annotated[str | None, Option("Compare a short bench on this server with the ceiling.")] = None
+    threads: Annotated[int, Option("Connections of the bench on --server.")] = 16
+    settings: Annotated[
+        Mapping[str, Value],
+        Option(
+            "A setting of the bench on --server, NAME=VALUE; repeatable.",
+            flag="set",
+            needs="server",
+            hint="add --server, or remove --set",
+        ),
+    ] = {}
+    disk: Annotated[str | None, _Disk] = None
+
+
+class SettingsSpec(Spec, frozen=True, kw_only=True):
+    """What `settings` is asked for."""
+
+    name: Annotated[str | None, Option("A setting to explain; default: list all.", positional=True)] = None
+    server: Annotated[
+        str | None,
+        Option("Show this server's values (a build or sandbox:NAME), or check against it."),
+    ] = None
+    floor: Annotated[Floor | None, Option("Floor for values to try, or for the checked file.")] = None
+    check: Annotated[
+        str | None, Option("Check an option file or SHOW VARIABLES' output.", metavar="FILE")
+    ] = None
+    dsn: Annotated[str | None, _Dsn] = None
+    defaults_file: Annotated[str | None, _DefaultsFile] = None
+    static: Annotated[bool, Option("Check against the catalog only; do not run the server's binary.")] = False
+    strict: Annotated[bool, Option("Exit with 4 if the check finds an error.")] = False
+    start: Annotated[bool, Option("Also start the real server with the file, on empty data.")] = False
+    memory: Annotated[
+        str | None, Option("Memory of the machine that the checked file is for, such as 64G.")
+    ] = None
+    defaults_group_suffix: Annotated[
+        str | None,
+        Option(
+            "Check the file as this instance reads it: @NAME for mysqld@NAME, N for [mysqldN].",
+            metavar="SUFFIX",
+        ),
+    ] = None
+    basedir: Annotated[str | None, _BaseDir] = None
+
+
+class WatchSpec(Spec, frozen=True, kw_only=True):
+    """What `watch` is asked for."""
+
+    server: Annotated[
+        str | None,
+        Option(
+            "A kept sandbox (sandbox:NAME), or a build (mariadb, mysql@8.0), started for as long as you"
+            " watch it."
+        ),
+    ] = None
+    dsn: Annotated[str | None, _Dsn] = None
+    defaults_file: Annotated[str | None, _DefaultsFile] = None
+    campaign: Annotated[
+        str | None, Option("Which campaign to show, if several are running.", metavar="ID")
+    ] = None
+    host: Annotated[str, Option("Address to listen on; any but loopback needs the token in the URL.")] = (
+        "127.0.0.1"
+    )
+    port: Annotated[
+        int | None,
+        Option("Port of the page; default: 9194, or a free one if that is taken.", least=0, most=65535),
+    ] = None
