@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from flushlab.build import Build
-from flushlab.bulk.throttle import behind
+from flushlab.bulk.throttle import replica_lag_s
 from flushlab.datadir import DataRoot, Snapshots
 from flushlab.dataset import open_dataset
 from flushlab.errors import ServerError, StorageError
@@ -81,7 +81,7 @@ def pair(request: pytest.FixtureRequest, shared_sandbox: StartSandbox) -> Pair:
     source.query("INSERT INTO shop.item VALUES (1)")
     follow(replica, source)
     wait_until(lambda: has_rows(replica, "shop.item"), "the replica has the row")
-    wait_until(lambda: behind(replica) == [0], "the replica says that it is not behind")
+    wait_until(lambda: replica_lag_s(replica) == [0], "the replica says that it is not behind")
     replica.query("CREATE EVENT shop.tick ON SCHEDULE EVERY 1 SECOND DO INSERT INTO shop.item VALUES (NULL)")
     replica.query("INSERT INTO mysql.plugin VALUES ('gone', 'gone.so')")
     if name in PERSISTS:

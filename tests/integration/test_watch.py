@@ -15,8 +15,8 @@ import pytest
 from flushlab.record import Endpoint
 from flushlab.server import Sandbox
 from flushlab.server.sandbox.account import logs_in_by_sha2
-from flushlab.watch import Watch, asker, mysqld
-from flushlab.watch.asker import Known, Reach
+from flushlab.watch import Watch, mysqld, poller
+from flushlab.watch.poller import PollResult, Reach
 from flushlab.watch.sample import Sample
 from tests.conftest import require_build
 from tests.waiting import wait_until
@@ -31,7 +31,7 @@ def watching(server: Sandbox, **endpoint: Any) -> Watch:
     return Watch(lambda: reach, lambda: None, lambda: (server.pid or 0,), page=False)
 
 
-def told(watch: Watch) -> tuple[Sample, Known]:
+def told(watch: Watch) -> tuple[Sample, PollResult]:
     wait_until(lambda: watch.latest and watch.latest.throughput is not None, "it has been asked twice")
     assert watch.latest is not None
     return watch.latest, watch.known
@@ -44,7 +44,7 @@ def users_in(watch: Watch) -> set[str]:
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that is busy with other tests is no reason to leave a question out."""
-    monkeypatch.setattr(asker, "DEADLINE_S", 30.0)
+    monkeypatch.setattr(poller, "DEADLINE_S", 30.0)
 
 
 @pytest.fixture(scope="module")

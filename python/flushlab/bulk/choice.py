@@ -80,7 +80,9 @@ def first_way(possible: Possible, connections: int) -> LoadMethod:
     )
 
 
-def untried(server: Server, database: str, table: str, possible: Possible, connections: int) -> LoadMethod:
+def resumed_method(
+    server: Server, database: str, table: str, possible: Possible, connections: int
+) -> LoadMethod:
     """What is taken for ranges that an interrupted load has left, where nothing is tried."""
     way = first_way(possible, connections)
     turns = possible.load_data and connections > 1 and takes_turns(server, database, table)

@@ -13,7 +13,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from flushlab.bulk import before, choice, ladder, native, room, throttle, verify
+from flushlab.bulk import choice, ladder, native, throttle, verify
+from flushlab.bulk import free_space as room
+from flushlab.bulk import preflight as before
 from flushlab.bulk.bound import Bound, Evidence, bound
 from flushlab.bulk.destinations import Destination
 from flushlab.bulk.filled import Filled, FilledTable, LoadMethod, Step, Tried
@@ -144,8 +146,8 @@ class Load:
             ServerError, ServerDied: the server refused, or is gone; `--resume` goes on.
         """
         asked, server = self._asked, self._server
-        seen = before.look(server)
-        before.require_room(seen, asked.threads or 1)
+        seen = before.read_server_state(server)
+        before.require_connections(seen, asked.threads or 1)
         server.query(f"SET SESSION sql_mode = '{SQL_MODE}', time_zone = '+00:00'")
         left = self._left_notes()
         source = self._source_of(0)
@@ -177,7 +179,7 @@ class Load:
         tries = not left and asked.method == "auto" and largest.rows >= choice.LEAST_ROWS
         if left and asked.method == "auto":
             connections = asked.threads or sum(note.next < note.end for note in left) or 1
-            way = choice.untried(server, self._database, largest.name, possible, connections)
+            way = choice.resumed_method(server, self._database, largest.name, possible, connections)
         elif tries:
             way = choice.start(server, self._database, largest.name, possible)
         elif asked.method == "auto":
@@ -275,7 +277,7 @@ class Load:
         numbers = verify.sampled_rows(first, table.rows, rows)
         return verify.Sample(self._server, self._database, source, table, numbers)
 
-    def _possible(self, seen: before.Look, *, empty: bool) -> choice.Possible:
+    def _possible(self, seen: before.ServerState, *, empty: bool) -> choice.Possible:
         asked = self._asked
         left = seen.number("max_connections", 1 << 20) - seen.connected - 2
         return choice.Possible(
@@ -287,7 +289,7 @@ class Load:
             packet_bytes=max(1024, min(seen.number("max_allowed_packet", 1 << 30), 16 << 20) * 3 // 4),
         )
 
-    def _named(self, seen: before.Look, possible: choice.Possible) -> LoadMethod:
+    def _named(self, seen: before.ServerState, possible: choice.Possible) -> LoadMethod:
         """The way of `--method`."""
         method = self._asked.method
         if method == "load-data" and seen.splits_load_data:
@@ -385,11 +387,11 @@ class Load:
         Raises:
             UsageError: they cannot.
         """
-        found = room.room(self._server)
+        found = room.free_space(self._server)
         if found is None:
             return
-        room.require_room(found, load_bytes)
-        if (doubt := room.doubt(found, load_bytes)) is not None:
+        room.require_free_space(found, load_bytes)
+        if (doubt := room.space_warning(found, load_bytes)) is not None:
             self._warnings.append(doubt)
             self._say(f"warning: {doubt.text}")  # at once: behind the load it is too late
 

@@ -71,7 +71,7 @@ class Throttle:
         self._clock = clock
         for name, replica in replicas.items():
             try:
-                found = behind(replica)
+                found = replica_lag_s(replica)
             except StatementFailed as error:
                 if error.errno not in NOT_ALLOWED:
                     raise
@@ -120,7 +120,7 @@ class Throttle:
 
     def _late(self, name: str, replica: Server) -> str:
         try:
-            found = behind(replica)
+            found = replica_lag_s(replica)
         except ServerError as error:
             return error.message
         seconds = [one for one in found if one is not None]
@@ -159,7 +159,7 @@ def throttle(server: Server, replicas: Sequence[Address], max_lag_s: float, say:
         yield Throttle(server, attached, max_lag_s, say)
 
 
-def behind(replica: Server) -> list[int | None]:
+def replica_lag_s(replica: Server) -> list[int | None]:
     """Seconds that a replica is behind, by its sources; None for one that it does not replicate now."""
     mariadb = replica.identity.flavor == "mariadb"
     rows = replica.query(replica_statement(replica.identity))

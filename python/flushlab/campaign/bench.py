@@ -20,7 +20,7 @@ from flushlab.spec.build import build
 from flushlab.spec.kinds import BenchSpec
 from flushlab.spec.sugar import taking
 from flushlab.workload import Workload, all_options, parse_timing, parse_workload, settled
-from flushlab.workload.driven import EngineOptions
+from flushlab.workload.engine_options import EngineOptions
 
 
 @taking(BenchSpec, progress="Takes a line at a time.")

@@ -14,7 +14,7 @@ import msgspec
 
 from flushlab.campaign.watcher import Spent, Watcher
 from flushlab.experiment.protocol import Progress, Request
-from flushlab.process.running import board
+from flushlab.process.running import live_status
 from flushlab.record import Crash, Ratio, Trial
 from flushlab.store import Store
 
@@ -90,7 +90,7 @@ def run(
         FlushlabError: what `run_trial` could not put into a record; the campaign may be resumed.
     """
     spent = Spent()
-    told = board()
+    told = live_status()
     told.names(watcher.called)
     since, gap = time.monotonic() if began is None else began, "before"
     try:

@@ -61,7 +61,7 @@ from flushlab.workload import (
     sources_of,
     workload_options,
 )
-from flushlab.workload.driven import EngineOptions, require_cluster
+from flushlab.workload.engine_options import EngineOptions, require_cluster
 
 
 class SeriesInput(NamedTuple):

@@ -17,7 +17,7 @@ from flushlab.campaign.loop import Asking, Budget, Ending, Row, run
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import FlushlabError, StorageError, UsageError
 from flushlab.experiment.protocol import Request
-from flushlab.process.running import board
+from flushlab.process.running import live_status
 from flushlab.record import OtherLoad
 from flushlab.spec.parts import RemoteAccess
 from flushlab.store import State, Store, new_id
@@ -142,7 +142,7 @@ def run_campaign(request: Stored, key: str, session: Session, campaign: Run[Row,
             hint="start a new campaign: figures of two binaries are not comparable",
         )
     campaign_id = resumed or new_id(request.kind)
-    board().is_about(campaign=campaign_id, server=request.build, workload=request.workload)
+    live_status().is_about(campaign=campaign_id, server=request.build, workload=request.workload)
     with store.hold(campaign_id):
         if resumed is None:
             store.create_campaign(campaign_id, request.kind, msgspec.json.encode(request))

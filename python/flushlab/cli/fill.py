@@ -46,7 +46,7 @@ def fill(
     if export or print_plan or from_schema:
         from flushlab.cli import fill_files
 
-        fill_files.instead(given, export=export, from_schema=from_schema, json=json)
+        fill_files.write_files(given, export=export, from_schema=from_schema, json=json)
         return
     from flushlab.bulk.fill import fill as run
     from flushlab.cli.fill_progress import FillBar

@@ -42,7 +42,7 @@ class _ExportBar(LiveBar):
             say(f"{far.rows:,} of {far.all_rows:,} rows: {text}")
 
 
-def instead(
+def write_files(
     given: Mapping[str, Any], *, export: str | None, from_schema: str | None, json: str | None
 ) -> None:
     """What the flags ask for instead of a load.
@@ -95,12 +95,12 @@ def _export(given: Mapping[str, Any], plan: str, file: Path, json: str | None) -
         )
     document = {"schema": SCHEMA, **msgspec.to_builtins(done)}
     deliver(
-        *([partial(stdout.print, _told(done), soft_wrap=True)] if json != "-" else []),
+        *([partial(stdout.print, _summary(done), soft_wrap=True)] if json != "-" else []),
         partial(emit_json, document, json),
     )
 
 
-def _told(done: Exported) -> str:
+def _summary(done: Exported) -> str:
     rate = done.rows / max(done.seconds, 1e-9)
     took = format_seconds(done.python_seconds)
     python = [f"Python functions took {took} of it, over all threads."] if done.python_seconds else []

@@ -61,8 +61,8 @@ class _Ending:
         lost = _flush_stdout()
         if isinstance(error, OSError) and error.filename is None:
             error = lost or _help_lost(error) or error  # that is what it was about
-        code = _told(error)
-        sys.exit(code if lost is None or code else _told(lost))
+        code = _print_ending(error)
+        sys.exit(code if lost is None or code else _print_ending(lost))
 
 
 def _terminate(_signal: int, _frame: object) -> NoReturn:
@@ -148,7 +148,7 @@ def _help_lost(error: OSError) -> BaseException | None:
     return error if isinstance(error, BrokenPipeError) else stdout_lost(error)
 
 
-def _told(error: BaseException | None) -> int:
+def _print_ending(error: BaseException | None) -> int:
     """The exit code for what ended the command, once it has been told of."""
     if error is None:
         return 0
@@ -207,7 +207,7 @@ def _known(error: BaseException) -> FlushlabError:
 
 def _tell_of_thread(args: threading.ExceptHookArgs) -> None:
     if args.exc_value is not None:
-        _told(args.exc_value)
+        _print_ending(args.exc_value)
 
 
 if __name__ == "__main__":

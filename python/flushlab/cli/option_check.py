@@ -7,7 +7,7 @@ import textwrap
 from flushlab.campaign.option_check import Judged, Started
 from flushlab.cli.output import stdout
 from flushlab.report.guarantees import FAILURES
-from flushlab.settings.admission import told
+from flushlab.settings.admission import describe_left_out
 from flushlab.settings.durability import FLOOR
 from flushlab.settings.fit import lines
 
@@ -87,7 +87,7 @@ def _show_start(started: Started, whole: bool) -> None:
         how = "with it" if whole else "without the lines that stop it"
         _print(f"{started.server} started {how}, on an empty data directory.")
     if started.left_out:
-        _print(f"Left out for this start: {told(started.left_out)}.", indent="  ")
+        _print(f"Left out for this start: {describe_left_out(started.left_out)}.", indent="  ")
     for line in (
         *lines(started.scaled, "--memory changes it"),
         *(["It wrote to its error log:"] if started.said else []),

@@ -101,10 +101,10 @@ def start(given: Mapping[str, Any], json: options.Json = None) -> None:
       flushlab server start --cluster 3 --name trio
       flushlab server start --disk gp3 --name cloud
     """
-    from flushlab.server.start import again
+    from flushlab.server.start import restart_kept
     from flushlab.server.start import sandbox as started
 
-    if set(given) == {"name"} and (found := again(given["name"])) is not None:
+    if set(given) == {"name"} and (found := restart_kept(given["name"])) is not None:
         _started_again(*found, json)
         return
 

@@ -25,7 +25,7 @@ _NAME, _VALUE = 39, 15
 """Columns; with the marks and the values to try a line has at most 80."""
 
 
-class Here(msgspec.Struct, frozen=True, kw_only=True):
+class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What one server has."""
 
     server: ServerIdentity
@@ -35,7 +35,7 @@ class Here(msgspec.Struct, frozen=True, kw_only=True):
     guarantees: Mapping[str, str]
 
 
-def survey(name: str, *, basedir: str | None, floor: Floor | None, only: str | None = None) -> Here:
+def survey(name: str, *, basedir: str | None, floor: Floor | None, only: str | None = None) -> ServerSettings:
     """Reads the settings of a kept sandbox, or of a sandbox that is started for it.
 
     Args:
@@ -59,7 +59,7 @@ def survey(name: str, *, basedir: str | None, floor: Floor | None, only: str | N
             return _read(server, floor, only)
 
 
-def document(here: Here) -> dict[str, object]:
+def document(here: ServerSettings) -> dict[str, object]:
     """The list as JSON."""
     catalog = load_catalog()
     return {
@@ -71,7 +71,7 @@ def document(here: Here) -> dict[str, object]:
     }
 
 
-def show(here: Here) -> None:
+def show(here: ServerSettings) -> None:
     """The list for people, 80 columns wide."""
     catalog = load_catalog()
     stdout.print(f"{here.server.name}: settings, their values, and what may be tried at floor {here.floor}")
@@ -87,7 +87,7 @@ def show(here: Here) -> None:
             stdout.print(_line(name, here, catalog), soft_wrap=True)
 
 
-def _line(name: str, here: Here, catalog: Catalog) -> str:
+def _line(name: str, here: ServerSettings, catalog: Catalog) -> str:
     setting = catalog.require(name, here.server.flavor, here.server.version)
     value = here.values[name]
     mark = "*" if _differs(setting, value) else " "
@@ -105,14 +105,14 @@ def _differs(setting: SettingHere, value: Value) -> bool:
     return not setting.computed and not setting.same(value, setting.default)
 
 
-def _read(server: Server, floor: Floor | None, only: str | None) -> Here:
+def _read(server: Server, floor: Floor | None, only: str | None) -> ServerSettings:
     catalog = load_catalog()
     identity = server.identity
     shown = catalog.require(only, identity.flavor, identity.version).name if only else None
     values = server.read_back(catalog.names(identity.flavor, identity.version))
     kept = guarantees(values, identity, server.storage, server.launch)
     wanted = floor or level(kept)
-    return Here(
+    return ServerSettings(
         server=identity,
         floor=wanted,
         values=values if shown is None else {shown: values[shown]},
@@ -128,18 +128,18 @@ def _read(server: Server, floor: Floor | None, only: str | None) -> Here:
     )
 
 
-def _of(name: str, here: Here) -> list[Candidate]:
+def _of(name: str, here: ServerSettings) -> list[Candidate]:
     """The candidates whose own setting this is; it stands last among what changes together."""
     return [one for one in here.candidates if list(one.settings)[-1] == name]
 
 
-def _try(one: Candidate, name: str, catalog: Catalog, here: Here) -> str:
+def _try(one: Candidate, name: str, catalog: Catalog, here: ServerSettings) -> str:
     setting = catalog.require(name, here.server.flavor, here.server.version)
     marks = ("+" if one.needs_steady_state else "") + ("&" if len(one.settings) > 1 else "")
     return f"{setting.render(one.settings[name])}{marks}"
 
 
-def _one(name: str, value: Value, here: Here, catalog: Catalog) -> dict[str, object]:
+def _one(name: str, value: Value, here: ServerSettings, catalog: Catalog) -> dict[str, object]:
     setting = catalog.require(name, here.server.flavor, here.server.version)
     return {
         "name": name,

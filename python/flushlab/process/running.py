@@ -249,12 +249,12 @@ def _added(counts: Iterable[Mapping[int, int]]) -> dict[int, int]:
 _boards: list[LiveStatus] = []
 
 
-def board() -> LiveStatus:
+def live_status() -> LiveStatus:
     """The board of what runs in this process; one that nobody sees if nothing does."""
     return _boards[-1] if _boards else _NOBODYS
 
 
-def present() -> Running | None:
+def current_status() -> Running | None:
     """What this process runs, or None."""
     return _boards[-1].look() if _boards else None
 
@@ -281,7 +281,7 @@ def publish_status(
         )
     )
     _boards.append(found)
-    teller = _Teller.open(found)
+    teller = _StatusServer.open(found)
     try:
         yield found
     finally:
@@ -299,7 +299,7 @@ def _shown(workload: str) -> str:
     return f"{kind}: {(words.split() or [''])[0]}" if colon and kind == "command" else workload
 
 
-class _Teller:
+class _StatusServer:
     """Answers those who ask, in a thread that sleeps until they do."""
 
     def __init__(self, told: LiveStatus, listening: socket.socket, place: Path) -> None:
@@ -310,7 +310,7 @@ class _Teller:
         self._thread.start()
 
     @classmethod
-    def open(cls, told: LiveStatus) -> _Teller | None:
+    def open(cls, told: LiveStatus) -> _StatusServer | None:
         """None where the home takes no socket: then nobody can find what runs, and it runs all the same."""
         with suppress(OSError, FlushlabError):
             folder = home_part(FOLDER)
@@ -350,20 +350,20 @@ class _Teller:
                 asking.sendall(msgspec.json.encode(self._board.look()))
 
 
-class Found(msgspec.Struct, frozen=True):
+class RunningProcess(msgspec.Struct, frozen=True):
     """A process that runs something."""
 
     place: Path
     running: Running
 
 
-def find() -> list[Found]:
+def find() -> list[RunningProcess]:
     """What runs on this machine under this home, the newest first."""
     try:
         places = sorted((home_path() / FOLDER).iterdir())
     except OSError:
         return []
-    found = [Found(place, running) for place in places if (running := ask(place)) is not None]
+    found = [RunningProcess(place, running) for place in places if (running := ask(place)) is not None]
     return sorted(found, key=lambda one: -one.running.began)
 
 

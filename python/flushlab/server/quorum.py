@@ -9,7 +9,7 @@ _ANSWER_S = 5.0
 """A node that has not answered by then is called frozen; on a busy machine a second is no reason."""
 
 
-def trouble(server: Server) -> str:
+def quorum_problem(server: Server) -> str:
     """Which nodes of a cluster are dead, frozen or without a quorum; empty if none is, or if it is alone."""
     if len(server.nodes) == 1:
         return ""

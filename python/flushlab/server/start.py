@@ -93,12 +93,12 @@ def sandbox(*, kept: bool = False, progress: Progress = silent, **given: Any) ->
         raise refusal(error.refusal, found) from error
 
 
-def again(name: str) -> tuple[Sandbox | Cluster, Choice | None] | None:
-    """Starts a kept sandbox or cluster again that was stopped with its data kept, or that died.
+def restart_kept(name: str) -> tuple[Sandbox | Cluster, Choice | None] | None:
+    """Starts a kept sandbox or cluster that was stopped with its data kept, or that died.
 
     Returns:
-        It, and for a cluster of which no node ran the node that it was bootstrapped from; None if nothing is
-        kept under the name.
+        The server, and the bootstrap node of a cluster of which no node ran; None if nothing is kept under
+        the name.
 
     Raises:
         UsageError: it runs.

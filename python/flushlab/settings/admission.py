@@ -155,8 +155,8 @@ def is_admitted(name: str) -> bool:
     return any(listed.fullmatch(name) for listed, _ in _admitted())
 
 
-def told(left_out: Iterable[LeftOut]) -> str:
-    """`datadir, socket (file locations); report_host (replication)`."""
+def describe_left_out(left_out: Iterable[LeftOut]) -> str:
+    """Settings left out, by reason: `datadir, socket (file locations); report_host (replication)`."""
     names: dict[str, list[str]] = {}
     for one in left_out:
         names.setdefault(one.why, []).append(one.name)

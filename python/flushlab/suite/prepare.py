@@ -58,14 +58,14 @@ def histories(query: Query) -> tuple[History, ...]:
     )
 
 
-def hindrance(facts: Facts) -> str:
+def reason_not_reusable(facts: Facts) -> str:
     """Why nothing may be built upon a template; empty if something may."""
     if not facts.histories:
         return "there is no table of a migration tool"
     return "" if facts.rerunnable else "a second run of the prepare command failed or changed something"
 
 
-def grew(before: Sequence[History], after: Sequence[History], added: int) -> bool:
+def only_added(before: Sequence[History], after: Sequence[History], added: int) -> bool:
     """Whether the tools' records tell that exactly the added inputs were applied."""
     then = {(one.schema, one.table): one for one in before}
     now = {(one.schema, one.table): one for one in after}

@@ -291,7 +291,7 @@ class Session:
         if found is not None:
             return found, "hit"
         known = self._templates.find_prefix(self._recipe)
-        if known is not None and (why := prepare.hindrance(known[1])):
+        if known is not None and (why := prepare.reason_not_reusable(known[1])):
             self._say(_in_full(known[1], f"cannot be built on: {why}"))
         elif known is not None:
             snapshot = self._prepare_on(known[0], known[1])
@@ -386,7 +386,7 @@ class Session:
                 if ended.exit_code != 0:
                     self._say(_in_full(known, "is no help: the prepare command failed on top of it"))
                     return None
-                if not prepare.grew(known.histories, after, added):
+                if not prepare.only_added(known.histories, after, added):
                     why = "the migration tool's table did not grow by the new inputs"
                     self._say(_in_full(known, f"cannot be built on: {why}"))
                     return None

@@ -17,7 +17,7 @@ from flushlab.record import Arm, Stage, Trial, Value
 from flushlab.trial.measurement import NOT_STARTED, Draft, measure
 from flushlab.trial.protocol import ArmRunner, Running
 from flushlab.trial.switching import Switching
-from flushlab.workload.driven import drawing
+from flushlab.workload.engine_options import drawing
 
 
 @dataclass

@@ -24,7 +24,7 @@ from flushlab.errors import (
     ServerError,
     StartFailed,
 )
-from flushlab.process.running import board
+from flushlab.process.running import live_status
 from flushlab.record import (
     FILE_CLASSES,
     Arm,
@@ -49,7 +49,7 @@ from flushlab.telemetry import Observation, counted_by, observe
 from flushlab.telemetry.cpu import wanted_by_others
 from flushlab.trial.on_cluster import findings
 from flushlab.workload import Measured, Timing, Workload
-from flushlab.workload.driven import EngineOptions
+from flushlab.workload.engine_options import EngineOptions
 
 VOID_STEAL_SHARE = 0.10
 VOID_FOREIGN_CPU_SHARE = 0.25
@@ -104,7 +104,7 @@ def measure(
         goes_on = draft.stage == "bench" and _fails_over(workload)
         with (
             server.losing_nodes() if goes_on and isinstance(server, Cluster | RemoteGroup) else nullcontext(),
-            board().standing(watched(server, draft.arm.name), trial=True),
+            live_status().standing(watched(server, draft.arm.name), trial=True),
         ):
             measured = workload.run(server, timing, observe(server, seen))
         if not goes_on:

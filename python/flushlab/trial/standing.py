@@ -35,7 +35,7 @@ import msgspec
 from flushlab import machine
 from flushlab.errors import FlushlabError, MeasurementError, ProtocolError, ServerError
 from flushlab.experiment.protocol import Request
-from flushlab.process.running import board
+from flushlab.process.running import live_status
 from flushlab.record import Arm, LoadResult, Slice, Trial, Value
 from flushlab.server import Server
 from flushlab.server.galera.cluster import Cluster
@@ -48,7 +48,7 @@ from flushlab.trial.runner import recovered_s
 from flushlab.trial.switching import Refused, Switching
 from flushlab.units import format_seconds
 from flushlab.workload import Turns
-from flushlab.workload.driven import drawing
+from flushlab.workload.engine_options import drawing
 from flushlab.workload.turns import LEAD_S
 
 SLICE_S = 0.2
@@ -344,7 +344,7 @@ class _Stand:
 
     def __post_init__(self) -> None:
         self.told = watched(self.server, self.arm)
-        board().stands(self.told)
+        live_status().stands(self.told)
 
     def fits(self, settings: Mapping[str, Value]) -> bool:
         """Whether settings include all that the server was started with."""
@@ -383,7 +383,7 @@ class _Stand:
         return msgspec.structs.replace(trial, outcome="void")
 
     def close(self) -> None:
-        board().fell(self.told.key)
+        live_status().fell(self.told.key)
         self.server.kill()  # first: a load whose server hangs is slow to stop
         for turns in self.turns.values():
             turns.stop()
@@ -438,7 +438,7 @@ class _Part:
                 self.ended = self.draft.ended(*refused)
                 return
             with (
-                board().driving(stand.told.key, self.draft.arm.name),
+                live_status().driving(stand.told.key, self.draft.arm.name),
                 observe(server, self.seen) if observed and stand.shared else nullcontext(),
             ):
                 lead_s = SWITCH_LEAD_S if stand.shared else LEAD_S

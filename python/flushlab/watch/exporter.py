@@ -16,9 +16,9 @@ from prometheus_client.exposition import choose_encoder
 
 from flushlab.record.running import Running
 from flushlab.watch import mysqld, own
-from flushlab.watch.asker import Known
+from flushlab.watch.poller import PollResult
 from flushlab.watch.questions import VARIABLES
-from flushlab.watch.seen import Seen
+from flushlab.watch.status import ServerStatus
 
 _END = b"# EOF\n"
 Encode = Callable[["_Registry"], bytes]
@@ -34,7 +34,7 @@ class Exporter:
         self._spelled: dict[tuple[str, str], tuple[list[Sample], bytes]] = {}
 
     def exposition(
-        self, known: Known, running: Running | None, own_cpu_s: float, accept: str, failures: int = 0
+        self, known: PollResult, running: Running | None, own_cpu_s: float, accept: str, failures: int = 0
     ) -> tuple[str, bytes]:
         """Content-Type and text, in the format that a scraper asks for."""
         encode, kind = choose_encoder(accept)
@@ -46,7 +46,7 @@ class Exporter:
                 self._last = known, running, failures, kind, text
             return kind, text
 
-    def _text(self, known: Known, families: Iterable[Metric], encode: Encode, kind: str) -> bytes:
+    def _text(self, known: PollResult, families: Iterable[Metric], encode: Encode, kind: str) -> bytes:
         parts = [self._changed(families, encode, kind)]
         if known.up and known.seen is not None:
             parts.append(self._of_variables(known.seen, encode, kind))
@@ -65,7 +65,7 @@ class Exporter:
             parts.append(text)
         return b"".join(parts)
 
-    def _of_variables(self, seen: Seen, encode: Encode, kind: str) -> bytes:
+    def _of_variables(self, seen: ServerStatus, encode: Encode, kind: str) -> bytes:
         """They are half of all: looked at once for each time that they were asked for."""
         told, told_kind, text = self._variables
         if told is not seen.variables or told_kind != kind:
@@ -74,7 +74,7 @@ class Exporter:
         return text
 
 
-def _families(known: Known, running: Running | None) -> Iterator[Metric]:
+def _families(known: PollResult, running: Running | None) -> Iterator[Metric]:
     """All but the variables."""
     seen = known.seen if known.up else None
     yield from mysqld.collectors(seen, up=known.up)

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from flushlab.errors import UsageError
 from flushlab.process import running as process_running
-from flushlab.process.running import Found
+from flushlab.process.running import RunningProcess
 from flushlab.record.running import Running, WatchedServer
-from flushlab.watch.asker import Reach
+from flushlab.watch.poller import Reach
 
 FRESH_S = 0.4
 LOOK_FOR_S = 1.0
@@ -76,7 +76,7 @@ def _reach(server: WatchedServer) -> Reach:
 
 def in_this_process() -> Finding:
     """What this process runs."""
-    return Finding(process_running.present)
+    return Finding(process_running.current_status)
 
 
 def on_this_machine(campaign: str | None = None) -> Finding:
@@ -104,6 +104,6 @@ def on_this_machine(campaign: str | None = None) -> Finding:
     return Finding(look)
 
 
-def _found(campaign: str | None) -> Found | None:
+def _found(campaign: str | None) -> RunningProcess | None:
     every = process_running.find()
     return next((one for one in every if campaign in (None, one.running.campaign)), None)

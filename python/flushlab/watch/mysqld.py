@@ -17,7 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from flushlab.watch import questions
 from flushlab.watch.questions import Threads
-from flushlab.watch.seen import Seen
+from flushlab.watch.status import ServerStatus
 
 _GROUPED = re.compile(
     r"(com|handler|connection_errors|innodb_buffer_pool_pages|innodb_rows|performance_schema)_(.*)"
@@ -63,7 +63,7 @@ def value_of(text: str) -> float | None:
     return None
 
 
-def status(seen: Seen) -> Iterator[Metric]:
+def status(seen: ServerStatus) -> Iterator[Metric]:
     """SHOW GLOBAL STATUS."""
     counted: dict[str, CounterMetricFamily] = {}
     pages = GaugeMetricFamily(
@@ -113,7 +113,7 @@ def _generic(told: str, text: str) -> tuple[Metric, ...]:
     return (UntypedMetricFamily(name, "Generic metric from SHOW GLOBAL STATUS.", value=value),)
 
 
-def variables(seen: Seen) -> Iterator[Metric]:
+def variables(seen: ServerStatus) -> Iterator[Metric]:
     """SHOW GLOBAL VARIABLES."""
     for told, text in seen.variables.items():
         if (value := value_of(text)) is not None:
@@ -135,7 +135,7 @@ def variables(seen: Seen) -> Iterator[Metric]:
         yield _info("mysql_transaction_isolation", "MySQL transaction isolation.", {"level": level})
 
 
-def threads(seen: Seen) -> Iterator[Metric]:
+def threads(seen: ServerStatus) -> Iterator[Metric]:
     """The process list."""
     told = seen.threads or ()
     states = _summed(told, lambda one: (_state(one.command), _state(one.state)), lambda one: one.count)
@@ -160,7 +160,7 @@ def threads(seen: Seen) -> Iterator[Metric]:
         yield family
 
 
-def innodb_metrics(seen: Seen) -> Iterator[Metric]:
+def innodb_metrics(seen: ServerStatus) -> Iterator[Metric]:
     """INNODB_METRICS, those that are enabled."""
     prefix = "mysql_info_schema_innodb_metrics_"
     pages: dict[str, CounterMetricFamily] = {}
@@ -206,7 +206,7 @@ def innodb_metrics(seen: Seen) -> Iterator[Metric]:
     yield from pages.values()
 
 
-def collectors(seen: Seen | None, *, up: bool) -> Iterator[Metric]:
+def collectors(seen: ServerStatus | None, *, up: bool) -> Iterator[Metric]:
     """How asking went."""
     yield GaugeMetricFamily("mysql_up", "Whether the MySQL server is up.", value=float(up))
     if seen is None or not up:
@@ -226,7 +226,7 @@ def collectors(seen: Seen | None, *, up: bool) -> Iterator[Metric]:
     yield duration
 
 
-PARTS: Mapping[str, Callable[[Seen], Iterator[Metric]]] = {
+PARTS: Mapping[str, Callable[[ServerStatus], Iterator[Metric]]] = {
     questions.STATUS: status,
     questions.VARIABLES: variables,
     questions.THREADS: threads,

@@ -17,7 +17,7 @@ from prometheus_client.core import (
 
 from flushlab.record.running import LoadTotals, Running
 from flushlab.version import __version__
-from flushlab.watch.seen import Seen
+from flushlab.watch.status import ServerStatus
 
 BUCKETS_S = tuple(float(f"{10 ** (step / 4 - 4):.2g}") for step in range(22))
 """From 0.1 ms to 18 s, four to a power of ten."""
@@ -36,7 +36,7 @@ def own_metrics(own_cpu_s: float, failures: int) -> Iterator[Metric]:
     )
 
 
-def server(seen: Seen) -> Iterator[Metric]:
+def server(seen: ServerStatus) -> Iterator[Metric]:
     """What every flavor and version tells under another name."""
     redo = seen.redo
     for name, text, value in (
@@ -152,7 +152,7 @@ def buckets(counts_us: Iterable[tuple[int, int]]) -> list[tuple[str, float]]:
     return [*found, ("+Inf", float(sum(count for _, count in known)))]
 
 
-def _syncs(seen: Seen) -> Mapping[str, float]:
+def _syncs(seen: ServerStatus) -> Mapping[str, float]:
     if seen.syncs is not None:
         return {name: float(count) for name, count in seen.syncs.items()}
     redo, everything = seen.number("innodb_os_log_fsyncs"), seen.number("innodb_data_fsyncs")

@@ -22,8 +22,8 @@ from flushlab.machine.pressure import parse_stalled_us
 from flushlab.record.running import Running
 from flushlab.telemetry import cpu
 from flushlab.units import format_seconds
-from flushlab.watch.asker import Known, inside
 from flushlab.watch.cpu import Meter
+from flushlab.watch.poller import PollResult, inside
 from flushlab.watch.ring import Ring
 from flushlab.watch.sample import (
     FillNow,
@@ -34,7 +34,7 @@ from flushlab.watch.sample import (
     Sample,
     ServerNow,
 )
-from flushlab.watch.seen import Rates, Seen
+from flushlab.watch.status import Rates, ServerStatus
 
 GAP_S = 5.0
 """Samples that lie so far apart have a gap between them: the machine slept, or this process was stopped."""
@@ -56,7 +56,7 @@ class Sampler:
     def __init__(
         self,
         ring: Ring,
-        known: Callable[[], Known],
+        known: Callable[[], PollResult],
         running: Callable[[], Running | None],
         pids: Callable[[], tuple[int, ...]],
         meter: Meter,
@@ -124,7 +124,7 @@ class Sampler:
         sample = Sample(t=time.time(), server=_OFF, failed=why, own_cpu_s=round(self._meter.seconds, 4))
         return sample, msgspec.json.encode(sample)
 
-    def _sample(self, known: Known, running: Running | None) -> Sample:
+    def _sample(self, known: PollResult, running: Running | None) -> Sample:
         now = time.time()
         seen = known.seen
         fresh = known.up and seen is not None and time.monotonic() - seen.at_s < STALE_S
@@ -197,7 +197,7 @@ class Sampler:
 _OFF = ServerNow(up=False)
 
 
-def _server(known: Known) -> ServerNow:
+def _server(known: PollResult) -> ServerNow:
     seen = known.seen
     return ServerNow(
         up=known.up,
@@ -209,7 +209,7 @@ def _server(known: Known) -> ServerNow:
     )
 
 
-def _of_server(before: Seen | None, seen: Seen) -> Sample:
+def _of_server(before: ServerStatus | None, seen: ServerStatus) -> Sample:
     """What the server told."""
     rates = Rates(before, seen)
     return Sample(

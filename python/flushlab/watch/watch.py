@@ -26,12 +26,12 @@ from flushlab.server.start import sandbox
 from flushlab.spec.build import build
 from flushlab.spec.commands import WatchSpec
 from flushlab.spec.sugar import taking
-from flushlab.watch.asker import Asker, Known, Reach
 from flushlab.watch.cpu import Meter
 from flushlab.watch.exporter import Exporter
 from flushlab.watch.finding import Finding, on_this_machine
 from flushlab.watch.http import LOOPBACK, Server, Site, serve
 from flushlab.watch.past import past
+from flushlab.watch.poller import Poller, PollResult, Reach
 from flushlab.watch.ring import Ring
 from flushlab.watch.sample import Sample
 from flushlab.watch.sampler import Sampler
@@ -68,8 +68,8 @@ class Watch:
         self._reach, self._running = reach, running
         self._exporter = Exporter()
         self.ring = Ring(int(time.time()))
-        self._asker = Asker(reach, self._meter)
-        self._sampler = Sampler(self.ring, lambda: self._asker.known, running, pids, self._meter)
+        self._poller = Poller(reach, self._meter)
+        self._sampler = Sampler(self.ring, lambda: self._poller.known, running, pids, self._meter)
         self.token = "" if host in (LOOPBACK, "localhost", "::1") else secrets.token_urlsafe(24)
         site = Site(self.ring, self._metrics, self.token, self._meter)
         self._server = _listen(site, host, port) if page else None
@@ -91,13 +91,13 @@ class Watch:
         return self._reach() is not None or self._running() is not None
 
     @property
-    def known(self) -> Known:
+    def known(self) -> PollResult:
         """What is known of the server."""
-        return self._asker.known
+        return self._poller.known
 
     def start(self) -> Self:
         """Begins."""
-        self._asker.start()
+        self._poller.start()
         self._sampler.start()
         if self._server is not None:
             self._server.start()
@@ -109,7 +109,7 @@ class Watch:
         if self._server is not None:
             self._server.close()
         self._sampler.close()
-        self._asker.close()
+        self._poller.close()
         self._on_close()
 
     def __enter__(self) -> Self:
@@ -120,7 +120,7 @@ class Watch:
 
     def _metrics(self, accept: str) -> tuple[str, bytes]:
         return self._exporter.exposition(
-            self._asker.known, self._sampler.running, self._meter.seconds, accept, self._sampler.failures
+            self._poller.known, self._sampler.running, self._meter.seconds, accept, self._sampler.failures
         )
 
 

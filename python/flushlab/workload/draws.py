@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flushlab.record import RandSpec
-from flushlab.workload.driven import EngineOptions
+from flushlab.workload.engine_options import EngineOptions
 
 
 class Draws(EngineOptions, frozen=True, kw_only=True):

@@ -20,13 +20,13 @@ from flushlab.errors import (
 )
 from flushlab.record import LoadProgress, LoadResult, LoadSpec, MarkedLoadSpec, NodesLoadSpec, Warning
 from flushlab.server.protocol import Server
-from flushlab.server.quorum import trouble
+from flushlab.server.quorum import quorum_problem
 from flushlab.server.remote.group import RemoteGroup
 from flushlab.units import counted
-from flushlab.workload.driven import require_cluster
+from flushlab.workload.engine_options import require_cluster
 from flushlab.workload.failover import Losses, lost_node_warnings
+from flushlab.workload.load_status import LoadStatus
 from flushlab.workload.protocol import Driving, Measured, Timing, Window
-from flushlab.workload.telling import Telling
 
 _POLL_S = 0.05
 _LEVEL_SPREAD = 0.15  # the last seconds of a warm-up may differ by this share of their mean
@@ -133,22 +133,26 @@ def drive(driving: Driving, server: Server, timing: Timing, window: Window) -> M
         ServerDied: the server is gone.
     """
     load = connected(driving, server)
-    telling = Telling(load, driving.unit)
+    status = LoadStatus(load, driving.unit)
     try:
         started = time.monotonic()
         load.start()
-        warnings = warm_up(load, server, timing, driving, telling)
+        warnings = warm_up(load, server, timing, driving, status)
         warm_up_s = time.monotonic() - started
         losses = Losses(server.nodes)
         with window:
             native(load.open_window, server)
             try:
-                _wait(load, server, timing, telling, losses)
+                _wait(load, server, timing, status, losses)
             except KeyboardInterrupt as interrupt:
                 raise _interrupted(load, driving.unit) from interrupt
             result = closed(load, server)
             losses.glance(result.seconds, raise_if_failed(load, server).events)
-            if losses.nodes and losses.rests_s(result.seconds) > _RESTS_S and (found := trouble(server)):
+            if (
+                losses.nodes
+                and losses.rests_s(result.seconds) > _RESTS_S
+                and (found := quorum_problem(server))
+            ):
                 raise MeasurementError(f"the load did not continue: {found}")
     finally:
         load.stop()
@@ -250,21 +254,21 @@ def raise_if_failed(load: _core.LoadRun, server: Server) -> LoadProgress:
     if progress.failed is not None:
         if not server.alive():
             server.query("SELECT 1")  # raises ServerDied with the log's tail
-        found = trouble(server)
+        found = quorum_problem(server)
         what = f"the load stopped: {progress.failed}{f'; {found}' if found else ''}"
         raise MeasurementError(what, hint=progress.hint)
     return progress
 
 
 def warm_up(
-    load: _core.LoadRun, server: Server, timing: Timing, driving: Driving, telling: Telling
+    load: _core.LoadRun, server: Server, timing: Timing, driving: Driving, status: LoadStatus
 ) -> list[Warning]:
     """Waits until throughput is level and page reads are near zero, within the timing's bounds."""
     reads_before, events_before = _page_reads(server), 0
     seen = 0
     while True:
         progress = raise_if_failed(load, server)
-        telling.glance(progress)
+        status.glance(progress)
         if int(progress.elapsed_s) > seen and progress.elapsed_s >= timing.warm_up_s:
             seen = int(progress.elapsed_s)
             reads, events = _page_reads(server), progress.events
@@ -299,7 +303,7 @@ def _redo_written(server: Server) -> int:
     return int(server.query("SHOW GLOBAL STATUS LIKE 'Innodb_os_log_written'")[0][1])
 
 
-def _wait(load: _core.LoadRun, server: Server, timing: Timing, telling: Telling, losses: Losses) -> None:
+def _wait(load: _core.LoadRun, server: Server, timing: Timing, status: LoadStatus, losses: Losses) -> None:
     started = time.monotonic()
     redo_before = _redo_written(server) if timing.redo_bytes else 0
     asked = started
@@ -314,7 +318,7 @@ def _wait(load: _core.LoadRun, server: Server, timing: Timing, telling: Telling,
                 if _redo_written(server) - redo_before >= timing.redo_bytes:
                     return
         progress = raise_if_failed(load, server)
-        telling.glance(progress)
+        status.glance(progress)
         losses.glance(now - started, progress.events)
         if not server.alive():
             server.query("SELECT 1")  # raises ServerDied with the log's tail

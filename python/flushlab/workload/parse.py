@@ -16,7 +16,7 @@ from flushlab.spec.option import flag
 from flushlab.spec.parts import WorkloadSpec
 from flushlab.workload import command, oltp, sql, sysbench, txn, upsert
 from flushlab.workload.command import CommandWorkload
-from flushlab.workload.driven import check_schedule
+from flushlab.workload.engine_options import check_schedule
 from flushlab.workload.oltp import OltpWorkload
 from flushlab.workload.options import (
     OptionInfo,

@@ -22,8 +22,8 @@ from flushlab.record import (
 )
 from flushlab.server.protocol import Server
 from flushlab.workload.engine import closed, connected, measured, native, raise_if_failed, warm_up
+from flushlab.workload.load_status import LoadStatus
 from flushlab.workload.protocol import COMMITS, MOST_SLICE_S, Driving, Measured, Timing
-from flushlab.workload.telling import Telling
 
 LEAD_S = 0.01
 """From the first event of a slice to the beginning of its window: connections fall into step again."""
@@ -50,7 +50,7 @@ class Turns:
     def __init__(self, driving: Driving, server: Server, timing: Timing) -> None:
         self._driving, self._server = driving, server
         self._load = connected(driving, server)
-        self._telling = Telling(self._load, driving.unit)
+        self._telling = LoadStatus(self._load, driving.unit)
         began = time.monotonic()
         try:
             self._load.start()

@@ -19,7 +19,7 @@ from flushlab.record import Endpoint, LoadSpec, UpsertSpec, Warning
 from flushlab.server.protocol import Server
 from flushlab.workload import engine
 from flushlab.workload.draws import Draws
-from flushlab.workload.driven import OPTIONS as DRIVING
+from flushlab.workload.engine_options import OPTIONS as DRIVING
 from flushlab.workload.options import (
     RAND,
     RAND_TYPE,

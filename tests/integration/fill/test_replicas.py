@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flushlab.bulk import throttle
-from flushlab.bulk.throttle import behind
+from flushlab.bulk.throttle import replica_lag_s
 from flushlab.errors import ServerError, UsageError
 from flushlab.server import Instance, Sandbox
 from tests.conftest import StartSandbox
@@ -35,7 +35,7 @@ def replica(mariadb: Sandbox, shared_sandbox: StartSandbox) -> Sandbox:
     (file, position, *_) = mariadb.query("SHOW MASTER STATUS")[0]
     # Zero seconds behind is also what a replica says that has not yet been sent anything.
     assert replica.query(f"SELECT MASTER_POS_WAIT('{file}', {position}, {PATIENCE_S})")[0][0] >= 0
-    wait_until(lambda: behind(replica) == [0], "the replica follows")
+    wait_until(lambda: replica_lag_s(replica) == [0], "the replica follows")
     return replica
 
 

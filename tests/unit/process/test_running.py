@@ -15,7 +15,7 @@ import pytest
 
 from flushlab.machine.home import home_path, make_open
 from flushlab.process import running
-from flushlab.process.running import FOLDER, ask, board, find, publish_status
+from flushlab.process.running import FOLDER, ask, find, live_status, publish_status
 from flushlab.record import Endpoint, Ratio
 from flushlab.record.running import FillProgress, LoadTotals, WatchedServer
 from tests.waiting import wait_until
@@ -60,7 +60,7 @@ def test_only_its_user_may_ask() -> None:
 
 def test_what_runs_within_something_else_is_part_of_that() -> None:
     with publish_status("tune") as outer, publish_status("bench") as inner:
-        assert inner is outer is board()
+        assert inner is outer is live_status()
         assert [one.running.kind for one in find()] == ["tune"]
 
 
@@ -117,9 +117,9 @@ def test_a_home_that_takes_no_socket_stops_nobody(monkeypatch: pytest.MonkeyPatc
 
 
 def test_nobody_sees_notes_of_what_is_not_watched() -> None:
-    board().trial(stage="arms", block=1, arm="A", left_s=None)
-    assert running.present() is None
-    assert not board().is_seen
+    live_status().trial(stage="arms", block=1, arm="A", left_s=None)
+    assert running.current_status() is None
+    assert not live_status().is_seen
 
 
 def test_trials_stages_and_slices_are_marked_under_the_names_that_people_know() -> None:

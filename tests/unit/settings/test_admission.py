@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flushlab.errors import UnknownSetting, UsageError
-from flushlab.settings.admission import UNKNOWN, admit, kept_out, require_admitted, told
+from flushlab.settings.admission import UNKNOWN, admit, describe_left_out, kept_out, require_admitted
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.option_names import load_option_names
 
@@ -41,7 +41,7 @@ HARMFUL = {
 @pytest.mark.parametrize("why", HARMFUL)
 def test_what_reaches_beyond_the_sandbox_stays_out_with_its_reason(why: str) -> None:
     for name in HARMFUL[why]:
-        assert name in told(admit({name: "x"}).left_out)
+        assert name in describe_left_out(admit({name: "x"}).left_out)
         assert kept_out(name, "x") not in ("", UNKNOWN)
 
 
@@ -144,4 +144,4 @@ def test_some_enter_with_some_values(name: str, enters: str, stays_out: str) -> 
 
 def test_what_stays_out_is_told_by_the_class_of_its_reason() -> None:
     left = admit({"socket": "/s", "datadir": "/d", "report_host": "h", "sort_buffer_size": "4M"}).left_out
-    assert told(left) == "datadir, socket (file locations); report_host (replication)"
+    assert describe_left_out(left) == "datadir, socket (file locations); report_host (replication)"

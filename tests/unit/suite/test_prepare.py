@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flushlab.suite.prepare import ONE_STATE, ROW_PER_FILE, grew, hindrance
+from flushlab.suite.prepare import ONE_STATE, ROW_PER_FILE, only_added, reason_not_reusable
 from flushlab.suite.templates import Facts, History
 
 
@@ -13,7 +13,7 @@ def history(rows: int, checksum: int, table: str = "flyway_schema_history") -> H
 
 
 def test_a_row_per_new_input() -> None:
-    assert grew([history(3, 1)], [history(5, 2)], added=2)
+    assert only_added([history(3, 1)], [history(5, 2)], added=2)
 
 
 @pytest.mark.parametrize(
@@ -30,12 +30,12 @@ def test_a_row_per_new_input() -> None:
     ids=["none before", "gone", "unchanged", "too few", "too many", "another", "one more"],
 )
 def test_anything_else_is_a_doubt(before: list[History], after: list[History]) -> None:
-    assert not grew(before, after, added=2)
+    assert not only_added(before, after, added=2)
 
 
 def test_a_tool_that_keeps_one_row_must_have_changed_it() -> None:
-    assert grew([history(1, 1, "alembic_version")], [history(1, 2, "alembic_version")], added=5)
-    assert not grew([history(1, 1, "alembic_version")], [history(1, 1, "alembic_version")], added=5)
+    assert only_added([history(1, 1, "alembic_version")], [history(1, 2, "alembic_version")], added=5)
+    assert not only_added([history(1, 1, "alembic_version")], [history(1, 1, "alembic_version")], added=5)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_tool_that_keeps_one_row_must_have_changed_it() -> None:
     ],
 )
 def test_a_template_in_doubt_is_not_built_upon_and_the_reason_is_told(facts: Facts, why: str) -> None:
-    assert hindrance(facts) == why
+    assert reason_not_reusable(facts) == why
 
 
 def test_names_are_lower_case_and_of_one_kind() -> None:

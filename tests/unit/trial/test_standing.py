@@ -19,7 +19,7 @@ from flushlab.trial.measurement import Draft
 from flushlab.trial.standing import _Part, _Stand, is_observed
 from flushlab.trial.switching import Switching
 from flushlab.workload import Measured, Timing
-from flushlab.workload.driven import EngineOptions
+from flushlab.workload.engine_options import EngineOptions
 from tests.unit.trial.groups import FakeGroup
 
 

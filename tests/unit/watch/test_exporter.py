@@ -10,8 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families as plain
 
 from flushlab.record.running import FillProgress, LoadTotals, Running, ShownRatio
 from flushlab.watch import own
-from flushlab.watch.asker import Known
 from flushlab.watch.exporter import Exporter
+from flushlab.watch.poller import PollResult
 from flushlab.watch.questions import parse_threads
 from tests.unit.watch.told import seen
 
@@ -48,7 +48,7 @@ RUNNING = Running(
 )
 
 
-def scraped(known: Known, running: Running | None = None) -> dict[str, float]:
+def scraped(known: PollResult, running: Running | None = None) -> dict[str, float]:
     _, text = Exporter().exposition(known, running, 0.5, "")
     return {
         f"{sample.name}{sorted(sample.labels.items()) or ''}": sample.value
@@ -58,7 +58,7 @@ def scraped(known: Known, running: Running | None = None) -> dict[str, float]:
 
 
 def test_a_server_that_is_gone_is_down_and_no_error() -> None:
-    found = scraped(Known(up=False, since=1.0, why="gone", seen=seen()))
+    found = scraped(PollResult(up=False, since=1.0, why="gone", seen=seen()))
     assert found["mysql_up"] == 0
     assert not any(name.startswith("mysql_global") for name in found)
     assert found["flushlab_watch_cpu_seconds_total"] == 0.5
@@ -69,7 +69,7 @@ def test_what_an_account_may_not_see_is_named_and_the_rest_is_there() -> None:
         threads=None, missing=("PROCESS",), took_s={"info_schema.processlist": 0.1, "global_status": 0.1}
     )
     found = scraped(
-        Known(up=True, seen=msgspec.structs.replace(told, failed=frozenset({"info_schema.processlist"})))
+        PollResult(up=True, seen=msgspec.structs.replace(told, failed=frozenset({"info_schema.processlist"})))
     )
     assert found["mysql_exporter_collector_success[('collector', 'collect.info_schema.processlist')]"] == 0
     assert found["mysql_exporter_collector_success[('collector', 'collect.global_status')]"] == 1
@@ -78,7 +78,7 @@ def test_what_an_account_may_not_see_is_named_and_the_rest_is_there() -> None:
 
 
 def test_what_runs_is_told() -> None:
-    found = scraped(Known(), RUNNING)
+    found = scraped(PollResult(), RUNNING)
     assert found["flushlab_events_total[('kind', 'rows')]"] == 60
     assert found["flushlab_errors_total[('code', '1213')]"] == 2
     assert found["flushlab_trial_events_per_second[('arm', 'flush=2')]"] == 1234.5
@@ -102,7 +102,7 @@ def test_buckets_are_cumulative_and_end_with_everything() -> None:
 
 
 def test_both_formats_are_whole() -> None:
-    exporter, known = Exporter(), Known(up=True, seen=seen())
+    exporter, known = Exporter(), PollResult(up=True, seen=seen())
     kind, text = exporter.exposition(known, RUNNING, 0.5, OPEN)
     assert kind.startswith("application/openmetrics-text")
     assert text.count(b"# EOF") == 1
@@ -116,27 +116,28 @@ def test_both_formats_are_whole() -> None:
 def test_names_that_somebody_chose_stay_names() -> None:
     hostile = 'a"} 1\nmysql_up 7\\'
     told = seen(threads=parse_threads([(hostile, "h", "Sleep", "", 1, 1, 1, 0)]))
-    found = scraped(Known(up=True, seen=told))
+    found = scraped(PollResult(up=True, seen=told))
     assert found["mysql_up"] == 1
     assert any(hostile in name.encode().decode("unicode_escape") for name in found)
 
 
 def test_samples_that_could_not_be_taken_are_counted_even_if_nothing_else_changes() -> None:
-    exporter, known = Exporter(), Known()
+    exporter, known = Exporter(), PollResult()
     assert b"flushlab_watch_failed_samples_total 0.0" in exporter.exposition(known, None, 0.5, "")[1]
     assert b"flushlab_watch_failed_samples_total 3.0" in exporter.exposition(known, None, 0.5, "", 3)[1]
 
 
 def test_a_scrape_that_piles_up_gets_the_last_answer() -> None:
-    exporter, known = Exporter(), Known(up=True, seen=seen())
+    exporter, known = Exporter(), PollResult(up=True, seen=seen())
     first = exporter.exposition(known, None, 0.5, "")[1]
     assert exporter.exposition(known, None, 0.6, "")[1] is first
-    assert exporter.exposition(Known(up=True, seen=seen()), None, 0.6, "")[1] is not first
+    assert exporter.exposition(PollResult(up=True, seen=seen()), None, 0.6, "")[1] is not first
 
 
 def test_a_label_that_is_gone_does_not_stay() -> None:
     exporter = Exporter()
-    assert b'mysql_user="app"' in exporter.exposition(Known(up=True, seen=seen()), None, 0, "")[1]
+    assert b'mysql_user="app"' in exporter.exposition(PollResult(up=True, seen=seen()), None, 0, "")[1]
     assert (
-        b'mysql_user="app"' not in exporter.exposition(Known(up=True, seen=seen(threads=())), None, 0, "")[1]
+        b'mysql_user="app"'
+        not in exporter.exposition(PollResult(up=True, seen=seen(threads=())), None, 0, "")[1]
     )

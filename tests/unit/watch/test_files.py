@@ -12,8 +12,8 @@ import pytest
 
 from flushlab.errors import NotWritable, UsageError
 from flushlab.watch import grafana, prometheus_files
-from flushlab.watch.asker import Known
 from flushlab.watch.exporter import Exporter
+from flushlab.watch.poller import PollResult
 from tests.unit.watch.test_exporter import RUNNING
 from tests.unit.watch.told import MARIADB, STATUS, VARIABLES, seen
 
@@ -46,7 +46,7 @@ EXPRESSIONS = [
 
 
 def test_every_name_that_is_asked_for_is_told() -> None:
-    known = Known(up=True, seen=seen(MARIADB, status=STATUS | MORE))
+    known = PollResult(up=True, seen=seen(MARIADB, status=STATUS | MORE))
     _, text = Exporter().exposition(known, RUNNING, 0.5, "")
     told = set(re.findall(r"^([a-zA-Z_:]\w*)", text.decode(), re.MULTILINE))
     asked = {name for expression in EXPRESSIONS for name in NAME.findall(expression)}
@@ -95,7 +95,7 @@ needs_promtool = pytest.mark.skipif(
 @needs_promtool
 def test_promtool_finds_nothing_to_say_of_names_that_are_flushlabs() -> None:
     told = seen(MARIADB, status=STATUS | MORE, variables=VARIABLES | {"max_error_count": "64"})
-    _, text = Exporter().exposition(Known(up=True, seen=told), RUNNING, 0.5, "")
+    _, text = Exporter().exposition(PollResult(up=True, seen=told), RUNNING, 0.5, "")
     assert text.count(b"# HELP flushlab_") > 15
     checked = subprocess.run(
         ["promtool", "check", "metrics"], input=text.decode(), capture_output=True, text=True, check=False

@@ -14,9 +14,9 @@ from flushlab.record.running import FillProgress, LoadSecond, Running, RunningMa
 from flushlab.store import Store
 from flushlab.watch import past as watch_past
 from flushlab.watch import sampler
-from flushlab.watch.asker import Known
 from flushlab.watch.cpu import Meter
 from flushlab.watch.past import past
+from flushlab.watch.poller import PollResult
 from flushlab.watch.ring import Ring
 from flushlab.watch.sample import Sample
 from flushlab.watch.sampler import Sampler
@@ -37,12 +37,12 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 RUNNING = Running(kind="compare", campaign="c", pid=7, began=1.0, arm="A", stage="arms", unit="rows/s")
 
 
-def taken(known: Known, running: Running | None = None) -> Sample:
+def taken(known: PollResult, running: Running | None = None) -> Sample:
     return Taker(known, running).take()
 
 
 class Taker:
-    def __init__(self, known: Known, running: Running | None = None) -> None:
+    def __init__(self, known: PollResult, running: Running | None = None) -> None:
         self.known, self.running, self.ring = known, running, Ring(1)
         self._sampler = Sampler(self.ring, lambda: self.known, lambda: self.running, tuple, Meter())
 
@@ -51,9 +51,9 @@ class Taker:
         return msgspec.json.decode(self.ring.after(None)[0].data, type=Sample)
 
 
-def up(at_s: float | None = None, **more: Any) -> Known:
+def up(at_s: float | None = None, **more: Any) -> PollResult:
     now = time.monotonic() if at_s is None else at_s
-    return Known(up=True, since=5.0, before=seen(at_s=now - 2), seen=seen(at_s=now, **more))
+    return PollResult(up=True, since=5.0, before=seen(at_s=now - 2), seen=seen(at_s=now, **more))
 
 
 def test_a_server_that_answers() -> None:
@@ -65,7 +65,7 @@ def test_a_server_that_answers() -> None:
 
 
 def test_a_server_that_is_gone_says_since_when_and_why() -> None:
-    known = Known(up=False, since=9.0, why="Can't connect", seen=seen(at_s=time.monotonic()))
+    known = PollResult(up=False, since=9.0, why="Can't connect", seen=seen(at_s=time.monotonic()))
     sample = taken(known)
     assert (sample.server.up, sample.server.since, sample.server.why) == (False, 9.0, "Can't connect")
     assert sample.server.name == "mysql@9.7.4"
@@ -97,7 +97,7 @@ def test_a_fills_throughput_is_its_rows() -> None:
 
 def test_marks_are_told_once_and_again_by_another_process() -> None:
     marks = (RunningMark(number=1, at=1.0, kind="stage", text="arms"),)
-    taker = Taker(Known(), msgspec.structs.replace(RUNNING, marks=marks))
+    taker = Taker(PollResult(), msgspec.structs.replace(RUNNING, marks=marks))
     assert [mark.text for mark in taker.take().marks] == ["arms"]
     assert taker.take().marks == ()
     taker.running = msgspec.structs.replace(RUNNING, pid=8, marks=marks)
@@ -112,7 +112,7 @@ def test_a_clock_that_jumps_bends_no_rate(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_machine_that_slept_leaves_a_gap_that_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
-    taker = Taker(Known())
+    taker = Taker(PollResult())
     assert taker.take().marks == ()
     slept = time.clock_gettime(time.CLOCK_BOOTTIME) + 3600
     monkeypatch.setattr(time, "clock_gettime", lambda _: slept)
@@ -140,7 +140,7 @@ def test_the_thread_outlives_an_error_that_nobody_expected() -> None:
         return RUNNING
 
     ring = Ring(1)
-    sampler = Sampler(ring, Known, running, tuple, Meter())
+    sampler = Sampler(ring, PollResult, running, tuple, Meter())
     sampler.start()
     wait_until(lambda: len(ring.after(0)) >= 2, "a second sample is there")
     sampler.close()
@@ -150,7 +150,7 @@ def test_the_thread_outlives_an_error_that_nobody_expected() -> None:
 
 
 def test_a_server_that_cannot_be_asked_because_of_an_error_inside_is_said_so() -> None:
-    assert taken(Known(failed="internal error: KeyError: 'x'")).failed == "internal error: KeyError: 'x'"
+    assert taken(PollResult(failed="internal error: KeyError: 'x'")).failed == "internal error: KeyError: 'x'"
 
 
 def test_the_last_hour_comes_from_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

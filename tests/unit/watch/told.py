@@ -6,7 +6,7 @@ from typing import Any
 
 from flushlab.record import ServerIdentity
 from flushlab.watch.questions import FileEvents, parse_metrics, parse_threads
-from flushlab.watch.seen import Seen
+from flushlab.watch.status import ServerStatus
 
 MARIADB = ServerIdentity(flavor="mariadb", version=(10, 11, 19), version_text="10.11.19-MariaDB-0+deb12u1")
 MYSQL57 = ServerIdentity(flavor="mysql", version=(5, 7, 22), version_text="5.7.22")
@@ -58,7 +58,7 @@ METRICS = [
 ]
 
 
-def seen(identity: ServerIdentity = MYSQL97, **more: Any) -> Seen:
+def seen(identity: ServerIdentity = MYSQL97, **more: Any) -> ServerStatus:
     facts: dict[str, Any] = {
         "key": "one",
         "identity": identity,
@@ -69,4 +69,4 @@ def seen(identity: ServerIdentity = MYSQL97, **more: Any) -> Seen:
         "metrics": parse_metrics(METRICS),
         "files": {"binlog": FileEvents(syncs=10, bytes_written=1000)},
     }
-    return Seen(**(facts | more))
+    return ServerStatus(**(facts | more))

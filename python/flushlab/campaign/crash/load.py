@@ -28,7 +28,7 @@ from flushlab.workload import (
     sources_of,
     workload_options,
 )
-from flushlab.workload.driven import EngineOptions
+from flushlab.workload.engine_options import EngineOptions
 
 LEDGER = "ledger"
 DATABASE = "flushlab_crash"

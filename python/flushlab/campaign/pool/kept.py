@@ -32,7 +32,7 @@ from flushlab.spec.kinds import BenchSpec
 from flushlab.spec.parts import DataSpec
 from flushlab.trial import Draft, measure
 from flushlab.workload import Workload
-from flushlab.workload.driven import seeded
+from flushlab.workload.engine_options import seeded
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ from flushlab.spec.parts import DataSpec, FileSpec, RemoteAccess, ServerSpec, Se
 from flushlab.trial import ArmRunner, Draft, RemoteRunner, StandingRunner, measure
 from flushlab.trial.standing import CLUSTER_SLICE_S
 from flushlab.workload import Workload, on_data
-from flushlab.workload.driven import EngineOptions, reaching, seeded
+from flushlab.workload.engine_options import EngineOptions, reaching, seeded
 from flushlab.workload.oltp import OltpWorkload
 from flushlab.workload.txn import TxnWorkload
 from flushlab.workload.upsert import UpsertWorkload

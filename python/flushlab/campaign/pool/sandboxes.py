@@ -68,7 +68,7 @@ from flushlab.trial import ArmRunner, Preparation, StandingRunner, TrialRunner
 from flushlab.trial.standing import SLICE_S
 from flushlab.units import parse_size
 from flushlab.workload import Workload, on_data
-from flushlab.workload.driven import EngineOptions, seeded
+from flushlab.workload.engine_options import EngineOptions, seeded
 
 _SPARE_CONNECTIONS = 50
 _DEFAULT_MAX_CONNECTIONS = 151

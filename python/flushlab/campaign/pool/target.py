@@ -42,7 +42,7 @@ from flushlab.spec.parts import (
     WorkloadSpec,
 )
 from flushlab.workload import Workload
-from flushlab.workload.driven import EngineOptions, require_cluster
+from flushlab.workload.engine_options import EngineOptions, require_cluster
 
 
 class Target(Protocol):

@@ -16,7 +16,7 @@ from flushlab.datadir import DataRoot
 from flushlab.errors import UsageError
 from flushlab.record import ServerIdentity, SourceText, Value
 from flushlab.server.sandbox.base_file import fit_here, read_base_file, whole
-from flushlab.settings.admission import LeftOut, admit, told
+from flushlab.settings.admission import LeftOut, admit, describe_left_out
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.fit import Fit, Shrunk
@@ -52,7 +52,7 @@ def persisted_settings(data: Data | None, identity: ServerIdentity, watcher: Wat
         words = ", ".join(f"{name}={value}" for name, value in settings.items())
         watcher.warn(f"{dataset}: its own settings, added to the base: {words}")
     if left_out:
-        watcher.warn(f"{dataset}: its own settings, left out: {told(left_out)}")
+        watcher.warn(f"{dataset}: its own settings, left out: {describe_left_out(left_out)}")
     return settings
 
 

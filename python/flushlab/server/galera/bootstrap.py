@@ -18,7 +18,7 @@ class NoPosition(StorageError):
     """Nodes that do not tell which of them has every transaction."""
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class NodePosition(msgspec.Struct, frozen=True, kw_only=True):
     """A stopped node and its position.
 
     Attributes:
@@ -44,8 +44,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
-def choose(found: Sequence[Found]) -> Choice:
-    """The node that has every transaction that any of them has, by what they tell.
+def choose(found: Sequence[NodePosition]) -> Choice:
+    """The node with the most transactions, by the positions of all nodes.
 
     Raises:
         NoPosition: no node knows its position, or they come from different clusters.
@@ -53,13 +53,13 @@ def choose(found: Sequence[Found]) -> Choice:
     known = [(number, one) for number, one in enumerate(found, 1) if one.state.known]
     if not known:
         raise NoPosition(
-            f"no node of the cluster knows its position: {_told(found)}",
+            f"no node of the cluster knows its position: {_positions(found)}",
             hint="their data directories hold no Galera state: start a new cluster",
         )
     groups = sorted({one.state.group for _, one in known})
     if len(groups) > 1:
         raise NoPosition(
-            f"the nodes have histories of different clusters: {_told(found)}",
+            f"the nodes have histories of different clusters: {_positions(found)}",
             hint="keep the node that has your data: dump it, and load it into a new cluster",
         )
     furthest = max(one.state.seqno for _, one in known)
@@ -68,15 +68,15 @@ def choose(found: Sequence[Found]) -> Choice:
     return Choice(number=number, why=_why(one, found, len(ahead)))
 
 
-def _why(one: Found, found: Sequence[Found], ahead: int) -> str:
+def _why(one: NodePosition, found: Sequence[NodePosition], ahead: int) -> str:
     if one.state.safe:
         return f"{one.name} left last, at {one.state.seqno} (safe_to_bootstrap)"
     way = "mariadbd --wsrep-recover" if any(other.recovered for other in found) else "grastate.dat"
     what = f"{one.name} came furthest, to {one.state.seqno}"
     if ahead == len(found):
         what = f"all nodes are at {one.state.seqno}"
-    return f"{what} ({way}: {_told(found)})"
+    return f"{what} ({way}: {_positions(found)})"
 
 
-def _told(found: Sequence[Found]) -> str:
+def _positions(found: Sequence[NodePosition]) -> str:
     return ", ".join(f"{one.name} {one.state.seqno if one.state.known else 'unknown'}" for one in found)

@@ -30,7 +30,7 @@ from flushlab.machine import available_memory_bytes, server_user
 from flushlab.process.wire import Wire
 from flushlab.record import Endpoint, ServerIdentity, Value
 from flushlab.server.galera import addresses
-from flushlab.server.galera.bootstrap import Choice, Found, choose
+from flushlab.server.galera.bootstrap import Choice, NodePosition, choose
 from flushlab.server.galera.node_data import BOOTSTRAP, node_data
 from flushlab.server.galera.recover import recover
 from flushlab.server.node_group import NodeGroup
@@ -471,7 +471,7 @@ class Cluster(NodeGroup[Sandbox]):
             if node.was_killed:
                 return failures.killed(f"{what},")
             said = log.since(node.log, before)
-            if (found := failures.lack(f"{what}, says", node.endpoint, said)) is not None:
+            if (found := failures.shortage(f"{what}, says", node.endpoint, said)) is not None:
                 return found
         return None
 
@@ -519,7 +519,7 @@ class Cluster(NodeGroup[Sandbox]):
             state = read_state(node.datadir)
             recovered = not state.known
             found.append(
-                Found(name=node.name, state=recover(node) if recovered else state, recovered=recovered)
+                NodePosition(name=node.name, state=recover(node) if recovered else state, recovered=recovered)
             )
             self._note_position(node, found[-1].state)
         choice = choose(found)

@@ -61,7 +61,7 @@ class Author(TypedDict):
 E = TypeVar("E", bound=Entry)
 
 
-def me() -> Author:
+def this_author() -> Author:
     """This flushlab, as an entry's author."""
     return Author(owner=myself(), world=world(), machine=machine())
 
@@ -117,7 +117,7 @@ def files(folder: str) -> list[Path]:
     return sorted((state_path() / folder).glob("*.json"))
 
 
-def left(folder: str, kind: type[E], say: Say) -> Iterator[tuple[Path, E]]:
+def left_entries(folder: str, kind: type[E], say: Say) -> Iterator[tuple[Path, E]]:
     """Entries of flushlabs that are gone; what cannot be read is told."""
     for path in files(folder):
         try:

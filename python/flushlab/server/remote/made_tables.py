@@ -69,7 +69,7 @@ class MadeTables:
             addresses=tuple(node.address for node in server.nodes),
             database=database,
             mark=f"made and dropped by flushlab run {secrets.token_hex(16)}",
-            **journal.me(),
+            **journal.this_author(),
         )
         self._path: Path | None = None
 
@@ -134,7 +134,7 @@ def made_tables(server: RemoteGroup, database: str, say: Say) -> Iterator[MadeTa
 
 def drop_left(say: Say) -> None:
     """Drops the tables that killed flushlabs have left; of servers that do not answer the file stays."""
-    for path, written in journal.left(FOLDER, _Written, say):
+    for path, written in journal.left_entries(FOLDER, _Written, say):
         try:
             with ExitStack() as stack:
                 server = _first_that_answers(written.addresses, stack)

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 import msgspec
 
 from flushlab.errors import ServerError, UsageError
-from flushlab.server.remote.server import RemoteServer, elsewhere
+from flushlab.server.remote.server import RemoteServer, other_address
 from flushlab.settings.configuration import Configuration
 
 CONNECT_S = 5.0
@@ -69,7 +69,9 @@ def members(named: Sequence[RemoteServer], stack: ExitStack) -> tuple[RemoteServ
     lost = []
     for place in told[0].incoming if len(named) == 1 else ():
         try:
-            one = stack.enter_context(RemoteServer(elsewhere(named[0].address, place), connect_s=CONNECT_S))
+            one = stack.enter_context(
+                RemoteServer(other_address(named[0].address, place), connect_s=CONNECT_S)
+            )
         except (ServerError, ValueError) as error:
             if place:  # an arbitrator tells none
                 lost.append(f"{place}: {error}")

@@ -231,7 +231,7 @@ class Changes:
             changes=self._all,
             undo=self.undo,
             whatever_it_is=whatever_it_is,
-            **journal.me(),
+            **journal.this_author(),
         )
         why = "nothing was changed; without that file nobody could put it back"
         journal.write(path, written, new=new, without=why)
@@ -239,7 +239,7 @@ class Changes:
 
 def put_back_left(say: Say) -> None:
     """Puts back what killed flushlabs have left; servers that do not answer keep their file."""
-    for path, written in journal.left(FOLDER, _Written, say):
+    for path, written in journal.left_entries(FOLDER, _Written, say):
         name = written.address.name
         say(f"{name}: an interrupted flushlab had changed settings there; putting them back")
         try:

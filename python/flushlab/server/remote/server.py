@@ -97,7 +97,7 @@ def from_nodes(dsn: str) -> tuple[Address, ...]:
     return tuple(from_dsn(urlunsplit(one)) for one in named)
 
 
-def elsewhere(address: Address, place: str) -> Address:
+def other_address(address: Address, place: str) -> Address:
     """Another server, `HOST:PORT`, as the same account; in the clear only as far as loopback.
 
     Raises:

@@ -24,8 +24,8 @@ _MOST_S = 10.0
 """So much of the time between two looks counts: nobody works on a machine that is paused for a minute."""
 
 
-class Done(NamedTuple):
-    """What a process has done.
+class ProcessCounters(NamedTuple):
+    """Processor time, I/O and log of a process so far.
 
     Attributes:
         cpu_s: of processor time.
@@ -42,14 +42,17 @@ class Activity:
     """Watches a process.
 
     Args:
-        done: what it has done by now; None once it is gone.
+        done: reads the counters; None once the process is gone.
         idle_s: for how long it must have done nothing to be idle. One that keeps processors busy, and reads,
             writes and says nothing, is idle after `SPINS` times as long: it turns in circles.
         clock: seconds.
     """
 
     def __init__(
-        self, done: Callable[[], Done | None], idle_s: float, clock: Callable[[], float] = time.monotonic
+        self,
+        done: Callable[[], ProcessCounters | None],
+        idle_s: float,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._done, self._idle_s, self._clock = done, idle_s, clock
         self._looked = clock()
@@ -83,22 +86,22 @@ class Activity:
     def _spins(self) -> bool:
         return self._still_for_s >= SPINS * self._idle_s
 
-    def _works(self, then: Done, now: Done) -> bool:
+    def _works(self, then: ProcessCounters, now: ProcessCounters) -> bool:
         return _is_heard(then, now) or now.cpu_s - then.cpu_s > _LEAST_SHARE * self._idle_s
 
 
-def _is_heard(then: Done, now: Done) -> bool:
+def _is_heard(then: ProcessCounters, now: ProcessCounters) -> bool:
     """Whether it has read, written or said anything; or that is hidden."""
     return now.io_bytes is None or now[1:] != then[1:]
 
 
-def of_process(pid: int, log_file: Path) -> Done | None:
+def of_process(pid: int, log_file: Path) -> ProcessCounters | None:
     """What a process has done by now; None if there is none."""
     fields = proc_stat.fields(str(pid))
     if fields is None:
         return None
     cpu = (int(fields[proc_stat.USER_TICKS]) + int(fields[proc_stat.SYSTEM_TICKS])) / _TICKS
-    return Done(cpu, _io_bytes(pid), log.size(log_file))
+    return ProcessCounters(cpu, _io_bytes(pid), log.size(log_file))
 
 
 def _io_bytes(pid: int) -> int | None:

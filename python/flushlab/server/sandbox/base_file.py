@@ -22,7 +22,7 @@ from flushlab.datadir import DataRoot
 from flushlab.errors import StorageError, UsageError
 from flushlab.machine import available_memory_bytes, memory_bytes
 from flushlab.record import ServerIdentity, Value
-from flushlab.settings.admission import LeftOut, admit, told
+from flushlab.settings.admission import LeftOut, admit, describe_left_out
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.check import (
     Checked,
@@ -227,7 +227,7 @@ def _notes(
     absent = {one.name for one in checked.findings if one.kind in _NOT_HERE and one.name not in checked.lines}
     left = [*left_out, *(LeftOut(name=name, why=f"not an option of {identity.name}") for name in absent)]
     if left:
-        yield f"{file}: left out: {told(left)}"
+        yield f"{file}: left out: {describe_left_out(left)}"
     said = (one for one in checked.findings if _worth_saying(one))
     for one in (*said, *nothing_read(file, checked)):
         yield f"{one.place}: {one.name} {one.text}".replace(":  ", ": ")

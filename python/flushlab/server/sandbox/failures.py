@@ -37,13 +37,13 @@ def start_failed(
         how: it failed: "ended while it started".
     """
     what = f"the server {build.name} {how}"
-    if (found := lack(what, endpoint, said)) is not None:
+    if (found := shortage(what, endpoint, said)) is not None:
         return found
     refusal = log.refusal_from_log(said, settings)
     return StartFailed(f"{what}; its log says:\n{log.digest(said)}", refusal=refusal)
 
 
-def lack(what: str, endpoint: Endpoint, said: str) -> FlushlabError | None:
+def shortage(what: str, endpoint: Endpoint, said: str) -> FlushlabError | None:
     """What this machine lacked, by the log of a server; None: nothing that it tells of.
 
     Args:

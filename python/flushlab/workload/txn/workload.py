@@ -15,8 +15,8 @@ from flushlab.server.identifier import quoted
 from flushlab.server.protocol import Server
 from flushlab.server.remote.group import RemoteGroup
 from flushlab.workload import engine
-from flushlab.workload.driven import OPTIONS as DRIVING
-from flushlab.workload.driven import EngineOptions
+from flushlab.workload.engine_options import OPTIONS as DRIVING
+from flushlab.workload.engine_options import EngineOptions
 from flushlab.workload.options import SSL_CA, SSL_MODE, THREADS, TRANSPORT
 from flushlab.workload.protocol import Driving, Measured, Timing, Window
 from flushlab.workload.txn.file import parse_txn

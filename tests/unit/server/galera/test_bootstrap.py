@@ -5,16 +5,18 @@ from __future__ import annotations
 import pytest
 
 from flushlab.errors import StorageError
-from flushlab.server.galera.bootstrap import Found, choose
+from flushlab.server.galera.bootstrap import NodePosition, choose
 from flushlab.server.sandbox.grastate import NOWHERE, State
 
 GROUP = "468fa093-8086-4859-a9c5-a8c9ebf88205"
 OTHER = "11111111-8086-4859-a9c5-a8c9ebf88205"
 
 
-def found(*seqnos: int, safe: int = 0, recovered: bool = False, group: str = GROUP) -> list[Found]:
+def found(*seqnos: int, safe: int = 0, recovered: bool = False, group: str = GROUP) -> list[NodePosition]:
     return [
-        Found(name=f"trio-{number}", state=State(group, seqno, safe=number == safe), recovered=recovered)
+        NodePosition(
+            name=f"trio-{number}", state=State(group, seqno, safe=number == safe), recovered=recovered
+        )
         for number, seqno in enumerate(seqnos, 1)
     ]
 
@@ -50,7 +52,7 @@ def test_a_node_without_a_position_does_not_start_the_cluster() -> None:
 
 
 def test_no_position_at_all_is_an_error_that_names_the_nodes() -> None:
-    nodes = [Found(name="trio-1", state=NOWHERE), Found(name="trio-2", state=State(GROUP, -1))]
+    nodes = [NodePosition(name="trio-1", state=NOWHERE), NodePosition(name="trio-2", state=State(GROUP, -1))]
     with pytest.raises(StorageError, match="trio-1 unknown, trio-2 unknown"):
         choose(nodes)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from flushlab.server.sandbox.activity import Activity, Done, of_process
+from flushlab.server.sandbox.activity import Activity, ProcessCounters, of_process
 
 
-def watched(*done: Done | None, idle_s: float = 60.0) -> list[bool]:
+def watched(*done: ProcessCounters | None, idle_s: float = 60.0) -> list[bool]:
     """Whether it is idle, asked every ten seconds; what it has done by then."""
     seconds = iter(range(0, 10_000, 10))
     values = iter(done)
@@ -16,7 +16,7 @@ def watched(*done: Done | None, idle_s: float = 60.0) -> list[bool]:
     return [activity.idle() for _ in done[1:]]
 
 
-STILL = Done(cpu_s=1.0, io_bytes=500, log_bytes=80)
+STILL = ProcessCounters(cpu_s=1.0, io_bytes=500, log_bytes=80)
 
 
 def test_who_waits_for_ever_is_idle_though_it_looks_whether_there_is_something_to_do() -> None:

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from flushlab.bulk.room import Room, doubt, require_room
+from flushlab.bulk.free_space import FreeSpace, require_free_space, space_warning
 from flushlab.errors import UsageError
 
 GIB = 1 << 30
-SMALL = Room(path="/data", free_bytes=10 * GIB)
+SMALL = FreeSpace(path="/data", free_bytes=10 * GIB)
 
 
 def test_rows_that_take_several_times_what_is_free_are_refused() -> None:
-    require_room(SMALL, 39 * GIB)
+    require_free_space(SMALL, 39 * GIB)
     with pytest.raises(
         UsageError, match=r"^about 41\S* GiB of rows are to come, and 10\S* GiB are free in /data$"
     ) as refused:
-        require_room(SMALL, 41 * GIB)
+        require_free_space(SMALL, 41 * GIB)
     assert "--data-root" in str(refused.value.hint)
 
 
 def test_rows_that_may_not_fit_are_a_doubt() -> None:
-    assert doubt(SMALL, 5 * GIB) is None
-    found = doubt(SMALL, 8 * GIB)
+    assert space_warning(SMALL, 5 * GIB) is None
+    found = space_warning(SMALL, 8 * GIB)
     assert found is not None and found.slug == "disk-space" and "/data: they may not fit" in found.text

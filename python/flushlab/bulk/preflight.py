@@ -1,4 +1,4 @@
-"""Before: what is looked at before a load: limits that would stop it, and connections that sleep.
+"""Preflight: limits of a server that would stop or slow a load, and connections that sleep.
 
 Sits in `bulk`. Reads variables, status and one look at the process list; changes nothing.
 """
@@ -37,8 +37,8 @@ _SHORTER_S = 600
 _TOLD = 4
 
 
-class Look(msgspec.Struct, frozen=True, kw_only=True):
-    """A server before a load.
+class ServerState(msgspec.Struct, frozen=True, kw_only=True):
+    """Variables and connections of a server before a load.
 
     Attributes:
         variables: global variables, as texts; those that the server has.
@@ -73,8 +73,8 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
         return self.number("innodb_redo_log_capacity") or self.number("innodb_log_file_size") * files
 
 
-def look(server: Server) -> Look:
-    """Looks once."""
+def read_server_state(server: Server) -> ServerState:
+    """Variables, connections and replicas of a server, read once."""
     marks = ", ".join(["%s"] * len(_VARIABLES))
     rows = server.query(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({marks})", _VARIABLES)
     connected = server.query("SHOW GLOBAL STATUS LIKE 'Threads_connected'")
@@ -85,7 +85,7 @@ def look(server: Server) -> Look:
         )
     except StatementFailed:
         processes = []
-    return Look(
+    return ServerState(
         variables={str(name).lower(): str(value) for name, value in rows},
         connected=int(connected[0][1]) if connected else 0,
         sleepers=tuple(
@@ -97,7 +97,7 @@ def look(server: Server) -> Look:
     )
 
 
-def require_room(seen: Look, connections: int) -> None:
+def require_connections(seen: ServerState, connections: int) -> None:
     """Refuses a load that cannot begin.
 
     Raises:
@@ -119,7 +119,7 @@ def require_room(seen: Look, connections: int) -> None:
 
 
 def load_warnings(
-    seen: Look, connections: int, load_bytes: int, *, ours: bool, waits: bool = False
+    seen: ServerState, connections: int, load_bytes: int, *, ours: bool, waits: bool = False
 ) -> list[Warning]:
     """What will slow the load down or fill a disk, and what to do about it.
 
@@ -127,8 +127,8 @@ def load_warnings(
         seen: the server.
         connections: of the load.
         load_bytes: of its rows, about.
-        ours: it is a sandbox: nobody else uses it.
-        waits: it waits for replicas.
+        ours: the server is a sandbox, which nobody else uses.
+        waits: the load waits for replicas.
     """
     found = []
     if not ours and not seen.is_on("local_infile"):
@@ -188,7 +188,7 @@ def load_warnings(
     return found
 
 
-def sleeping(seen: Look, *, needed: bool = False) -> list[str]:
+def sleeping(seen: ServerState, *, needed: bool = False) -> list[str]:
     """Who sleeps, and which timeouts would close them; nothing unless they matter.
 
     Args:

@@ -9,7 +9,7 @@ import pytest
 
 from flushlab.process.running import publish_status
 from flushlab.record import LoadProgress, LoadSeen
-from flushlab.workload.telling import Telling, quantile_ms
+from flushlab.workload.load_status import LoadStatus, quantile_ms
 
 
 class Load:
@@ -36,7 +36,7 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
 def test_each_second_is_told_once_with_its_own_latencies(nowhere: None) -> None:
     load: Any = Load()
     with publish_status("bench") as noted:
-        telling = Telling(load, "transactions/s")
+        telling = LoadStatus(load, "transactions/s")
         load.now = LoadSeen(events=100, latencies_us=((1000, 99), (9000, 1)), latency_sum_s=0.1)
         for elapsed_s in (0.9, 1.0, 1.5):
             telling.glance(progress(elapsed_s, *([100] if elapsed_s >= 1 else [])))
@@ -52,7 +52,7 @@ def test_each_second_is_told_once_with_its_own_latencies(nowhere: None) -> None:
 
 def test_a_load_that_nobody_can_watch_is_not_asked() -> None:
     load: Any = Load()
-    Telling(load, "rows/s").glance(progress(3.0, 1, 2, 3))
+    LoadStatus(load, "rows/s").glance(progress(3.0, 1, 2, 3))
     assert load.asked == 0
 
 

@@ -1,4 +1,4 @@
-"""Asker: the one thread that asks the watched server, over one connection, one question at a time.
+"""Poller: the one thread that queries the watched server, over one connection, one query at a time.
 
 Promises: a question has a deadline; one that took long is asked as much less often, so that answers never
 take more than `MOST_SHARE` of the time; a server that is gone is looked for again, ever more patiently; the
@@ -27,7 +27,7 @@ from flushlab.watch import questions
 from flushlab.watch.cpu import Meter
 from flushlab.watch.kernel_syncs import KernelSyncs
 from flushlab.watch.questions import Question
-from flushlab.watch.seen import Seen
+from flushlab.watch.status import ServerStatus
 
 DEADLINE_S = 2.0
 NOBODY = "no server runs now"
@@ -79,28 +79,28 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Known(msgspec.Struct, frozen=True, kw_only=True):
-    """What the asker knows.
+class PollResult(msgspec.Struct, frozen=True, kw_only=True):
+    """State of the watched server as the poller has it.
 
     Attributes:
         up: the server answers.
         since: Unix time since which `up` is what it is; None before the first try, or without a server.
         why: why it is down.
-        failed: why it could not be asked: an error inside flushlab; empty if it could.
-        seen: what it told last; of an earlier moment if it is down.
-        before: what it had told when it was asked for its status the time before.
+        failed: error inside flushlab that kept it from polling; empty if none.
+        seen: the latest answers; of an earlier moment while the server is down.
+        before: the answers at the status query before.
     """
 
     up: bool = False
     since: float | None = None
     why: str = ""
     failed: str = ""
-    seen: Seen | None = None
-    before: Seen | None = None
+    seen: ServerStatus | None = None
+    before: ServerStatus | None = None
 
 
-class Asker:
-    """Asks until it is closed.
+class Poller:
+    """Polls until it is closed.
 
     Args:
         reach: says which server is to be asked; None for none at present.
@@ -108,14 +108,14 @@ class Asker:
     """
 
     def __init__(self, reach: Callable[[], Reach | None], meter: Meter) -> None:
-        self.known = Known()
+        self.known = PollResult()
         self._reach = reach
         self._meter = meter
         self._session: _Session | None = None
         self._key = ""
         self._failures = 0
         self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="watch-asker", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="watch-poller", daemon=True)
 
     def start(self) -> None:
         """Begins to ask."""
@@ -135,7 +135,7 @@ class Asker:
                 patience_s = self._look()
             except Exception as error:  # noqa: BLE001 - it is shown
                 patience_s = PATIENCE_S[0]
-                self.known = Known(failed=inside(error), seen=self.known.seen)
+                self.known = PollResult(failed=inside(error), seen=self.known.seen)
                 with contextlib.suppress(Exception):
                     self._drop()
             self._meter.lap()
@@ -149,7 +149,7 @@ class Asker:
             self._drop()
             self._key = reach.key if reach else ""
             self._failures = 0
-            self.known = Known(why="" if reach else NOBODY)
+            self.known = PollResult(why="" if reach else NOBODY)
         if reach is None:
             return 0.25
         try:
@@ -173,7 +173,7 @@ class Asker:
             if seen is None or self._session.seen.at_s != seen.at_s:
                 before = seen
             seen = self._session.seen
-        self.known = Known(up=up, since=since, why=why, seen=seen, before=before)
+        self.known = PollResult(up=up, since=since, why=why, seen=seen, before=before)
 
     def _drop(self) -> None:
         session, self._session = self._session, None
@@ -209,7 +209,7 @@ class _Due:
 class _Session:
     """One connection."""
 
-    def __init__(self, reach: Reach, seen: Seen | None) -> None:
+    def __init__(self, reach: Reach, seen: ServerStatus | None) -> None:
         self._reach = reach
         try:
             self._connection = connect(
@@ -220,7 +220,7 @@ class _Session:
                 tls=tls_context(reach.ssl_mode, reach.ssl_ca),
             )
         except (pymysql.MySQLError, OSError) as error:
-            raise _Gone(_told(error)) from error
+            raise _Gone(_error_text(error)) from error
         self.seen = seen
         self._due: list[_Due] = []
         self._missing: dict[str, str] = {}
@@ -268,7 +268,7 @@ class _Session:
             with contextlib.suppress(_Refused):  # older servers have no such limit
                 self._query(statement)
         if self.seen is None or self.seen.identity != identity:
-            self.seen = Seen(key=self._reach.key, identity=identity)
+            self.seen = ServerStatus(key=self._reach.key, identity=identity)
         self._due = [_Due(question) for question in questions.first_questions()]
         for due in self._due:
             self._ask(due, None)
@@ -317,11 +317,11 @@ class _Session:
                 cursor.execute(sql)
                 return list(cursor.fetchall())
         except (pymysql.err.InterfaceError, OSError) as error:
-            raise _Gone(_told(error)) from error
+            raise _Gone(_error_text(error)) from error
         except pymysql.MySQLError as error:
             errno, text = explain(error)
             if errno in _CONNECTION_LOST:
-                raise _Gone(_told(error)) from error
+                raise _Gone(_error_text(error)) from error
             raise _Refused(text, denied=errno in _DENIED) from error
 
 
@@ -333,7 +333,7 @@ class _Refused(Exception):
         self.denied = denied
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     if isinstance(error, pymysql.MySQLError):
         errno, text = explain(error)
         return f"{text} (error {errno})" if errno else text

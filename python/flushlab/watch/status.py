@@ -1,4 +1,4 @@
-"""Seen: what is known of a watched server, and what two looks at it mean. Pure."""
+"""Status: the answers of a watched server, and rates between two of them. Pure."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ OTHERS = "(others)"
 _OWN_THREADS = ("system user", "event_scheduler")
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server has told, each part when it was asked last.
+class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The latest answers of a server, each part from its own query.
 
     Attributes:
         key: names the server: counters of two servers are never compared.
@@ -118,7 +118,7 @@ class Rates:
         before, after: the looks; rates are None without the first, or where the server started anew.
     """
 
-    def __init__(self, before: Seen | None, after: Seen) -> None:
+    def __init__(self, before: ServerStatus | None, after: ServerStatus) -> None:
         self._before = before if before is not None and before.key == after.key else None
         self._after = after
         self._seconds = 0.0

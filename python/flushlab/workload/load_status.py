@@ -1,7 +1,7 @@
-"""Telling: what a load has done, once a second, to whoever watches this process.
+"""Load status: the totals of a running load, published once a second for `flushlab watch`.
 
-Sits in `workload`, between the load engine and `process.running`. It is called by the thread that waits for
-the load, never by the one that drives it, and does nothing unless something runs that can be watched.
+Sits in `workload`, between the load engine and `process.running`. Called by the thread that waits for the
+load, never by the one that drives the load; does nothing while nobody watches this process.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from itertools import count
 import msgspec
 
 from flushlab import _core
-from flushlab.process.running import board
+from flushlab.process.running import live_status
 from flushlab.record import LoadProgress, LoadResult, LoadSeen
 from flushlab.record.running import LoadTotals
 
 _numbers = count(1)
 
 
-class Telling:
-    """Tells of one load.
+class LoadStatus:
+    """Publishes the totals of one load.
 
     Args:
-        load: it.
+        load: the running load.
         unit: of its throughput.
     """
 
     def __init__(self, load: _core.LoadRun, unit: str) -> None:
         self._load = load
         self._unit = unit
-        self._board = board()
+        self._board = live_status()
         self._number = next(_numbers)
         self._second = 0
         self._counts: dict[int, int] = {}

@@ -10,7 +10,7 @@ from flushlab.record import ServerSample
 from flushlab.watch import questions
 from flushlab.watch.questions import FileEvents, parse_threads
 from flushlab.watch.sample import Redo
-from flushlab.watch.seen import MOST_GROUPS, OTHERS, Rates
+from flushlab.watch.status import MOST_GROUPS, OTHERS, Rates
 from tests.unit.watch.told import MARIADB, MYSQL57, MYSQL97, STATUS, seen
 
 

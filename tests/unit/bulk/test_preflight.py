@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from flushlab.bulk.before import Look, load_warnings, require_room, sleeping
+from flushlab.bulk.preflight import ServerState, load_warnings, require_connections, sleeping
 from flushlab.errors import ServerError, UsageError
 
 USUAL = {
@@ -28,28 +28,28 @@ def look(
     *,
     connected: int = 3,
     sleepers: tuple[tuple[str, str, int], ...] = (),
-) -> Look:
-    return Look(variables={**USUAL, **(variables or {})}, connected=connected, sleepers=sleepers)
+) -> ServerState:
+    return ServerState(variables={**USUAL, **(variables or {})}, connected=connected, sleepers=sleepers)
 
 
-def slugs(seen: Look, *, ours: bool = False, load_bytes: int = 1 << 20) -> list[str]:
+def slugs(seen: ServerState, *, ours: bool = False, load_bytes: int = 1 << 20) -> list[str]:
     return [doubt.slug for doubt in load_warnings(seen, 4, load_bytes, ours=ours)]
 
 
 def test_a_server_that_has_all_it_needs_gives_no_doubts() -> None:
-    require_room(look(), 4)
+    require_connections(look(), 4)
     assert slugs(look()) == []
 
 
 def test_a_replica_is_refused() -> None:
     with pytest.raises(ServerError, match="super_read_only=ON"):
-        require_room(look({"read_only": "ON", "super_read_only": "ON"}), 1)
+        require_connections(look({"read_only": "ON", "super_read_only": "ON"}), 1)
 
 
 def test_a_load_that_finds_too_few_connections_is_refused_with_who_sleeps() -> None:
     sleepers = (("app", "10.0.0.7", 7200),) * 140
     with pytest.raises(UsageError, match="only 2 of max_connections=151 are left") as refused:
-        require_room(look(connected=149, sleepers=sleepers), 4)
+        require_connections(look(connected=149, sleepers=sleepers), 4)
     assert "140 of app@10.0.0.7 (oldest 2 h)" in (refused.value.hint or "")
 
 
@@ -73,7 +73,7 @@ def test_a_redo_log_much_smaller_than_the_rows_is_told() -> None:
 
 
 def test_replicas_that_are_not_waited_for_are_told_of() -> None:
-    seen = Look(variables=USUAL, connected=3, replicas=2)
+    seen = ServerState(variables=USUAL, connected=3, replicas=2)
     (doubt,) = load_warnings(seen, 4, 1 << 20, ours=False)
     assert doubt.text.startswith("2 replicas may fall behind: with --replica")
     assert load_warnings(seen, 4, 1 << 20, ours=False, waits=True) == []

@@ -10,9 +10,9 @@ import pymysql
 import pytest
 
 from flushlab.record import Endpoint
-from flushlab.watch import asker
-from flushlab.watch.asker import Asker, Known, Reach
+from flushlab.watch import poller
 from flushlab.watch.cpu import Meter
+from flushlab.watch.poller import Poller, PollResult, Reach
 from flushlab.watch.questions import Question
 from tests.unit.watch.told import STATUS, THREADS, VARIABLES
 from tests.waiting import wait_until
@@ -82,17 +82,17 @@ class _Connection:
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     found = Server()
-    monkeypatch.setattr(asker, "connect", found.connect)
-    monkeypatch.setattr(asker, "PATIENCE_S", (0.01,))
+    monkeypatch.setattr(poller, "connect", found.connect)
+    monkeypatch.setattr(poller, "PATIENCE_S", (0.01,))
     return found
 
 
 @pytest.fixture
-def asking(server: Server) -> Iterator[Callable[[Callable[[], Reach | None]], Asker]]:
-    started: list[Asker] = []
+def asking(server: Server) -> Iterator[Callable[[Callable[[], Reach | None]], Poller]]:
+    started: list[Poller] = []
 
-    def start(reach: Callable[[], Reach | None]) -> Asker:
-        found = Asker(reach, Meter())
+    def start(reach: Callable[[], Reach | None]) -> Poller:
+        found = Poller(reach, Meter())
         started.append(found)
         found.start()
         return found
@@ -103,7 +103,7 @@ def asking(server: Server) -> Iterator[Callable[[Callable[[], Reach | None]], As
     assert server.connections == 0
 
 
-def known_of(one: Asker) -> Known:
+def known_of(one: Poller) -> PollResult:
     wait_until(lambda: one.known.up and one.known.seen and one.known.seen.threads, "it is known")
     return one.known
 
@@ -147,7 +147,7 @@ def test_a_server_that_is_gone_is_found_again_by_itself(server: Server, asking: 
 def test_without_a_server_nothing_is_asked_until_there_is_one(server: Server, asking: Any) -> None:
     there: list[Reach] = []
     one = asking(lambda: there[0] if there else None)
-    wait_until(lambda: one.known.why == asker.NOBODY, "it looks")
+    wait_until(lambda: one.known.why == poller.NOBODY, "it looks")
     assert server.asked == []
     there.append(REACH)
     known_of(one)
@@ -156,13 +156,13 @@ def test_without_a_server_nothing_is_asked_until_there_is_one(server: Server, as
 
 
 def test_a_question_that_takes_long_is_asked_less_often() -> None:
-    due = asker._Due(Question(name="x", every_s=1.0, forms=("SELECT 1",)))
+    due = poller._Due(Question(name="x", every_s=1.0, forms=("SELECT 1",)))
     due.asked(100.0, 0.001)
     assert due.at_s == pytest.approx(100.9)
     due.asked(101.0, 3.0)
     assert due.at_s == pytest.approx(101.9)  # a hiccup
     due.asked(102.0, 3.0)
-    assert due.at_s == pytest.approx(102.0 + 3.0 / asker.MOST_SHARE)
+    assert due.at_s == pytest.approx(102.0 + 3.0 / poller.MOST_SHARE)
 
 
 def test_a_password_is_in_no_message(server: Server, asking: Any) -> None:

@@ -1,4 +1,4 @@
-"""How the load engine drives a workload: what all its workloads take besides their own options."""
+"""Engine options: schedule, connections and seed of every workload that the load engine drives."""
 
 from __future__ import annotations
 
