@@ -157,7 +157,7 @@ def complete_libraries(
 
     Args:
         binaries: programs.
-        prefix: where the packages are unpacked.
+        prefix: folder of the unpacked packages.
         progress: told what is downloaded.
         library_path: directories to be searched besides those of `prefix`.
 

@@ -34,7 +34,7 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
     """Content of a prefix's `build.json`.
 
     Attributes:
-        build: what can be started; its paths are absolute.
+        build: ready to start; paths are absolute.
         origin: files that it was made of, with their hashes.
     """
 

@@ -159,7 +159,7 @@ def unpack(
     Args:
         suite: the release's code name.
         packages: as for `resolve`.
-        files: what `resolve` found.
+        files: result of `resolve`.
         prefix: an empty directory.
         progress: told what takes long.
 

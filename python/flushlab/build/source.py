@@ -41,7 +41,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """What one source has here.
 
     Attributes:
-        builds: those that can be started.
+        builds: ready to start.
         problems: why others cannot be.
     """
 

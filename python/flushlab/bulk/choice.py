@@ -112,9 +112,9 @@ def fastest(slices: Slices, way: LoadMethod, possible: Possible, *, turns: bool)
     """The method and as many connections as prove fastest.
 
     Args:
-        slices: what ways are tried on.
+        slices: of the table, to try ways of loading on.
         way: with one connection, or as many as are fixed.
-        possible: what may be tried.
+        possible: ways of loading to try.
         turns: several LOAD DATA would wait for each other.
     """
     if turns and way.method == "load-data":

@@ -93,7 +93,7 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
     """A sandbox that takes rows.
 
     Attributes:
-        server: it.
+        server: target of the rows.
         fast: settings that its floor allows while rows come, and words of its command line.
         new: it was made for these rows: it may be restarted.
     """
@@ -127,12 +127,12 @@ def new_sandbox(
     """A new sandbox that is kept; with its defaults once all went well, and gone if the request was wrong.
 
     Args:
-        build: whose it is.
+        build: of the server.
         data_bytes: of the rows, about.
         floor: until all rows are there.
         data: its data directory.
         progress: takes a line at a time.
-        slow: it starts with its defaults.
+        slow: start with the server's defaults.
     """
     fast = settings_for(build, data_bytes, floor)
     server = Sandbox.start(
@@ -170,7 +170,7 @@ def kept_sandbox(
         data_bytes: of the rows, about.
         floor: until all rows are there; None: `second`, or what an interrupted load began with.
         progress: takes a line at a time.
-        slow: it is to be as it was before such a load.
+        slow: restore the state before an interrupted load.
     """
     with Sandbox.attach(name) as server:
         left = unfinished.left(server)

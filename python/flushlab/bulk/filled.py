@@ -68,7 +68,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         ratio: to the rung before it; 1 for the first, None behind one that loaded nothing.
-        bound_by: what its limit was; `why` has the figures.
+        bound_by: limit of the load; `why` has the figures.
     """
 
     name: str
@@ -91,9 +91,9 @@ class Filled(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         plan: for people.
         rows: loaded by this command.
-        resumed_rows: that an interrupted one had committed before.
+        resumed_rows: committed by an interrupted load before.
         seconds: from the first connection of the load until the last index stood; verification is apart.
-        bound_by: what the limit was; `why` has the figures.
+        bound_by: limit of the load; `why` has the figures.
         verified: counts, checks and sampled rows were as they must be.
         waited: seconds in which the load waited for others, by what for: `replica lag`, `flow control`.
         peak_bytes: the most memory that flushlab has had.

@@ -41,11 +41,11 @@ def climb(
     """Climbs.
 
     Args:
-        server: where.
+        server: target of the rows.
         database: of the table.
-        table: whose rows are loaded.
+        table: to load.
         spec: of a load in a way.
-        possible: what the server takes.
+        possible: ways of loading that the server accepts.
         place: the sandbox; None if it is none.
         say: told of every rung.
     """

@@ -56,9 +56,9 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """How far a load is.
 
     Attributes:
-        table: that is loaded now.
+        table: being loaded.
         rows: of it, committed or on their way.
-        total: that it is to have.
+        total: rows of the table at the end.
         rows_per_s: since the last look.
         seconds_left: of this table, at the rate so far.
     """
@@ -76,10 +76,10 @@ class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What was asked for.
 
     Attributes:
-        endpoint: where connections go, over `transport`.
+        endpoint: of the server, reached over `transport`.
         threads: connections; None leaves it to the server.
         replicas: servers behind it that are waited for.
-        existing: what to do with a table that has rows: refuse, append or truncate.
+        existing: action on a table that has rows: refuse, append or truncate.
         ours: a sandbox: nobody else uses it, and its session may leave out the binary log.
     """
 
@@ -102,9 +102,9 @@ class Load:
     """A load of a plan into a database.
 
     Args:
-        server: where it goes.
+        server: target of the rows.
         source_of: the plan, for a number of rows that are there already.
-        asked: what was asked for.
+        asked: database, connections and method that the user asked for.
         say: takes a line at a time.
         show: takes how far it is, a few times a second.
         place: the sandbox, for the ladder; None if it is none.

@@ -31,7 +31,7 @@ class Range(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         id: of its note.
         first: the first row, from 0.
-        end: one behind the last row.
+        end: number behind the last row.
     """
 
     id: int
@@ -44,8 +44,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         plan: JSON of the plan.
-        table: its name in the plan.
-        into: where its rows go, as SQL has it.
+        table: name in the plan.
+        into: target table, as SQL spells it.
         batch_rows: rows of one INSERT, at most.
         packet_bytes: of one statement of INSERT, or one packet of LOAD DATA.
         chunk_bytes: of rows in one transaction; 0 commits each statement by itself.
@@ -79,7 +79,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         rows: sent.
         committed: rows of transactions that are committed.
-        notes: what the server noted on rows that it took as they are.
+        notes: the server's warnings on rows that it took as they are.
         retried: transactions that were sent again, by the server's error.
     """
 
@@ -119,8 +119,8 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     """A load that has ended.
 
     Attributes:
-        counts: what it did.
-        evidence: what it was seen to cost, from its first row to its last.
+        counts: rows, bytes and times of the load.
+        evidence: costs of the load, from the first row to the last.
     """
 
     counts: Counts
@@ -143,8 +143,8 @@ class MeasuredLoads:
     A look takes some milliseconds, as much as ten thousand rows: there is none before and behind each load.
 
     Args:
-        server: that takes the rows.
-        throttle: what the loads wait for.
+        server: target of the rows.
+        throttle: replicas that the loads wait for.
     """
 
     def __init__(self, server: Server, throttle: Throttle | None = None) -> None:

@@ -27,8 +27,8 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: for people.
-        json: what `_core` reads: the plan with its seed and its rows.
-        tables: those that others refer to come first.
+        json: the plan with its seed and its rows, for `_core`.
+        tables: referenced tables first.
     """
 
     name: str

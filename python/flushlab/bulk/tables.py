@@ -19,10 +19,10 @@ class Tables:
     """The tables of a plan in a database.
 
     Args:
-        server: where.
+        server: target of the rows.
         database: theirs.
         create: make what is missing.
-        existing: what to do with a table that has rows: refuse, append or truncate.
+        existing: action on a table that has rows: refuse, append or truncate.
 
     Attributes:
         made: names of those that were made here.

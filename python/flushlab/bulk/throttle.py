@@ -42,8 +42,8 @@ class Throttle:
     """Whether a load is to wait.
 
     Args:
-        server: that is filled.
-        replicas: those behind it, by name.
+        server: target of the rows.
+        replicas: of the server, by name.
         max_lag_s: how far they may be behind.
         say: told when the load waits, and when it goes on.
         clock: seconds.

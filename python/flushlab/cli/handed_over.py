@@ -80,7 +80,7 @@ def hand_over(
     """Prints the result of a campaign and writes its files.
 
     Args:
-        facts: what was found.
+        facts: of the campaign.
         out: folder of the files, or None.
         json: file of the document, or None.
         more: to print after the result.

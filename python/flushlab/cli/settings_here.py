@@ -41,7 +41,7 @@ def survey(name: str, *, basedir: str | None, floor: Floor | None, only: str | N
     Args:
         name: a build or `sandbox:NAME`.
         basedir: where the build is, if it is none of the known ones.
-        floor: what may be tried keeps it; None is the one that the server meets.
+        floor: of the values to try; None: the floor that the server meets.
         only: one setting in place of all.
 
     Raises:

@@ -34,7 +34,7 @@ class DataRoot(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         path: absolute, symbolic links resolved.
-        storage: what lies under it.
+        storage: file system and device below the folder.
     """
 
     path: Path
@@ -68,8 +68,8 @@ class DataRoot(msgspec.Struct, frozen=True, kw_only=True):
         """Checks that `size_bytes` fit.
 
         Args:
-            size_bytes: what is going to be written.
-            what: what it is for, as a noun: `the data directory of mariadb@10.11`.
+            size_bytes: bytes to be written.
+            what: purpose, as a noun: `the data directory of mariadb@10.11`.
 
         Raises:
             NoSpace: fewer bytes are free.

@@ -51,7 +51,7 @@ class Hierarchy(msgspec.Struct, frozen=True, kw_only=True):
     """The control group hierarchy that limits block devices.
 
     Attributes:
-        way: which interface.
+        way: interface of the limit.
         top: folder that groups are made in; attached processes go back to it.
     """
 
@@ -136,7 +136,7 @@ def limit_disk(data_root: DataRoot, write_iops: int) -> LimitedDisk:
     Takes about four seconds. Limits that a killed run left behind are cleared away first.
 
     Args:
-        data_root: where the servers' data directories lie.
+        data_root: parent of the servers' data directories.
         write_iops: write operations per second.
 
     Raises:

@@ -27,7 +27,7 @@ class NamedDisk(msgspec.Struct, frozen=True):
 
     Attributes:
         disk: the words that say how slow it is.
-        what: it is.
+        what: description of the disk.
         source: of the figures.
     """
 

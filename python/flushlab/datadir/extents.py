@@ -34,7 +34,7 @@ class Extents:
 
     Args:
         mount: of a file system that has one device.
-        known: it tells places on its device.
+        known: the file system reports places on its device.
     """
 
     def __init__(self, mount: Path, *, known: bool = True) -> None:

@@ -371,7 +371,7 @@ class FaultDisk(_Disk):
         record_in: an existing directory for the record; `folder` if None.
         punctual: its program runs before whatever else runs on the machine, so that a slow disk is as slow as
             that, and no slower.
-        outlives: it may be kept; see `keep`.
+        outlives: the disk may be kept; see `keep`.
 
     Raises:
         UsageError, HarnessError: as `require_fault_disk`; the disk is too small for the file system.
@@ -446,11 +446,11 @@ class FaultImage(_Disk):
     Args:
         record: folder of the record.
         at: number of the last record that was answered before the crash; 0: none.
-        fail: what crashed.
+        fail: failure mode.
         seed: chooses among what may be left.
         folder: an existing directory; the image's own folder is made there.
         fs: file system of the disk; None: what its record says.
-        own_record: it records from its first write on, so that a crash of the recovery can be looked at.
+        own_record: record from the first write on, so that a crash of the recovery can be cut, too.
 
     Raises:
         StorageError: the record is none, or cannot be read.

@@ -32,7 +32,7 @@ class SavedFile(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         path: relative, with slashes.
-        size_bytes: its length; holes included.
+        size_bytes: length of the file; holes included.
         allocated_bytes: what it took on disk when it was saved; holes excluded, blocks that are reserved but
             never written included.
         mode: permission bits to restore.

@@ -47,10 +47,10 @@ class SlowDisk:
     """A disk of its own in a data root; a context manager that removes it with all that is on it.
 
     Args:
-        data_root: where its blocks lie: on a disk, or in memory.
+        data_root: parent of the disk's blocks, on a disk or in memory.
         profile: how slow it is.
-        fs: its file system.
-        outlives: it may be kept; see `keep`.
+        fs: file system of the disk.
+        outlives: the disk may be kept; see `keep`.
 
     Raises:
         UsageError: no root rights.
@@ -180,8 +180,8 @@ def corrected(way: Delay, alone: Delay, profile: DiskProfile, asked_us: float, o
         alone: as it was measured without the slow disk. Whoever has slept long takes longer to wake up, which
             adds to it; what is more than a tenth of what was asked for is other programs' load.
         profile: of the disk.
-        asked_us: what the median should have been.
-        off_us: what it was more.
+        asked_us: median that was asked for, in microseconds.
+        off_us: measured median minus `asked_us`.
     """
     parts = {name: one.p50_us for name in ("flush", "write") if (one := getattr(profile, name)) is not None}
     if not parts:

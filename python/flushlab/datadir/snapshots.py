@@ -67,9 +67,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """A saved data directory.
 
     Attributes:
-        key: what it was made for.
+        key: of the snapshot.
         path: the saved data directory itself; for reading only, by its owner only.
-        manifest: what is in it.
+        manifest: files of the snapshot.
     """
 
     key: SnapshotKey
@@ -123,7 +123,7 @@ class Snapshots:
         A process that finds another one at work on the same key waits for it and takes what it made.
 
         Args:
-            key: what it is for.
+            key: of the snapshot.
             fill: makes the data directory in the empty folder that it is given, which belongs to the servers'
                 user. When it returns, nothing may have a file in there open for writing.
 
@@ -157,7 +157,7 @@ class Snapshots:
         and whenever a modification time differs.
 
         Args:
-            snapshot: which.
+            snapshot: to restore.
             target: becomes the data directory, at once and whole.
             uid: user that owns it; used when flushlab runs as root, else it stays the caller's.
             gid: group that owns it; likewise.
@@ -229,7 +229,7 @@ class Snapshots:
         Args:
             limit_bytes: for all of them together.
             keep: the digest of one that stays.
-            spare_ours: what this process uses stays too.
+            spare_ours: keep snapshots in use by this process, too.
 
         Returns:
             What was removed.

@@ -88,8 +88,8 @@ def with_parts(record: Path, at: int, among: Collection[int], kept: Sequence[Par
     """Makes a record, in a new folder, whose disk has only these of the parts that may have been left.
 
     Args:
-        record: that it comes from; it must stay.
-        at: its last record that counts.
+        record: source of the image; must stay.
+        at: number of the last write that counts.
         among: numbers of the records that parts are of; all others are certain.
         kept: parts, in the order of their numbers.
         folder: to be made.

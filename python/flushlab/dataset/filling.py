@@ -81,7 +81,7 @@ class Filling:
     Args:
         server: it runs for this alone.
         survey: of the dump.
-        database: where statements go that name none.
+        database: of statements that name none.
         say: told how far it is.
         path: of the dump, for messages.
     """
@@ -161,7 +161,7 @@ class Filling:
         """Runs the statements of a file.
 
         Args:
-            sql: its pieces.
+            sql: pieces of the statement.
             name: of the file.
             database: the default at its beginning.
             alone: no other file is run meanwhile; as many connections are used as there are processors.
@@ -225,7 +225,7 @@ class Filling:
         """Loads a file of rows by LOAD DATA LOCAL.
 
         Args:
-            rows: its pieces.
+            rows: pieces of the file.
             name: of the file.
             into: the statement from INTO on.
 

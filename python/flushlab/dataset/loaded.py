@@ -67,12 +67,12 @@ def loaded(
     """The snapshot of a data set on a build; made if it is not there.
 
     Args:
-        build: whose data directory it is.
+        build: of the data directory.
         data: the user's.
         database: the workload's; a dump that names none goes there. Empty: none in particular.
         layout: settings that shape files.
-        data_root: where the loading server runs.
-        snapshots: where it is kept.
+        data_root: of the loading server.
+        snapshots: the store of snapshots.
         progress: told how far it is.
 
     Raises:

@@ -39,7 +39,7 @@ def refused(said: str, errno: int, survey: Survey, identity: ServerIdentity) -> 
     """The error for a statement that the server did not take.
 
     Args:
-        said: where, and the server's words.
+        said: place of the statement, and the server's words.
         errno: the server's number.
         survey: of the dump.
         identity: the server.

@@ -37,8 +37,8 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
         """Runs its statements in their order.
 
         Args:
-            filling: where to.
-            database: where it begins.
+            filling: target of the statements.
+            database: default of the first statements.
             created: databases that are there, or that it creates before it uses them.
         """
         found = self.survey()

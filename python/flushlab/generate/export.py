@@ -54,9 +54,9 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         rows: of all tables.
         bytes: of the files.
-        seconds: that it took.
-        python_seconds: that Python functions took of it, over all threads.
-        statements: that load the files, in their order.
+        seconds: wall time.
+        python_seconds: time in Python functions, over all threads.
+        statements: to load the files, in their order.
     """
 
     files: tuple[str, ...]
@@ -87,7 +87,7 @@ def export(
     """Writes the rows of a plan.
 
     Args:
-        plan: whose rows.
+        plan: of the rows.
         file: its suffix says how: `.csv`, `.tsv` or `.sql`, perhaps with `.gz` or `.zst` behind it. CSV and
             TSV hold one table; for several, `{table}` in the name stands for theirs.
         threads: that make rows; as many as there are processors if None.

@@ -41,8 +41,8 @@ class PlanTable(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         rows: how many it gets.
-        columns: that its rows have, in their order; others get their default.
-        create: its CREATE TABLE, without a database and without `;`.
+        columns: of the rows, in their order; others get their default.
+        create: CREATE TABLE, without a database and without `;`.
     """
 
     name: str
@@ -56,8 +56,8 @@ class FillPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: of the built-in plan, or the file's without its suffix.
-        spec: what `flushlab._core` makes rows from.
-        tables: those that others refer to come first.
+        spec: of the rows, for `flushlab._core`.
+        tables: referenced tables first.
     """
 
     name: str

@@ -78,7 +78,7 @@ def plan_of(query: Query, database: str) -> str:
 
     Args:
         query: runs a statement with its values.
-        database: its name.
+        database: name of the database.
 
     Raises:
         UsageError: there is no such database, or it has no tables.

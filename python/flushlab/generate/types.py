@@ -100,7 +100,7 @@ def misfit(column: ColumnType, extent: Extent) -> str | None:
     """Why a type does not hold all values, in words that follow the type's name; None if it does.
 
     Args:
-        column: its type.
+        column: type of the column.
         extent: the widest of the values.
     """
     kind = extent["kind"]

@@ -26,7 +26,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         version: of the hierarchy.
-        top: where the hierarchy is mounted.
+        top: mount point of the hierarchy.
         path: folder of the group.
     """
 

@@ -27,9 +27,9 @@ class Mount(msgspec.Struct, frozen=True, kw_only=True):
         id: the kernel's number of the mount.
         device_number: major and minor number of the file system's device; major 0 is no device.
         root: the folder of the file system that is mounted (a subvolume, a bind mount), else `/`.
-        point: where it is mounted.
+        point: mount point.
         filesystem: type as the kernel names it.
-        source: what was mounted: a device's path, a data set's name, or any word.
+        source: a device's path, a data set's name, or any word.
         options: of the file system itself; a cgroup v1 mount names its controllers here.
     """
 

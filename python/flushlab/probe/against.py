@@ -24,12 +24,12 @@ class MeasuredServer(msgspec.Struct, frozen=True, kw_only=True):
     """A server's commits/s with what they depend on.
 
     Attributes:
-        trial: which one.
+        trial: number of the stored trial.
         server: `mysql@9.7.0`.
         policy: as it read back; sync_binlog is 0 where there is no binlog.
         committers: connections.
         commits_per_s: transactions that ended.
-        storage: where its files lay, or None.
+        storage: of the server's files, or None.
         warnings: doubts.
     """
 
@@ -52,7 +52,7 @@ def of_campaign(
     """The servers that a stored campaign measured: one trial, or of every arm its median trial.
 
     Args:
-        campaign: its id.
+        campaign: id of the campaign.
         number: of the trial, from 1; None: all arms.
         connections: of each trial.
         trials: all of the campaign, in their order.

@@ -58,7 +58,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         quick: the short matrix in 15 s.
         seconds: length of every window; None: what fits into 60 s, 15 s if quick.
         matrix: of the ceilings.
-        servers: that are compared with the ceilings of their own policies.
+        servers: to compare with the ceilings of their own policies.
         switch: also change the flush mode while committers commit.
         disk: that was made slow for it; None: the directory's own.
         command: the command line that asks for this.

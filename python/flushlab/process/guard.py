@@ -253,7 +253,7 @@ class GuardedProcess:
     """A program that was spawned under a guard.
 
     Attributes:
-        pid: its process id; also its process group and session.
+        pid: process id; also process group and session.
         identity: the same with its start time.
         status: wait status, once the guard has told; see `wait`.
         serves_disk: others have open files on it.

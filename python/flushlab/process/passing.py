@@ -23,7 +23,7 @@ def passing_folder(parent: Path, what: str, *, name: str | None = None, mode: in
 
     Args:
         parent: an existing directory.
-        what: it is for; part of its name, and in its mark.
+        what: purpose; part of the folder's name, and in its mark.
         name: in its mark; that of the folder if None.
         mode: of the folder.
 
@@ -48,7 +48,7 @@ def make_lasting(folder: Path, what: str, **more: str) -> None:
 
     Args:
         folder: in an existing directory.
-        what: it is for, in its mark.
+        what: purpose, in the folder's mark.
         more: else in its mark.
 
     Raises:

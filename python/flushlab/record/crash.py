@@ -122,7 +122,7 @@ class CrashNode(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         number: from 1.
-        crashed: it was one of those that did.
+        crashed: the node was among those that crashed.
         way: how it came back.
         outcome: what it has, once the cluster is whole again; of one that stayed, before that too.
         lost: acknowledged commits that it lacks.
@@ -180,7 +180,7 @@ class CrashImage(msgspec.Struct, frozen=True, kw_only=True):
     """One crash and what the server made of it.
 
     Attributes:
-        point: where.
+        point: of the crash.
         outcome: see `CrashOutcome`.
         acknowledged: commits before the crash; 0 without a ledger.
         lost: of them, those that the tables do not have.
@@ -194,7 +194,7 @@ class CrashImage(msgspec.Struct, frozen=True, kw_only=True):
         replica: one that had followed the server before the crash, and went on with what came back; None
             without one, or where nothing came back.
         new_replica: one that follows what came back from the beginning of its binary log; None likewise.
-        reasons: what is wrong, in words; the server's own where it does not start.
+        reasons: of the outcome, in words; the server's own where it does not start.
         seconds: how long all of it took.
         cause: where it was minimised.
         nodes: of a cluster, each; the other fields are then those of the cluster as one.
@@ -279,10 +279,10 @@ class CrashFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What `flushlab crash` found.
 
     Attributes:
-        server: its name and version.
-        workload: that was running.
+        server: name and version.
+        workload: beside the ledger.
         beside: what ran beside it; empty: nothing.
-        fail: what crashed.
+        fail: failure mode.
         fs: file system; empty where the process was killed.
         disk: how slow the disk was while the run was recorded, as it was asked for; empty: not made slow.
         tear: bytes that the disk wrote whole; 0: it tore no write.
@@ -290,7 +290,7 @@ class CrashFacts(msgspec.Struct, frozen=True, kw_only=True):
         nodes: of the cluster; 1: a server alone.
         crashed: which of them; empty for a server alone.
         ending: `done` or `interrupted`.
-        arms: those that were asked for, then the controls.
+        arms: the requested ones, then the controls.
         seed: of the points.
         warnings: doubts.
         campaign: its id in the store; empty if it is not stored.

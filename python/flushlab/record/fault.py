@@ -60,7 +60,7 @@ class DiskEmulation(msgspec.Struct, frozen=True, kw_only=True):
     """A slow disk as it was measured: overwrites of 4 KiB, each with an fdatasync, one after the other.
 
     Attributes:
-        profile: what was asked for.
+        profile: the requested speed.
         asked_sync_us_p50: the median that follows from it.
         measured_sync_us_p50, measured_sync_us_p99: what was measured.
         fastest_sync_us_p50: the median before it was made slow.

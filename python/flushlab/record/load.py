@@ -197,7 +197,7 @@ class TxnStatement(msgspec.Struct, frozen=True, kw_only=True):
     """A statement of a transaction.
 
     Attributes:
-        name: what percentiles call it.
+        name: in percentiles.
         sql: with a `?` per parameter.
         place: where it stands in the user's file, for messages.
         parameters: numbers of `TxnSpec.parameters`, in the order of the `?`.
@@ -223,7 +223,7 @@ class TxnTransaction(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: of the kind.
-        weight: its share, in relation to those of the others.
+        weight: share, relative to the other transactions.
         explicit: between BEGIN and COMMIT; else every statement commits by itself.
         think_us, exponential: as of a statement; this time is no part of the latency.
         statements: in their order.
@@ -277,7 +277,7 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
         tables: number of tables.
         table_size: rows per table.
         rand_type: distribution of ids; sysbench 1.0.20's default is `special`.
-        rand: its parameters.
+        rand: parameters of the distributions.
         rate: intended transactions or rows per second over all connections (open loop: latency counts from
             the intended start), or 0 for as fast as the server answers (closed loop).
         rate_kind: `constant` intervals or a `poisson` process.
@@ -473,7 +473,7 @@ class TransactionLatency(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         transaction: as the workload calls the kind.
-        count: those that ended in the window.
+        count: of those that ended in the window.
         throughput: the same per second.
         latency_us: of these; None if there were none.
     """
@@ -488,9 +488,9 @@ class OpenLoop(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a rate or a profile.
 
     Attributes:
-        intended: what was due in the window, per second.
+        intended: events due per second of the window.
         backlog_max: most events that were due and not begun.
-        backlog_end: those at the window's end.
+        backlog_end: due but not started at the window's end.
         lag_us: how late events were begun although a connection was free: the generator's own part.
     """
 
@@ -550,7 +550,7 @@ class RowCounts(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         committed: rows acknowledged by a commit.
-        updated: those among them that existed already.
+        updated: rows that existed already.
         rolled_back: rows that a deadlock or a timeout took back.
         commits: that ended in the window; in autocommit, statements.
         commit_latency_us: of COMMIT; None in autocommit, where it is part of the statement's.
@@ -571,7 +571,7 @@ class KindTime(msgspec.Struct, frozen=True, kw_only=True):
         count: how many there were.
         seconds: all of them together.
         slowest_s: the slowest of them.
-        slowest_line: where it begins in the script, from 1.
+        slowest_line: line of the slowest statement in the script, from 1.
     """
 
     kind: str
@@ -600,11 +600,11 @@ class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
         client_busy: share of the window that the load's thread was on a CPU.
         client_bound: it was there for 90 % or more: the figure is the client's, not the server's.
         stalls: whole seconds of the window, from 0, under a tenth of the median second.
-        open_loop: what became of the rate; None in a closed loop.
+        open_loop: intended and achieved rate; None in a closed loop.
         lost_connections: in the window.
         unwritten: why the files of the window's seconds are not whole, if they are not.
         client_cpu_us_per_event: user + system time of the load's thread, per event.
-        rows: what became of the rows, where rows are counted.
+        rows: inserted, updated and so on, where rows are counted.
         kinds: time per kind of statement of a script, the most time first; empty for others.
     """
 

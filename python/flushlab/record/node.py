@@ -9,7 +9,7 @@ class LostNode(msgspec.Struct, frozen=True, kw_only=True):
     """A node that died in a window that went on without it.
 
     Attributes:
-        node: its number in the cluster, from 1.
+        node: number in the cluster, from 1.
         at_s: since the window's beginning; 0 for one that died in the warm-up.
         without_commit_s: the longest stretch without a commit that ended after it had died.
     """
@@ -23,7 +23,7 @@ class NodeActivity(msgspec.Struct, frozen=True, kw_only=True):
     """What one node did in a window, from its own status.
 
     Attributes:
-        node: its number in the cluster, from 1; the load goes to the first unless it is spread.
+        node: number in the cluster, from 1; the load goes to the first unless it is spread.
         commits: transactions of its own clients that the cluster took (wsrep_local_commits).
         received: write sets of other nodes (wsrep_received).
         cert_failures: own transactions that lost to one committed elsewhere (wsrep_local_cert_failures).

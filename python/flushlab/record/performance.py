@@ -12,11 +12,11 @@ class FileIo(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         file: relative to the data directory; for several, what they are.
-        kind: its class, of `FILE_CLASSES`.
+        kind: class of the file, of `FILE_CLASSES`.
         files: how many are told here; 0 where files that were removed in the window are among them.
         reads, writes: calls.
         misc: other calls: syncs, opens, closes, removals. In the redo and binary logs nearly all are syncs.
-        read_bytes, written_bytes: what the calls moved.
+        read_bytes, written_bytes: moved by the calls.
         seconds: in all calls, summed over the server's threads. Asynchronous I/O shows its submission only.
         misc_seconds: of them, in `misc`.
         fsyncs: counted in the kernel, or None where it could not count.
@@ -74,7 +74,7 @@ class Performance(msgspec.Struct, frozen=True, kw_only=True):
         io_by_file: the files with the most I/O one by one, the others together by class: their sum is all.
         statements_by_kind: every kind that occurred.
         stages: every stage that occurred.
-        untold: what is not known or not whole, by the name of the field, and why.
+        untold: reason by field for values that are missing or incomplete.
     """
 
     io_by_file: tuple[FileIo, ...] = ()

@@ -65,12 +65,12 @@ class DiskFigure(msgspec.Struct, frozen=True, kw_only=True):
     """One way of writing to the disk.
 
     Attributes:
-        way, layout, order: what was done.
+        way, layout, order: of the writes.
         bytes: of one write.
         depth: writes under way at once.
         operations_per_s: writes with their syncs; 0 if refused.
         latency_us: None if refused.
-        operations: that the figure comes from.
+        operations: number behind the figure.
         seconds: length of the window.
         file_bytes: size of the file that was written over.
         refused: why it is not possible here; empty otherwise.
@@ -194,7 +194,7 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
         commits_per_s: of the server.
         ceiling_per_s: of the committers that only commit, the same policy and flush `serial`.
         best_flush: the flush mode with the highest ceiling at this policy.
-        best_per_s: its ceiling.
+        best_per_s: the ceiling.
         share: `commits_per_s / ceiling_per_s`.
         warnings: doubts about the comparison.
     """
@@ -217,10 +217,10 @@ class ProbeRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         started_at: ISO 8601, UTC.
-        seconds: that it took.
+        seconds: wall time.
         quick: the short matrix with short windows.
         command: the command line that repeats it.
-        machine: that measured.
+        machine: of the measurement.
         medium: the place.
         flushlab: version.
         disk: in the order in which they were measured.

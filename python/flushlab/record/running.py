@@ -44,7 +44,7 @@ class LoadSecond(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         number: grows by one.
-        arm: that was driven.
+        arm: under load.
         per_second: transactions, rows or statements.
         p50_ms, p99_ms: of the events that ended in it; None if there were none.
     """
@@ -116,7 +116,7 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
         kind, campaign, server, workload, floor: what was asked for.
         pid: of the process.
         began: Unix time.
-        arm, stage, round, trial, left_s: what is measured now; `trial` counts from 1.
+        arm, stage, round, trial, left_s: of the current measurement; `trial` counts from 1.
         servers: those that stand, the base's first; the one that is driven is of the arm `arm`.
         pids: processes of all servers.
         unit: of throughput.

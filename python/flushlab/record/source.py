@@ -13,7 +13,7 @@ class SourceText(msgspec.Struct, frozen=True, kw_only=True):
     """A text that a campaign ran, so that whoever gets its report can read and repeat it.
 
     Attributes:
-        kind: what it is to the campaign.
+        kind: role in the campaign.
         name: as the campaign names the file.
         size_bytes: of the file.
         sha256: of the file; of `text`, where that has passwords hidden.

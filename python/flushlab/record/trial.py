@@ -68,8 +68,8 @@ class Slice(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         round: in which every server had one, from 0; within the block.
         start_s: since the servers stood.
-        seconds: its length.
-        events: what it adds to the figure: transactions, or committed rows.
+        seconds: length of the slice.
+        events: transactions, or committed rows.
         foreign_share: of the machine's CPU time that neither these servers nor the client used, or None.
         steal_share: share of the CPU time stolen by the hypervisor.
         dropped: its round does not count: there was a gap in the clock.
@@ -93,7 +93,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """One workload run once on one server under one arm.
 
     Attributes:
-        arm: what was asked for.
+        arm: requested settings.
         stage: the part of the experiment that it belongs to.
         block: number of the block within the stage.
         variant: index of the workload variant (for example of the thread count) within the block.
@@ -101,12 +101,12 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         reason: why it was not measured; empty otherwise.
         hint: the way out, where one is known.
         lacked_memory: the machine had too little for the server to start, which says nothing of the settings.
-        figure: what the workload yielded, in `unit`; None unless measured.
+        figure: result of the workload, in `unit`; None unless measured.
         unit: `transactions/s`, `rows/s` or `s`.
         higher_is_better: False for seconds.
         seed: of the load's draws; None for a command, and in records of earlier versions.
         load: details from the load engine, or None for a command.
-        output: what a command printed, within bounds, whether it succeeded or not.
+        output: of a command, within bounds, whether it succeeded or not.
         settings: catalogued settings as read back from the server.
         data_bytes: size of the user's tables (data and indexes) before the window, or None.
         server: the server that ran; None if it never started.
@@ -118,7 +118,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         file_activity: per class of files (`FILE_CLASSES`) what was done to them; a class that this server
             does not have, or of which nothing is known, is left out. The binary log of a server that writes
             one is always there.
-        performance: what the server's performance_schema told of the window, or None.
+        performance: the server's performance_schema over the window, or None.
         nodes: of a Galera cluster, what each did in the window; empty for a server that is alone.
         lost_nodes: of a Galera cluster, those that died in the window while the load failed over.
         deltas: differences of status counters over the window, under their server's names.

@@ -32,12 +32,12 @@ class FakeServer:
     """A scripted server.
 
     Args:
-        identity: which server it plays.
-        values: its variables; others do not exist.
-        answers: what statements answer, by their exact text; a callable is called each time.
+        identity: of the server to imitate.
+        values: all system variables.
+        answers: rows by exact statement; a callable is called each time.
         rounds: variables that change the value they are given.
         refuses: variables that it does not accept, with the reason.
-        storage, launch: where it seems to lie and how it seems to run.
+        storage, launch: facts that the server reports.
     """
 
     def __init__(

@@ -28,7 +28,7 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         settings: each applied name as the server reads it back.
-        refused: those that it did not accept; the server runs without them.
+        refused: settings that the server did not accept and runs without.
         restarted: whether a restart was needed.
         warnings: values that the server rounded or that read back differently.
     """

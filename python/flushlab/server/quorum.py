@@ -34,7 +34,7 @@ def not_in_step(
     Args:
         node: of a cluster.
         name: its name.
-        nodes: that it is to see; None: however many.
+        nodes: expected size of the cluster; None: any.
         queues_empty: whether it is to have applied what it received.
         answer_s: longest wait for its answer; for ever if None.
 

@@ -21,7 +21,7 @@ def stop(name: str, *, keep_data: bool = False) -> list[Path]:
     Args:
         name: of the sandbox, the cluster or, if its data are kept, one node; `sandbox:NAME` or `cluster:NAME`
             where there are both.
-        keep_data: its data stay, and `flushlab server start --name NAME` starts it again.
+        keep_data: keep the data; `flushlab server start --name NAME` starts the server again.
 
     Returns:
         Folders that flushlab cannot prove to be its own, and so left.

@@ -16,7 +16,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         settings: the names and values that change together, usually one.
         group: the mechanism that it works on: `commit`, `redo`, `binlog`, `flushing`, `pool`,
             `doublewrite`, `ddl`; screening merges by group when the budget is short.
-        why: one sentence: what it may buy.
+        why: possible gain, in one sentence.
         needs_steady_state: its effect can only be credited in windows that outlast the redo log.
     """
 

@@ -48,7 +48,7 @@ class CandidateEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         raise_only, lower_only: left out where the base is at or above (below) the value.
         floor: proposed only at this floor or below; for what a safer floor has no use of.
         flavor, since, until: where it makes sense, beyond where the setting exists.
-        why: what it may buy, one sentence.
+        why: possible gain, in one sentence.
     """
 
     why: str
@@ -100,9 +100,9 @@ class SettingEntry(_Facts, frozen=True, kw_only=True, forbid_unknown_fields=True
     Attributes:
         name: as the server spells it.
         group: the mechanism that it works on, as in `Candidate.group`, or `service`.
-        effect: one sentence.
+        effect: in one sentence.
         source: manual pages, worklogs, issues or commits that the facts come from.
-        version: where it exists.
+        version: servers that have the setting.
         candidate: values worth trying.
         aliases: other names of the same setting.
         durability: names of the durability rules that read it.

@@ -64,7 +64,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         settings: of the catalog, as they will be in force.
         others: the rest, as it is written; a switch without a value is ON.
-        lines: where each name was last given.
+        lines: file and line of each name's last occurrence.
         findings: by file and line, in reading order.
         written: the argument that each name's last line stands for; empty if it may be a password or a path.
         rejected: the same of names that stop the start.

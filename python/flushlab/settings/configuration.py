@@ -28,9 +28,9 @@ class Configuration:
     """The settings of one server.
 
     Args:
-        given: what an option file, a plan or a person sets.
+        given: settings of an option file, a plan or a person.
         identity: the server.
-        read_back: what it reported while it ran; wins over what was given.
+        read_back: values of the running server; they win over `given`.
     """
 
     def __init__(

@@ -44,7 +44,7 @@ class Dump(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         variables: by name, as texts.
-        lines: where each stands.
+        lines: line number of each variable.
     """
 
     variables: Mapping[str, str]

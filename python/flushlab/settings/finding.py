@@ -22,7 +22,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         severity: see `Severity`.
         name: the option, as variables spell it; empty where a line has none.
         path, line: where it stands; line 0 if it stands nowhere.
-        text: what is wrong, in words.
+        text: the problem in words.
         hint: the way out.
         fatal: the server does not start.
     """

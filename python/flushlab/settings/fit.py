@@ -54,8 +54,8 @@ class Scaled(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: of the setting.
-        yours, here: its values, as option files spell them.
-        why: what did not fit.
+        yours, here: the user's value and the scaled one, as option files spell them.
+        why: resource that was too small.
     """
 
     name: str
@@ -69,10 +69,10 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         settings: all, the scaled ones with their values here.
-        memory_bytes: that the server may use.
+        memory_bytes: limit on the server's memory.
         factor: of the buffer pool and the redo log.
         short_bytes: of memory, for the smallest pool beside everything else; 0 where it holds one.
-        scaled: those that did not fit.
+        scaled: settings that did not fit.
         not_transferable: what of a measurement with them says nothing about the real server, in words.
     """
 
@@ -111,9 +111,9 @@ def fit(
     Args:
         settings: of an option file, as the server takes them.
         identity: the server.
-        memory_bytes: that it may use.
-        disk_bytes: that its redo log and its tablespaces may take before there is any data.
-        connections: that the workload opens.
+        memory_bytes: limit on the server's memory.
+        disk_bytes: limit on the redo log and the tablespaces before there is any data.
+        connections: number that the workload opens.
         like: another option file that shrank; the pool and the redo log shrink as much.
         data_bytes: of the data set, about; None: not known.
     """
@@ -285,9 +285,9 @@ def lines(fitted: Fit, way_out: str, *, file: str = "") -> list[str]:
     """The table `yours / here / why` and what does not transfer, 80 columns wide.
 
     Args:
-        fitted: what was scaled.
-        way_out: which flags change it, in words.
-        file: whose settings they are, where there are several.
+        fitted: result of `fit`.
+        way_out: flags that change the scaling, in words.
+        file: source of the settings, where there are several.
     """
     if not fitted.scaled:
         return []

@@ -62,8 +62,8 @@ def in_force(
     Args:
         variables: by name, as texts.
         identity: the server.
-        path: where they come from: a file, or the server's address.
-        lines: where each stands in the file.
+        path: source: a file, or the server's address.
+        lines: line number of each variable in the file.
     """
     catalog, given, findings = load_catalog(), dict(variables), list[Finding]()
     places = {name: (path, (lines or {}).get(name, 0)) for name in variables}

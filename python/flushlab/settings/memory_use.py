@@ -62,8 +62,8 @@ class MemoryUse(msgspec.Struct, frozen=True, kw_only=True):
     """What a server may take at worst.
 
     Attributes:
-        shared_bytes: what all connections share.
-        connection_bytes: what one connection may hold.
+        shared_bytes: of buffers that all connections share.
+        connection_bytes: of the buffers of one connection.
         connections: how many there may be.
     """
 

@@ -38,7 +38,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         kind: see `Kind`.
-        optional: it may stand without a value.
+        optional: the option may stand without a value.
         values: members of an enumeration, a set, switches or words, in the server's order.
     """
 

@@ -21,7 +21,7 @@ class OptionsHere:
     Args:
         identity: the server.
         known: what its build says of its options, if it was asked.
-        suffix: its --defaults-group-suffix.
+        suffix: the --defaults-group-suffix.
     """
 
     def __init__(self, identity: ServerIdentity, known: HelpText | None, suffix: str = "") -> None:

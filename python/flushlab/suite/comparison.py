@@ -32,7 +32,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         seconds: by part, as in `Result`.
         exit_code: the suite's.
-        told: what the server told, by part (`prepare`, `command`).
+        told: the server's performance_schema, by part (`prepare`, `command`).
         fsyncs: counted in the kernel over both parts; None where it could not.
         settings: of the profile and the user's, as the server had them before the suite: on stock, its
             own values for the profile's names.

@@ -41,7 +41,7 @@ def read_inputs(patterns: Sequence[str], folder: Path) -> tuple[Input, ...]:
 
     Args:
         patterns: with `*`, `?`, `[…]` and `**`; a folder means every file below it.
-        folder: what relative patterns start from.
+        folder: start of relative patterns.
 
     Raises:
         UsageError: a pattern matches no file, or has `**` beside other characters: Python refuses

@@ -31,7 +31,7 @@ class SuiteMonitor:
 
     Attributes:
         notes: what has happened, for people.
-        habits: what the suite did to its schema, by worker.
+        habits: schema changes of the suite, by worker.
     """
 
     def __init__(self, servers: Sequence[SuiteServer], settings: Mapping[str, Value]) -> None:

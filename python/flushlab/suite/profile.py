@@ -39,7 +39,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name, value: the setting.
-        why: what it saves, with its figure.
+        why: time or I/O saved, with its figure.
         flavor: None for both.
         since, until: versions that it is for; `until` excluded.
         where: None for both places.
@@ -143,7 +143,7 @@ def throwaway(build: Kind, where: Where, chosen: Mapping[str, Value] | None = No
 
     Args:
         build: the server.
-        where: its data directory lies.
+        where: place of the data directory.
         chosen: the user's own settings, which win.
     """
     settings = {one.name: one.value for one in CHOICES if one.holds(build, where)} | dict(chosen or {})

@@ -35,7 +35,7 @@ class ChosenRoot(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         root: the data root.
-        in_memory: it lies in memory.
+        in_memory: the data root is on a tmpfs.
         reason: why not in memory; empty if it does.
     """
 

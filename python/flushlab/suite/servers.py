@@ -46,7 +46,7 @@ class SuiteServer:
     """One throwaway server.
 
     Args:
-        sandbox: it.
+        sandbox: the server.
         snapshot, snapshots: the template that it was started on.
         clones: servers that may take its place.
 

@@ -68,7 +68,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         recreated: what the suite dropped and created again; None if it did not.
         created: tables and views that it made, and the seconds in which it did; None if it made few.
         saved_seconds: what preparing took when the template was made; 0 if unknown.
-        notes: what the user should know, in order.
+        notes: lines for the user, in order.
         death: why a server was gone before the command's end, with its log's tail; empty if none was.
         stopped: flushlab itself stopped a server while the command ran, for want of room.
     """

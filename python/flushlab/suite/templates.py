@@ -42,7 +42,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     """A migration tool's own record of what it has applied.
 
     Attributes:
-        schema, table: where.
+        schema, table: of the record.
         rows: how many, when the template was captured.
         checksum: of its content then.
     """

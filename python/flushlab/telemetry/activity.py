@@ -133,7 +133,7 @@ def file_activity(
     """The record's form; see `record.FileActivity`.
 
     Args:
-        watched: what was seen.
+        watched: samples of the window.
         deltas: status counters over the window.
         redo_bytes: by which the log sequence number grew.
         binlog: what performance_schema counted of the binary log; None: nothing.

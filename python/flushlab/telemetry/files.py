@@ -51,10 +51,10 @@ class OpenFile(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         path: as the server's process sees it; ends with ` (deleted)` if it has no name any more.
-        kind: its class, of `record.FILE_CLASSES`.
+        kind: class of the file, of `record.FILE_CLASSES`.
         flags: `O_DIRECT`, `O_DSYNC`, `O_SYNC`, those that it is open with.
         device: major and minor number of its file system.
-        inode: its number there.
+        inode: number on that device.
         filesystem: as the kernel names it; empty where its mount cannot be seen.
     """
 

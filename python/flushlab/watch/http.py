@@ -57,7 +57,7 @@ class Site:
     Args:
         ring: the samples.
         metrics: makes `/metrics` for an Accept header: its Content-Type and its body.
-        token: that a viewer must show; empty on loopback.
+        token: required of viewers; empty on loopback.
         meter: takes the CPU time of the viewers' threads.
     """
 

@@ -24,7 +24,7 @@ class KernelSyncs:
 
     Args:
         pid: of the server.
-        variables: its system variables.
+        variables: system variables of the server.
     """
 
     def __init__(self, pid: int, variables: Mapping[str, str]) -> None:

@@ -39,7 +39,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         name: as mysqld_exporter calls its collector.
         every_s: seconds between two of them, at least.
         forms: statements; a later one takes fewer privileges, or another version.
-        needs: what the first form takes.
+        needs: privilege or feature that the first form needs.
     """
 
     name: str

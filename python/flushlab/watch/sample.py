@@ -13,7 +13,7 @@ class ServerNow(msgspec.Struct, frozen=True, kw_only=True):
     """The server that is watched.
 
     Attributes:
-        up: it answers.
+        up: the server answers.
         name: `mariadb@10.11.19`; empty until it has answered once.
         since: Unix time since which `up` is what it is.
         missing: privileges that the account lacks, without which something is not shown.
@@ -35,7 +35,7 @@ class RunningNow(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         kind: `tune`, `series`, `compare`, `bench`, `fill` or `test`.
         campaign: its id; empty for what is not stored.
-        arm, stage, round: what is measured now; round counts the blocks.
+        arm, stage, round: of the current measurement; round counts the blocks.
         left_s: until it ends, at most or about.
         server, workload, floor: as they were asked for.
     """

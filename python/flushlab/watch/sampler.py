@@ -46,9 +46,9 @@ class Sampler:
     """Takes a sample a second until it is closed.
 
     Args:
-        ring: where they go.
-        known: what is known of the server.
-        running: what runs now.
+        ring: target of the samples.
+        known: state of the server.
+        running: the command that runs now, if any.
         pids: processes of the watched server and of those beside it; empty if they cannot be seen.
         meter: takes the thread's CPU time.
     """

@@ -45,7 +45,7 @@ class Watch:
 
     Args:
         reach: the server to ask now.
-        running: what runs now.
+        running: the command that runs now, if any.
         pids: processes of the watched server and those beside it.
         host, port: where to listen; None: `PORT`, or a free one if that is taken.
         page: False: nothing is served.

@@ -68,7 +68,7 @@ class CommandWorkload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
     Attributes:
         command: given to `/bin/sh -c`.
-        folder: it runs in; empty: the present one.
+        folder: working directory; empty: the present one.
         timeout, reset, warm_up_runs: see `OPTIONS`.
         database: that its environment names; the user's data have another than the empty default.
     """

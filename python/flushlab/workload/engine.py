@@ -208,7 +208,7 @@ class LoadInterrupted(KeyboardInterrupt):
     """Ctrl-C in a measured window.
 
     Attributes:
-        result: what was measured up to then.
+        result: of the window so far.
         unit: of its throughput.
     """
 

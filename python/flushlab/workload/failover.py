@@ -29,7 +29,7 @@ class Losses:
 
         Args:
             now_s: since the window's beginning.
-            events: that the load has completed so far.
+            events: completed so far.
         """
         if events != self._events:
             self._events, self._committed_s = events, now_s

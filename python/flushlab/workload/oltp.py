@@ -79,7 +79,7 @@ class OltpWorkload(Draws, frozen=True, kw_only=True):
         tables, table_size: sbtest1..N and their rows.
         rand_type, rand_…: distribution of ids, see `Draws`.
         threads, rate, …: how it is driven, see `Driven`; the rate in transactions/s over all connections.
-        statements: what an event consists of.
+        statements: of one event.
     """
 
     name: str

@@ -181,7 +181,7 @@ def settle(
     Args:
         workload: its name, for messages.
         declared: the options that it takes.
-        asked: what was asked for.
+        asked: options that the user gave.
         spelling: of the place that was asked.
 
     Raises:

@@ -142,7 +142,7 @@ def parse_workload(
     Args:
         name: of the workload.
         options: by their names; those that are absent have their defaults.
-        folder: that a command runs in; None: the present one.
+        folder: working directory of a command; None: the present one.
 
     Raises:
         UsageError: no such workload, or options that make no sense.

@@ -30,9 +30,9 @@ class Ended(NamedTuple):
     """How a program ended.
 
     Attributes:
-        code: its exit code; negative: killed by that signal; None: killed at the limit.
-        seconds: that it took.
-        output: what it printed on both streams, within `HEAD_BYTES` and `TAIL_BYTES`.
+        code: exit code; negative: killed by that signal; None: killed at the limit.
+        seconds: wall time.
+        output: of both streams, within `HEAD_BYTES` and `TAIL_BYTES`.
     """
 
     code: int | None
@@ -48,7 +48,7 @@ def run(
     Args:
         command: given to `/bin/sh -c`.
         env: all of its environment.
-        folder: it is run in; None: the present one.
+        folder: working directory; None: the present one.
         limit_s: after which it is killed.
         stop: descriptor that becomes readable when it is to be killed before that; None: there is none.
 

@@ -63,7 +63,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
         commits: transactions that the server acknowledged in the window, each of which changed rows; None
             where the workload does not know.
         connections: on which they were made, each with at most one at a time; None where unknown.
-        output: what a command printed, within bounds.
+        output: of a command, within bounds.
         seed: of its draws, or None.
         lost_nodes: of a cluster, that died in the window, which went on.
     """
@@ -93,7 +93,7 @@ class Driving(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         spec: the load.
         unit: of the figure.
-        grain: what one event adds to it: no second can be counted finer.
+        grain: share of one event in the figure; the resolution of a second.
     """
 
     spec: LoadSpec

@@ -28,10 +28,10 @@ class SqlWorkload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     Attributes:
         name: `sql:FILE`, as the user wrote it.
-        script: what the file held when it was read.
+        script: content of the file.
         transport: `socket` or `tcp`.
         ssl_mode, ssl_ca: TLS over `tcp`, see `flushlab.record.LoadSpec`.
-        database: where it runs: an empty one, or the user's data's.
+        database: of the script: an empty one, or that of the user's data.
     """
 
     reset: ClassVar[Reset] = "each"
@@ -49,7 +49,7 @@ class SqlWorkload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
         Args:
             name: as above.
-            folder: what FILE is relative to.
+            folder: start of a relative FILE.
             options: all of `OPTIONS`.
 
         Raises:

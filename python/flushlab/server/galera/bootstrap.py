@@ -24,7 +24,7 @@ class NodePosition(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: of the node.
         state: its position.
-        recovered: it was killed, and the position comes from `--wsrep-recover`.
+        recovered: the node was killed, and its position comes from `--wsrep-recover`.
     """
 
     name: str

@@ -45,11 +45,11 @@ def node_data(
 
     Args:
         build: the server.
-        galera: its provider.
-        settings: those of them that shape files count.
-        data_root: where the node runs that makes it.
+        galera: the provider.
+        settings: of the nodes; only those that shape files count.
+        data_root: of the node that makes the snapshot.
         snapshot: a server's data directory; the build's initialised one if None.
-        snapshots: where it is kept.
+        snapshots: the store of snapshots.
         progress: told if it must be made.
 
     Raises:

@@ -39,7 +39,7 @@ class _Written(journal.Entry, frozen=True, kw_only=True):
 
     Attributes:
         addresses: of the server, or of all nodes of its cluster.
-        database: that the tables are in.
+        database: of the tables.
         mark: their comment.
         database_made: by the same command.
     """
@@ -59,8 +59,8 @@ class MadeTables:
     """Tables that are made on somebody's server, and dropped again.
 
     Args:
-        server: where.
-        database: that they are in.
+        server: that has the tables.
+        database: of the tables.
     """
 
     def __init__(self, server: RemoteGroup, database: str) -> None:

@@ -29,13 +29,13 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     """What a server tells of its part in a cluster.
 
     Attributes:
-        name: where it is.
+        name: address of the node.
         version: of the server, as it words it.
         on: wsrep_on: it is a node.
         node: unlike that of any other node (wsrep_gcomm_uuid).
         cluster: of the cluster (wsrep_cluster_state_uuid).
         size: members that it sees, arbitrators too.
-        primary: it has a quorum.
+        primary: the node has a quorum.
         state: `Synced` for one that is in step.
         incoming: where it says that clients reach the members; empty for an arbitrator.
     """
@@ -55,7 +55,7 @@ def members(named: Sequence[RemoteServer], stack: ExitStack) -> tuple[RemoteServ
     """All nodes of the cluster that a server is of; the server itself if it is of none.
 
     Args:
-        named: one of them, or all.
+        named: one node, or all nodes.
         stack: closes those that are found.
 
     Raises:
@@ -128,8 +128,8 @@ def require_whole(told: Sequence[Member], lost: Sequence[str] = ()) -> None:
     """Makes sure that these are all nodes of one cluster, alike and in step.
 
     Args:
-        told: what each of them tells.
-        lost: those that could not be reached, with the reason.
+        told: state that each node reports.
+        lost: nodes that could not be reached, with the reason.
 
     Raises:
         UsageError: they are no cluster, or not all of it.

@@ -43,9 +43,9 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: of the variable.
-        before: what it is put back to.
-        during: its value meanwhile, the first of them.
-        later: those that it may get afterwards.
+        before: value to put back.
+        during: the first value in the meantime.
+        later: values that may follow.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Changes:
     """Global variables of an attached server, changed until they are put back.
 
     Args:
-        server: whose they are.
+        server: owner of the variables.
         wanted: names and values for a while, in turns if there are several; what has its value already is
             left out.
     """
@@ -297,7 +297,7 @@ def _restore(
     """Puts back what can be, whatever is refused meanwhile.
 
     Args:
-        server: whose variables they are.
+        server: owner of the variables.
         changes: of them.
         say: told what is put back, and what is not.
         whatever_it_is: of which names also a value that flushlab did not ask for.

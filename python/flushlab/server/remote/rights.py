@@ -51,9 +51,9 @@ class Needs(NamedTuple):
         process: look at InnoDB's state.
         replication: see whether the server is a replica.
         settings: names of global variables to set.
-        database: that it uses.
-        privileges: those that it needs there, of `_ATTEMPTS` and `_ALONE`.
-        table: one that it reads and writes.
+        database: of the workload.
+        privileges: needed in that database, of `_ATTEMPTS` and `_ALONE`.
+        table: read and written by the workload.
         statements: others that it runs there, with a `?` per parameter.
     """
 

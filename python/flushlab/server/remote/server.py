@@ -177,7 +177,7 @@ class RemoteServer:
     """A server that runs already; a context manager that closes its control connection.
 
     Args:
-        address: where it is.
+        address: of the server.
         connect_s: longest wait for a connection and the first answer; None waits as for a server that starts
             up.
     """

@@ -107,10 +107,10 @@ def fit_here(
     Args:
         settings: of its option file.
         identity: the server.
-        root: where data directories go.
+        root: parent of data directories.
         memory: that the server may use, like `2G`; half of the machine's if None.
         exact: refuse what does not fit.
-        connections: that the workload opens.
+        connections: number that the workload opens.
         like: another option file that shrank; the pool and the redo log shrink as much.
         data_bytes: of the data set, about; None: not known.
 

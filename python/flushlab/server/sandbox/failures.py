@@ -30,11 +30,11 @@ def start_failed(
     """Of a start.
 
     Args:
-        build: what was started.
-        endpoint: where it was to listen.
-        settings: what it was started with.
-        said: its log since the start.
-        how: it failed: "ended while it started".
+        build: of the server that was started.
+        endpoint: address that the server was to listen on.
+        settings: of the server's option file.
+        said: the server's log since the start.
+        how: the failure as a verb phrase: "ended while it started".
     """
     what = f"the server {build.name} {how}"
     if (found := shortage(what, endpoint, said)) is not None:
@@ -48,8 +48,8 @@ def shortage(what: str, endpoint: Endpoint, said: str) -> FlushlabError | None:
 
     Args:
         what: became of the server, in words.
-        endpoint: where it was to listen.
-        said: its log since the start.
+        endpoint: address that the server was to listen on.
+        said: the server's log since the start.
     """
     if (line := log.port_taken(said)) is not None:
         if _ITS_PORT not in line.lower():  # one of those that nodes of a cluster have besides

@@ -37,8 +37,8 @@ def initialised(build: Build, settings: Mapping[str, Value], progress: Progress 
     """The snapshot of a build's initialised data directory; made if it is not there.
 
     Args:
-        build: whose.
-        settings: those of them that shape files count.
+        build: of the server.
+        settings: of the server; only those that shape files count.
         progress: told if it must be made.
 
     Raises:

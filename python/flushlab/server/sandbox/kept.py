@@ -33,17 +33,17 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: of the sandbox.
-        build: what it was started from.
-        paths: where its files lie.
+        build: of the server.
+        paths: of the sandbox's files.
         settings: in its option file.
         arguments: of its command line.
-        storage: what its data directory lies on.
+        storage: of the data directory.
         socket: path of its unix socket.
         port: on loopback.
-        connects: it may open connections to others.
-        membership: its part of a cluster, or None.
+        connects: the server may open connections.
+        membership: place in a cluster, or None.
         disk: the slow one that is its own, or None.
-        halted: it was stopped with its data kept, and not started since.
+        halted: stopped with its data kept, and not started since.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """A kept sandbox and whether it runs.
 
     Attributes:
-        saved: what is written down of it.
+        saved: the content of `sandbox.json`.
         pid: of the server, or None if it does not run here.
         elsewhere: another machine or container with the same home started it, and may still run it.
     """
@@ -154,7 +154,7 @@ def require_disk(name: str, cluster: str = "") -> None:
 
     Args:
         name: of the sandbox.
-        cluster: that it is a node of.
+        cluster: name of the cluster that the sandbox is a node of.
 
     Raises:
         StorageError: its program has ended, and what was on it is gone.

@@ -74,7 +74,7 @@ def refusal_from_log(log_text: str, settings: Mapping[str, Value] | None = None)
     """The line that says which option the server refused and why; None if no option was the reason.
 
     Args:
-        log_text: what the server wrote during the start that failed.
+        log_text: log of the start that failed.
         settings: what it was started with; lines that speak of one of them count too, since many of InnoDB's
             complaints spell no variable (`Combined size of log files must be < 512 GB`).
     """

@@ -25,7 +25,7 @@ class NodeAddress(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         address: its own IPv4 address.
-        own_network: it runs in a network of its own, where flushlab reaches it by its unix socket alone.
+        own_network: the node has a network of its own; flushlab reaches it by the unix socket alone.
         port_offset: added to Galera's usual ports, where another program has those at every address.
     """
 

@@ -105,7 +105,7 @@ class Start:
         """Waits until queries are answered over both ways in; `identify` asks the last one.
 
         Args:
-            process: that was spawned.
+            process: the server's.
             log_start: length of its log before.
             identify: asks over the control connection; may raise `ConnectionGone`.
 

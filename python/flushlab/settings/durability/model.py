@@ -17,9 +17,9 @@ def guarantees(
     """What a server keeps under each failure.
 
     Args:
-        settings: what is set; a durability setting that is left out counts as this version's default.
+        settings: of the server; a durability setting that is left out counts as this version's default.
         identity: flavor and version.
-        storage: where its data lies.
+        storage: of the data directory.
         launch: arguments, LD_PRELOAD, redo log switched off.
 
     Raises:

@@ -22,10 +22,10 @@ class Situation(Configuration):
     """A configuration with its storage and launch.
 
     Args:
-        settings: what is set; anything left out counts as this version's default.
+        settings: of the server; anything left out counts as this version's default.
         identity: the server.
-        storage: where its data lies.
-        launch: what no variable shows.
+        storage: of the data directory.
+        launch: facts that no variable shows.
 
     Raises:
         ValueOutOfRange: a setting has a value that this version does not allow.
@@ -54,7 +54,7 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         on: the failure.
-        level: what is kept.
+        level: of the guarantee.
         text: in words.
         window_s: in seconds, for `window` only.
         remark: the text stands behind whatever else is said; the level does not count.

@@ -19,7 +19,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         seconds: length of the window.
         activity: per class of files; see `record.FileActivity`.
         opened: classes of which a file was seen open, so that its flags are known.
-        counted_by: who counted the syncs: the kernel, the server itself, or nobody.
+        counted_by: source of the syncs: the kernel, the server, or none.
         in_memory: classes whose files all lie in memory.
         commits: transactions that the server acknowledged to the workload in the window, each of which
             changed rows; None where the workload does not know.
@@ -110,7 +110,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """A setting that reads back and does nothing.
 
     Attributes:
-        setting: its name, as the server spells it.
+        setting: name, as the server spells it.
         value: as it reads back.
         seen: what was seen instead, a sentence that goes on after "… reads back, but".
     """

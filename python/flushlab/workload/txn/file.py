@@ -54,8 +54,8 @@ class TxnFile(msgspec.Struct, frozen=True, kw_only=True):
     """What a file says.
 
     Attributes:
-        title: one line.
-        database: where the statements run.
+        title: in one line.
+        database: of the statements.
         setup: an SQL script that makes the tables, or empty.
         setup_file: a file that holds it, relative to this one, or None.
         ignore_errors: numbers of errors that end a transaction but not the load.

@@ -44,7 +44,7 @@ class Sentence(msgspec.Struct, frozen=True, kw_only=True):
     """A statement.
 
     Attributes:
-        offset: where it begins in the text that it was taken from.
+        offset: start in the source text, in characters.
         sql: with a `?` for each parameter.
         code: the same without strings and comments.
         parameters: name and offset in the text of each, in order.

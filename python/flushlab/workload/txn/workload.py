@@ -35,7 +35,7 @@ class TxnWorkload(EngineOptions, frozen=True, kw_only=True):
 
     Attributes:
         name: `txn:FILE`, as the user wrote it.
-        database: where they run.
+        database: of the statements.
         source: the file's text.
         setup: an SQL script that makes the tables, or empty: a data set brings them.
         setup_file: the file that the setup comes from, or empty: it stands in the text, or there is none.
