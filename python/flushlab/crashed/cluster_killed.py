@@ -14,11 +14,12 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Protocol
 
 import msgspec
 
 from flushlab.crashed import judge
+from flushlab.crashed.killed import Killed
 from flushlab.crashed.ledger import Note
 from flushlab.crashed.live import Load, Loading, make_ledger
 from flushlab.crashed.nodes import NotBack, Seen, as_one, await_together, require_alike, see, way_back
@@ -34,7 +35,6 @@ from flushlab.record import (
     LoadSpec,
     NodesKind,
     NodeWay,
-    Storage,
 )
 from flushlab.server import DataDirectory, Instance, Sandbox, Startup
 from flushlab.server.galera.bootstrap import NoPosition
@@ -49,7 +49,7 @@ _BETWEEN_S = 8.0
 after Galera has given up the first. Half of the times are below a second."""
 
 
-class _Fall(Protocol):
+class _NodeCrash(Protocol):
     """How nodes crash, and what they come back on."""
 
     def crash(self, cluster: Cluster, number: int) -> None: ...
@@ -59,7 +59,7 @@ class _Fall(Protocol):
     def require_served(self) -> None: ...
 
 
-class _Killed:
+class _ProcessKill:
     """The process alone."""
 
     def crash(self, cluster: Cluster, number: int) -> None:
@@ -72,7 +72,7 @@ class _Killed:
         """There is no disk of ours."""
 
 
-class _PowerLost:
+class _PowerLoss:
     """A process and what the cache of its disk holds."""
 
     def __init__(self, spec: CrashedServer, disks: Disks, seed: int, stack: ExitStack) -> None:
@@ -160,64 +160,41 @@ def node_on(image: FaultImage, datadir: Path, spec: SandboxSpec, stack: ExitStac
     return node
 
 
-class KilledCluster:
-    """A cluster whose nodes crash under load, over and over; a context manager that ends it.
+class KilledCluster(Killed):
+    """A cluster whose nodes crash.
 
     Args:
-        spec: the cluster.
-        prepare: makes the load's tables and tells what the server is to be under.
+        server, prepare, folder: as of `Killed`.
         which: of its nodes.
         disks: crash with their nodes; None: the processes alone do.
-        folder: that the notes are written to.
     """
 
     def __init__(
         self,
-        spec: CrashedServer,
+        server: CrashedServer,
         prepare: Callable[[Sandbox], Load],
+        folder: Path,
         which: NodesKind,
         disks: Disks | None,
-        folder: Path,
     ) -> None:
-        self._spec, self._prepare, self._which = spec, prepare, which
-        self._disks, self._folder = disks, folder
-        self._stack = ExitStack()
+        super().__init__(server, prepare, folder)
+        self._which, self._disks = which, disks
         self._cluster: Cluster | None = None
-        self._fall: _Fall = _Killed()
+        self._node_crash: _NodeCrash = _ProcessKill()
         self._ran = False
-        self.commits_per_s = 0.0
-        """Acknowledged before the last crash."""
-        self.storage: Storage | None = None
-        """What the data lie on."""
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end()
-
-    def kill(self, point: CrashPoint) -> CrashImage:
-        """One crash; the point's seed draws its moment and its nodes.
-
-        Raises:
-            FlushlabError: no cluster was under load yet, and none can be. What goes wrong later makes a
-                crash `unknown`.
-        """
-        began = time.monotonic()
-        whole = False
+    def _crash(self, point: CrashPoint) -> tuple[CrashImage, bool]:
+        """One crash; the point's seed draws its nodes, too. What goes wrong once a cluster was under load
+        makes it `unknown`."""
         try:
-            found = self._crash(point)
-            whole = found.outcome in ("kept", "lost")
+            found = self._crash_nodes(point)
         except (FlushlabError, OSError) as error:
             if not self._ran:
                 raise
-            found = CrashImage(point=point, outcome="unknown", acknowledged=0, reasons=(str(error),))
-        finally:
-            if not whole or self._disks:
-                self._end()
-        return msgspec.structs.replace(found, seconds=time.monotonic() - began)
+            return judge.unknown(point, (), str(error)), False
+        return found, found.outcome in ("kept", "lost") and self._disks is None
 
-    def _crash(self, point: CrashPoint) -> CrashImage:
+    def _crash_nodes(self, point: CrashPoint) -> CrashImage:
         cluster = self._alive(point.seed)
         draws = random.Random(point.seed)
         order = draws.sample(range(1, len(cluster.nodes) + 1), len(cluster.nodes))
@@ -225,7 +202,7 @@ class KilledCluster:
         server = cluster.nodes[driven - 1]
         load, ledger = self._load(cluster, server)
         seconds = self._spec.seconds * (0.1 + 0.9 * draws.random())
-        crash = _Crash(cluster, self._fall, ledger, point)
+        crash = _Crash(cluster, self._node_crash, ledger, point)
         began = time.monotonic()
         try:
             with Loading(server, load, ledger, self._folder) as loading:
@@ -244,11 +221,11 @@ class KilledCluster:
             crash.look_at_those_left(notes)
             crash.bring_back()
         except NotBack as error:
-            self._fall.require_served()
+            self._node_crash.require_served()
             notes = loading.notes()
             return judge.not_started(point, notes, f"{error} ({time.monotonic() - began:.0f} s)")
         seen = see(cluster, ledger)
-        self._fall.require_served()
+        self._node_crash.require_served()
         return as_one(point, notes, crash.crashed_ns, seen, crash.nodes(), crash.on_the_way)
 
     def _load(self, cluster: Cluster, server: Sandbox) -> tuple[LoadSpec, Ledger]:
@@ -258,8 +235,8 @@ class KilledCluster:
         require_alike(cluster, self._spec.settings)
         make_ledger(first, load.ledger)
         cluster.settled()
-        if isinstance(self._fall, _PowerLost):
-            for node, disk in zip(cluster.nodes, self._fall.own, strict=True):
+        if isinstance(self._node_crash, _PowerLoss):
+            for node, disk in zip(cluster.nodes, self._node_crash.own, strict=True):
                 node.query("SET GLOBAL innodb_max_dirty_pages_pct = 0")  # crashes meet page writes, too
                 disk.start_recording()
         return msgspec.structs.replace(load.spec, endpoint=server.endpoint), load.ledger
@@ -269,8 +246,8 @@ class KilledCluster:
             return self._cluster
         roots: Sequence[DataRoot] = ()
         if self._disks is not None:
-            fall = _PowerLost(self._spec, self._disks, seed, self._stack)
-            self._fall, roots = fall, [DataRoot.open(disk.mount) for disk in fall.own]
+            node_crash = _PowerLoss(self._spec, self._disks, seed, self._stack)
+            self._node_crash, roots = node_crash, [DataRoot.open(disk.mount) for disk in node_crash.own]
         self._cluster = Cluster.start(
             self._spec.build,
             size=self._spec.nodes,
@@ -285,14 +262,14 @@ class KilledCluster:
 
     def _end(self) -> None:
         self._cluster = None
-        self._stack.close()
+        super()._end()
 
 
 class _Crash:
     """One crash, and what is known of it so far."""
 
-    def __init__(self, cluster: Cluster, fall: _Fall, ledger: Ledger, point: CrashPoint) -> None:
-        self._cluster, self._fall, self._ledger, self._point = cluster, fall, ledger, point
+    def __init__(self, cluster: Cluster, node_crash: _NodeCrash, ledger: Ledger, point: CrashPoint) -> None:
+        self._cluster, self._node_crash, self._ledger, self._point = cluster, node_crash, ledger, point
         self._down: list[int] = []
         self._ways: dict[int, NodeWay] = {}
         self._positions: dict[int, int] = {}
@@ -337,7 +314,7 @@ class _Crash:
     def bring_back(self) -> None:
         """Brings back the nodes that are down; errors: as `bring_back`."""
         for number in self._down:
-            self._fall.put_back(self._cluster, number)
+            self._node_crash.put_back(self._cluster, number)
         self._ways |= bring_back(self._cluster, self._down)
         self._positions |= self._cluster.positions
         self._down = []
@@ -358,7 +335,7 @@ class _Crash:
     def _fell(self, number: int) -> None:
         self.crashed_ns = time.monotonic_ns()
         self._cluster.unplug(number)  # a machine without power sends nothing more
-        self._fall.crash(self._cluster, number)
+        self._node_crash.crash(self._cluster, number)
         self._down.append(number)
 
 

@@ -1,11 +1,12 @@
-"""Killed: a server that is killed under load and started again on its own, over and over."""
+"""Killed: a server that crashes under load and is started again on its own, over and over."""
 
 from __future__ import annotations
 
 import random
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
@@ -14,46 +15,32 @@ import msgspec
 from flushlab.crashed import ddl_workload, judge, replicated
 from flushlab.crashed.ledger import read_notes
 from flushlab.crashed.live import Load, LoadOutcome, make_ledger, run_until_killed
-from flushlab.crashed.recovered_server import ask, not_ready
+from flushlab.crashed.recovered_server import IDLE_S, ask, not_ready
 from flushlab.crashed.replica import listening_replica
+from flushlab.crashed.run import CrashedServer
 from flushlab.errors import FlushlabError, StartFailed
 from flushlab.record import CrashImage, CrashPoint, Storage
-from flushlab.server import Sandbox
+from flushlab.server import DataDirectory, Sandbox, Startup
 
 
-class Killed:
-    """A server that is killed over and over; a context manager that ends it.
+class Killed(ABC):
+    """A server that crashes under load, over and over; a context manager that ends it.
 
     What does not come back is followed by a new one.
 
     Args:
-        start: a server that runs, and ends with its context.
+        server: it crashes.
         prepare: makes the load's tables and tells what the server is to be under.
-        seconds: longest time of load before a kill; that of a load that ends by itself counts if it is less.
         folder: that the notes are written to.
-        afresh: the load cannot be run again on what it has left, so each kill has a server of its own.
-        replicas: a folder for the data of replicas; None: there are none.
     """
 
-    def __init__(
-        self,
-        start: Callable[[], AbstractContextManager[Sandbox]],
-        prepare: Callable[[Sandbox], Load],
-        seconds: float,
-        folder: Path,
-        *,
-        afresh: bool = False,
-        replicas: Path | None = None,
-    ) -> None:
-        self._start, self._prepare = start, prepare
-        self._seconds, self._folder = seconds, folder
-        self._afresh, self._replicas = afresh, replicas
+    def __init__(self, server: CrashedServer, prepare: Callable[[Sandbox], Load], folder: Path) -> None:
+        self._spec, self._prepare, self._folder = server, prepare, folder
         self._stack = ExitStack()
-        self._alive: tuple[Sandbox, Load] | None = None
         self.commits_per_s = 0.0
-        """Acknowledged before the last kill."""
+        """Acknowledged before the last crash."""
         self.storage: Storage | None = None
-        """What the data of the last server lay on; None before the first kill."""
+        """What the data of the last server lay on; None before the first crash."""
 
     def __enter__(self) -> Self:
         return self
@@ -62,19 +49,71 @@ class Killed:
         self._end()
 
     def kill(self, point: CrashPoint) -> CrashImage:
-        """One kill; the point's seed draws its moment."""
+        """One crash; the point's seed draws its moment.
+
+        Raises:
+            FlushlabError: no server was under load, or its load failed.
+        """
         began = time.monotonic()
+        goes_on = False
+        try:
+            found, goes_on = self._crash(point)
+        finally:
+            if not goes_on:
+                self._end()
+        return msgspec.structs.replace(found, seconds=time.monotonic() - began)
+
+    @abstractmethod
+    def _crash(self, point: CrashPoint) -> tuple[CrashImage, bool]:
+        """What became of a crash, and whether the same server can crash again."""
+
+    def _end(self) -> None:
+        """Ends what lives."""
+        self._stack.close()
+
+
+class KilledServer(Killed):
+    """A server alone, whose process is killed; the page cache and the disk stay.
+
+    Args:
+        server, prepare, folder: as of `Killed`.
+        afresh: the load cannot be run again on what it has left, so each kill has a server of its own.
+        replicas: a folder for the data of replicas; None: there are none.
+    """
+
+    def __init__(
+        self,
+        server: CrashedServer,
+        prepare: Callable[[Sandbox], Load],
+        folder: Path,
+        *,
+        afresh: bool = False,
+        replicas: Path | None = None,
+    ) -> None:
+        super().__init__(server, prepare, folder)
+        self._seconds = server.seconds
+        self._afresh, self._replicas = afresh, replicas
+        self._alive: tuple[Sandbox, Load] | None = None
+
+    def _crash(self, point: CrashPoint) -> tuple[CrashImage, bool]:
         server, load = self._alive or self._begin()
         found, ran = _killed(server, load, self._seconds, self._folder, point, self._replicas)
         self.commits_per_s = ran.commits_per_s
         if ran.over:  # kills are to fall into what it takes
             self._seconds = ran.lasted_s
-        if self._afresh or not server.alive():
-            self._end()
-        return msgspec.structs.replace(found, seconds=time.monotonic() - began)
+        return found, server.alive() and not self._afresh
 
     def _begin(self) -> tuple[Sandbox, Load]:
-        server = self._stack.enter_context(self._start())
+        spec = self._spec
+        server = self._stack.enter_context(
+            Sandbox.start(
+                spec.build,
+                settings=spec.settings,
+                arguments=spec.arguments,
+                data=DataDirectory(spec.data_root),
+                startup=Startup(idle_s=IDLE_S),
+            )
+        )
         self.storage = server.storage
         load = self._prepare(server)
         if load.side:
@@ -84,7 +123,7 @@ class Killed:
 
     def _end(self) -> None:
         self._alive = None
-        self._stack.close()
+        super()._end()
 
 
 def _killed(

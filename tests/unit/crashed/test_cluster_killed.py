@@ -87,7 +87,7 @@ def killed(tmp_path: Path) -> KilledCluster:
         data_root=DataRoot(path=tmp_path, storage=Storage()),
         seconds=1.0,
     )
-    return KilledCluster(spec, lambda _: None, "all", None, tmp_path)  # type: ignore[arg-type, return-value]
+    return KilledCluster(spec, lambda _: None, tmp_path, "all", None)  # type: ignore[arg-type, return-value]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_crash_that_cannot_be_judged_is_unknown_with_its_reason_once_the_load_
         killed._ran = True
         raise error
 
-    monkeypatch.setattr(killed, "_crash", fails)
+    monkeypatch.setattr(killed, "_crash_nodes", fails)
     image = killed.kill(POINT)
     assert (image.outcome, image.reasons) == ("unknown", (str(error),))
 

@@ -10,11 +10,15 @@ import pytest
 
 from flushlab.crashed import killed
 from flushlab.crashed.judge import RecoveredServer
-from flushlab.crashed.killed import Killed
+from flushlab.crashed.killed import KilledServer
 from flushlab.crashed.ledger import Note
 from flushlab.crashed.live import Load, LoadOutcome
+from flushlab.crashed.run import CrashedServer
+from flushlab.datadir import DataRoot
 from flushlab.errors import PortTaken, ServerError, StartFailed
-from flushlab.record import CrashImage, CrashPoint
+from flushlab.record import CrashImage, CrashPoint, Storage
+from flushlab.server import Sandbox
+from tests.unit.builds import MARIADB
 
 SLOW = StartFailed("the server was not ready after 900 s; its log says:\nApplying batch")
 SLOW.unfinished = True
@@ -44,7 +48,7 @@ def kill(
     *,
     start: Exception | None = None,
     ask: Exception | None = None,
-) -> tuple[CrashImage, Killed]:
+) -> tuple[CrashImage, KilledServer]:
     """One kill, after which one of the two fails."""
 
     def run(server: Server, *_: object) -> LoadOutcome:
@@ -58,7 +62,16 @@ def kill(
     monkeypatch.setattr(killed, "run_until_killed", run)
     monkeypatch.setattr(killed, "ask", fail)
     servers: list[Any] = [Server(start)]
-    killing = Killed(lambda: nullcontext(servers[0]), lambda _: Load(None, None), 1.0, folder)
+    monkeypatch.setattr(Sandbox, "start", lambda *_, **__: nullcontext(servers[0]))
+    spec = CrashedServer(
+        build=MARIADB,
+        settings={},
+        arguments=(),
+        nodes=1,
+        data_root=DataRoot(path=folder, storage=Storage()),
+        seconds=1.0,
+    )
+    killing = KilledServer(spec, lambda _: Load(None, None), folder)
     image = killing.kill(CrashPoint(at=0, kind="random", seed=1))
     servers[0] = Server(None)
     return image, killing

@@ -103,3 +103,9 @@ def test_the_fewest_sectors_are_told_with_their_file() -> None:
         "enough for this: 1 sector lost, out of 20 unsynced ones lost here; no fewer (found in 7 images)",
         "  record 41: 512 bytes of data/ibdata1 at 0",
     ]
+
+
+def test_an_interrupted_campaign_says_how_it_goes_on() -> None:
+    found = msgspec.structs.replace(facts(BASE), ending="interrupted", campaign="crash-1")
+    assert "resume it with: flushlab crash --resume crash-1" in text_of(render(found))
+    assert "resume" not in text_of(render(msgspec.structs.replace(found, ending="done")))

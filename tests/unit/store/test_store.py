@@ -12,6 +12,7 @@ from flushlab.errors import StorageError, UsageError
 from flushlab.store import State, Store
 from flushlab.store.schema import STEPS
 from flushlab.version import __version__
+from tests.unit.crashes import CONTROL, image, rows
 from tests.unit.records import trial
 
 
@@ -24,6 +25,40 @@ def test_trials_come_back_equal_and_in_order(tmp_path: Path) -> None:
     with Store(tmp_path / "store.sqlite") as store:
         assert list(store.trials("tune-1")) == saved
         assert store.campaign("tune-1").trials == 3
+
+
+def test_crashes_are_rows_beside_trials_and_a_later_row_of_one_number_replaces_an_earlier_one(
+    tmp_path: Path,
+) -> None:
+    unknown, again, other = rows(msgspec.structs.replace(CONTROL, images=(image(0, "unknown"),) * 3))
+    again = msgspec.structs.replace(again, number=0, image=image(0))
+    with Store(tmp_path / "store.sqlite") as store:
+        for campaign in ("tune", "crash"):
+            store.create_campaign(campaign, campaign, b"{}")
+            for row in (unknown, trial(), other, again):
+                store.save(campaign, row)
+    with Store(tmp_path / "store.sqlite") as store:
+        assert list(store.crashes("crash")) == [other, again]
+        assert list(store.trials("tune")) == [trial()]
+        counts = [store.campaign(campaign).trials for campaign in ("tune", "crash")]
+    assert counts == [1, 3], "the rows of its own kind"
+
+
+def test_the_trials_of_a_store_from_before_crashes_were_rows_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as then:
+        then.setattr("flushlab.store.schema.STEPS", STEPS[:1])
+        with Store(tmp_path / "store.sqlite") as store:
+            store.create_campaign("tune-1", "tune", b"{}")
+    with sqlite3.connect(tmp_path / "store.sqlite") as old:
+        old.execute(
+            "INSERT INTO trial VALUES ('tune-1', 1, '2026-11-21T10:42:06.705+00:00', ?)",
+            (msgspec.json.encode(trial()),),
+        )
+    with Store(tmp_path / "store.sqlite") as store:
+        assert list(store.trials("tune-1")) == [trial()]
+        assert list(store.crashes("tune-1")) == []
 
 
 def test_result_survives_a_later_change_of_state(tmp_path: Path) -> None:

@@ -20,18 +20,15 @@ from flushlab.campaign.crash.plan import CrashPlan
 from flushlab.campaign.crash.records import record_of, remove_stumps, require_build
 from flushlab.campaign.crash.request import MOST_IMAGES
 from flushlab.campaign.crash.side_by_side import judge_all
-from flushlab.campaign.pool.sandboxes import connection_arguments
 from flushlab.crashed import points as points_of
 from flushlab.crashed.cluster_killed import KilledCluster
-from flushlab.crashed.killed import Killed
+from flushlab.crashed.killed import Killed, KilledServer
 from flushlab.crashed.recording import record
-from flushlab.crashed.recovered_server import IDLE_S
 from flushlab.crashed.run import Fault
 from flushlab.errors import MeasurementError, NoSpace, StartFailed, StorageError
 from flushlab.experiment.protocol import Request
 from flushlab.process.passing import passing_folder
 from flushlab.record import Crash, CrashArm, CrashKind
-from flushlab.server import DataDirectory, Sandbox, Startup
 from flushlab.server.sandbox.refusal import refusal
 
 _FAULTS: Mapping[CrashKind, Fault] = {"eio": "eio", "full": "full"}
@@ -151,30 +148,19 @@ def _killed(plan: CrashPlan, arm: CrashArm, images: int, numbers: Sequence[int])
 
 
 @contextmanager
-def _victim(plan: CrashPlan, arm: CrashArm) -> Iterator[Killed | KilledCluster]:
+def _victim(plan: CrashPlan, arm: CrashArm) -> Iterator[Killed]:
     """What is killed over and over."""
-    root = plan.target.volume.data_root
-    with passing_folder(root.path, "crash") as notes:
-        if which := plan.which_of(arm):
+    root, load_on = plan.target.volume.data_root.path, partial(plan.load_on, arm, set())
+    with passing_folder(root, "crash") as notes:
+        which, killed = plan.which_of(arm), plan.server_of(arm)
+        if which:
             disks = None if plan.spec.fail == "process" else plan.disks()
-            load_on = partial(plan.load_on, arm, set())
-            with KilledCluster(plan.server_of(arm), load_on, which, disks, notes) as cluster:
-                yield cluster
-            return
-        start = partial(
-            Sandbox.start,
-            plan.target.build,
-            settings=arm.settings,
-            arguments=connection_arguments(plan.spec.threads),
-            data=DataDirectory(root),
-            startup=Startup(idle_s=IDLE_S),
-        )
-        replicas = root.path if plan.spec.replica and not arm.control else None
-        load_on = partial(plan.load_on, arm, set())
-        with Killed(
-            start, load_on, plan.spec.seconds, notes, afresh=plan.load.runs_once, replicas=replicas
-        ) as one:
-            yield one
+            victim: Killed = KilledCluster(killed, load_on, notes, which, disks)
+        else:
+            replicas = root if plan.spec.replica and not arm.control else None
+            victim = KilledServer(killed, load_on, notes, afresh=plan.load.runs_once, replicas=replicas)
+        with victim:
+            yield victim
 
 
 def _recorded(plan: CrashPlan, arm: CrashArm, images: int, numbers: Sequence[int], owner: str) -> Crashes:
