@@ -67,12 +67,11 @@ def crashed(
             return Crash(arm=arm, number=request.block, image=image(request.block))
 
     monkeypatch.setattr(crashes, "CrashRunner", Runner)
-    monkeypatch.setattr(crashes, "can_judge_again", lambda *_: True)
     arms = [CrashArm(name=name, settings={}) for name in ASKED.planned]
     plan: Any = SimpleNamespace(
         watcher=Watcher(said.append),
         target=SimpleNamespace(build=MARIADB, key=MARIADB.id),
-        experiment=lambda planned, again: CrashExperiment(arms, 2, None, again),
+        experiment=lambda _: CrashExperiment(arms, 2, None),
     )
     return _crash_all(ASKED, plan, store, resumed, 0.0), said
 

@@ -95,7 +95,7 @@ def test_kills_that_are_asked_for_have_the_points_of_their_numbers(monkeypatch: 
 def test_what_lives_for_an_arm_ends_when_the_next_one_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
     victim, new = Victim(), CrashArm(name="new", settings={})
     plan = killing(victim, monkeypatch)
-    asked = CrashExperiment([BASE, new], 2, None, lambda _: False)
+    asked = CrashExperiment([BASE, new], 2, None)
     ended = []
     with CrashRunner(plan, asked) as runner:
         while (request := asked.ask()) is not None:

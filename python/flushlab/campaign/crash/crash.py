@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +18,7 @@ from flushlab.campaign.crash.plan import CrashPlan
 from flushlab.campaign.crash.replay import as_recorded, recorded_build, under_its_load
 from flushlab.campaign.crash.replay import replay as replay_image
 from flushlab.campaign.crash.request import CrashRequest, require_sensible
-from flushlab.campaign.crash.runner import CrashRunner, can_judge_again
+from flushlab.campaign.crash.runner import CrashRunner
 from flushlab.campaign.loop import Budget, Ending, run
 from flushlab.campaign.pool.target import open_servers
 from flushlab.campaign.pool.user_settings import texts_of
@@ -127,7 +126,7 @@ def _crash_all(
     campaign = resumed or new_id(request.kind)
     if resumed is None:
         store.create_campaign(campaign, request.kind, msgspec.json.encode(request))
-    experiment = plan.experiment(request.planned, partial(can_judge_again, plan, campaign))
+    experiment = plan.experiment(request.planned)
 
     def conclude(campaign_id: str, ending: Ending) -> CrashFacts:
         ended: Literal["done", "interrupted"] = "interrupted" if ending == "interrupted" else "done"
@@ -239,7 +238,7 @@ def crash_settings(
     Raises:
         FlushlabError: as `crash` does.
     """
-    experiment = plan.experiment(planned, lambda _: False)
+    experiment = plan.experiment(planned)
     with CrashRunner(plan, experiment) as runner:
         ending = run(
             experiment,

@@ -5,7 +5,7 @@ Sits in `campaign.crash`; pure. As every experiment, it is a function of its pla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from flushlab.campaign.crash.control import control_images, loses
 from flushlab.experiment.protocol import Progress, Request
@@ -19,18 +19,11 @@ class CrashExperiment:
         arms: that are asked for, without images.
         images: crashes of each.
         control: that must lose, if nothing else does; None: there is none.
-        again: whether stored crashes of an arm that could not be judged can be judged now.
     """
 
-    def __init__(
-        self,
-        arms: Sequence[CrashArm],
-        images: int,
-        control: CrashArm | None,
-        again: Callable[[CrashArm], bool],
-    ) -> None:
+    def __init__(self, arms: Sequence[CrashArm], images: int, control: CrashArm | None) -> None:
         self._arms: Mapping[str, CrashArm] = {arm.name: arm for arm in arms}
-        self._control, self._again = control, again
+        self._control = control
         self._images = dict.fromkeys(self._arms, images)
         if control is not None:
             self._images[control.name] = control_images(images)
@@ -106,7 +99,6 @@ class CrashExperiment:
         return control if control is not None and self._missing[control.name] and not self._losing else None
 
     def _ask_again(self) -> None:
+        """What an earlier session could not judge is due once more."""
         for name, numbers in self._not_judged.items():
-            arm = self.arm(name)
-            if arm is not None and self._again(arm):
-                self._missing[name] = dict.fromkeys(sorted({*self._missing[name], *numbers}))
+            self._missing[name] = dict.fromkeys(sorted({*self._missing[name], *numbers}))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -84,19 +84,12 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
         """Folder that records are made in; None: they go."""
         return Path(self.spec.keep) if self.spec.keep else None
 
-    def experiment(
-        self, planned: Mapping[str, Mapping[str, Value]], again: Callable[[CrashArm], bool]
-    ) -> CrashExperiment:
-        """The crashes of settings, by name, and of the control.
-
-        Args:
-            planned: settings by name, as a server takes them.
-            again: as of `CrashExperiment`.
-        """
+    def experiment(self, planned: Mapping[str, Mapping[str, Value]]) -> CrashExperiment:
+        """The crashes of settings, by name, as a server takes them, and of the control."""
         ledger = self.load.has_ledger
         arms = [CrashArm(name=name, settings=one, checks_rows=ledger) for name, one in planned.items()]
         control = control_of(arms[0].settings, self.spec.fail, cluster=bool(self.which), ledger=ledger)
-        return CrashExperiment(arms, self.spec.images, control if self.spec.controls else None, again)
+        return CrashExperiment(arms, self.spec.images, control if self.spec.controls else None)
 
     def settings_of(
         self, one: Given, common: Mapping[str, Value], warnings: list[Warning]

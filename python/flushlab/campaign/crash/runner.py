@@ -118,12 +118,6 @@ def crashes_of(plan: CrashPlan, arm: CrashArm, images: int, numbers: Sequence[in
         raise refusal(error.refusal, plan.target.build) from error
 
 
-def can_judge_again(plan: CrashPlan, campaign: str, arm: CrashArm) -> bool:
-    """Whether what could not be judged of an arm can be judged once more: what lives can be killed again, and
-    the record of what was recorded may have been kept."""
-    return _lives(plan, arm) or record_of(plan.keep, _owner(campaign, arm)) is not None
-
-
 def _owner(campaign: str, arm: CrashArm) -> str:
     return f"{campaign} {arm.name}" if campaign else ""
 
