@@ -18,8 +18,7 @@ from flushlab.build import Progress, find_build, silent
 from flushlab.bulk import destinations as places
 from flushlab.bulk.destinations import Destination
 from flushlab.bulk.filled import Filled
-from flushlab.bulk.loading import Load, LoadRequest
-from flushlab.bulk.loading import Progress as Far
+from flushlab.bulk.loading import Load, LoadRequest, RowProgress
 from flushlab.bulk.source import Source, SourceTable
 from flushlab.bulk.throttle import throttle
 from flushlab.datadir import own_disk, require_fault_disk
@@ -63,7 +62,7 @@ def fill(
     plan: Path | str = "users",
     *,
     progress: Progress = silent,
-    show: Callable[[Far], None] | None = None,
+    show: Callable[[RowProgress], None] | None = None,
     **given: Any,
 ) -> Filled:
     """Fills tables with the rows of a plan.
@@ -110,16 +109,16 @@ def fill(
         python_before = _core.python_seconds()
         with (
             throttle(there, replicas, spec.max_lag, progress) as throttled,
-            publish_status("fill", server=there.identity.name, workload=asked_plan.name) as board,
-            board.standing(watched(there)),
+            publish_status("fill", server=there.identity.name, workload=asked_plan.name) as live,
+            live.standing(watched(there)),
         ):
 
-            def seen(far: Far) -> None:
-                board.fill(_far(far))
+            def publish(rows: RowProgress) -> None:
+                live.fill(_published(rows))
                 if show is not None:
-                    show(far)
+                    show(rows)
 
-            done = Load(there, source_of, asked, progress, seen, place, quicken, throttled).run()
+            done = Load(there, source_of, asked, progress, publish, place, quicken, throttled).run()
         if took := _core.python_seconds() - python_before:
             progress(f"Python functions took {took:.1f} s, over all threads")
     ours = there if isinstance(there, Cluster) else place.server if place is not None else None
@@ -130,15 +129,15 @@ def fill(
     return msgspec.structs.replace(done, sandbox=ours.name, client=command)
 
 
-def _far(far: Far) -> FillProgress:
+def _published(rows: RowProgress) -> FillProgress:
     return FillProgress(
-        table=far.table,
-        rows=far.rows,
-        total=far.total,
-        bytes=far.bytes,
-        rows_per_s=far.rows_per_s,
-        left_s=far.seconds_left,
-        bound_by=far.bound.what,
+        table=rows.table,
+        rows=rows.rows,
+        total=rows.total,
+        bytes=rows.bytes,
+        rows_per_s=rows.rows_per_s,
+        left_s=rows.seconds_left,
+        bound_by=rows.bound.what,
     )
 
 

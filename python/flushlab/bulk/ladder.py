@@ -14,7 +14,7 @@ from flushlab.bulk import choice, native
 from flushlab.bulk.bound import bound
 from flushlab.bulk.destinations import Destination
 from flushlab.bulk.filled import LoadMethod, Step
-from flushlab.bulk.native import Range, Spec
+from flushlab.bulk.native import Range, TableLoad
 from flushlab.bulk.own_tables import scratch_table
 from flushlab.bulk.source import SourceTable
 from flushlab.machine import available_memory_bytes
@@ -33,7 +33,7 @@ def climb(
     server: Server,
     database: str,
     table: SourceTable,
-    spec: Callable[[LoadMethod, tuple[Range, ...]], Spec],
+    spec: Callable[[LoadMethod, tuple[Range, ...]], TableLoad],
     possible: choice.Possible,
     place: Destination | None,
     say: Callable[[str], None],

@@ -19,7 +19,7 @@ from flushlab.bulk import preflight as before
 from flushlab.bulk.bound import Bound, Evidence, bound
 from flushlab.bulk.destinations import Destination
 from flushlab.bulk.filled import Filled, FilledTable, LoadMethod, Step, Tried
-from flushlab.bulk.native import Counts, Loaded, Range, Spec
+from flushlab.bulk.native import Counts, Loaded, Range, TableLoad
 from flushlab.bulk.notes import Note, Notes
 from flushlab.bulk.source import Source, SourceTable
 from flushlab.bulk.tables import Tables
@@ -52,7 +52,7 @@ _MAKES_UNSAFE = "another program writes to it, or the server changed them"
 Say = Callable[[str], None]
 
 
-class Progress(msgspec.Struct, frozen=True, kw_only=True):
+class RowProgress(msgspec.Struct, frozen=True, kw_only=True):
     """How far a load is.
 
     Attributes:
@@ -118,7 +118,7 @@ class Load:
         source_of: Callable[[int], Source],
         asked: LoadRequest,
         say: Say,
-        show: Callable[[Progress], None] | None = None,
+        show: Callable[[RowProgress], None] | None = None,
         place: Destination | None = None,
         quicken: Callable[[], None] | None = None,
         throttle: Throttle | None = None,
@@ -335,9 +335,11 @@ class Load:
             session += ["SET SESSION sql_log_bin = 0", "SET SESSION foreign_key_checks = 0"]
         return tuple(session)
 
-    def _spec(self, source: Source, table: SourceTable, way: LoadMethod, ranges: tuple[Range, ...]) -> Spec:
+    def _spec(
+        self, source: Source, table: SourceTable, way: LoadMethod, ranges: tuple[Range, ...]
+    ) -> TableLoad:
         asked = self._asked
-        return Spec(
+        return TableLoad(
             endpoint=asked.endpoint,
             transport=asked.transport,
             ssl_mode=asked.ssl_mode,
@@ -500,7 +502,7 @@ class Load:
             way, loaded = self._table(source, table, way, again, possible, tries=tries)
             return way, loaded.with_rows_before(before)
 
-    def _rows(self, looks: native.MeasuredLoads, spec: Spec, shown: native.Show | None) -> Counts:
+    def _rows(self, looks: native.MeasuredLoads, spec: TableLoad, shown: native.Show | None) -> Counts:
         try:
             return looks.run(spec, shown)
         except KeyboardInterrupt:
@@ -541,7 +543,7 @@ class Load:
             rate = counts.rows / max(counts.seconds, 1e-6)
             rows = before.rows + counts.rows
             show(
-                Progress(
+                RowProgress(
                     table=table,
                     rows=rows,
                     total=total,

@@ -39,7 +39,7 @@ class Range(msgspec.Struct, frozen=True, kw_only=True):
     end: int = msgspec.field(name="to")
 
 
-class Spec(msgspec.Struct, frozen=True, kw_only=True):
+class TableLoad(msgspec.Struct, frozen=True, kw_only=True):
     """What is loaded, where to and how.
 
     Attributes:
@@ -153,7 +153,7 @@ class MeasuredLoads:
         self._counts = Counts()
         self._begin = self._last = _look(server, None, throttle)
 
-    def run(self, spec: Spec, show: Show | None = None) -> Counts:
+    def run(self, spec: TableLoad, show: Show | None = None) -> Counts:
         """Loads rows until all are there or the limit is reached; begins no transaction while the throttle
         holds.
 
@@ -212,7 +212,7 @@ _CTRL_C = ": KeyboardInterrupt: "
 """How the text of a function's error ends that Ctrl-C ended."""
 
 
-def run(spec: Spec, server: Server) -> Loaded:
+def run(spec: TableLoad, server: Server) -> Loaded:
     """One load, with what it was seen to cost; see `MeasuredLoads.run`."""
     looks = MeasuredLoads(server)
     looks.run(spec)

@@ -53,7 +53,7 @@ def fill(
     from flushlab.report import fill as report
 
     with watched(watch), FillBar() as bar:
-        done = run(**given, progress=say, show=bar.show_far)
+        done = run(**given, progress=say, show=bar.show_rows)
     deliver(
         *([partial(stdout.print, report.render(done))] if json != "-" else []),
         partial(emit_json, report.document(done), json),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from flushlab.bulk.loading import Progress
+from flushlab.bulk.loading import RowProgress
 from flushlab.cli.output import console, say
 from flushlab.cli.progress import LiveBar
 from flushlab.units import format_seconds, format_size
@@ -19,7 +19,7 @@ class FillBar(LiveBar):
         super().__init__()
         self._said = time.monotonic()
 
-    def show_far(self, far: Progress) -> None:
+    def show_rows(self, far: RowProgress) -> None:
         """It is so far."""
         rate, left = f"{far.table} {far.rows_per_s:,.0f} rows/s", f"{format_seconds(far.seconds_left)} left"
         self.show(

@@ -51,7 +51,7 @@ def probe(
     """
     from flushlab.cli.progress import StepProgress
     from flushlab.probe import ceilings
-    from flushlab.probe.run import Request
+    from flushlab.probe.run import ProbeRequest
     from flushlab.probe.run import probe as run
     from flushlab.report import probe as shown
 
@@ -63,7 +63,7 @@ def probe(
     matrix = _matrix(spec)
     spec = structs.replace(spec, directory=str(_directory(spec)))
     with _disk(Path(str(spec.directory)), spec.disk) as (where, emulated):
-        request = Request(
+        request = ProbeRequest(
             directory=where,
             disk=emulated,
             quick=spec.quick,

@@ -20,8 +20,8 @@ from flushlab.spec.commands import SuiteSpec
 
 if TYPE_CHECKING:
     from flushlab.advice.containers import Form
-    from flushlab.suite.request import Request
-    from flushlab.suite.session import Result
+    from flushlab.suite.request import SuiteRequest
+    from flushlab.suite.session import SuiteResult
 
 CONTEXT = {"allow_interspersed_args": False, "help_option_names": ["-h", "--help"]}
 """Options behind the command are the command's."""
@@ -104,7 +104,7 @@ def test(
     raise SystemExit(_exit_code(result))
 
 
-def _exit_code(result: Result) -> int:
+def _exit_code(result: SuiteResult) -> int:
     """The command's; what a suite says whose server flushlab had to stop is not its own."""
     return StorageError.exit_code if result.stopped else result.exit_code
 
@@ -142,7 +142,7 @@ def _print_container(forms: list[Form], spec: SuiteSpec) -> None:
     sys.stdout.write(containers.render(forms[0], image, database=database, command=command, chosen=chosen))
 
 
-def _compare(request: Request, spec: SuiteSpec, json: str | None) -> int:
+def _compare(request: SuiteRequest, spec: SuiteSpec, json: str | None) -> int:
     """The exit code of the last fast run."""
     from flushlab.datadir import open_volume
     from flushlab.report import suite as report

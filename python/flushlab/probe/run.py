@@ -50,7 +50,7 @@ SPARE_THREADS = 32
 _DOUBT_SHARE = 0.10
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked for.
 
     Attributes:
@@ -81,7 +81,7 @@ class ProgressReporter(Protocol):
         """A measurement begins."""
 
 
-def probe(request: Request, watch: ProgressReporter, make: Maker) -> ProbeRecord:
+def probe(request: ProbeRequest, watch: ProgressReporter, make: Maker) -> ProbeRecord:
     """Probes a disk.
 
     Raises:
@@ -137,7 +137,7 @@ def _below(folder: Path, name: str) -> Iterator[Path]:
 
 
 def _cells(
-    request: Request, folder: Path, make: Maker
+    request: ProbeRequest, folder: Path, make: Maker
 ) -> tuple[tuple[CommitCell, ...], tuple[RefusedFlush, ...]]:
     cells, refused = ceilings.plan(request.matrix, folder, make)
     if not cells:
@@ -161,7 +161,7 @@ def _require_threads(cells: Sequence[CommitCell]) -> None:
 
 
 def _nothing_permitted(
-    request: Request, refused: Sequence[RefusedFlush], folder: Path, make: Maker
+    request: ProbeRequest, refused: Sequence[RefusedFlush], folder: Path, make: Maker
 ) -> UsageError:
     """The rules that all of the combinations break, and the way out of the first."""
     rules = [f"{one.flush} at {one.redo}/{one.sync_binlog}: {one.reason}" for one in refused]
@@ -172,7 +172,7 @@ def _nothing_permitted(
 class _Steps:
     """The measurements, each with its window and its word to the watcher."""
 
-    def __init__(self, request: Request, cells: Sequence[CommitCell], watch: ProgressReporter) -> None:
+    def __init__(self, request: ProbeRequest, cells: Sequence[CommitCell], watch: ProgressReporter) -> None:
         self._disk = disk.cells(quick=request.quick)
         self._cells = cells
         self._switches = switching.cells(cells) if request.switch else ()

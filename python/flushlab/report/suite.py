@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from flushlab.record import Ratio
-from flushlab.suite.request import Request
-from flushlab.suite.session import Result
+from flushlab.suite.request import SuiteRequest
+from flushlab.suite.session import SuiteResult
 
 if TYPE_CHECKING:
     from flushlab.suite.comparison import Compared, Side
@@ -22,7 +22,7 @@ SCHEMA = "flushlab.test/1"
 _WORTH_A_HINT_S = 2.0
 
 
-def document(result: Result, request: Request) -> dict[str, Any]:
+def document(result: SuiteResult, request: SuiteRequest) -> dict[str, Any]:
     """The run as `flushlab.test/1`; docs/reference/test-json.md tells what stands in it."""
     return {
         "schema": SCHEMA,
@@ -53,7 +53,7 @@ def document(result: Result, request: Request) -> dict[str, Any]:
     }
 
 
-def summary(result: Result, request: Request) -> list[str]:
+def summary(result: SuiteResult, request: SuiteRequest) -> list[str]:
     """What stands on stderr behind the suite's output."""
     lines = [f"flushlab: {note}" for note in result.notes]
     if result.death:
@@ -78,7 +78,7 @@ def summary(result: Result, request: Request) -> list[str]:
     return lines
 
 
-def _hints(result: Result, request: Request) -> list[str]:
+def _hints(result: SuiteResult, request: SuiteRequest) -> list[str]:
     again = result.recreated
     if again is not None:
         way_out = "; keep the template by skipping clean" if request.prepare else ""
@@ -95,7 +95,7 @@ def _hints(result: Result, request: Request) -> list[str]:
     return []
 
 
-def compared_document(compared: Compared, request: Request) -> dict[str, Any]:
+def compared_document(compared: Compared, request: SuiteRequest) -> dict[str, Any]:
     """A comparison as `flushlab.test/1`: the last fast run, what stock told, both sides and the ratios."""
     last = compared.stock[-1]
     return {

@@ -21,8 +21,8 @@ from flushlab.suite import command
 from flushlab.suite.command import Ended
 from flushlab.suite.environment import create_database, fields_of, variables
 from flushlab.suite.profile import throwaway
-from flushlab.suite.request import Request
-from flushlab.suite.session import Result, Say, Session, require_prepared, settings_of
+from flushlab.suite.request import SuiteRequest
+from flushlab.suite.session import Say, Session, SuiteResult, require_prepared, settings_of
 from flushlab.telemetry import Observation, observe, performance
 
 
@@ -30,7 +30,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     """One run of the suite on one of the two servers.
 
     Attributes:
-        seconds: by part, as in `Result`.
+        seconds: by part, as in `SuiteResult`.
         exit_code: the suite's.
         told: the server's performance_schema, by part (`prepare`, `command`).
         fsyncs: counted in the kernel over both parts; None where it could not.
@@ -82,10 +82,10 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     prepared_s: float
     ratio: Ratio
     database_ratio: Ratio
-    result: Result
+    result: SuiteResult
 
 
-def compare(request: Request, blocks: int, volume: Volume, say: Say) -> Compared:
+def compare(request: SuiteRequest, blocks: int, volume: Volume, say: Say) -> Compared:
     """Runs both, block by block; the stock server on the volume.
 
     Raises:
@@ -95,7 +95,7 @@ def compare(request: Request, blocks: int, volume: Volume, say: Say) -> Compared
     say("making the template first")
     prepared_s = Session(telling, say).prepare()
     stock, fast = [], []
-    result: Result | None = None
+    result: SuiteResult | None = None
     for block in range(1, blocks + 1):
         say(f"block {block} of {blocks}: stock")
         stock.append(_run_stock(telling, volume))
@@ -128,7 +128,7 @@ def ratio(slow: Sequence[float], fast: Sequence[float]) -> Ratio:
     return Ratio(estimate=estimate, low=estimate, high=estimate)
 
 
-def _run_stock(request: Request, volume: Volume) -> Side:
+def _run_stock(request: SuiteRequest, volume: Volume) -> Side:
     began = time.monotonic()
     with Sandbox.start(
         request.build,
@@ -171,7 +171,7 @@ def _observed(
     return ended, took, seen
 
 
-def _side(result: Result) -> Side:
+def _side(result: SuiteResult) -> Side:
     seen = result.observation
     return Side(
         seconds=result.seconds,

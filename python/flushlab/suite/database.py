@@ -28,7 +28,7 @@ from flushlab.suite.environment import (
 )
 from flushlab.suite.inputs import read_inputs
 from flushlab.suite.profile import CHOICES
-from flushlab.suite.request import Request
+from flushlab.suite.request import SuiteRequest
 from flushlab.suite.servers import SuiteServer
 from flushlab.suite.session import Session
 from flushlab.suite.templates import check_cache
@@ -99,7 +99,7 @@ def request(
     templates: tuple[Template, ...] = (),
     workers: int = 1,
     password: str | None = None,
-) -> Request:
+) -> SuiteRequest:
     """A run of a suite, checked before anything is started.
 
     Args:
@@ -133,7 +133,7 @@ def request(
 
         settings = parse_settings(spec.settings, found.flavor, found.version, load_catalog())
     base, scaled, notes = _base(spec, found, progress) if spec.base else ({}, (), ())
-    return Request(
+    return SuiteRequest(
         spec=spec,
         build=found,
         words=tuple(words),

@@ -20,7 +20,7 @@ from flushlab.record.server import Flavor
 Where = Literal["memory", "disk"]
 
 
-class Kind(Protocol):
+class ServerKind(Protocol):
     """A server as far as the profile goes: a build, or the image of a container."""
 
     @property
@@ -53,7 +53,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     until: tuple[int, ...] = (999,)
     where: Where | None = None
 
-    def holds(self, build: Kind, where: Where) -> bool:
+    def holds(self, build: ServerKind, where: Where) -> bool:
         """Whether it is for that server in that place."""
         return (
             self.flavor in (None, build.flavor)
@@ -138,7 +138,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     arguments: tuple[str, ...] = ()
 
 
-def throwaway(build: Kind, where: Where, chosen: Mapping[str, Value] | None = None) -> Profile:
+def throwaway(build: ServerKind, where: Where, chosen: Mapping[str, Value] | None = None) -> Profile:
     """The profile of a build in a place.
 
     Args:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from flushlab.settings.fit import Scaled
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class SuiteRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A run of a suite, checked.
 
     Attributes:

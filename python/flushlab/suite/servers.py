@@ -27,7 +27,7 @@ from flushlab.server.sandbox.contents import fresh_copy
 from flushlab.suite.clones import Clones
 from flushlab.suite.command import shield_thread
 from flushlab.suite.profile import throwaway
-from flushlab.suite.request import Request
+from flushlab.suite.request import SuiteRequest
 from flushlab.suite.root import ChosenRoot, has_room
 from flushlab.undo import Undo, undo_all
 
@@ -265,7 +265,7 @@ class Servers:
 
 
 def start_servers(
-    request: Request,
+    request: SuiteRequest,
     snapshot: Snapshot,
     snapshots: Snapshots,
     *,

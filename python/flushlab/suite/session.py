@@ -35,7 +35,7 @@ from flushlab.suite.habits import Objects
 from flushlab.suite.inputs import changes, read_scripts
 from flushlab.suite.monitor import SuiteMonitor
 from flushlab.suite.profile import content_settings, throwaway
-from flushlab.suite.request import Request
+from flushlab.suite.request import SuiteRequest
 from flushlab.suite.root import ChosenRoot, choose
 from flushlab.suite.servers import Servers, SuiteServer, start_servers
 from flushlab.suite.templates import Facts, Recipe, Templates, read_facts
@@ -52,7 +52,7 @@ _ANSWER_S = 10.0
 """A server that has not answered a small question by then hangs; a busy machine holds it up for seconds."""
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True):
+class SuiteResult(msgspec.Struct, frozen=True, kw_only=True):
     """What happened.
 
     Attributes:
@@ -114,7 +114,7 @@ class Session:
         UsageError: a setting is one that sandboxes set themselves.
     """
 
-    def __init__(self, request: Request, say: Say) -> None:
+    def __init__(self, request: SuiteRequest, say: Say) -> None:
         self._request = request
         self._say = say
         self._notes: list[str] = []
@@ -148,7 +148,7 @@ class Session:
         self._obtain()
         return self._prepare_s
 
-    def run(self, *, observe: bool = False) -> Result:
+    def run(self, *, observe: bool = False) -> SuiteResult:
         """Runs the suite.
 
         Args:
@@ -163,7 +163,7 @@ class Session:
         self._began_s = since_process_start() if observe else 0.0
         problem = command.find_problem(self._request.words, os.environ)
         if problem is not None:
-            return Result(exit_code=problem.exit_code, notes=(problem.problem,))
+            return SuiteResult(exit_code=problem.exit_code, notes=(problem.problem,))
         return self._run_on(*self._ready())
 
     @contextmanager
@@ -199,7 +199,7 @@ class Session:
             clones = 0  # what is seen is seen of one server
         return self._start(snapshot, self._request.workers, clones), snapshot, template
 
-    def _run_on(self, servers: Servers, snapshot: Snapshot, template: str) -> Result:
+    def _run_on(self, servers: Servers, snapshot: Snapshot, template: str) -> SuiteResult:
         try:
             with (
                 ResetEndpoint(servers.all) as endpoint,
@@ -225,7 +225,7 @@ class Session:
             servers.end()
         if ended.problem:
             self._note(ended.problem)
-        return Result(
+        return SuiteResult(
             exit_code=ended.exit_code,
             template=template,
             seconds={

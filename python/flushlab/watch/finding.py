@@ -22,7 +22,7 @@ LOOK_FOR_S = 1.0
 """So long what was found stays as it is, and so often something is looked for where nothing runs."""
 
 
-class Finding:
+class WatchTarget:
     """Keeps up with what runs.
 
     Args:
@@ -74,12 +74,12 @@ def _reach(server: WatchedServer) -> Reach:
     )
 
 
-def in_this_process() -> Finding:
+def in_this_process() -> WatchTarget:
     """What this process runs."""
-    return Finding(process_running.current_status)
+    return WatchTarget(process_running.current_status)
 
 
-def on_this_machine(campaign: str | None = None) -> Finding:
+def on_this_machine(campaign: str | None = None) -> WatchTarget:
     """What any process of this home runs, the newest first; or a campaign, as long as it does.
 
     Raises:
@@ -101,7 +101,7 @@ def on_this_machine(campaign: str | None = None) -> Finding:
             f"campaign {campaign} is not running",
             hint=f"these are: {others}" if others else f"flushlab report {campaign} shows one that has ended",
         )
-    return Finding(look)
+    return WatchTarget(look)
 
 
 def _found(campaign: str | None) -> RunningProcess | None:

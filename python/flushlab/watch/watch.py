@@ -28,7 +28,7 @@ from flushlab.spec.commands import WatchSpec
 from flushlab.spec.sugar import taking
 from flushlab.watch.cpu import Meter
 from flushlab.watch.exporter import Exporter
-from flushlab.watch.finding import Finding, on_this_machine
+from flushlab.watch.finding import WatchTarget, on_this_machine
 from flushlab.watch.http import LOOPBACK, Server, Site, serve
 from flushlab.watch.past import past
 from flushlab.watch.poller import Poller, PollResult, Reach
@@ -158,7 +158,7 @@ def watching(*, page: bool = True, progress: Progress = silent, **given: Any) ->
         raise
 
 
-def of(found: Finding, *, host: str = LOOPBACK, port: int | None = None, page: bool = True) -> Watch:
+def of(found: WatchTarget, *, host: str = LOOPBACK, port: int | None = None, page: bool = True) -> Watch:
     """Watches what is found, its last hour from the store included."""
     watch = Watch(found.reach, found.running, found.pids, host=host, port=port, page=page)
     running = found.running()

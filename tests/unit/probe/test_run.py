@@ -14,7 +14,7 @@ from flushlab.probe.ceilings import Matrix
 from flushlab.probe.disk import DiskCell
 from flushlab.probe.fake import FakeCommitPath
 from flushlab.probe.policy import SECOND, STRICT, Policy
-from flushlab.probe.run import Request, probe
+from flushlab.probe.run import ProbeRequest, probe
 
 
 class Heard:
@@ -33,10 +33,10 @@ def small(private_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "FILE_BYTES", 1 << 20)
 
 
-def request(directory: Path, **changes: Any) -> Request:
+def request(directory: Path, **changes: Any) -> ProbeRequest:
     matrix = Matrix(policies=(STRICT, SECOND), modes=("serial", "parallel"), committers=(1, 16))
     wanted: dict[str, Any] = {"directory": directory, "matrix": matrix, "seconds": 0.05, **changes}
-    return Request(**wanted)
+    return ProbeRequest(**wanted)
 
 
 def test_a_probe_measures_everything_tells_its_steps_and_leaves_nothing(tmp_path: Path) -> None:

@@ -14,14 +14,14 @@ from flushlab.settings.fit import Scaled
 from flushlab.spec.commands import DatabaseSpec
 from flushlab.suite.comparison import Compared, Side
 from flushlab.suite.habits import Objects
-from flushlab.suite.request import Request
-from flushlab.suite.session import Result
+from flushlab.suite.request import SuiteRequest
+from flushlab.suite.session import SuiteResult
 from tests.unit.builds import MYSQL57
 
 REFERENCE = Path(__file__).parents[3] / "docs/reference/test-json.md"
 SECONDS = {"ready": 0.61, "prepare": 0.0, "command": 12.5, "teardown": 0.08}
 SERVER = ServerIdentity(flavor="mysql", version=(5, 7, 22), version_text="5.7.22", build_id="x")
-REQUEST = Request(
+REQUEST = SuiteRequest(
     spec=DatabaseSpec(prepare="migrate"),
     build=MYSQL57,
     words=("true",),
@@ -30,8 +30,8 @@ REQUEST = Request(
 )
 
 
-def result(**changes: Any) -> Result:
-    plain = Result(exit_code=0, template="hit", seconds=SECONDS, server=SERVER, in_memory=True)
+def result(**changes: Any) -> SuiteResult:
+    plain = SuiteResult(exit_code=0, template="hit", seconds=SECONDS, server=SERVER, in_memory=True)
     return msgspec.structs.replace(plain, **changes)
 
 
@@ -86,7 +86,7 @@ def test_one_line_tells_what_happened() -> None:
 
 
 def test_a_command_that_was_not_found_says_only_that() -> None:
-    lines = summary(Result(exit_code=127, notes=("nope: command not found",)), REQUEST)
+    lines = summary(SuiteResult(exit_code=127, notes=("nope: command not found",)), REQUEST)
     assert lines == ["flushlab: nope: command not found"]
 
 
