@@ -12,7 +12,7 @@ from rich.text import Text
 
 from flushlab.errors import ValueOutOfRange
 from flushlab.record import KindTime, Latency, Launch, LoadResult, NodeActivity, Trial
-from flushlab.report.identity import disk_words
+from flushlab.report.words import disk_words
 from flushlab.settings.durability import Verdict, described, verdict
 from flushlab.units import format_latency
 
@@ -92,12 +92,12 @@ def render(trial: Trial) -> RenderableType:
     )
     if trial.seed is not None:
         table.add_row("seed", str(trial.seed))
-    doubts = [Text(f"warning: {warning.text}", style="yellow") for warning in trial.warnings]
+    warnings = [Text(f"warning: {warning.text}", style="yellow") for warning in trial.warnings]
     tables = _tables(trial.load) if trial.load is not None else ()
     one = Text(
         "one run proves no difference: flushlab compare measures in turns, with intervals", style="dim"
     )
-    return Group(*_void(trial), table, *tables, *doubts, one)
+    return Group(*_void(trial), table, *tables, *warnings, one)
 
 
 def _kept(trial: Trial) -> tuple[Verdict, dict[str, str]] | None:

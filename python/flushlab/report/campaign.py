@@ -84,7 +84,7 @@ def _tables(facts: CampaignFacts) -> Iterator[RenderableType]:
 
 
 def _notes(facts: CampaignFacts) -> Iterator[RenderableType]:
-    """What stands below the result: how it was measured, and doubts."""
+    """What stands below the result: how it was measured, and warnings."""
     if facts.base.figure is not None:
         measured = f"{counted(facts.blocks, 'block')}, {_windows(facts)}".removesuffix(", ")
         yield Text(f"{base_name(facts)}: {base_words(facts)} ({measured})", style="dim")

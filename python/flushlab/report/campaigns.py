@@ -1,86 +1,29 @@
 """The stored campaigns as a list: two lines each for people, `flushlab.campaigns/1` for programs. Pure.
 
-Sits in `report`. Reads no more of a result than its one line needs, and loads nothing heavy.
+Sits in `report`; loads nothing heavy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from flushlab.campaign.facts import ANSWERS
+from flushlab.campaign.facts import CampaignFacts, TuningFacts
 from flushlab.campaign.warnings import too_busy
+from flushlab.errors import StorageError
 from flushlab.experiment.objective import Objective
+from flushlab.plan.plan import BEST
 from flushlab.record import CrashFacts, Ratio
 from flushlab.report.crash import said
-from flushlab.report.stored import request_of
+from flushlab.report.stored import facts_of, probe_of, request_of
+from flushlab.report.words import count_answers
 from flushlab.store import CampaignRow
 from flushlab.units import counted
 
 SCHEMA = "flushlab.campaigns/1"
 WIDTH = 80
-
-
-class _Compared(msgspec.Struct, frozen=True):
-    ratio: Ratio
-    verdict: str = ""
-
-
-class _Point(msgspec.Struct, frozen=True):
-    floor: str
-    ratio: Ratio
-    versus_yours: Ratio | None = None
-
-
-class _Tuned(msgspec.Struct, frozen=True):
-    winner: _Point | None = None
-    frontier: tuple[_Point, ...] = ()
-    detectable: float | None = None
-    tried: int = 0
-
-
-class _Arm(msgspec.Struct, frozen=True):
-    name: str
-    comparison: _Compared | None = None
-
-
-class _Claim(msgspec.Struct, frozen=True):
-    answer: str
-
-
-class _Plan(msgspec.Struct, frozen=True):
-    claims: tuple[_Claim, ...] = ()
-
-
-class _Server(msgspec.Struct, frozen=True):
-    flavor: str
-    version: tuple[int, ...]
-
-
-class _Medium(msgspec.Struct, frozen=True):
-    filesystem: str
-    device: str | None = None
-
-
-class _Summary(msgspec.Struct, frozen=True):
-    """As much of CampaignFacts and ProbeRecord as a line shows."""
-
-    server: _Server | None = None
-    objective: Objective = "throughput"
-    tuning: _Tuned | None = None
-    plan: _Plan | None = None
-    arms: tuple[_Arm, ...] = ()
-    blocks: int = 0
-    ending: str = ""
-    medium: _Medium | None = None
-    headline: str = ""
-    trials: int = 0
-    disturbed: int = 0
-
-
-_DECODER = msgspec.json.Decoder(_Summary)
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,83 +70,62 @@ def render(rows: Sequence[CampaignRow]) -> str:
 
 
 def _line(row: CampaignRow) -> Line:
-    try:
-        summary = _DECODER.decode(row.result) if row.result is not None else _Summary()
-    except msgspec.DecodeError:
-        summary = _Summary()
-    server, medium = summary.server, summary.medium
-    name = f"{server.flavor}@{'.'.join(map(str, server.version))}" if server else _build(row)
-    if medium is not None:
-        name = " ".join(filter(None, (medium.filesystem, medium.device)))
+    request = request_of(row)
+    server, answer = _told(row) if row.result is not None else ("", _nothing_yet(row))
     return Line(
         id=row.id,
         kind=row.kind,
         created_at=row.created_at,
-        server=name,
+        server=server or (request.build if request is not None else ""),
         state=row.state,
         trials=row.trials,
-        answer=_answer(row, summary),
+        answer=answer,
     )
 
 
-def _build(row: CampaignRow) -> str:
-    """The build that it was asked for on; empty where another version of flushlab stored it."""
-    request = request_of(row)
-    return request.build if request is not None else ""
+def _nothing_yet(row: CampaignRow) -> str:
+    goes_on = row.state == "interrupted" and row.kind != "probe"
+    return "nothing is proven yet" + ("; --resume goes on" if goes_on else "")
 
 
-def _answer(row: CampaignRow, summary: _Summary) -> str:
-    if row.result is None:
-        goes_on = row.state == "interrupted" and row.kind != "probe"
-        return "nothing is proven yet" + ("; --resume goes on" if goes_on else "")
-    if row.kind == "probe":
-        return summary.headline
-    if row.kind == "crash":
-        return _crash(row.result)
-    if row.kind in ("series", "compare"):
-        return _series(summary)
-    result = summary.tuning
-    if result is not None and result.winner is not None:
-        return f"{_ratio(result.winner.ratio, summary.objective)} at floor {result.winner.floor}"
-    if result is not None and result.frontier and (cost := result.frontier[0].versus_yours):
-        return f"settings below the floor; meeting it costs: {_ratio(cost, summary.objective)}"
-    if busy := too_busy(summary.trials, summary.disturbed):
+def _told(row: CampaignRow) -> tuple[str, str]:
+    """What was measured, if the result tells that, and what was concluded."""
+    try:
+        if row.kind == "probe":
+            probe = probe_of(row)
+            return " ".join(filter(None, (probe.medium.filesystem, probe.medium.device))), probe.headline
+        if row.kind == "crash":
+            return "", said(msgspec.json.decode(row.result or b"", type=CrashFacts))
+        facts = facts_of(row)
+    except (StorageError, msgspec.DecodeError):
+        return "", "stored by another version of flushlab"
+    assert facts is not None, "there is a result"
+    return facts.server.name, _of_tuning(facts, facts.tuning) if facts.tuning else _of_plan(facts)
+
+
+def _of_tuning(facts: CampaignFacts, tuning: TuningFacts) -> str:
+    if tuning.winner is not None:
+        return f"{_ratio(tuning.winner.ratio, facts.objective)} at floor {tuning.winner.floor}"
+    if tuning.frontier and (cost := tuning.frontier[0].versus_yours):
+        return f"settings below the floor; meeting it costs: {_ratio(cost, facts.objective)}"
+    if busy := too_busy(facts.trials, facts.disturbed):
         return busy
-    if result is not None and summary.ending == "done" and not result.tried:
+    if facts.ending == "done" and not tuning.tried:
         return "nothing was left to try"
-    if result is None or not summary.blocks:
+    if not facts.blocks:
         return "nothing is proven"
-    seen = f" (gains ≥ {result.detectable:.1%} were detectable)" if result.detectable is not None else ""
+    seen = f" (gains ≥ {tuning.detectable:.1%} were detectable)" if tuning.detectable is not None else ""
     return f"no improvement found{seen}"
 
 
-def _crash(result: bytes) -> str:
-    try:
-        return said(msgspec.json.decode(result, type=CrashFacts))
-    except msgspec.DecodeError:
-        return "stored by another version of flushlab"
-
-
-def _series(summary: _Summary) -> str:
-    faster = [
-        arm for arm in summary.arms if arm.comparison is not None and arm.comparison.verdict == "faster"
-    ]
-    best = max(faster, key=lambda arm: (arm.name == "best", _estimate(arm)), default=None)
+def _of_plan(facts: CampaignFacts) -> str:
+    faster = [arm for arm in facts.arms if arm.is_faster]
+    best = max(faster, key=lambda arm: (arm.name == BEST, arm.strength), default=None)
+    told = too_busy(facts.trials, facts.disturbed) or "no arm proved faster"
     if best is not None and best.comparison is not None:
-        parts = [f"{best.name} {_ratio(best.comparison.ratio, summary.objective)}"]
-    else:
-        parts = [too_busy(summary.trials, summary.disturbed) or "no arm proved faster"]
-    counted: Mapping[str, int] = {
-        answer: sum(claim.answer == answer for claim in (summary.plan.claims if summary.plan else ()))
-        for answer in ANSWERS
-        if answer != "not measured"
-    }
-    claims = ", ".join(f"{count} {answer}" for answer, count in counted.items() if count)
-    return "; claims: ".join([*parts, claims] if claims else parts)
-
-
-def _estimate(arm: _Arm) -> float:
-    return arm.comparison.ratio.estimate if arm.comparison is not None else 0.0
+        told = f"{best.name} {_ratio(best.comparison.ratio, facts.objective)}"
+    known = [one for one in (facts.plan.claims if facts.plan else ()) if one.answer != "not measured"]
+    return f"{told}; claims: {count_answers(known)}" if known else told
 
 
 def _ratio(ratio: Ratio, objective: Objective) -> str:

@@ -27,7 +27,7 @@ def render(row: CampaignRow, facts: CrashFacts) -> str:
         workload=facts.workload,
         title=f"What is left of {facts.server} after {WHAT[facts.fail]}?",
     )
-    shown = [*sections(facts), *_settings(facts), *_doubts(facts), *_repeat(row, facts)]
+    shown = [*sections(facts), *_settings(facts), *_warnings(facts), *_repeat(row, facts)]
     return page(row, head, when(row), _keys(facts), shown)
 
 
@@ -55,9 +55,9 @@ def _settings(facts: CrashFacts) -> Iterator[Section]:
     yield Section("settings", "Configurations", lead, tables=(Table(head, (*rows, load)),))
 
 
-def _doubts(facts: CrashFacts) -> Iterator[Section]:
+def _warnings(facts: CrashFacts) -> Iterator[Section]:
     if facts.warnings:
-        yield Section("doubts", "Doubts", notes=tuple(warning.text for warning in facts.warnings))
+        yield Section("warnings", "Warnings", notes=tuple(warning.text for warning in facts.warnings))
 
 
 def _repeat(row: CampaignRow, facts: CrashFacts) -> Iterator[Section]:

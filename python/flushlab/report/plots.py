@@ -192,31 +192,45 @@ def frontier(steps: Sequence[Step], *, name: str, title: str) -> str:
     return inline_svg(draw, 220, name, title)
 
 
-def seconds(panels: Sequence[Throughput], *, name: str, title: str) -> str:
-    """Throughput per second of each arm, windows end to end, one panel each on one scale."""
-    high, gap, foot = 64, 28, 24
-    height = (high + gap) * len(panels) + foot
-    top = 1.04 * (max(max(panel.seconds) for panel in panels) or 1)
-    longest = max(len(panel.seconds) for panel in panels)
-    step = top * (high + gap) / high
-    floors = [step * place for place in reversed(range(len(panels)))]
+class _Stack:
+    """Panels above each other, one an arm, over the same seconds and on one scale."""
 
-    def draw(figure: Figure) -> None:
-        axes = axes_in(figure, left=46, right=14, top=gap, bottom=foot)
-        axes.set_ylim(0, step * len(panels) - step + top)
-        axes.set_xlim(0, longest)
-        marks = round_ticks(longest, count=4)
+    _HIGH, _GAP, _FOOT = 64, 28, 24
+
+    def __init__(self, arms: Sequence[str], highest: float, seconds: float) -> None:
+        self._arms, self._seconds, self.top = arms, seconds, 1.04 * (highest or 1)
+        self.height = (self._HIGH + self._GAP) * len(arms) + self._FOOT
+        self._step = self.top * (self._HIGH + self._GAP) / self._HIGH
+        self.floors = [self._step * place for place in reversed(range(len(arms)))]
+
+    def axes(self, figure: Figure) -> Axes:
+        """Axes with the name of each arm above its panel."""
+        axes = axes_in(figure, left=46, right=14, top=self._GAP, bottom=self._FOOT)
+        axes.set_ylim(0, self._step * (len(self._arms) - 1) + self.top)
+        axes.set_xlim(0, self._seconds)
+        marks = round_ticks(self._seconds, count=4)
         axes.set_xticks(marks, [f"{mark:g} s" if mark else "0" for mark in marks])
-        ticks = round_ticks(top / 1.04)
+        ticks = round_ticks(self.top / 1.04)
         axes.set_yticks(
-            [floor + tick for floor in floors for tick in ticks],
-            [short(tick) for tick in ticks] * len(panels),
+            [floor + tick for floor in self.floors for tick in ticks],
+            [short(tick) for tick in ticks] * len(self._arms),
         )
         axes.grid(axis="y")
-        for place, (panel, floor) in enumerate(zip(panels, floors, strict=True)):
+        for arm, floor in zip(self._arms, self.floors, strict=True):
+            axes.annotate(_clip(arm), (0, floor + self.top), (0, 6), textcoords="offset points")
+        return axes
+
+
+def seconds(panels: Sequence[Throughput], *, name: str, title: str) -> str:
+    """Throughput per second of each arm, windows end to end, one panel each on one scale."""
+    longest = max(len(panel.seconds) for panel in panels)
+    stack = _Stack([panel.arm for panel in panels], max(max(panel.seconds) for panel in panels), longest)
+
+    def draw(figure: Figure) -> None:
+        axes = stack.axes(figure)
+        for place, (panel, floor) in enumerate(zip(panels, stack.floors, strict=True)):
             if len(panel.borders) < MAX_BORDERS:
-                axes.vlines(panel.borders, floor, floor + top, color=COLOURS["line"], linewidth=0.8)
-            axes.annotate(_clip(panel.arm), (0, floor + top), (0, 6), textcoords="offset points")
+                axes.vlines(panel.borders, floor, floor + stack.top, color=COLOURS["line"], linewidth=0.8)
             _line(axes, panel.seconds, floor, COLOURS["mute"] if place == 0 else COLOURS["accent"])
             stalls = sorted({second * POINTS // longest for second in panel.stalled})
             if stalls:
@@ -231,33 +245,19 @@ def seconds(panels: Sequence[Throughput], *, name: str, title: str) -> str:
                     zorder=3,
                 )
 
-    return inline_svg(draw, height, name, title)
+    return inline_svg(draw, stack.height, name, title)
 
 
 def rounds(panels: Sequence[Rounds], *, name: str, title: str) -> str:
     """Every slice of each arm over the time of the campaign, one panel each on one scale."""
-    high, gap, foot = 64, 28, 24
-    height = (high + gap) * len(panels) + foot
     points = [point for panel in panels for point in (*panel.kept, *panel.dropped)]
-    top = 1.04 * (max(rate for _, rate in points) or 1)
     first, last = (pick(at for at, _ in points) for pick in (min, max))
-    step = top * (high + gap) / high
-    floors = [step * place for place in reversed(range(len(panels)))]
+    highest = max(rate for _, rate in points)
+    stack = _Stack([panel.arm for panel in panels], highest, max(last - first, 1.0))
 
     def draw(figure: Figure) -> None:
-        axes = axes_in(figure, left=46, right=14, top=gap, bottom=foot)
-        axes.set_ylim(0, step * len(panels) - step + top)
-        axes.set_xlim(0, max(last - first, 1.0))
-        marks = round_ticks(max(last - first, 1.0), count=4)
-        axes.set_xticks(marks, [f"{mark:g} s" if mark else "0" for mark in marks])
-        ticks = round_ticks(top / 1.04)
-        axes.set_yticks(
-            [floor + tick for floor in floors for tick in ticks],
-            [short(tick) for tick in ticks] * len(panels),
-        )
-        axes.grid(axis="y")
-        for place, (panel, floor) in enumerate(zip(panels, floors, strict=True)):
-            axes.annotate(_clip(panel.arm), (0, floor + top), (0, 6), textcoords="offset points")
+        axes = stack.axes(figure)
+        for place, (panel, floor) in enumerate(zip(panels, stack.floors, strict=True)):
             colour = COLOURS["mute"] if place == 0 else COLOURS["accent"]
             for shown, marker, ink in ((panel.kept, "o", colour), (panel.dropped, "x", COLOURS["bad"])):
                 picked = shown[:: 1 + len(shown) // POINTS]
@@ -273,7 +273,7 @@ def rounds(panels: Sequence[Rounds], *, name: str, title: str) -> str:
                     zorder=3,
                 )
 
-    return inline_svg(draw, height, name, title)
+    return inline_svg(draw, stack.height, name, title)
 
 
 def figures(rows: Mapping[str, Sequence[float]], *, name: str, title: str) -> str:

@@ -14,7 +14,7 @@ from flushlab.probe.policy import Policy
 from flushlab.probe.reading import by_policy, duration
 from flushlab.probe.scaling import PROCESSORS, curves
 from flushlab.record import Ceiling, DiskFigure, ProbeRecord, Switching, SwitchPhase, Warning
-from flushlab.report.identity import disk_words
+from flushlab.report.words import disk_words
 from flushlab.units import format_size
 
 SCHEMA = "flushlab.probe/1"

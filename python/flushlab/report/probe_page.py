@@ -40,7 +40,7 @@ def render(record: ProbeRecord, campaign: str) -> str:
         *_scaling(record),
         *_disk(record),
         *_depths(record),
-        *_doubts(record),
+        *_warnings(record),
         *_machine(record),
         *_repeat(record),
     ]
@@ -320,13 +320,13 @@ def _depths(record: ProbeRecord) -> Iterator[Section]:
     )
 
 
-def _doubts(record: ProbeRecord) -> Iterator[Section]:
+def _warnings(record: ProbeRecord) -> Iterator[Section]:
     found = warnings_of(record)
     rows = tuple((Cell(one.slug, "name"), Cell(one.text)) for one in found)
     if rows:
-        yield Section("doubts", "Warnings and doubts", tables=(Table((Cell("doubt"), Cell("what")), rows),))
+        yield Section("warnings", "Warnings", tables=(Table((Cell("warning"), Cell("what")), rows),))
     else:
-        yield Section("doubts", "Warnings and doubts", "None.")
+        yield Section("warnings", "Warnings", "None.")
 
 
 def _machine(record: ProbeRecord) -> Iterator[Section]:

@@ -27,7 +27,7 @@ def test_the_page_has_the_answer_the_ceilings_and_the_disk() -> None:
         "against",
         "disk",
         "depth",
-        "doubts",
+        "warnings",
         "machine",
         "repeat",
     ):
@@ -104,7 +104,7 @@ def test_without_parallel_flush_there_is_no_curve() -> None:
 def test_nothing_measured_is_a_page_too() -> None:
     read = page(disk=(), ceilings=(), refused=(), warnings=())
     assert "What this disk allows" in read.text and "None." in read.text
-    assert read.sections == ["doubts", "machine", "repeat"]
+    assert read.sections == ["warnings", "machine", "repeat"]
 
 
 def test_plots_are_well_formed_and_coloured_by_the_page() -> None:

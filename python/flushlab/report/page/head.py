@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from flushlab.campaign.facts import ANSWERS, ArmFacts, CampaignFacts, ClaimFacts, PlanFacts
+from flushlab.campaign.facts import ArmFacts, CampaignFacts, PlanFacts
 from flushlab.campaign.recommended import best_arms
 from flushlab.campaign.series_request import SeriesRequest
 from flushlab.experiment.objective import gain_words
@@ -18,7 +18,7 @@ from flushlab.plan.plan import BASE
 from flushlab.report.answer import answer
 from flushlab.report.page.parts import Head, Subject
 from flushlab.report.stored import floor_of, workload_of
-from flushlab.report.words import changes, figure, interval, servers
+from flushlab.report.words import changes, count_answers, figure, interval, servers
 from flushlab.store import CampaignRow
 from flushlab.units import counted, format_latency
 
@@ -62,12 +62,6 @@ def _of_best(facts: CampaignFacts, best: ArmFacts, gain: str) -> Iterator[str]:
         yield f"It changes the service itself: {', '.join(best.contract)}."
     if best.workload:
         yield f"It also changes the workload: {changes(best.workload)}."
-
-
-def count_answers(claims: Sequence[ClaimFacts]) -> str:
-    """`3 confirmed, 2 refuted`."""
-    found: Counter[str] = Counter(claim.answer for claim in claims)
-    return ", ".join(f"{found[answer]} {answer}" for answer in ANSWERS if found[answer])
 
 
 def _without_facts(subject: Subject) -> Head:

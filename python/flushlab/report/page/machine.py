@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from flushlab.campaign.facts import CampaignFacts
-from flushlab.report.identity import disk_words
 from flushlab.report.page.parts import (
     Cell,
     Section,
@@ -14,7 +13,7 @@ from flushlab.report.page.parts import (
     when,
 )
 from flushlab.report.stored import workload_of
-from flushlab.report.words import sizes
+from flushlab.report.words import disk_words, sizes
 from flushlab.units import counted, format_seconds, format_size
 
 
