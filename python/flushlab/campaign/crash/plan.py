@@ -128,10 +128,10 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
         return self.load.on(server, self.spec.threads, self.spec.rows, self.spec.seed)
 
     def _require_set(self, arm: CrashArm, server: Sandbox, told: set[str]) -> None:
-        doubts, broken = compare_settings(arm.settings, server.read_back(arm.settings), server.identity)
+        warnings, broken = compare_settings(arm.settings, server.read_back(arm.settings), server.identity)
         if broken:
             raise MeasurementError(f"{arm.name}: {broken}", hint="remove the setting, or name another value")
-        for text in [doubt.text for doubt in doubts if doubt.text not in told]:
+        for text in [one.text for one in warnings if one.text not in told]:
             self.watcher.warn(f"{arm.name}: {text}")
             told.add(text)
 
