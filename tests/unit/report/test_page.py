@@ -335,6 +335,14 @@ def test_an_interrupted_tuning_says_that_nothing_is_proven() -> None:
     assert "Warnings None." in text_of(html)
 
 
+def test_settings_below_the_floor_are_shown_beside_the_base_that_raises_them() -> None:
+    yours = ArmFacts(name="yours", comparison=made.comparison("yours", made.ratio(1.9, 1.8, 2.0)))
+    facts = made.tune_facts(raised={"sync_binlog": 1}, yours=yours)
+    html = show(made.row("tune", facts), made.trials_of({"base": 9_000.0, "yours": 17_000.0}, "confirm"))
+    for section in ("ratios", "time", "files"):
+        assert "yours" in html.partition(f'<section id="{section}">')[2].partition("</section>")[0]
+
+
 def test_a_frontier_whose_free_part_is_unknown_shows_a_question_mark() -> None:
     point = FrontierPoint(
         floor=Floor.SECOND, arm="x", settings={"x": 1}, ratio=made.ratio(1.2, 1.1, 1.3), free_ratio=None

@@ -169,7 +169,8 @@ def shown_arms(subject: Subject) -> list[str]:
     long as nothing was."""
     facts, ran = subject.facts, [arm for arm in subject.arms if arm != CONTROL]
     if facts is not None:
-        compared = [arm for arm in facts.arms if arm.comparison is not None]
+        yours = facts.tuning.yours if facts.tuning is not None else None
+        compared = [arm for arm in (*facts.arms, *filter(None, (yours,))) if arm.comparison is not None]
         by_effect = sorted(compared, key=lambda arm: max(arm.strength, 1 / arm.strength), reverse=True)
         best = [arm for arm in best_arms(facts)[:1] if arm is not None]
         ran = [arm.name for arm in (*best, *by_effect)] or ran
