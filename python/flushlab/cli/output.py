@@ -12,30 +12,27 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from rich.console import Console
-from rich.text import Text
 
 from flushlab import atomic
 from flushlab.errors import FlushlabError, NotWritable
 
-_STYLES: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
-"""rich takes NO_COLOR to allow bold; who sets it wants plain text."""
+if TYPE_CHECKING:
+    from flushlab.cli.consoles import PlainConsole as PlainConsole
+    from flushlab.cli.consoles import console as console
+    from flushlab.cli.consoles import stdout as stdout
+else:
 
-
-class PlainConsole(Console):
-    """A console that prints text as it is: rich's markup and emoji codes mean nothing, for names, labels and
-    messages that hold them are not flushlab's. Styles come from arguments and `Text`."""
-
-    def __init__(self, **how: Any) -> None:
-        super().__init__(markup=False, emoji=False, highlight=False, color_system=_STYLES, **how)
-
-
-console = PlainConsole(stderr=True, soft_wrap=True)
-"""Progress, notes and errors."""
+    def __getattr__(name: str) -> object:
+        """The consoles, which load rich: that takes longer than all else of a short command."""
+        if name not in ("PlainConsole", "console", "stdout"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module("flushlab.cli.consoles"), name)
 
 
 def stdout_lost(error: OSError) -> NotWritable:
@@ -46,7 +43,13 @@ def stdout_lost(error: OSError) -> NotWritable:
 
 
 @contextmanager
-def _to_stdout() -> Iterator[None]:
+def to_stdout() -> Iterator[None]:
+    """Tells of a full disk behind stdout.
+
+    Raises:
+        NotWritable: stdout cannot be written.
+        BrokenPipeError: nobody reads it.
+    """
     try:
         yield
     except BrokenPipeError:
@@ -55,28 +58,11 @@ def _to_stdout() -> Iterator[None]:
         raise stdout_lost(error) from error
 
 
-class _Stdout(PlainConsole):
-    def print(self, *objects: Any, **how: Any) -> None:
-        """Without blanks at the ends of lines. Text is taken as it is, and wrapped for a terminal only."""
-        if len(objects) == 1 and isinstance(objects[0], str):
-            if self.is_terminal and not how.get("soft_wrap"):
-                objects = (_wrapped(objects[0], self.width),)
-            how = {**how, "soft_wrap": True}
-        with _to_stdout():
-            with self.capture() as printed:
-                super().print(*objects, **{"crop": False, **how})  # what does not wrap stays whole
-            self.file.write(_TRAILING.sub("", printed.get()))
-            self.file.flush()
-
-    def on_broken_pipe(self) -> None:
-        raise  # rich would end the process, and files may still be to write
-
-
-_TRAILING = re.compile(r" +$", re.MULTILINE)
+TRAILING = re.compile(r" +$", re.MULTILINE)
 _COLUMN = re.compile(r" *(?:\S+ {2,})?")
 
 
-def _wrapped(text: str, width: int) -> str:
+def wrapped(text: str, width: int) -> str:
     """Lines of at most that width, below their indent or their second column; long words stay whole."""
     lines = []
     for line in text.split("\n"):
@@ -91,10 +77,6 @@ def _wrapped(text: str, width: int) -> str:
             break_on_hyphens=False,
         ) or [""]
     return "\n".join(lines)
-
-
-stdout = _Stdout()
-"""Data for people."""
 
 
 def deliver(*steps: Callable[[], object], kept: str | None = None) -> None:
@@ -127,8 +109,20 @@ def deliver(*steps: Callable[[], object], kept: str | None = None) -> None:
         raise unread
 
 
+def print_text(text: str) -> None:
+    """Prints text on stdout as `stdout` does, without rich."""
+    with to_stdout():
+        shown = wrapped(text, get_terminal_size().columns) if sys.stdout.isatty() else text
+        sys.stdout.write(TRAILING.sub("", shown) + "\n")
+        sys.stdout.flush()
+
+
 def print_error(error: FlushlabError) -> None:
     """Prints `error: …` and, where there is one, `hint: …` on stderr."""
+    from rich.text import Text
+
+    from flushlab.cli.consoles import console
+
     console.print(Text.assemble(("error:", "bold red"), f" {error.message}"))
     if error.hint:
         console.print(Text.assemble(("hint:", "bold"), f" {error.hint}"))
@@ -136,11 +130,17 @@ def print_error(error: FlushlabError) -> None:
 
 def say(text: str) -> None:
     """Prints a line of progress on stderr."""
+    from flushlab.cli.consoles import console
+
     console.print(text, style="dim")
 
 
 def print_warning(text: str) -> None:
     """Prints `warning: …` on stderr."""
+    from rich.text import Text
+
+    from flushlab.cli.consoles import console
+
     console.print(Text.assemble(("warning:", "yellow"), f" {text}"))
 
 
@@ -155,6 +155,8 @@ def writing(path: Path, write: Callable[[], object], *, told: bool) -> Callable[
     def step() -> None:
         write()
         if told:
+            from flushlab.cli.consoles import stdout
+
             stdout.print(f"wrote {path}", soft_wrap=True)
 
     return step
@@ -187,7 +189,7 @@ def write_stdout(content: bytes) -> None:
         NotWritable: stdout is on a full disk.
         BrokenPipeError: nobody reads it.
     """
-    with _to_stdout():
+    with to_stdout():
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
 

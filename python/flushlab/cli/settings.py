@@ -11,9 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flushlab.cli import options
-from flushlab.cli.output import emit_json, require_writable, say, stdout
+from flushlab.cli.output import emit_json, print_text, require_writable, say
 from flushlab.errors import UsageError
-from flushlab.settings.catalog import SettingEntry, SettingHere, load_catalog, version_of
+from flushlab.settings.catalog import (
+    Catalog,
+    SettingEntry,
+    SettingHere,
+    load_catalog,
+    setting_entry,
+    version_of,
+)
 from flushlab.spec.build import build, names_given
 from flushlab.spec.commands import SettingsSpec
 from flushlab.spec.option import fields
@@ -81,18 +88,17 @@ def settings(given: Mapping[str, Any], json: options.Json = None) -> None:
         _show_server(spec, json)
         return
     name = spec.name
-    catalog = load_catalog()
-    entries = (catalog.setting(name),) if name else catalog.settings()
+    entries = (setting_entry(name),) if name else load_catalog().settings()
     if json is not None:
         emit_json(
             {"schema": "flushlab.settings/1", "settings": [_document(entry) for entry in entries]}, json
         )
     elif name:
-        stdout.print(_explanation(entries[0]))
+        print_text(_explanation(entries[0]))
     else:
         width = max(len(entry.name) for entry in entries)
         lines = [f"{entry.name:<{width}}  {entry.effect}" for entry in entries]
-        stdout.print("\n".join(lines))
+        print_text("\n".join(lines))
 
 
 def _check_server(spec: SettingsSpec, json: str | None) -> None:
@@ -130,7 +136,7 @@ def _show_server(spec: SettingsSpec, json: str | None) -> None:
 
 
 def _versions(entry: SettingEntry) -> list[tuple[str, SettingHere]]:
-    catalog = load_catalog()
+    catalog = Catalog([entry])
     found = []
     for one in entry.version:
         here = catalog.here(entry.name, one.flavor, version_of(one.since or "0"))

@@ -29,6 +29,7 @@ from flushlab.record.server import Flavor
 from flushlab.settings.floor import Floor
 from flushlab.units import option_size, parse_size
 
+_SETTING = "[[setting]]"
 SettingType = Literal["boolean", "integer", "size", "float", "enumeration", "set", "string"]
 
 PROVIDER_OPTIONS = "wsrep_provider_options"
@@ -460,9 +461,27 @@ def version_of(text: str) -> tuple[int, ...]:
 @functools.cache
 def load_catalog() -> Catalog:
     """The packaged catalog; read once."""
+    return read_catalog(_files())
+
+
+def setting_entry(name: str) -> SettingEntry:
+    """The entry of a setting in the packaged catalog, without the time that all others take to read.
+
+    Raises:
+        UnknownSetting: no server has it, as far as flushlab knows.
+    """
+    wanted = f'\nname = "{canonical(name)}"\n'
+    for file in _files():
+        for text in file.read_text(encoding="utf-8").split(_SETTING)[1:]:
+            if text.startswith(wanted):
+                return msgspec.convert(tomllib.loads(_SETTING + text), _File).setting[0]
+    return load_catalog().setting(name)
+
+
+def _files() -> list[Traversable]:
     directory = resources.files("flushlab.settings") / "catalog"
     files = [file for file in directory.iterdir() if file.name.endswith(".toml")]
-    return read_catalog(sorted(files, key=lambda file: file.name))
+    return sorted(files, key=lambda file: file.name)
 
 
 def read_catalog(files: Sequence[Traversable]) -> Catalog:

@@ -15,7 +15,7 @@ from pathlib import Path
 import flushlab
 
 PACKAGE = Path(flushlab.__file__).parent
-CONSOLES = "cli/output.py"
+CONSOLES = "cli/consoles.py"
 """The one module that makes consoles."""
 KNOWN = tuple(f"rich.{name}." for name in ("console", "live", "padding", "progress", "table", "text"))
 """Modules that print through a console, or take text as it is; `rich.print` makes a console of its own."""

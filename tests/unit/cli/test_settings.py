@@ -130,6 +130,16 @@ def test_neither_a_check_nor_a_list_loads_heavy_libraries(module: str) -> None:
     assert done.stdout == "[]\n"
 
 
+def test_a_setting_is_explained_without_what_takes_long_to_load() -> None:
+    program = (
+        "import sys; from flushlab.cli.app import run; run(['settings', 'sync_binlog']);"
+        " print([m for m in ('rich', 'scipy') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("sync_binlog\n")
+    assert done.stdout.endswith("\n[]\n")
+
+
 def test_strict_turns_errors_into_an_exit_code_and_leaves_warnings(tmp_path: Path) -> None:
     file = tmp_path / "my.cnf"
     file.write_text("[mysqld]\nsync_binlog = 1\nsync_binlog = 1\n")

@@ -6,7 +6,7 @@ import pytest
 
 from flushlab.errors import UnknownSetting, UsageError, ValueOutOfRange
 from flushlab.record.server import Flavor
-from flushlab.settings.catalog import SettingHere, load_catalog, read_catalog
+from flushlab.settings.catalog import SettingHere, load_catalog, read_catalog, setting_entry
 
 GOOD = """
 [[setting]]
@@ -263,3 +263,12 @@ def test_a_set_means_the_same_with_what_its_combined_members_stand_for() -> None
     assert mode.same("ANSI", shown) and mode.same(shown, "ANSI")
     assert not mode.same("ANSI_QUOTES", shown) and not mode.same("ANSI", f"{shown},TRADITIONAL")
     assert not mode.same("NO_ZERO_DATE", "")
+
+
+def test_an_entry_that_is_read_alone_is_the_catalogs() -> None:
+    for entry in load_catalog().settings():
+        for name in (entry.name, entry.name.replace("_", "-").upper(), *entry.aliases):
+            assert setting_entry(name) == entry
+    with pytest.raises(UnknownSetting) as caught:
+        setting_entry("sync_binlogs")
+    assert caught.value.hint == "did you mean sync_binlog?"
