@@ -59,6 +59,46 @@ def test_settings_and_an_option_file_are_compared_and_the_page_is_written(
 
 
 @pytest.mark.server("mariadb@10.11")
+def test_statements_are_compared_on_the_same_data(furnished_home: Path, tmp_path: Path) -> None:
+    (tmp_path / "setup.sql").write_text(
+        "CREATE TABLE t (id INT PRIMARY KEY, n INT); INSERT INTO t VALUES (1, 1);"
+    )
+    txn = """setup_file = "setup.sql"
+    parameter.n = {{ type = "integer", low = 1, high = 1000000 }}
+    [transaction.write]
+    autocommit = true
+    statements = ["{sql}"]
+    """
+    (tmp_path / "old.toml").write_text(txn.format(sql="REPLACE INTO t VALUES (1, :n)"))
+    update = "INSERT INTO t VALUES (1, 1), (2, 2) ON DUPLICATE KEY UPDATE n = :n"
+    (tmp_path / "new.toml").write_text(txn.format(sql=update))
+    words = ["old: --workload txn:old.toml", "new: --workload txn:new.toml", "base --workload upsert"]
+    small = [
+        "--server",
+        "mariadb@10.11",
+        "--threads",
+        "2",
+        "--tables",
+        "1",
+        "--blocks",
+        "2",
+        "--seconds",
+        "3",
+    ]
+    found, said = compared(tmp_path, *words, *small)
+    assert [(arm["name"], arm["outcome"], arm["unit"]) for arm in found["arms"]] == [
+        ("new", "measured", "transactions/s"),
+        ("upsert", "measured", "rows/s"),
+    ]
+    assert found["arms"][0]["workload"] == {"name": f"txn:{tmp_path}/new.toml"}
+    assert found["arms"][1]["workload"] == {"name": "upsert", "tables": 1}
+    assert [Path(one["name"]).name for one in found["sources"]] == ["old.toml", "setup.sql", "new.toml"]
+    doubted = [one["text"] for one in found["warnings"] if one["slug"].startswith("other-")]
+    assert [text.split()[0] for text in doubted] == ["new", "upsert", "upsert"]
+    assert f"workload=txn:{tmp_path}/new.toml" in said.replace("\n  ", "")
+
+
+@pytest.mark.server("mariadb@10.11")
 def test_at_a_fixed_rate_the_ratios_are_those_of_the_p99_latencies_in_the_records(
     furnished_home: Path, tmp_path: Path
 ) -> None:

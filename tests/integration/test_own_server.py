@@ -103,6 +103,21 @@ def test_a_series_says_what_takes_a_restart_and_measures_the_rest(owned: Owned, 
     assert restarted.reason.startswith("innodb_flush_method needs a restart")
 
 
+def test_workloads_with_tables_that_lie_apart_take_turns_and_their_tables_are_dropped(
+    owned: Owned, tmp_path: Path
+) -> None:
+    plan = tmp_path / "plan.toml"
+    arms = {"other kind": 'name = "oltp_update_index"', "other size": "table_size = 60"}
+    more = (f'[[arm]]\nname = "{name}"\nworkload = {{ {change} }}\n' for name, change in arms.items())
+    plan.write_text(PLAN.partition("[[arm]]")[0] + "".join(more))
+    done = series.series(plan, dsn=owned.dsn("owner"), **ALLOWED)
+    kind, size = done.arms
+    assert (kind.outcome, kind.unit) == ("measured", "transactions/s")
+    assert kind.comparison is not None and kind.figure
+    assert (size.outcome, size.comparison) == ("skipped", None)
+    assert size.reason.startswith("it needs other tables than the base")
+
+
 def test_all_missing_permissions_are_named_at_once_before_anything_is_announced(owned: Owned) -> None:
     said: list[str] = []
     asked: dict[str, Any] = {"dsn": owned.dsn("owner"), "progress": said.append, **UPSERT}

@@ -26,8 +26,17 @@ from flushlab.settings.catalog import Catalog, canonical, version_of
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.durability import described, verdict
 from flushlab.settings.option_names import load_option_names
+from flushlab.spec.change import NAME, difference
+from flushlab.spec.parts import WorkloadSpec
 from flushlab.units import option_size
-from flushlab.workload import build_workload, workload_options
+from flushlab.workload import (
+    Workload,
+    build_workload,
+    changed,
+    event_of,
+    fingerprint,
+    workload_options,
+)
 
 TABLE_SIZE = "table_size"
 
@@ -84,7 +93,7 @@ class _Made:
     """An arm while others may build on it."""
 
     settings: dict[str, Value]
-    options: dict[str, Value]
+    workload: WorkloadSpec
     data_root: str | None = None
     file_system: str | None = None
     record_size: int | None = None
@@ -170,6 +179,7 @@ class _Binder:
         self._path = path
         self._notes: list[Warning] = []
         self._made: dict[str, _Made] = {}
+        self._there: dict[str, Workload] = {}
 
     def bound(self) -> Bound:
         base = self._base()
@@ -188,8 +198,9 @@ class _Binder:
                 self._notes.append(_left_out(name, value, why))
             else:
                 settings[name] = value
-        options = self._options({}, plan.workload.options, "workload")
-        self._made[BASE] = _Made(settings=settings, options=options)
+        workload = self._workload(WorkloadSpec(name=plan.workload.name), plan.workload, "workload")
+        self._made[BASE] = _Made(settings=settings, workload=workload)
+        self._there[BASE] = self._built(workload)
         known_as = "" if plan.base_name == BASE else plan.base_name
         text = ": ".join(filter(None, (known_as, plan.base_text)))
         return self._finished(BASE, text, self._made[BASE], None, "measured", "")
@@ -203,7 +214,7 @@ class _Binder:
         changes, reason = self._version_has(arm, key, note=wanted)
         made = _Made(
             settings=settings | changes,
-            options=self._options(on.options, arm.workload, f"{key}.workload"),
+            workload=self._workload(on.workload, arm.workload, f"{key}.workload"),
             data_root=arm.data_root or on.data_root,
             file_system=arm.file_system or (None if arm.data_root else on.file_system),
             record_size=arm.record_size or (None if arm.data_root else on.record_size),
@@ -222,7 +233,7 @@ class _Binder:
             volume, reason = self._volume(made)
             outcome = "skipped" if reason else "measured"
         if not reason and (self._plan.alternate or self._here.goes_on):
-            reason = self._not_in_turns(made) if self._here.goes_on else self._not_switchable(made)
+            reason = self._not_in_turns(arm.name, made) if self._here.goes_on else self._not_switchable(made)
             outcome = "skipped" if reason else "measured"
         if not reason and made.lacks:
             text = f"{arm.name} is measured without these arms, which this server lacks: "
@@ -279,34 +290,34 @@ class _Binder:
                 typed[name] = value
         return typed, ""
 
-    def _options(
-        self, below: Mapping[str, Value], changes: Mapping[str, Value], key: str
-    ) -> dict[str, Value]:
-        """Workload options with changes, the size of tables scaled where these bring one."""
-        name = self._plan.workload.name
-        options = {**below, **changes}
-        if self._scale != 1 and (TABLE_SIZE in changes or not below):
-            known = workload_options(name)
+    def _workload(self, on: WorkloadSpec, change: WorkloadSpec, key: str) -> WorkloadSpec:
+        """A workload with a change, the size of tables scaled where the change brings one."""
+        found = changed(on, change)
+        if self._scale != 1 and (TABLE_SIZE in change.options or key == "workload"):
+            known = workload_options(found.name)
             if TABLE_SIZE not in known:
-                raise UsageError(f"{name} has no {TABLE_SIZE} for --scale to multiply", hint="remove --scale")
-            size = options.get(TABLE_SIZE, known[TABLE_SIZE].default)
+                raise UsageError(
+                    f"{found.name} has no {TABLE_SIZE} for --scale to multiply", hint="remove --scale"
+                )
+            size = found.options.get(TABLE_SIZE, known[TABLE_SIZE].default)
             if isinstance(size, int):
-                options[TABLE_SIZE] = max(1, round(size * self._scale))
+                scaled = {TABLE_SIZE: max(1, round(size * self._scale))}
+                found = msgspec.structs.replace(found, options={**found.options, **scaled})
         try:
-            build_workload(name, options, folder=self._folder)
+            self._built(found)
         except UsageError as error:
-            raise UsageError(
-                f"{self._place_of_option(key, changes, error)}{error.message}", hint=error.hint
-            ) from error
-        return options
+            at = self._place_of_option(key, change.options, error)
+            raise UsageError(f"{at}{error.message}", hint=error.hint) from error
+        return found
+
+    def _built(self, workload: WorkloadSpec) -> Workload:
+        return build_workload(workload.name, workload.options, folder=self._folder)
 
     def _place_of_option(self, key: str, changes: Mapping[str, Value], error: UsageError) -> str:
         """The place of the option that the message names, else of the workload's name or of the table."""
-        named = next((name for name in changes if name in error.message), None)
-        at_option = place(self._plan, self._path, f"{key}.{named}") if named else ""
-        if key == "workload" and not named:
-            return place(self._plan, self._path, f"{key}.name")
-        return at_option or place(self._plan, self._path, key)
+        named = next((name for name in changes if name in error.message), NAME)
+        at = place(self._plan, self._path, f"{key}.{named}")
+        return at or place(self._plan, self._path, key)
 
     def _missing_requirement(self) -> tuple[ArmOutcome, str] | None:
         """What the plan needs and the server does not offer; None if nothing is missing."""
@@ -355,40 +366,89 @@ class _Binder:
             known = Configuration({}, self._here.identity).here(name)
             if known is not None and not known.dynamic:
                 return f"{name} cannot be changed while the server runs, and the plan alternates"
-        if made.options != self._made[BASE].options:
+        if made.workload != self._made[BASE].workload:
             return "another workload may need other data, and the plan alternates on one server"
         return ""
 
-    def _not_in_turns(self, made: _Made) -> str:
+    def _not_in_turns(self, name: str, made: _Made) -> str:
         """Why an arm cannot take turns with the base on a server that goes on running, or an empty string."""
-        here, base = self._here, self._made[BASE]
-        if why := why_not(made.settings, here.has, here.identity):
+        if why := why_not(made.settings, self._here.has, self._here.identity):
             return why
-        name, folder = self._plan.workload.name, self._folder
-        own, other = (build_workload(name, one.options, folder=folder) for one in (made, base))
-        if own.data_key != other.data_key:
-            return "it needs other tables than the base, and the arms share theirs on your own server"
-        return f"{name} cannot be paused between turns" if own.slice_s is None else ""
+        own = self._built(made.workload)
+        if whose := with_other_tables(own, self._there):
+            whose = self._base_called if whose == BASE else whose
+            return f"it needs other tables than {whose}, and the arms share theirs on your own server"
+        if own.slice_s is None:
+            return f"{own.name} cannot be paused between turns"
+        self._there[name] = own
+        return ""
 
     def _finished(
         self, name: str, text: str, made: _Made, volume: Volume | None, outcome: ArmOutcome, reason: str
     ) -> BoundArm:
-        here, base = self._here, self._made[BASE]
+        here, base, workload = self._here, self._made[BASE], self._built(made.workload)
         runs = outcome == "measured"
+        differs = ""
+        if runs and made is not base and made.workload != base.workload:
+            differs = self._other_event(name, workload, self._built(base.workload))
+            self._notes += self._of_workload(name, differs, workload, made)
         arm = BoundArm(
             name=name,
             text=" ".join(text.split()),
             outcome=outcome,
             reason=reason,
             settings=made.settings,
-            options=made.options,
+            workload=made.workload,
+            workload_digest=fingerprint(workload),
+            other_event=differs,
             data_root=str(volume.below.path) if made.data_root and runs and volume else made.data_root,
             disk_iops=made.disk_iops,
             disk=made.disk,
         )
-        reference = BoundArm(name=BASE, settings=base.settings, options=base.options)
+        reference = BoundArm(name=BASE, settings=base.settings, workload=base.workload)
         storage = volume.data_root.storage if volume else here.storage
         return judged(arm, reference, here.identity, storage, here.launch, here.catalog, here.has)
+
+    @property
+    def _base_called(self) -> str:
+        return "the base" if self._plan.base_name == BASE else self._plan.base_name
+
+    def _other_event(self, name: str, workload: Workload, base: Workload) -> str:
+        """How the arm's figure counts other work than the base's; empty if it does not."""
+        own, other = event_of(workload), event_of(base)
+        if not own.differs(other):
+            return ""
+        text = (
+            f"{name} is measured in {own.words}, {self._base_called} in {other.words}: their ratio does not"
+        )
+        text += " compare the same work"
+        if own.rows and other.rows and own.rows != other.rows:
+            text += f"; per row, it is {own.rows / other.rows:.4g} times as large"
+        return text
+
+    def _of_workload(self, name: str, differs: str, workload: Workload, made: _Made) -> Iterator[Warning]:
+        """Doubts on an arm with another workload than the base."""
+        base = self._made[BASE].workload
+        if differs:
+            yield Warning("other-unit", differs, arms=(name,), against=self._plan.base_name)
+        if made.workload.name != base.name and workload.data_key != self._built(base).data_key:
+            text = f"{name} runs on tables of its own, not on those of {self._base_called}"
+            same = "; with the same setup_file both would share them"
+            both = all(one.startswith("txn:") for one in (made.workload.name, base.name))
+            yield Warning("other-data", text + (same if both else ""))
+
+
+def with_other_tables(workload: Workload, others: Mapping[str, Workload]) -> str:
+    """The name of the first workload of the same kind that has other tables, so that both cannot run on one
+    server; empty if there is none."""
+    return next(
+        (
+            name
+            for name, other in others.items()
+            if type(workload) is type(other) and workload.data_key != other.data_key
+        ),
+        "",
+    )
 
 
 def judged(
@@ -410,9 +470,7 @@ def judged(
     return msgspec.structs.replace(
         arm,
         changes=changes,
-        option_changes={
-            name: value for name, value in arm.options.items() if base.options.get(name) != value
-        },
+        workload_changes=difference(arm.workload, base.workload),
         contract=tuple(name for name in changes if name in catalog and catalog.setting(name).contract),
         no_effect=tuple(name for name in changes if configuration.without_effect(name)),
         floor=floor,
@@ -485,6 +543,23 @@ def with_keys(arms: Sequence[ArmPlan]) -> Iterator[tuple[ArmPlan, str]]:
     crossed = sum(1 for arm in arms if arm.place)  # they stand before the others
     for index, arm in enumerate(arms, -crossed):
         yield arm, arm.place or f"arm.{index}"
+
+
+def workloads_of(plan: Plan, path: str = "") -> dict[str, WorkloadSpec]:
+    """The workload of every arm by its name; the base's first.
+
+    Raises:
+        UsageError: there is no such workload; with its place in the file.
+    """
+    found = {BASE: plan.workload}
+    for arm, key in ((ArmPlan(name=BASE, workload=plan.workload), ""), *with_keys(plan.arms)):
+        try:
+            found[arm.name] = changed(found[arm.on], arm.workload)
+            workload_options(found[arm.name].name)
+        except UsageError as error:
+            at = place(plan, path, f"{key}.workload.{NAME}".removeprefix("."))
+            raise UsageError(f"{at}{error.message}", hint=error.hint) from error
+    return found
 
 
 def place(plan: Plan, path: str, key: str) -> str:

@@ -44,12 +44,13 @@ from flushlab.record import (
     Value,
     Warning,
 )
-from flushlab.redact import without_passwords
+from flushlab.redact import values_without_passwords, without_passwords
 from flushlab.settings.catalog import Catalog
 from flushlab.settings.configuration import NO_BINLOG, Configuration
 from flushlab.settings.floor import Floor
+from flushlab.spec.change import as_change
 from flushlab.units import counted, format_size
-from flushlab.workload import workload_options
+from flushlab.workload import changed, workload_options
 
 _SIZES = ("threads", "tables", "table_size")
 
@@ -106,15 +107,15 @@ class BoundSeries:
     def best(self, names: Iterable[str]) -> BoundArm:
         """The composition of arms, the last of which has the last word on a setting; places are left out."""
         base = self.request.base
-        settings, options = dict(base.settings), dict(base.options)
+        settings, workload = dict(base.settings), base.workload
         for arm in self._composable(names):
             for name, value in arm.effective.items():
                 if value is None:
                     settings.pop(name, None)
                 else:
                     settings[name] = value
-            options |= arm.option_changes
-        best = BoundArm(name=BEST, text=BEST_TEXT, settings=settings, options=options)
+            workload = changed(workload, as_change(arm.workload_changes))
+        best = BoundArm(name=BEST, text=BEST_TEXT, settings=settings, workload=workload)
         return judged(best, base, self.identity, self.storage, self._launch, self.catalog, self.has)
 
     def conclude(
@@ -292,7 +293,8 @@ class BoundSeries:
                 for name in arm.changes
                 if not self._is_the_bases(name, arm, read_back, trials)
             },
-            workload=arm.option_changes,
+            workload=values_without_passwords(arm.workload_changes),
+            unit=figures[-1].unit if figures and arm.other_event else "",
             data_root=arm.data_root,
             disk_iops=arm.disk_iops,
             disk=arm.disk,
@@ -354,7 +356,9 @@ class BoundSeries:
             floor = self.request.floor or self.request.base.floor
             return f"only arms below the floor {floor} proved faster: {', '.join(below)}"
         if faster:
-            return f"what proved faster is a place, not a setting: {', '.join(arm.name for arm in faster)}"
+            names = ", ".join(arm.name for arm in faster)
+            what = "a place" if all(arm.is_place for arm in faster) else "a place or other work"
+            return f"what proved faster is {what}, not a setting: {names}"
         return "no arm proved faster"
 
     def _default(self, name: str, read_back: Mapping[str, Value]) -> Value:
@@ -400,7 +404,7 @@ class BoundSeries:
             return
         asked: dict[str, list[tuple[str, Value | None]]] = {}
         for arm in self._composable(result.best_of):
-            for name, value in {**arm.changes, **arm.option_changes}.items():
+            for name, value in {**arm.changes, **arm.workload_changes}.items():
                 asked.setdefault(name, []).append((arm.name, value))
         for name, values in asked.items():
             if len({value for _, value in values}) > 1:
@@ -414,7 +418,7 @@ class BoundSeries:
             own = [trial for trial in counted if trial.arm.name == arm.name]
             base = [trial for trial in counted if trial.arm.name == (arm.against or BASE)]
             is_base = bool(arm.build) and not arm.against
-            if not own or not base or arm.option_changes or is_base or not arm.composable:
+            if not own or not base or arm.workload_changes or is_base or not arm.composable:
                 continue
             got, reference = own[-1].settings, base[-1].settings
             same, but = f"{arm.name} reads back the same as", ""
@@ -444,7 +448,7 @@ class BoundSeries:
             other
             for other in self.request.running
             if (other.build, other.against) == (arm.build, arm.against)
-            and not other.option_changes
+            and not other.workload_changes
             and other.composable
             and {other.name, arm.name} <= last.keys()
             and same(other)
@@ -533,7 +537,7 @@ def _left_bytes(trials: list[Trial]) -> float:
 
 def workload_words(request: SeriesRequest) -> str:
     """The workload with its options, in words; its size always."""
-    options = dict(request.base.options)
+    options = dict(request.base.workload.options)
     sizes = {
         name: options.pop(name, known.default)
         for name, known in workload_options(request.workload).items()

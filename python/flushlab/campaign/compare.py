@@ -13,9 +13,10 @@ import msgspec
 
 from flushlab.build import Progress, silent
 from flushlab.campaign.configurations import Configuration, Given, named_after, read, spelled
+from flushlab.campaign.data import needing_data
 from flushlab.campaign.duration import ends_by_itself
 from flushlab.campaign.facts import CampaignFacts
-from flushlab.campaign.objective import objective_of
+from flushlab.campaign.objective import objective_of, require_comparable
 from flushlab.campaign.pool.protocol import ServerPool
 from flushlab.campaign.pool.target import target_of
 from flushlab.campaign.scheduling import LOOKS_BLOCKS
@@ -29,8 +30,9 @@ from flushlab.settings.given import parse_settings
 from flushlab.settings.option_names import load_option_names
 from flushlab.spec.build import build
 from flushlab.spec.kinds import CompareSpec
+from flushlab.spec.parts import RemoteAccess, StorageSpec, WorkloadSpec
 from flushlab.spec.sugar import taking
-from flushlab.workload import all_options, settled, workload_options
+from flushlab.workload import all_options, parse_workload, settled, workload_options
 from flushlab.workload.parse import MAX_SECONDS, MIN_SECONDS
 
 DEFAULT_BLOCKS = 5
@@ -49,9 +51,9 @@ def compare(
 ) -> CampaignFacts:
     """Compares configurations: every block runs each of them once, and the first one twice, in random order.
 
-    Configurations are words as they are typed, or settings and option files by their names. The campaign is
-    stored; `resume` resumes an interrupted one. On a server of your own, configurations are settings that it
-    takes while it runs, and `base` is how it is.
+    Configurations are words as they are typed, or by their names settings, option files and workloads. The
+    campaign is stored; `resume` resumes an interrupted one. On a server of your own, configurations are
+    settings that it takes while it runs, or workloads on the same tables, and `base` is how it is.
 
     Returns:
         What was found: `arms` are the configurations but the first, each with a `comparison`: its `ratio`
@@ -65,7 +67,7 @@ def compare(
     watcher = watching(progress)
     spec = build(CompareSpec, given, all_options())
     target = target_of(spec, spec.workload)
-    others, name = spec.server.others, spec.workload.name
+    others = spec.server.others
     if others and spec.server.basedir is not None:
         raise UsageError("--basedir is one server", hint="name it as --server PATH, or remove the others")
     if spec.run.resume is not None:
@@ -77,10 +79,19 @@ def compare(
     under = Path(spec.base.base) if spec.base.base else None
     found = read(configurations, under, alone=bool(others))
     target.require_files(spec.base.memory, spec.data.dataset, *(one.file for one in found.values()))
+    workloads = _workloads(found, settled(spec.workload))
+    _require_places(found, spec.remote)
+    for workload in workloads.values():
+        target_of(spec, workload)  # refuses options that do not go with it
+    if all(one.workload.name for one in found.values()):
+        whole = WorkloadSpec(name=next(iter(workloads.values())).name, options=spec.workload.options)
+        spec = msgspec.structs.replace(spec, workload=whole)
+    require_comparable(workloads)
     precise = spec.precision is not None
     blocks = spec.blocks or (PRECISE_BLOCKS if precise else DEFAULT_BLOCKS)
+    first = next(iter(workloads.values()))
     measured_s, window_s = _timing(
-        name,
+        first.name,
         spec.seconds,
         PRECISE_SECONDS if precise else DEFAULT_SECONDS,
         blocks * (len(found) * (1 + len(others)) + 1),
@@ -88,26 +99,25 @@ def compare(
     asked = SeriesInput(
         msgspec.structs.replace(spec, configurations=spelled(found, under)),
         target,
-        data=target.open_data(spec.data, name, watcher.say),
+        data=target.open_data(spec.data, needing_data(workloads), watcher.say),
         looks=precise or blocks >= LOOKS_BLOCKS,
-        objective=objective_of(spec.objective, name, spec.workload.options),
+        objective=objective_of(spec.objective, first.name, first.options),
         blocks=blocks,
         seconds=window_s,
         measured_s=measured_s,
     )
-    workload = settled(spec.workload)
 
     def load(pool: ServerPool) -> Loaded:
-        threads = workload.options.get("threads")
-        connections = threads if isinstance(threads, int) else 1
+        threads = [one.options.get("threads") for one in workloads.values()]
+        connections = max([count for count in threads if isinstance(count, int)], default=1)
         whole, notes = _whole(found, pool, asked, connections, watcher)
         (base, settings), *rest = whole.items()
         plan = Plan(
             name=COMPARE,
             title=f"{', '.join(other for other, _ in rest)} against {base}",
-            workload=workload,
+            workload=first,
             base=settings,
-            arms=tuple(ArmPlan(name=other, settings=own, defaults=("*",)) for other, own in rest),
+            arms=tuple(_arm(other, own, found[other], workloads[other], first) for other, own in rest),
             base_name=base,
             seed=spec.seed,
             best=False,
@@ -115,6 +125,63 @@ def compare(
         return Loaded(plan, "", Path.cwd(), notes, [one.file for one in found.values()])
 
     return run(load, asked, watcher)
+
+
+def _workloads(found: Mapping[str, Given], asked: WorkloadSpec) -> dict[str, WorkloadSpec]:
+    """The workload of every configuration, with the options that are given for all where it takes them.
+
+    Raises:
+        UsageError: there is no such workload, or one that no configuration has takes an option for all.
+    """
+    names = {name: one.workload.name or asked.name for name, one in found.items()}
+    taken = {name: workload_options(workload) for name, workload in names.items()}
+    known = set[str]().union(*taken.values())
+    if strange := {name: value for name, value in asked.options.items() if name not in known}:
+        parse_workload(next(iter(names.values())), strange)
+    return {
+        name: WorkloadSpec(
+            name=names[name],
+            options={
+                **{key: asked.options[key] for key in asked.options if key in taken[name]},
+                **one.workload.options,
+            },
+        )
+        for name, one in found.items()
+    }
+
+
+def _arm(
+    name: str, settings: Mapping[str, Value], given: Given, workload: WorkloadSpec, base: WorkloadSpec
+) -> ArmPlan:
+    """A configuration as an arm, which has nothing of the base but what it was given itself."""
+    known = workload_options(workload.name)
+    back = {option: known[option].default for option in base.options if option in known}
+    return ArmPlan(
+        name=name,
+        settings=settings,
+        defaults=("*",),
+        workload=WorkloadSpec(name=workload.name, options={**back, **workload.options}),
+        data_root=given.storage.data_root,
+        disk_iops=given.storage.disk_iops,
+        disk=given.storage.disk,
+    )
+
+
+def _require_places(found: Mapping[str, Given], remote: RemoteAccess) -> None:
+    """Refuses places where no configuration can have one of its own."""
+    first = next(iter(found.values()))
+    for name, one in found.items():
+        if one.storage == StorageSpec():
+            continue
+        if remote.named_by:
+            raise UsageError(
+                f"{name!r} has a place of its own, but your own server stays where it is", hint="remove it"
+            )
+        if one is first:
+            raise UsageError(
+                f"{name!r} is what the others are compared with, and runs where all run",
+                hint="give its place beside the configurations, and the others places of their own",
+            )
 
 
 def _timing(
@@ -166,9 +233,8 @@ def _require_different(found: Mapping[str, Given], settings: Mapping[str, Mappin
     names = list(found)
     for place, name in enumerate(names):
         for other in names[:place]:
-            if named_after(name, found[name].settings) and (
-                (found[name].file, settings[name]) == (found[other].file, settings[other])
-            ):
+            own, its = (found[one]._replace(settings=settings[one]) for one in (name, other))
+            if own == its and named_after(name, found[name]):
                 raise UsageError(
                     f"{name!r} means the same as {other!r}",
                     hint="give each configuration once, or a label of its own",

@@ -1,4 +1,5 @@
-"""Configurations as people type them: `base`, an option file, or settings; perhaps with a `label: ` before.
+"""Configurations as people type them: `base`, an option file, or settings, perhaps with a `label: ` before.
+Behind may stand a workload of their own (`--workload txn:new.toml --threads 8`) or a place (`--disk gp3`).
 
 Sits in `campaign`. What is wrong with the words is found out here, before a server is looked for; whether a
 server takes the settings is for those who know which one.
@@ -9,7 +10,8 @@ from __future__ import annotations
 import re
 import shlex
 import stat
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,22 +20,48 @@ from flushlab.plan.plan import BASE, RESERVED
 from flushlab.record import Value
 from flushlab.server.sandbox.base_file import content
 from flushlab.settings.option_names import load_option_names
+from flushlab.spec.build import build
+from flushlab.spec.change import SAME_WORKLOAD
+from flushlab.spec.kinds import CompareSpec
+from flushlab.spec.option import fields, flag
+from flushlab.spec.option import spelled as spell
+from flushlab.spec.parts import StorageSpec, WorkloadSpec
+from flushlab.spec.words import words as words_of
+from flushlab.workload import ON_DATA, all_options, settled, settled_name, workload_names
+from flushlab.workload.options import SWITCH
 
-Configuration = Mapping[str, Value] | Path | str
-"""Settings on top of the base, or an option file, which is whole."""
-
-_LABELLED = re.compile(r"([^:=/\s][^:=/]*):\s+(.+)")
+_LABELLED = re.compile(r"([^-:=\s](?:[^:=-]|:(?!\s)|(?<!\s)-|-(?!-))*):\s+(.+)")
+"""A colon and a blank end a label, in which no option stands."""
 _A_PATH = re.compile(r".*(/|\.(cnf|ini|conf))", re.IGNORECASE)
 _SPACED = re.compile(r"""('[^']*'|"[^"]*")|\s*=\s*(?![\w-]+\s*=)""")
 """What is quoted, and an equals sign with the blanks that an option file may have around it."""
+_FOR_EXAMPLE = "--workload txn:new.toml"
 _EXAMPLE = "name configurations, for example: base innodb_flush_log_at_trx_commit=2"
 
 
 class Given(NamedTuple):
-    """A configuration: settings on top of an option file, or of the server's defaults."""
+    """A configuration: settings on top of an option file, or of the server's defaults.
+
+    Attributes:
+        file: the option file; None: the server's defaults.
+        settings: on top.
+        workload: what changes of the campaign's workload: options, and the name unless it is empty.
+        storage: a place of its own.
+    """
 
     file: Path | None = None
     settings: Mapping[str, Value] = {}
+    workload: WorkloadSpec = SAME_WORKLOAD
+    storage: StorageSpec = StorageSpec()
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is about the server's settings alone."""
+        return self.workload == SAME_WORKLOAD and self.storage == StorageSpec()
+
+
+Configuration = Mapping[str, Value] | Path | str | WorkloadSpec | Given
+"""Settings on top of the base; an option file, which is whole; a workload; or all of these."""
 
 
 def read(
@@ -55,10 +83,7 @@ def read(
     """
     own = Path(base) if base else None
     if isinstance(words, Mapping):
-        found = {
-            name: Given(own, given) if isinstance(given, Mapping) else Given(Path(given))
-            for name, given in words.items()
-        }
+        found = {name: _given(given, own) for name, given in words.items()}
     else:
         found = _typed(words, own)
         if (len(found) == 1 and BASE not in found) or (alone and not found):
@@ -88,16 +113,62 @@ def spelled(found: Mapping[str, Given], base: Path | None) -> tuple[str, ...]:
         else:
             assert one.file in (None, base, first.file)
             plain = shlex.join(f"{setting}={value}" for setting, value in one.settings.items())
-        words.append(name if plain == name or named_after(name, one.settings) else f"{name}: {plain}")
+        words.append(_labelled(name, plain, one))
     return tuple(words)
 
 
-def named_after(name: str, settings: Mapping[str, Value]) -> bool:
-    """Whether a configuration was named after its settings, however they were spelled."""
+def _labelled(name: str, plain: str, one: Given) -> str:
+    """A configuration as it is typed, with its name before where it would not be called so."""
+    options = list(_option_words(one))
+    plain = " ".join((plain, *options))
+    if plain == name or (options and _called(plain) == name) or named_after(name, one):
+        return plain if options else name
+    labelled = _LABELLED.fullmatch(f"{name}: {plain}")
+    return labelled[0] if labelled is not None and labelled[1] == name else plain
+
+
+def named_after(name: str, one: Given) -> bool:
+    """Whether a configuration was named after what it changes, however that was spelled."""
     try:
-        return bool(settings) and _settings(name) == settings
+        rest, workload, storage = _split(name)
+        settings = _settings(rest) if rest else {}
     except UsageError:
         return False
+    return (settings, workload, storage) == one[1:] and one != Given(one.file)
+
+
+def require_settings(found: Mapping[str, Given], command: str) -> None:
+    """Refuses configurations with a workload or a place of their own.
+
+    Raises:
+        UsageError: there is one.
+    """
+    for name, one in found.items():
+        if not one.is_plain:
+            raise UsageError(
+                f"{command} takes configurations of settings only, but {name!r} has options",
+                hint="give its options beside the configurations, where they count for all of them",
+            )
+
+
+def _given(given: Configuration, own: Path | None) -> Given:
+    if isinstance(given, Given):
+        return given._replace(file=given.file or own, workload=_settled(given.workload))
+    if isinstance(given, WorkloadSpec):
+        return Given(own, workload=_settled(given))
+    return Given(own, given) if isinstance(given, Mapping) else Given(Path(given))
+
+
+def _settled(workload: WorkloadSpec) -> WorkloadSpec:
+    return settled(workload) if workload.name else workload
+
+
+def _option_words(one: Given) -> Iterator[str]:
+    """The options of a configuration, quoted for a shell."""
+    named = {"workload": one.workload.name} if one.workload.name else {}
+    for name, value in {**named, **one.workload.options}.items():
+        yield f"{flag(name)} {shlex.quote(spell(value))}"
+    yield from words_of(one.storage)
 
 
 def _typed(words: Sequence[str], base: Path | None) -> dict[str, Given]:
@@ -106,6 +177,8 @@ def _typed(words: Sequence[str], base: Path | None) -> dict[str, Given]:
     for number, word in enumerate(" ".join(word.split()) for word in words):
         labelled = None if _mode(Path(word)) == stat.S_IFREG else _LABELLED.fullmatch(word)
         label, text = (labelled[1].strip(), labelled[2]) if labelled else ("", word)
+        typed = text
+        text, workload, storage = _split(text)
         if text == BASE:
             name, one = text if number == 0 or BASE in found else str(base or "defaults"), Given(base)
         elif _mode(Path(text)) in (stat.S_IFREG, stat.S_IFIFO) or (
@@ -114,15 +187,81 @@ def _typed(words: Sequence[str], base: Path | None) -> dict[str, Given]:
             name, one = f"./{text}" if text in RESERVED else text, Given(Path(text))
             under = one.file if number == 0 and base is None else under
         else:
-            name = _SPACED.sub(lambda match: match[1] or "=", text)
-            one = Given(under, _settings(name))
+            _require_no_workload(text)
+            name = _called(typed)
+            one = Given(under, _settings(_called(text)) if text or typed == text else {})
+        if (workload, storage) != (SAME_WORKLOAD, StorageSpec()):
+            one, name = one._replace(workload=workload, storage=storage), _called(typed)
         if (label or name) in found or (not label and one in found.values()):
             raise UsageError(
-                f"{label or text!r} is given twice",
+                f"{label or typed!r} is given twice",
                 hint="give each configuration once, or a label of its own",
             )
         found[label or name] = one
     return found
+
+
+def _called(text: str) -> str:
+    """What a configuration without a label is called: its workload, where it has nothing else, or as it was
+    typed."""
+    if "--workload" in text:
+        *before, option, workload = _words(text)
+        if option == "--workload" and before in ([], [BASE]):
+            return workload
+    return _SPACED.sub(lambda match: match[1] or "=", text)
+
+
+def _require_no_workload(text: str) -> None:
+    kind, colon, _ = text.partition(":")
+    if f"{kind}{colon}" in ON_DATA or text in workload_names():
+        raise UsageError(
+            f"{text!r} is a workload, not a configuration", hint=f"write --workload {shlex.quote(text)}"
+        )
+
+
+def _split(text: str) -> tuple[str, WorkloadSpec, StorageSpec]:
+    """The options of a configuration, and what is left of it without them.
+
+    Raises:
+        UsageError: a quotation mark is open, or an option has no value, none that it takes, or is for all
+            configurations alike.
+    """
+    nothing = SAME_WORKLOAD, StorageSpec()
+    if not re.search(r"(?<!\S)--\w", text):
+        return text, *nothing
+    rest = list[str]()
+    name, options, places = "", dict[str, Value](), dict[str, str]()
+    words = deque(_words(text))
+    taken, declared, known = fields(StorageSpec), all_options(), fields(CompareSpec)
+    while words:
+        word = words.popleft()
+        spelling, equals, value = word.partition("=")
+        key = spelling.removeprefix("--").replace("-", "_")
+        own = key in taken or key in declared or key == "workload"
+        if not word.startswith("--") or not (own or key in known):
+            rest.append(word)
+            continue
+        if not own:
+            raise UsageError(
+                f"{spelling} is the same for all configurations", hint="give it beside the configurations"
+            )
+        is_switch = key in declared and declared[key].kind == "switch"
+        if not equals and is_switch and (not words or words[0].lower() not in SWITCH):
+            value = "on"
+        elif not equals:
+            value = words.popleft() if words else ""
+        if not value:
+            raise UsageError(f"{spelling} requires an argument", hint=f"for example: new: {_FOR_EXAMPLE}")
+        if key == "workload":
+            name = settled_name(value)
+        elif key in declared:
+            options[key] = declared[key].read(value, flag)
+        else:
+            places[key] = taken[key].check(taken[key].read(value))
+    workload = WorkloadSpec(name=name, options=options)
+    if (workload, places) == (SAME_WORKLOAD, {}):
+        return text, *nothing
+    return shlex.join(rest), workload, build(StorageSpec, places)
 
 
 def _mode(path: Path) -> int:
@@ -133,11 +272,15 @@ def _mode(path: Path) -> int:
         return 0
 
 
-def _settings(text: str) -> dict[str, Value]:
+def _words(text: str) -> list[str]:
     try:
-        parts = shlex.split(text)
+        return shlex.split(text)
     except ValueError:
         raise UsageError(f"a quotation mark is open in: {text}", hint="close it") from None
+
+
+def _settings(text: str) -> dict[str, Value]:
+    parts = _words(text)
     if not parts:
         raise UsageError("a configuration is empty", hint=f"`{BASE}` stands for the server's defaults")
     found: dict[str, Value] = {}

@@ -15,7 +15,7 @@ import msgspec
 from flushlab.build import Progress, silent
 from flushlab.dataset import Dataset, choose_database, estimated_bytes, open_dataset
 from flushlab.errors import UsageError
-from flushlab.spec.parts import DataSpec
+from flushlab.spec.parts import DataSpec, WorkloadSpec
 from flushlab.units import format_size
 from flushlab.workload import ON_DATA
 
@@ -81,6 +81,12 @@ def open_data(data: DataSpec, workload: str = "", progress: Progress = silent) -
         progress(f"reading {dataset.path} ({format_size(size)})")
     needed = database is not None or workload.startswith(ON_DATA)
     return Data(dataset=dataset, database=choose_database(dataset, database) if needed else "")
+
+
+def needing_data(workloads: Mapping[str, WorkloadSpec]) -> str:
+    """The name of the first workload that runs in one of the data's databases, or else of the first."""
+    names = [workload.name for workload in workloads.values()]
+    return next((name for name in names if name.startswith(ON_DATA)), names[0])
 
 
 def bytes_of(data: Data | None) -> int | None:

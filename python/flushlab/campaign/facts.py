@@ -27,6 +27,7 @@ from flushlab.record import (
 )
 from flushlab.settings.durability import FLOOR
 from flushlab.settings.floor import Floor
+from flushlab.spec.change import as_told
 
 BASE_BROKE = "crash-broke-base"
 """Slug of the warning that the base breaks the floor in crashes."""
@@ -131,7 +132,9 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
         reason: why it was not measured, in the server's words where it has any; else empty.
         settings: of the base all, as the server reported them; of any other arm those that differ from the
             base's.
-        workload: workload options that differ from the base's.
+        workload: what differs from the base's workload: options, and its `name` if that is another.
+        unit: of its figure, where this counts other work than the base's, so that their ratio proves no gain;
+            else empty.
         data_root, disk_iops, disk: its own place; null: that of the base.
         contract: its settings that change the service itself: binary log, isolation, checksums.
         no_effect: its settings that have no effect, as there is no binary log.
@@ -158,6 +161,7 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     settings: Mapping[str, Value] = {}
     workload: Mapping[str, Value] = {}
+    unit: str = ""
     data_root: str | None = None
     disk_iops: int | None = None
     disk: str | None = None
@@ -175,6 +179,11 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
     server: ServerIdentity | None = None
     why_fresh: str = ""
     same_as: str = ""
+
+    @property
+    def changes(self) -> dict[str, Value]:
+        """What differs from the base, of settings and of the workload, for people."""
+        return {**self.settings, **as_told(self.workload)}
 
     @property
     def is_base(self) -> bool:
@@ -198,9 +207,9 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_faster(self) -> bool:
-        """Whether it proved faster than its base; what changes nothing is so by chance."""
+        """Whether it proved faster than its base, at the same work; what changes nothing is so by chance."""
         proved = self.comparison is not None and self.comparison.verdict == "faster"
-        return proved and not self.changes_nothing
+        return proved and not self.changes_nothing and not self.unit
 
     @property
     def strength(self) -> float:

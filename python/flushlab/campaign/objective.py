@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from flushlab.campaign.binding import place, with_keys
+from flushlab.campaign.binding import place, with_keys, workloads_of
+from flushlab.campaign.duration import ends_by_itself
 from flushlab.errors import UsageError
 from flushlab.experiment.objective import OBJECTIVES, Objective
 from flushlab.plan.plan import BASE, Plan
+from flushlab.spec.change import NAME, SAME_WORKLOAD, difference
+from flushlab.spec.parts import WorkloadSpec
 from flushlab.workload import workload_options
 
 SCHEDULE: Final = ("rate", "profile", "rate_kind")
@@ -54,7 +57,7 @@ def objective_of(asked: str | None, workload: str, options: Mapping[str, object]
 
 
 def objective_of_plan(asked: str | None, plan: Plan, path: str, only: Collection[str] = ()) -> Objective:
-    """The same for a plan, whose arms may have rates of their own.
+    """The same for a plan, whose arms may have workloads of their own.
 
     Args:
         asked: `--objective`, or None.
@@ -63,24 +66,48 @@ def objective_of_plan(asked: str | None, plan: Plan, path: str, only: Collection
         only: arms that run; none: all.
 
     Raises:
-        UsageError: as `objective_of`; or an arm has another rate than the base, so that neither its
-            throughput nor its latency tells what its settings do.
+        UsageError: as `objective_of` and `require_comparable`.
     """
-    workload, base = plan.workload.name, plan.workload.options
-    options = {BASE: base}
+    workloads = workloads_of(plan, path)
+    places = dict[str, str]()
     for arm, key in with_keys(plan.arms):
-        options[arm.name] = {**options[arm.on], **arm.workload}
-        own, wanted = (_schedule(workload, one) for one in (options[arm.name], base))
-        if own == wanted or (only and arm.name not in only):
-            continue
-        named = next((name for name in SCHEDULE if name in arm.workload), "")
-        at = place(plan, path, f"{key}.workload.{named}") if named else ""
-        raise UsageError(
-            f"{at}arm {arm.name!r} runs {_words(own)}, the base {_words(wanted)}: neither throughput nor p99"
-            " latency could be compared",
-            hint="give base and arms the same rate, or none, and run a series for each rate",
+        named = next(
+            (name for name in (NAME, *SCHEDULE) if name in difference(arm.workload, SAME_WORKLOAD)), ""
         )
-    return objective_of(asked, workload, base)
+        places[arm.name] = place(plan, path, f"{key}.workload.{named}") if named else ""
+    running = {name: one for name, one in workloads.items() if name == BASE or not only or name in only}
+    require_comparable(running, places)
+    return objective_of(asked, plan.workload.name, plan.workload.options)
+
+
+def require_comparable(workloads: Mapping[str, WorkloadSpec], places: Mapping[str, str] = {}) -> None:
+    """Refuses workloads whose figures cannot be compared.
+
+    Args:
+        workloads: by the arms' names; the first is the base's.
+        places: where arms' workloads stand in a file, as messages begin.
+
+    Raises:
+        UsageError: one is timed and another counted; or they have different rates, so that neither throughput
+            nor latency tells what the arms do.
+    """
+    (_, base), *arms = workloads.items()
+    wanted = _schedule(base.name, base.options)
+    for name, workload in arms:
+        at = places.get(name, "")
+        if ends_by_itself(workload.name) != ends_by_itself(base.name):
+            raise UsageError(
+                f"{at}arm {name!r} runs {_short(workload.name)}, the base {_short(base.name)}: one is timed"
+                " until it ends, the other counted in a window, so they have no figure in common",
+                hint="write both as 'command: …', or both as txn:FILE",
+            )
+        own = _schedule(workload.name, workload.options)
+        if own != wanted:
+            raise UsageError(
+                f"{at}arm {name!r} runs {_words(own)}, the base {_words(wanted)}: neither throughput nor p99"
+                " latency could be compared",
+                hint="give base and arms the same rate, or none, and run a series for each rate",
+            )
 
 
 def _schedule(workload: str, options: Mapping[str, object]) -> dict[str, object]:
@@ -98,3 +125,9 @@ def _words(schedule: Mapping[str, object]) -> str:
     if not schedule:
         return "as fast as it can"
     return "at " + ", ".join(f"{name} {value}" for name, value in schedule.items())
+
+
+def _short(workload: str) -> str:
+    """A workload's name, without what a command may hold."""
+    kind, colon, _ = workload.partition(":")
+    return f"{kind}{colon}"

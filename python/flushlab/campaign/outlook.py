@@ -13,7 +13,7 @@ import msgspec
 from flushlab.campaign.duration import NODE_S, STAND_S, START_S, SWITCH_S, ends_by_itself, trial_s
 from flushlab.campaign.facts import Outlook, PlannedArm
 from flushlab.campaign.pool.protocol import ServerPool
-from flushlab.campaign.pool.room import data_bytes_of
+from flushlab.campaign.pool.room import data_bytes_of, data_bytes_of_arms
 from flushlab.campaign.series_request import ArmGroup, SeriesRequest
 from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.errors import UsageError
@@ -22,6 +22,7 @@ from flushlab.experiment.tune import Tune
 from flushlab.experiment.tune.budget import END_S, END_TRIALS
 from flushlab.machine import state_path
 from flushlab.record import Value
+from flushlab.spec.change import as_told
 from flushlab.trial.standing import CLUSTER_SLICE_S
 from flushlab.units import option_size
 
@@ -70,13 +71,13 @@ def of_series(request: SeriesRequest, pool: ServerPool) -> Outlook:
     groups = request.groups if request.running else ()
     least = sum(group.blocks * (2 + len(group.arms)) for group in groups)
     most = least + (3 * groups[-1].blocks if request.best and groups else 0)
-    data_bytes = data_bytes_of(request.workload, request.base.options, request.spec.data.dataset)
+    data_bytes = data_bytes_of_arms(request)
     arms = [arm.settings for arm in (request.base, *request.running)]
     return Outlook(
         arms=tuple(
             PlannedArm(
                 name=arm.name,
-                why=arm.reason or arm.text or _changes({**arm.changes, **arm.option_changes}),
+                why=arm.reason or arm.text or _changes({**arm.changes, **as_told(arm.workload_changes)}),
                 runs=arm.outcome == "measured",
             )
             for arm in request.arms

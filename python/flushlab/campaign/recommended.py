@@ -20,6 +20,7 @@ from flushlab.settings.catalog import load_catalog
 from flushlab.settings.configuration import NO_BINLOG
 from flushlab.settings.durability import FLOOR
 from flushlab.settings.floor import Floor
+from flushlab.spec.change import as_told
 from flushlab.units import counted
 
 _FAILURES = {
@@ -176,6 +177,11 @@ def recommendable(facts: CampaignFacts, base: ArmFacts, arms: tuple[ArmFacts, ..
     return [arm for arm in proven(facts, base, arms) if arm.advised and not arm.is_place]
 
 
+def by_workload(facts: CampaignFacts, base: ArmFacts, arms: tuple[ArmFacts, ...]) -> list[ArmFacts]:
+    """Those of them whose workload, not a setting, is what is faster."""
+    return [arm for arm in proven(facts, base, arms) if arm.workload and not arm.advised]
+
+
 def allowed_below(facts: CampaignFacts, base: ArmFacts, arms: tuple[ArmFacts, ...]) -> Iterator[ArmFacts]:
     """What each lower floor would recommend, the safest first, where that is faster than above it."""
     most = max((arm.strength for arm in recommendable(facts, base, arms)), default=0.0)
@@ -263,7 +269,7 @@ def _not_spelled(settings: Mapping[str, Value], server: ServerIdentity) -> str:
 def _not_shown(arm: ArmFacts, base: ArmFacts, facts: CampaignFacts) -> Iterator[str]:
     """Limits of the ratio of an arm to its base; a doubt on other arms, or on another ratio, is none."""
     if arm.workload:
-        options = ", ".join(f"{name}={value}" for name, value in arm.workload.items())
+        options = ", ".join(f"{name}={value}" for name, value in as_told(arm.workload).items())
         yield f"The ratio includes another workload ({options}), which no setting of a server gives."
     if arm.contract:
         yield f"Changes the service itself: {', '.join(arm.contract)}."

@@ -1,7 +1,7 @@
 """Runners: which trial runner an arm of a series has.
 
-Sits in `campaign`. Arms may have a workload variant, a server, a data root and a disk of their own; all
-else is shared.
+Sits in `campaign`. Arms may have a workload, a server, a data root and a disk of their own; all else is
+shared.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from flushlab.errors import UsageError
 from flushlab.experiment.protocol import Request
 from flushlab.experiment.series import Series
 from flushlab.record import Arm, Trial
+from flushlab.redact import without_passwords
 from flushlab.trial import AlternatingRunner, ArmRunner, StandingRunner
 from flushlab.undo import undo_all
 from flushlab.workload import Workload, build_workload, fingerprint
@@ -75,11 +76,13 @@ class ArmRunners:
             StorageError, HarnessError: a place that was there when the series began is gone.
         """
         request = self._series.request
-        if fingerprint(workload_of(request, request.base)) != request.workload_digest:
-            raise UsageError(
-                f"the workload {request.workload} has changed since the series began",
-                hint="restore its file, or start a new series: figures of two workloads are not comparable",
-            )
+        for arm in (request.base, *request.running):
+            if fingerprint(workload_of(request, arm)) != arm.workload_digest:
+                raise UsageError(
+                    f"the workload {without_passwords(arm.workload.name)} has changed since the series began",
+                    hint="restore its file, or start a new series: figures of two workloads are not"
+                    " comparable",
+                )
         for group in request.groups:
             for arm in (one for one in request.running if one.name in group.arms):
                 self._runner(arm, group)
@@ -128,4 +131,4 @@ class ArmRunners:
 
 def workload_of(request: SeriesRequest, arm: BoundArm) -> Workload:
     """The workload of an arm; reads its file."""
-    return build_workload(request.workload, arm.options, folder=Path(request.folder))
+    return build_workload(arm.workload.name, arm.workload.options, folder=Path(request.folder))

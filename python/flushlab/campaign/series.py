@@ -8,7 +8,7 @@ Sits in `campaign`; the command line and callers from Python call the same funct
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from flushlab.build import Progress, silent
-from flushlab.campaign.binding import ServerHere, base_settings, bind, place
+from flushlab.campaign.binding import ServerHere, base_settings, bind, with_other_tables, workloads_of
 from flushlab.campaign.bound_series import BoundSeries
-from flushlab.campaign.data import Data, data_of, settled_data
+from flushlab.campaign.data import Data, data_of, needing_data, settled_data
 from flushlab.campaign.duration import ends_by_itself
 from flushlab.campaign.facts import CampaignFacts, CampaignRun
 from flushlab.campaign.loop import Ending
@@ -41,7 +41,7 @@ from flushlab.plan.only import chosen
 from flushlab.plan.plan import BASE, BEST, CONTROL, Claim, Plan, crossed
 from flushlab.plan.shipped import PIPED, find_plan, read_plan, shipped
 from flushlab.process.running import publish_status
-from flushlab.record import Launch, SourceText, Warning
+from flushlab.record import Launch, SourceText, Value, Warning
 from flushlab.settings.catalog import canonical
 from flushlab.settings.option_names import load_option_names
 from flushlab.spec.build import build, stored
@@ -54,7 +54,6 @@ from flushlab.units import counted, format_seconds
 from flushlab.workload import (
     Workload,
     build_workload,
-    fingerprint,
     parse_timing,
     settled,
     source_text,
@@ -135,7 +134,7 @@ def series(
     asked = SeriesInput(
         msgspec.structs.replace(spec, server=target.server),
         target,
-        data=target.open_data(spec.data, loaded.plan.workload.name, watcher.say),
+        data=target.open_data(spec.data, needing_data(workloads_of(loaded.plan)), watcher.say),
         only=arms,
         looks=spec.precision is not None,
         objective=objective_of_plan(spec.objective, loaded.plan, loaded.path, arms),
@@ -197,11 +196,7 @@ def _load(name: str) -> Loaded:
     path = find_plan(name)
     folder = Path.cwd() if path.is_fifo() else path.absolute().parent
     plan = read_plan(path)
-    try:
-        workload_options(plan.workload.name)
-    except UsageError as error:
-        at = place(plan, str(path), "workload.name")
-        raise UsageError(f"{at}{error.message}", hint=error.hint) from error
+    workloads_of(plan, str(path))  # refuses names that are no workload's
     return Loaded(plan, str(path), folder)
 
 
@@ -228,8 +223,8 @@ def decide(
     spec = asked.spec
     threads = spec.threads if isinstance(spec, SeriesSpec) else None
     plan, identity, catalog = _with_threads(loaded.plan, threads), pool.identity, pool.catalog
-    for options in (plan.workload.options, *(arm.workload for arm in plan.arms)):
-        require_cluster(options.get("cluster_load", "one"), identity.nodes)
+    for one in workloads_of(plan, loaded.path).values():
+        require_cluster(one.options.get("cluster_load", "one"), identity.nodes)
     connections = _threads(plan)
     launch = pool.launch(connections, connections * (len(plan.arms) + 3))
     base, _ = base_settings(plan, identity, catalog, path=loaded.path)
@@ -262,7 +257,13 @@ def decide(
         folder=loaded.folder,
         path=loaded.path,
     )
-    workload = build_workload(plan.workload.name, bound.base.options, folder=loaded.folder)
+    workloads = {
+        arm.name: build_workload(arm.workload.name, arm.workload.options, folder=loaded.folder)
+        for arm in (bound.base, *bound.arms)
+    }
+    if compared and not pool.restarts:
+        _require_same_tables(workloads)
+    texts = (source for workload in workloads.values() for source in sources_of(workload))
     changed = dict.fromkeys(name for arm in bound.arms for name in arm.changes)
     return SeriesRequest(
         spec=_settled(asked, loaded, pool),
@@ -272,9 +273,7 @@ def decide(
         plan=plan.name,
         title=plan.title,
         folder=str(loaded.folder),
-        workload=plan.workload.name,
-        workload_digest=fingerprint(workload),
-        sources=(*_plan_text(loaded), *texts_of((file, *loaded.files)), *sources_of(workload)),
+        sources=(*_plan_text(loaded), *texts_of((file, *loaded.files)), *dict.fromkeys(texts)),
         base=bound.base,
         arms=bound.arms,
         factors=plan.factors if of_factors <= {*(asked.only or of_factors)} else (),
@@ -293,6 +292,18 @@ def decide(
         base_name=plan.base_name,
         measured_s=asked.measured_s,
     )
+
+
+def _require_same_tables(workloads: Mapping[str, Workload]) -> None:
+    """Refuses configurations that need different tables on a server that all of them share."""
+    for name, workload in workloads.items():
+        if other := with_other_tables(workload, workloads):
+            names = " and ".join(sorted({name, other}))
+            raise UsageError(
+                f"{names} need different tables, and configurations share theirs on your own server",
+                hint="give both the same tables (for txn:FILE, the same setup_file), or compare them on"
+                " --server, where each has its own",
+            )
 
 
 def _settled(asked: SeriesInput, loaded: Loaded, pool: ServerPool) -> SeriesSpec | CompareSpec:
@@ -399,13 +410,14 @@ def _used(request: SeriesRequest, pool: ServerPool, watcher: Watcher) -> Abstrac
     """What the campaign does on its servers; undone behind it."""
     if not request.running:
         return nullcontext()
-    threads = {arm.name: _threads_of(workload_of(request, arm)) for arm in request.running}
-    base = workload_of(request, request.base)
+    workloads = {arm.name: workload_of(request, arm) for arm in (request.base, *request.running)}
+    threads = {name: _threads_of(workload) for name, workload in workloads.items()}
+    distinct = {(one.name, *sorted(one.data_key.items())): one for one in workloads.values()}
     use = Use(
-        workload=base,
+        workloads=list(distinct.values()),
         database=request.spec.data.database,
         arms=[arm.settings for arm in (request.base, *request.running)],
-        connections=2 * _threads_of(base)  # base and control
+        connections=2 * threads[BASE]  # base and control
         + max((sum(threads[name] for name in group.arms) for group in request.groups), default=0),
         lasts_s=most_s(request),
     )
@@ -446,9 +458,10 @@ def _with_threads(plan: Plan, threads: int | None) -> Plan:
 
 def _threads(plan: Plan) -> int:
     """The most connections that any arm makes."""
-    known = workload_options(plan.workload.name).get("threads")
-    counts = [plan.workload.options.get("threads"), *(arm.workload.get("threads") for arm in plan.arms)]
-    counts.append(known.default if known else 1)
+    counts: list[Value] = [1]
+    for workload in workloads_of(plan).values():
+        known = workload_options(workload.name).get("threads")
+        counts.append(workload.options.get("threads", known.default if known else 1))
     return max(count for count in counts if isinstance(count, int))
 
 

@@ -13,6 +13,7 @@ from flushlab.plan.plan import BASE, Claim, crossed
 from flushlab.record import ServerIdentity, SourceText, Value, Warning
 from flushlab.settings.floor import Floor
 from flushlab.spec.kinds import CompareSpec, SeriesSpec
+from flushlab.spec.parts import WorkloadSpec
 from flushlab.workload import Timing
 
 
@@ -24,8 +25,10 @@ class BoundArm(msgspec.Struct, frozen=True, kw_only=True):
         outcome: `measured` if it runs; else why it does not, with `reason`.
         settings: everything that it sets, the base's settings included.
         changes: what differs from the base; None is back to the server's default.
-        options: of its workload, all of them.
-        option_changes: those that differ from the base's.
+        workload: what writes, with all options that were given.
+        workload_changes: what differs from the base's, as a plan's arm has it: options, and its `name`.
+        workload_digest: changes with the content of its file; a resumed series must find the same.
+        other_event: how its figure counts other work than the base's, a sentence; empty if it does not.
         data_root: a folder of its own, absolute, or None.
         disk_iops: a disk limit of its own, or None.
         disk: a disk of its own, as slow as this one, or None.
@@ -44,8 +47,10 @@ class BoundArm(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     settings: Mapping[str, Value] = {}
     changes: Mapping[str, Value | None] = {}
-    options: Mapping[str, Value] = {}
-    option_changes: Mapping[str, Value] = {}
+    workload: WorkloadSpec = WorkloadSpec()
+    workload_changes: Mapping[str, Value] = {}
+    workload_digest: str = ""
+    other_event: str = ""
     data_root: str | None = None
     disk_iops: int | None = None
     disk: str | None = None
@@ -60,13 +65,19 @@ class BoundArm(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def composable(self) -> bool:
-        """Whether it can be a part of `best`: a place is no setting that one could keep."""
-        return self.data_root is None and self.disk_iops is None and self.disk is None
+        """Whether it can be a part of `best`: a place is no setting that one could keep, and a ratio of other
+        work no gain."""
+        return not (self.is_place or self.other_event)
+
+    @property
+    def is_place(self) -> bool:
+        """Whether it has a folder or a disk of its own."""
+        return self.data_root is not None or self.disk_iops is not None or self.disk is not None
 
     @property
     def changes_nothing(self) -> bool:
         """Whether all that it changes has no effect."""
-        return self.composable and bool(self.changes) and not self.option_changes and not self.effective
+        return self.composable and bool(self.changes) and not self.workload_changes and not self.effective
 
     @property
     def effective(self) -> dict[str, Value | None]:
@@ -107,9 +118,7 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
         build: name of the build, exact version.
         build_id: its key; a resumed campaign must find the same binary.
         plan, title: of the plan.
-        folder: what a workload's file is relative to.
-        workload: its name, as the plan has it.
-        workload_digest: changes with the content of its file; a resumed series must find the same.
+        folder: what workloads' files are relative to.
         sources: the texts that it runs, as they were when it started.
         base: the base as an arm; its settings are those that this server has.
         arms: in the plan's order.
@@ -139,8 +148,6 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
     plan: str
     title: str
     folder: str
-    workload: str
-    workload_digest: str = ""
     sources: tuple[SourceText, ...] = ()
     base: BoundArm
     arms: tuple[BoundArm, ...]
@@ -165,6 +172,11 @@ class SeriesRequest(msgspec.Struct, frozen=True, kw_only=True):
     def kind(self) -> Literal["series", "compare"]:
         """The command that asked."""
         return "compare" if isinstance(self.spec, CompareSpec) else "series"
+
+    @property
+    def workload(self) -> str:
+        """The base's, by its name."""
+        return self.base.workload.name
 
     @property
     def servers(self) -> tuple[str, ...]:

@@ -395,7 +395,7 @@ def _about(request: TuneRequest) -> str:
 def _use(request: TuneRequest) -> Use:
     """What the campaign does on its servers."""
     return Use(
-        workload=_workloads(request)[0],
+        workloads=_workloads(request)[:1],
         database=request.spec.data.database,
         arms=request.run,
         connections=request.side_by_side * sum(request.spec.threads),

@@ -32,6 +32,7 @@ from flushlab.plan.values import option_values, plain, setting_name, setting_val
 from flushlab.record import Value
 from flushlab.settings.catalog import canonical
 from flushlab.settings.floor import Floor, parse_floor
+from flushlab.spec.change import SAME_WORKLOAD
 from flushlab.spec.kinds import MOST_BLOCKS
 from flushlab.spec.parts import WorkloadSpec
 from flushlab.units import counted, parse_size
@@ -148,17 +149,24 @@ class _Parser:
         node = self._root.entries["workload"].node
         if node.kind != "table":
             raise self._file.wrong_type(node, "workload", "a table", 'write [workload] with name = "upsert"')
-        table = Table(self._file, node, "workload.", "the workload", (entry.key for entry in node.entries))
+        table = self._workload_table(node)
         if "name" not in table:
             for slip in difflib.get_close_matches("name", table.entries, n=1, cutoff=0.7):
                 raise self._file.error(
                     table.entries[slip], f"the workload has {slip} but no name", "did you mean name?"
                 )
         table.need("name")
+        return self._workload_of(table)
+
+    def _workload_table(self, node: Node) -> Table:
+        return Table(self._file, node, "workload.", "the workload", (entry.key for entry in node.entries))
+
+    def _workload_of(self, table: Table) -> WorkloadSpec:
+        """A workload, or a change of one, which need not have a name."""
         name = table.text("name")
-        if not name.strip():
+        if "name" in table and not name.strip():
             raise self._wrong(table, "name", "the workload's name is empty", "for example upsert")
-        options = (entry for entry in node.entries if entry.key != "name")
+        options = (entry for entry in table.node.entries if entry.key != "name")
         return WorkloadSpec(name=name, options=option_values(self._file, options))
 
     def _read_arms(self, base: Mapping[str, Value], alternate: bool) -> tuple[ArmPlan, ...]:
@@ -223,9 +231,6 @@ class _Parser:
         workload = table.get("workload")
         if workload is not None and workload.kind != "table":
             raise self._file.wrong_type(workload, "workload", "a table of options", "write workload = { … }")
-        if workload is not None and any(entry.key == "name" for entry in workload.entries):
-            what = "an arm may change the workload's options, but not the workload"
-            raise self._wrong(table, "workload", what, "split it into two plans")
         arm = ArmPlan(
             name=name,
             text=table.text("text").strip(),
@@ -233,7 +238,7 @@ class _Parser:
             settings=settings,
             defaults=self._defaults(table, on, sets[on], settings),
             instead=self._instead(table),
-            workload=option_values(self._file, workload.entries) if workload is not None else {},
+            workload=SAME_WORKLOAD if workload is None else self._workload_of(self._workload_table(workload)),
             data_root=self._data_root(table),
             file_system=table.text("file_system") or None,
             record_size=self._record_size(table),
@@ -241,7 +246,7 @@ class _Parser:
             disk=table.text("disk") or None,
         )
         place = arm.data_root or arm.disk_iops or arm.disk
-        if not (arm.settings or arm.defaults or arm.workload or place):
+        if not (arm.settings or arm.defaults or arm.workload != SAME_WORKLOAD or place):
             hint = "give it settings, defaults, workload, data_root, disk_iops or disk"
             raise self._file.error(table.node, f"the arm {name} changes nothing", hint)
         return arm

@@ -14,6 +14,7 @@ import msgspec
 
 from flushlab.record import Value
 from flushlab.settings.floor import Floor
+from flushlab.spec.change import SAME_WORKLOAD
 from flushlab.spec.parts import WorkloadSpec
 
 BASE = "base"
@@ -33,11 +34,11 @@ class ArmPlan(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: unique within the plan; none of `RESERVED`.
         text: what it stands for, a sentence.
-        on: the arm whose settings and options it changes: `base` or an earlier arm.
+        on: the arm whose settings and workload it changes: `base` or an earlier arm.
         settings: on top of those of `on`.
         defaults: settings of `on` that go back to the server's default; `*` is all of them.
         instead: tried in this order in place of `settings` where the version lacks one of these.
-        workload: workload options that change.
+        workload: what changes of the workload: its options, and its name unless that is empty.
         data_root: where its data directory lies; `${NAME}` takes an environment variable.
         file_system: what that place must be, like `zfs`; else the arm is skipped with the reason.
         record_size: bytes that its file system must write as one record.
@@ -52,7 +53,7 @@ class ArmPlan(msgspec.Struct, frozen=True, kw_only=True):
     settings: Mapping[str, Value] = {}
     defaults: tuple[str, ...] = ()
     instead: tuple[Mapping[str, Value], ...] = ()
-    workload: Mapping[str, Value] = {}
+    workload: WorkloadSpec = SAME_WORKLOAD
     data_root: str | None = None
     file_system: str | None = None
     record_size: int | None = None
@@ -116,7 +117,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         text: what the question is and where it comes from.
         server: the server that it is meant for, or None where the command line says it.
         cluster: nodes of a Galera cluster in the server's place, or None.
-        workload: what writes in every arm.
+        workload: what writes, unless an arm changes it.
         base: the settings that arms are compared with; those that a version lacks are left out there.
         arms: in the file's order, after those of the factors.
         factors: names of changes that are crossed: every combination of them is one of `arms`, under the name

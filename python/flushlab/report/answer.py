@@ -8,7 +8,7 @@ from rich.text import Text
 
 from flushlab.campaign.facts import EXTERNAL, FIRST_LOOK_MINUTES, ArmFacts, CampaignFacts, TuningFacts
 from flushlab.campaign.quiet import blame
-from flushlab.campaign.recommended import allowed_below, recommendable
+from flushlab.campaign.recommended import allowed_below, by_workload, recommendable
 from flushlab.experiment.frontier import FrontierPoint
 from flushlab.experiment.objective import Objective, gain_words
 from flushlab.record import Ratio
@@ -232,19 +232,31 @@ def _of_comparison(facts: CampaignFacts) -> Text:
 def _on_server(facts: CampaignFacts, base: ArmFacts, arms: tuple[ArmFacts, ...]) -> Text:
     """The one that is recommended, and what lower floors would recommend."""
     text, lower = Text(), list(allowed_below(facts, base, arms))
-    for fastest in recommendable(facts, base, arms)[:1]:
-        _gain(text, fastest, base, facts)
+    for fastest in [*recommendable(facts, base, arms)[:1], *by_workload(facts, base, arms)[:1]]:
+        _gain(text.append("\n" if text else ""), fastest, base, facts)
         if fastest.floor != base.floor:
             text.append(f"\nIts floor is {fastest.verdict}. That of {base.name} is {base.verdict}.")
         elif fastest.verdict != fastest.floor:
             text.append(f"\nIts floor is {fastest.verdict}.")
-    if not text:
+    others = [arm for arm in arms if arm.unit and arm.comparison is not None]
+    if not text and len(others) < len(arms):
         at = f" at the floor {facts.floor or base.floor}" if lower else ""
         text.append(f"{_nothing_better(facts.objective, base.name)}{at}.", style="bold")
+    for arm in others:
+        text.append("\n" if text else "").append(_other_work(arm, base))
     for arm in lower:
         _gain(text.append("\n"), arm, base, facts, style="")
         text.append(f"; its floor is {arm.verdict}: not recommended. --floor {arm.floor} allows it.")
     return text
+
+
+def _other_work(arm: ArmFacts, base: ArmFacts) -> str:
+    """What the figure of an arm that does other work is, beside the base's."""
+    assert arm.comparison is not None
+    ratio = arm.comparison.ratio
+    bounds = f"[{ratio.low:.2f}, {ratio.high:.2f}]"
+    times = f"{ratio.estimate:.2f} times the figure of {base.name} {bounds}"
+    return f"{arm.name} has {times}, but counts other work: see the warning."
 
 
 def _between(facts: CampaignFacts, other: ArmFacts) -> Text:

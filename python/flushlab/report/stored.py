@@ -125,7 +125,7 @@ def connections_of(request: Request | None) -> Connections:
         if not isinstance(request, SeriesRequest):
             return None
         arm = next((one for one in request.arms if one.name == trial.arm.name), request.base)
-        count = arm.options.get("threads")
+        count = arm.workload.options.get("threads")
         return count if isinstance(count, int) else None
 
     return found

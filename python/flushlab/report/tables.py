@@ -28,6 +28,7 @@ from flushlab.report.words import (
 )
 from flushlab.settings.configuration import NO_BINLOG
 from flushlab.settings.durability import FLOOR
+from flushlab.spec.change import as_told
 from flushlab.units import format_latency
 
 WIDTH = 80
@@ -116,7 +117,7 @@ def _about(arm: ArmFacts, base: ArmFacts, facts: CampaignFacts, what: str) -> It
         yield _below(what)
     lower = f" (below {facts.floor or base.floor})" if facts.below_floor(arm, base) else ""
     floor = f"floor {arm.verdict}{lower}" if arm.verdict else ""
-    if words := "; ".join(filter(None, (absolute(arm, facts.unit), floor))):
+    if words := "; ".join(filter(None, (absolute(arm, arm.unit or facts.unit), floor))):
         yield _below(words)
     if arm is not base:
         yield from _latency(arm.p99, facts.objective)
@@ -138,7 +139,7 @@ def _what(arm: ArmFacts, facts: CampaignFacts) -> str:
         return f"{' + '.join(arm.composed_of)}, in blocks of its own"
     settings = [f"{name}={spell(value)}" for name, value in arm.settings.items()]
     shown = [] if arm.name.endswith(" ".join(settings)) else settings
-    shown += filter(None, (changes(arm.workload), *places(arm)))
+    shown += filter(None, (changes(as_told(arm.workload)), *places(arm)))
     if arm.text and facts.kind == "series":
         return arm.text
     same = arm.outcome == "measured" and not (settings or shown or arm.text or arm.is_base)

@@ -139,8 +139,9 @@ class CompareSpec(Spec, frozen=True, kw_only=True, tag="compare"):
     configurations: Annotated[
         tuple[str, ...],
         Option(
-            "base, an option file, or settings ('NAME=VALUE …'); the first is what the others are compared"
-            " with. 'label: …' names one.",
+            "base, an option file, or settings ('NAME=VALUE …'), perhaps with a workload of its own"
+            " ('--workload txn:new.toml'); the first is what the others are compared with. 'label: …' names"
+            " one.",
             positional=True,
         ),
     ] = ()

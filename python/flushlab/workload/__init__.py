@@ -6,12 +6,14 @@ shapes them.
 """
 
 from flushlab.workload.command import CommandWorkload
+from flushlab.workload.event import Event, event_of
 from flushlab.workload.oltp import OltpWorkload
 from flushlab.workload.options import OptionInfo
 from flushlab.workload.parse import (
     ON_DATA,
     all_options,
     build_workload,
+    changed,
     defaults_of,
     fingerprint,
     on_data,
@@ -19,6 +21,7 @@ from flushlab.workload.parse import (
     parse_workload,
     settled,
     settled_name,
+    workload_names,
     workload_options,
 )
 from flushlab.workload.protocol import Driving, Measured, Timing, Window, Workload
@@ -32,6 +35,7 @@ __all__ = [
     "ON_DATA",
     "CommandWorkload",
     "Driving",
+    "Event",
     "Measured",
     "OltpWorkload",
     "OptionInfo",
@@ -44,7 +48,9 @@ __all__ = [
     "Workload",
     "all_options",
     "build_workload",
+    "changed",
     "defaults_of",
+    "event_of",
     "fingerprint",
     "on_data",
     "parse_timing",
@@ -53,5 +59,6 @@ __all__ = [
     "settled_name",
     "source_text",
     "sources_of",
+    "workload_names",
     "workload_options",
 ]

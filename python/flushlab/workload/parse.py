@@ -65,6 +65,23 @@ def parse_timing(seconds: float) -> Timing:
     return Timing().with_window(seconds)
 
 
+def changed(workload: WorkloadSpec, change: WorkloadSpec) -> WorkloadSpec:
+    """A workload with a change. Another workload keeps the options that it takes, too.
+
+    Args:
+        workload: to change.
+        change: its name is empty where the workload stays; its options are those that change.
+
+    Raises:
+        UsageError: there is no such workload.
+    """
+    if change.name in ("", workload.name):
+        return WorkloadSpec(name=workload.name, options={**workload.options, **change.options})
+    taken = workload_options(change.name)
+    kept = {name: value for name, value in workload.options.items() if name in taken}
+    return WorkloadSpec(name=change.name, options={**kept, **change.options})
+
+
 _SYSBENCH = (
     "--workload 'command: sysbench {script} --mysql-socket=$FLUSHLAB_SOCKET --mysql-user=$FLUSHLAB_USER"
     " --mysql-password=$FLUSHLAB_PASSWORD --mysql-db=$FLUSHLAB_DATABASE run'"
@@ -78,6 +95,11 @@ def workload_options(name: str) -> Mapping[str, OptionInfo]:
         UsageError: there is no such workload.
     """
     return {option.name: option for option in _OPTIONS[_kind(name)]}
+
+
+def workload_names() -> tuple[str, ...]:
+    """The names of workloads that take no file and no command."""
+    return tuple(name for name in _OPTIONS if not name.endswith(":"))
 
 
 def all_options() -> Mapping[str, OptionInfo]:

@@ -29,6 +29,11 @@ VALUES: Mapping[str, Value] = {
 }
 
 
+def change(**options: Value) -> WorkloadSpec:
+    """A change of the workload's options."""
+    return WorkloadSpec(name="", options=options)
+
+
 def plan(*arms: ArmPlan, **changes: Any) -> Plan:
     facts: dict[str, Any] = {
         "name": "test",
@@ -121,12 +126,12 @@ def test_a_disk_that_cannot_be_seen_is_not_the_fault_of_the_settings(tmp_path: P
 
 def test_an_arm_builds_on_an_earlier_one(tmp_path: Path) -> None:
     steps = (
-        ArmPlan(name="1", settings={"sync_binlog": 1}, workload={"threads": 8}),
+        ArmPlan(name="1", settings={"sync_binlog": 1}, workload=change(threads=8)),
         ArmPlan(name="2", on="1", settings={"innodb_doublewrite": "OFF"}),
     )
     second = bound(plan(*steps), tmp_path).arms[1]
     assert second.changes == {"sync_binlog": 1, "innodb_doublewrite": "OFF"}
-    assert second.option_changes == {"threads": 8}
+    assert second.workload_changes == {"threads": 8}
 
 
 def test_a_setting_that_the_version_lacks_is_an_outcome_with_its_reason(tmp_path: Path) -> None:
@@ -236,18 +241,18 @@ def test_floor_and_guarantees_are_those_of_the_arm(tmp_path: Path) -> None:
 def test_scale_multiplies_the_tables_of_the_base_and_of_arms(tmp_path: Path) -> None:
     arms = (
         ArmPlan(name="same"),
-        ArmPlan(name="larger", workload={"table_size": 4000}),
-        ArmPlan(name="on it", on="larger", workload={"threads": 2}),
+        ArmPlan(name="larger", workload=change(table_size=4000)),
+        ArmPlan(name="on it", on="larger", workload=change(threads=2)),
     )
     result = bound(plan(*arms), tmp_path, scale=0.1)
     sizes = [result.base, *result.arms]
-    assert [arm.options["table_size"] for arm in sizes] == [100, 100, 400, 400]
-    assert result.arms[0].option_changes == {}
+    assert [arm.workload.options["table_size"] for arm in sizes] == [100, 100, 400, 400]
+    assert result.arms[0].workload_changes == {}
 
 
 def test_scale_takes_the_workloads_default_where_the_plan_says_nothing(tmp_path: Path) -> None:
     spec = WorkloadSpec(name="oltp_update_non_index")
-    assert bound(plan(workload=spec), tmp_path, scale=2).base.options["table_size"] == 20_000
+    assert bound(plan(workload=spec), tmp_path, scale=2).base.workload.options["table_size"] == 20_000
 
 
 def test_scale_needs_a_size(tmp_path: Path) -> None:
@@ -256,7 +261,7 @@ def test_scale_needs_a_size(tmp_path: Path) -> None:
 
 
 def test_an_option_that_the_workload_does_not_take_stops_with_its_place(tmp_path: Path) -> None:
-    arm = ArmPlan(name="A", workload={"thread": 4})
+    arm = ArmPlan(name="A", workload=change(thread=4))
     with pytest.raises(UsageError, match=r"p.toml:7:1: .*thread"):
         bound(plan(arm, positions={"arm.0.workload.thread": (7, 1)}), tmp_path)
 
@@ -326,7 +331,7 @@ def test_alternating_arms_must_be_dynamic_and_in_one_place(tmp_path: Path) -> No
         ArmPlan(name="dynamic", settings={"innodb_flush_log_at_trx_commit": 1}),
         ArmPlan(name="static", settings={"innodb_doublewrite": "OFF"}),
         ArmPlan(name="elsewhere", data_root="/dev/shm"),
-        ArmPlan(name="other load", workload={"threads": 2}),
+        ArmPlan(name="other load", workload=change(threads=2)),
     )
     result = bound(plan(*arms, alternate=True), tmp_path)
     assert [arm.outcome for arm in result.arms] == ["measured", "skipped", "skipped", "skipped"]
@@ -366,8 +371,8 @@ def test_arms_that_cannot_take_turns_on_a_server_that_goes_on_running_are_left_o
         ArmPlan(name="dynamic", settings={"innodb_flush_log_at_trx_commit": 1}),
         ArmPlan(name="as it is", settings={"log_bin": "OFF"}),
         ArmPlan(name="static", settings={"innodb_log_buffer_size": "64M"}),
-        ArmPlan(name="more threads", workload={"threads": 8}),
-        ArmPlan(name="other tables", workload={"table_size": 500}),
+        ArmPlan(name="more threads", workload=change(threads=8)),
+        ArmPlan(name="other tables", workload=change(table_size=500)),
         ArmPlan(name="elsewhere", data_root=str(tmp_path / "elsewhere")),
     )
     has = {**VALUES, "innodb_doublewrite": "ON"}

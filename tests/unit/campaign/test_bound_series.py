@@ -80,7 +80,6 @@ def series(tmp_path: Path, *arms: ArmPlan, claims: tuple[Claim, ...] = (), **cha
         "plan": plan.name,
         "title": plan.title,
         "folder": "",
-        "workload": plan.workload.name,
         "base": bound.base,
         "arms": bound.arms,
         "claims": claims,
@@ -192,10 +191,12 @@ def test_a_value_that_the_base_has_already_is_no_change(tmp_path: Path) -> None:
 
 
 def test_a_workload_variant_is_a_part_of_best(tmp_path: Path) -> None:
-    bound = series(tmp_path, ArmPlan(name="threads", workload={"threads": 8}), FLUSH)
+    bound = series(
+        tmp_path, ArmPlan(name="threads", workload=WorkloadSpec(name="", options={"threads": 8})), FLUSH
+    )
     best = bound.best(("threads", "flush"))
-    assert best.options["threads"] == 8
-    assert best.option_changes == {"threads": 8}
+    assert best.workload.options["threads"] == 8
+    assert best.workload_changes == {"threads": 8}
     assert best.changes == {"innodb_flush_log_at_trx_commit": 2}
 
 

@@ -7,10 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.campaign.configurations import Configuration, Given, read, spelled
+from flushlab.campaign.configurations import Configuration, Given, read, require_settings, spelled
 from flushlab.errors import StorageError, UsageError
+from flushlab.spec.parts import StorageSpec, WorkloadSpec
 
 FLUSH = {"innodb_flush_log_at_trx_commit": "2"}
+
+
+def change(**options: int) -> WorkloadSpec:
+    """A change of the campaign's workload."""
+    return WorkloadSpec(name="", options=options)
 
 
 @pytest.fixture(autouse=True)
@@ -19,6 +25,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("my.cnf", "new.cnf", "plain", "a=b"):
         Path(name).write_text("[mysqld]\n")
     Path("text.cnf").write_text("hello world\nthis is no option file\n")
+    Path("conf").mkdir()
+    for name in ("a.cnf", "b.cnf"):
+        (Path("conf") / name).write_text("[mysqld]\n")
     os.mkfifo("pipe")
 
 
@@ -59,6 +68,30 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             ["base", "init_connect='SET x: 1'"],
             {"base": Given(), "init_connect='SET x: 1'": Given(None, {"init_connect": "SET x: 1"})},
         ),
+        (
+            ["base --threads=4", "--workload upsert", "new: a=1 --workload 'command: ./x.sh' --disk=gp3"],
+            {
+                "base --threads=4": Given(workload=change(threads=4)),
+                "upsert": Given(workload=WorkloadSpec(name="upsert")),
+                "new": Given(
+                    None,
+                    {"a": "1"},
+                    WorkloadSpec(name="command: ./x.sh"),
+                    StorageSpec(disk="gp3"),
+                ),
+            },
+        ),
+        (
+            ["my.cnf", "--workload oltp_insert --skip-trx --sync-binlog=0"],
+            {
+                "my.cnf": Given(Path("my.cnf")),
+                "--workload oltp_insert --skip-trx --sync-binlog=0": Given(
+                    Path("my.cnf"),
+                    {"sync_binlog": "0"},
+                    WorkloadSpec(name="oltp_insert", options={"skip_trx": "on"}),
+                ),
+            },
+        ),
     ],
 )
 def test_words_mean_the_base_files_or_settings_on_top(words: list[str], due: dict[str, Given]) -> None:
@@ -83,6 +116,11 @@ def test_configurations_by_name_are_whole_unless_there_is_a_base() -> None:
 @pytest.mark.parametrize(
     ("words", "message", "hint"),
     [
+        (["base", "txn:a.toml"], "'txn:a.toml' is a workload", "--workload txn:a.toml"),
+        (["base", "upsert"], "'upsert' is a workload", "--workload upsert"),
+        (["base", "--workload"], "--workload requires an argument", "--workload txn:new.toml"),
+        (["base", "--threads many"], "--threads is 'many'; it takes a whole number", "1 to 4096"),
+        (["base", "--workload upsert --server mysql"], "--server is the same for all", "beside"),
         ([], "nothing to compare", "name configurations, for example: base"),
         (["base"], "nothing to compare", "name configurations, for example: base"),
         (["text.cnf"], "text.cnf is not an option file", "my.cnf"),
@@ -130,6 +168,11 @@ def test_an_option_file_that_cannot_be_read_is_an_error_of_storage(file: str, wh
         (["base", "sync-binlog = 0"], None),
         (["my.cnf", "sync_binlog=0", "new.cnf", "base"], None),
         (["my.cnf", "sync_binlog=0"], "new.cnf"),
+        (["conf/a.cnf", "conf/b.cnf"], None),
+        (["a: --workload upsert --rows 5", "upsert: --workload oltp_insert --skip-trx", "base"], None),
+        (["base --workload upsert", "base --workload 'command: ./a.sh'", "txn:a: --workload txn:/a"], None),
+        (["base", "sync_binlog=0 --workload upsert", "slow: a=1 --disk gp3"], "my.cnf"),
+        (["my.cnf", "n: new.cnf --threads 4", "more: --threads 8", "base --threads 2"], None),
     ],
 )
 def test_they_are_spelled_so_that_they_can_be_read_again_from_any_folder(
@@ -142,7 +185,7 @@ def test_they_are_spelled_so_that_they_can_be_read_again_from_any_folder(
     under = tmp_path / base if base else None
 
     def absolute(one: Given) -> Given:
-        return Given((tmp_path / one.file) if one.file else None, one.settings)
+        return one._replace(file=(tmp_path / one.file) if one.file else None)
 
     assert read(again, under) == {name: absolute(one) for name, one in found.items()}
 
@@ -156,3 +199,9 @@ def test_an_option_file_that_is_not_to_be_seen_is_an_error_of_storage(
     monkeypatch.setattr(Path, "stat", hidden)
     with pytest.raises(StorageError, match="cannot be read"):
         read(["base", "nope.cnf"], None)
+
+
+def test_crashes_take_settings_only() -> None:
+    require_settings(read(["base", "sync_binlog=0"], None), "crash")
+    with pytest.raises(UsageError, match="crash takes configurations of settings only"):
+        require_settings(read(["base", "new: --workload upsert"], None), "crash")

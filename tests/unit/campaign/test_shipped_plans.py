@@ -46,7 +46,7 @@ def test_a_shipped_plan_fits_or_says_why_not(
     found = bound(find_plan(name), server, tmp_path)
     for arm in found.arms:
         assert bool(arm.reason) == (arm.outcome != "measured")
-        assert arm.reason or arm.changes or arm.option_changes, f"{arm.name} changes nothing here"
+        assert arm.reason or arm.changes or arm.workload_changes, f"{arm.name} changes nothing here"
     running = [arm.name for arm in found.arms if arm.outcome == "measured"]
     if name in ("insert-on-duplicate", "test-server"):
         assert len(running) >= 8

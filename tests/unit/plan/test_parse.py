@@ -155,7 +155,7 @@ not_values = [1, 0]
             name="two",
             on="one",
             defaults=("sync_binlog", "innodb_log_files_in_group"),
-            workload={"threads": 8},
+            workload=WorkloadSpec(name="", options={"threads": 8}),
         ),
         ArmPlan(
             name="three",
@@ -293,7 +293,8 @@ def test_a_command_that_needs_fresh_data_cannot_alternate() -> None:
             "sync_binlog?",
         ),
         (["workload = 'upsert'"], "2:12", "workload is a string; it takes a table of options", "{"),
-        (["workload = { name = 'upsert' }"], "2:12", "but not the workload", "two plans"),
+        (["workload = { name = '' }"], "2:21", "the workload's name is empty", "upsert"),
+        (["workload = { name = 3 }"], "2:21", "name is an integer", "string"),
         (["workload = { threads = {} }"], "2:24", "threads is a table", "a number"),
         (["data_root = ''"], "2:13", "data_root is '', which is not a path", "folder"),
         (["data_root = '${A'"], "2:13", "data_root is '${A'", "environment variable"),

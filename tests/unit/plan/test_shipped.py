@@ -26,7 +26,7 @@ from flushlab.plan.shipped import PIPED, example, find_plan, read_plan, shipped,
 from flushlab.plan.toml import positions, read_toml
 from flushlab.record import ServerIdentity, Value
 from flushlab.settings.catalog import canonical, load_catalog
-from flushlab.workload import build_workload
+from flushlab.workload import build_workload, changed
 from tests.unit.settings.servers import ALL, MARIADB1011, MYSQL57, MYSQL80, MYSQL97
 
 ROOT = Path(__file__).parents[3]
@@ -135,10 +135,9 @@ def test_a_shipped_plan_is_found_by_name_and_read(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(TEXTS))
 def test_the_workload_of_every_arm_can_be_built(name: str) -> None:
     there = plan(name)
-    for changes in ({}, *(arm.workload for arm in there.arms)):
-        options = {**there.workload.options, **changes}
-        folder = find_plan("test-server").parent
-        assert build_workload(there.workload.name, options, folder=folder).name == there.workload.name
+    folder = find_plan("test-server").parent
+    for workload in (there.workload, *(changed(there.workload, arm.workload) for arm in there.arms)):
+        assert build_workload(workload.name, workload.options, folder=folder).name == workload.name
 
 
 @pytest.mark.parametrize("name", sorted(TEXTS))

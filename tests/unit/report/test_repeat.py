@@ -103,6 +103,8 @@ SERIES = {
 TWO = ["base", "sync_binlog=1"]
 COMPARE = {
     "configurations": ["{tmp}/my.cnf", "sync_binlog=1", "two: sync_binlog=2 sql_mode='ANSI,TRADITIONAL'"],
+    "configurations with options": ["a: --workload upsert --rows 3", "base --threads 4"],
+    "configurations with nothing but workloads": ["a: --workload upsert", "base --workload oltp_insert"],
     "server": [*TWO, "--server", "mariadb@10.6.7"],
     "dsn": [*TWO, *OWN],
     "server, repeated": [*TWO, "--server", "mariadb", "--server", "mysql@8.0.36"],

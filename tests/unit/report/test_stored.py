@@ -58,8 +58,10 @@ def test_a_stored_plan_is_shown_without_its_texts_and_without_passwords() -> Non
 
 
 def test_a_series_tells_connections_by_arm() -> None:
-    many = BoundArm(name="many", options={"threads": 32})
-    request = made.series_request(base=BoundArm(name="base", options={"threads": 8}), arms=(many,))
+    many = BoundArm(name="many", workload=WorkloadSpec(options={"threads": 32}))
+    request = made.series_request(
+        base=BoundArm(name="base", workload=WorkloadSpec(options={"threads": 8})), arms=(many,)
+    )
     trials = [trial(arm=Arm(name=name, settings={})) for name in ("base", "many")]
     assert [connections_of(request)(one) for one in trials] == [8, 32]
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from flushlab.build import Progress, silent
-from flushlab.campaign.configurations import Configuration, spelled
+from flushlab.campaign.configurations import Configuration, require_settings, spelled
 from flushlab.campaign.configurations import read as read_configurations
 from flushlab.campaign.crash.facts import arms_of, facts_of, facts_of_campaign
 from flushlab.campaign.crash.load import CrashLoad, read_load, require_ledger_alone, require_replicable
@@ -79,6 +79,7 @@ def crash(
     require_sensible(spec)
     under = Path(spec.base.base) if spec.base.base else None
     found = read_configurations(configurations, under, alone=True)
+    require_settings(found, "crash")
     words = spelled(found, under)
     spec = msgspec.structs.replace(spec, configurations=() if words == (BASE,) else words)
     load = _load(spec, Path.cwd())

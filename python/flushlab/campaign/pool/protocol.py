@@ -99,14 +99,14 @@ class Use(NamedTuple):
     """What a campaign does on its servers.
 
     Attributes:
-        workload: the base's.
+        workloads: of the arms, those of the same tables and statements once.
         database: of the user's transactions, or None.
         arms: settings of each.
         connections: at once, at most.
         lasts_s: about so many seconds; None: not known.
     """
 
-    workload: Workload
+    workloads: Sequence[Workload]
     database: str | None
     arms: Sequence[Mapping[str, Value]]
     connections: int

@@ -417,8 +417,8 @@ class RemotePool:
     @contextmanager
     def used(self, use: Use, progress: Progress) -> Iterator[None]:
         """A server whose settings change in turns while a load runs on it; see `remote_use.used`."""
-        load = self.reaching(use.workload, use.database)
-        with remote_use.used(self.server, self.target.access, load, use, progress):
+        loads = [self.reaching(workload, use.database) for workload in use.workloads]
+        with remote_use.used(self.server, self.target.access, loads, use, progress):
             yield
 
     def runner(self, asked: RunnerInput, progress: Progress) -> ArmRunner:
@@ -453,7 +453,7 @@ class RemotePool:
         load = driving(asked.workload, server, self.database, spec.seed)
         access, say = self.target.access, watcher.say
         remote_use.require_connections(server, load.threads)
-        remote_use.require_permitted(server, access, load, [given], say)
+        remote_use.require_permitted(server, access, [load], [given], say)
         with (
             remote_use.changed(server, [given], say) as changes,
             remote_use.tables(load, server, access, say),

@@ -7,7 +7,7 @@ for how long.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from flushlab.build import Progress
 from flushlab.campaign.pool.protocol import Use
@@ -42,14 +42,14 @@ _OFF = ("OFF", "0")
 
 @contextmanager
 def used(
-    server: RemoteGroup, access: RemoteAccess, load: Load, use: Use, progress: Progress
+    server: RemoteGroup, access: RemoteAccess, loads: Sequence[Load], use: Use, progress: Progress
 ) -> Iterator[None]:
     """A server whose settings change in turns while a load runs on it; undone behind it.
 
     Args:
         server: somebody's own.
         access: what is permitted.
-        load: whose tables are needed.
+        loads: whose tables are needed.
         use: settings of the arms, one of which the server has at a time, their connections and their time.
         progress: told what changes, and how to undo it.
 
@@ -57,11 +57,10 @@ def used(
         UsageError, ServerError: as `require_connections`, `require_permitted`, `changed` and `tables`.
     """
     require_connections(server, use.connections)
-    require_permitted(server, access, load, use.arms, progress)
-    with (
-        changed(server, use.arms, progress, use.lasts_s) as changes,
-        tables(load, server, access, progress),
-    ):
+    require_permitted(server, access, loads, use.arms, progress)
+    with changed(server, use.arms, progress, use.lasts_s) as changes, ExitStack() as stack:
+        for load in loads:
+            stack.enter_context(tables(load, server, access, progress))
         for one in changes:
             one.announce()
         yield
@@ -70,7 +69,7 @@ def used(
 def require_permitted(
     server: RemoteGroup,
     access: RemoteAccess,
-    load: Load,
+    loads: Sequence[Load],
     wanted: Sequence[Mapping[str, Value]],
     progress: Progress,
 ) -> None:
@@ -79,7 +78,7 @@ def require_permitted(
     Args:
         server: somebody's own.
         access: what is permitted.
-        load: whose tables are needed.
+        loads: whose tables are needed.
         wanted: settings that it is to have, one after the other.
         progress: told who else gets what the load writes.
 
@@ -87,13 +86,15 @@ def require_permitted(
         UsageError: the load writes, or lacks tables, or settings change, and that is not permitted; or the
             account lacks rights for it; or it is no server to write to.
     """
-    missing = [] if access.allow_writes else _lacks_writes(load, server)
+    lacking = [] if access.allow_writes else [one for load in loads for one in _lacks_writes(load, server)]
+    missing = list(dict.fromkeys(lacking))
     if (changing := _changing(server, wanted)) and not access.tune_server:
         text = f"{', '.join(changing)}: settings of your own server are left alone"
         missing.append((text, "--tune-server lets flushlab change them, and puts everything back"))
     if missing:
         raise UsageError("; ".join(text for text, _ in missing), hint="; ".join(hint for _, hint in missing))
-    require_rights(server.nodes, _needs(load, server, changing, writes=access.allow_writes))
+    for load in loads:
+        require_rights(server.nodes, _needs(load, server, changing, writes=access.allow_writes))
     if access.allow_writes:
         _require_writable(server, progress)
 

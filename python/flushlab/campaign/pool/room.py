@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from flushlab.campaign.scheduling import Capacity
+from flushlab.campaign.series_request import SeriesRequest
 from flushlab.datadir import DataRoot
 from flushlab.machine import available_memory_bytes
 from flushlab.record import ServerIdentity, Value
@@ -94,6 +95,16 @@ def data_bytes_of(workload: str, options: Mapping[str, object], dataset: str | N
         return None
     tables, rows = ({"tables": 1, **known, **options}[name] for name in ("tables", "table_size"))
     return tables * rows * ROW_BYTES if isinstance(tables, int) and isinstance(rows, int) else None
+
+
+def data_bytes_of_arms(request: SeriesRequest) -> int | None:
+    """The most that the data of any arm take; None where some of them are not known."""
+    data = [
+        data_bytes_of(arm.workload.name, arm.workload.options, request.spec.data.dataset)
+        for arm in (request.base, *request.running)
+    ]
+    known = [one for one in data if one is not None]
+    return max(known) if len(known) == len(data) else None
 
 
 def _packed(file: Path) -> int:

@@ -21,7 +21,7 @@ from flushlab.campaign.data import Data, bytes_of
 from flushlab.campaign.facts import FIRST_LOOK_MINUTES, Resources
 from flushlab.campaign.pool.once import Once
 from flushlab.campaign.pool.protocol import PlaceOf, RunnerInput, S, Search, Use, UserSettings
-from flushlab.campaign.pool.room import copy_bytes, data_bytes_of, room
+from flushlab.campaign.pool.room import copy_bytes, data_bytes_of, data_bytes_of_arms, room
 from flushlab.campaign.pool.user_settings import (
     HOW_TO_SCALE,
     Holding,
@@ -307,7 +307,7 @@ class SandboxPool:
         self, request: SeriesRequest, base: Workload, workloads: Mapping[str, Workload]
     ) -> tuple[ArmGroup, ...]:
         """Groups of arms that stand side by side, then the others, on fresh servers."""
-        data_bytes = data_bytes_of(request.workload, request.base.options, request.spec.data.dataset)
+        data_bytes = data_bytes_of_arms(request)
         why = {
             arm.name: self._why_fresh(arm, request, base, workloads[arm.name], data_bytes)
             for arm in request.running
@@ -351,7 +351,8 @@ class SandboxPool:
     ) -> str:
         """Why an arm needs fresh servers; empty if it can stand beside others."""
         if base.slice_s is None or workload.slice_s is None:
-            return f"{request.workload.split(':')[0]} cannot be paused"
+            cannot = request.base if base.slice_s is None else arm
+            return f"{cannot.workload.name.split(':')[0]} cannot be paused"
         storage = request.spec.storage
         if why := self._why_never(storage.disk_iops, storage.disk, arm.disk_iops, arm.disk):
             return why

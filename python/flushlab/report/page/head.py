@@ -19,6 +19,7 @@ from flushlab.report.answer import answer
 from flushlab.report.page.parts import Head, Subject
 from flushlab.report.stored import floor_of, workload_of
 from flushlab.report.words import changes, count_answers, figure, interval, servers
+from flushlab.spec.change import as_told
 from flushlab.store import CampaignRow
 from flushlab.units import counted, format_latency
 
@@ -61,7 +62,7 @@ def _of_best(facts: CampaignFacts, best: ArmFacts, gain: str) -> Iterator[str]:
     if best.contract:
         yield f"It changes the service itself: {', '.join(best.contract)}."
     if best.workload:
-        yield f"It also changes the workload: {changes(best.workload)}."
+        yield f"It also changes the workload: {changes(as_told(best.workload))}."
 
 
 def _without_facts(subject: Subject) -> Head:

@@ -45,8 +45,8 @@ def section(subject: Subject) -> Iterator[Section]:
     head = ("median", "slowest", "stalled", "p99")
     stand = f"{windows} measured windows" if windows != 1 else "one measured window"
     lead = (
-        f"Throughput of every second in {subject.unit or 'events/s'}; {stand} end to end, separated by "
-        "thin lines. A triangle marks a stalled second: less than a tenth of its window's median."
+        f"Throughput of every second in {subject.units or 'events/s'}; {stand} end to end, separated"
+        " by thin lines. A triangle marks a stalled second: less than a tenth of its window's median."
     )
     table = Table((Cell("arm"), *(Cell(name, "num") for name in head)), tuple(map(_line_row, lines)))
     drawn = (plots.seconds(lines, name="time", title=title),)
@@ -60,7 +60,7 @@ def _left(count: int) -> tuple[str, ...]:
 
 
 def _every_slice(subject: Subject, panels: Sequence[Rounds], notes: tuple[str, ...]) -> Section:
-    unit = subject.unit or "events/s"
+    unit = subject.units or "events/s"
     dropped = any(panel.dropped for panel in panels)
     cross = " A cross is a turn whose round does not count, because the clock had a gap." if dropped else ""
     turns = "Servers stood side by side and took turns, one at a time."
@@ -93,7 +93,7 @@ def _line_row(line: Throughput) -> tuple[Cell, ...]:
 
 
 def _every_trial(subject: Subject, shown: Sequence[str], notes: tuple[str, ...]) -> Iterator[Section]:
-    unit = subject.unit
+    unit = subject.units
     rows = {
         subject.named(arm): own
         for arm in shown

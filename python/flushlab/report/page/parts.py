@@ -163,6 +163,13 @@ class Subject(NamedTuple):
             return self.facts.unit
         return next((trial.unit for trial in reversed(self.trials) if trial.figure is not None), "")
 
+    @property
+    def units(self) -> str:
+        """The same, with the units of arms that count other work: `transactions/s (new: rows/s)`."""
+        arms = self.facts.arms if self.facts is not None else ()
+        others = [f"{arm.name}: {arm.unit}" for arm in arms if arm.unit not in ("", self.unit)]
+        return f"{self.unit} ({', '.join(others)})" if others else self.unit
+
 
 def shown_arms(subject: Subject) -> list[str]:
     """The base, the arms of the answer, then what was compared, the largest effects first; all that ran as

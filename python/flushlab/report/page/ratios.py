@@ -85,8 +85,8 @@ def _section(blank: Section, arms: Sequence[ArmFacts], facts: CampaignFacts) -> 
 
 
 def _kind(arm: ArmFacts, compared: Comparison) -> Verdict:
-    """The colour of a row: another server is no gain."""
-    return "mute" if arm.is_base else verdict_kind(compared)
+    """The colour of a row: another server, or other work, is no gain."""
+    return "mute" if arm.is_base or arm.unit else verdict_kind(compared)
 
 
 def _ratio_row(arm: ArmFacts, compared: Comparison, facts: CampaignFacts) -> tuple[Cell, ...]:
@@ -128,7 +128,7 @@ def _about(arm: ArmFacts, facts: CampaignFacts) -> Iterator[str]:
 
 def _changed(arm: ArmFacts) -> Iterator[str]:
     """Its text, then what it changes where its name does not say so."""
-    own = changes({**arm.settings, **arm.workload})
+    own = changes(arm.changes)
     text = arm.text or own
     yield "" if text.replace(",", "") == arm.name else text
     yield own if arm.text else ""
@@ -137,4 +137,5 @@ def _changed(arm: ArmFacts) -> Iterator[str]:
 def _absolute(arm: ArmFacts) -> Cell:
     """What the arm yielded by itself."""
     latency = "" if arm.p99_us is None else f"p99 {format_latency(arm.p99_us)}"
-    return Cell("" if arm.figure is None else figure(arm.figure), "num", latency)
+    unit = f" {arm.unit}" if arm.unit else ""
+    return Cell("" if arm.figure is None else f"{figure(arm.figure)}{unit}", "num", latency)
