@@ -33,9 +33,9 @@ LOWERED = {"innodb_io_capacity_max": 150, "innodb_max_dirty_pages_pct": 5}
 RAISED = {"innodb_io_capacity": 50_000}
 KILLED = """
 import os, sys
-from flushlab.server.remote.server import Attached, from_dsn
+from flushlab.server.remote.server import RemoteServer, from_dsn
 from flushlab.server.remote.put_back import Changes
-changes = Changes(Attached(from_dsn(sys.argv[1])), {WANTED})
+changes = Changes(RemoteServer(from_dsn(sys.argv[1])), {WANTED})
 changes.{HOW}()
 os._exit(9)
 """

@@ -215,10 +215,10 @@ fill("users", rows=10, dsn="{tuned.dsn}", create=True, tune_server=True, progres
 def test_what_a_killed_flushlab_changed_in_turns_is_put_back_whichever_turn_it_was(tuned: Tuned) -> None:
     program = f"""
 import os
-from flushlab.server.remote.server import Attached, from_dsn
+from flushlab.server.remote.server import RemoteServer, from_dsn
 from flushlab.server.remote.put_back import Changes
 from flushlab.server.sandbox.reconfigure import switch
-server = Attached(from_dsn("{tuned.dsn}"))
+server = RemoteServer(from_dsn("{tuned.dsn}"))
 turns = [{{"innodb_flush_log_at_trx_commit": value}} for value in (2, 0)]
 Changes(server, {{}}, *turns).announce()
 assert server.query("SELECT @@global.innodb_flush_log_at_trx_commit") == [(1,)]
