@@ -215,12 +215,14 @@ settings = {{ innodb_doublewrite = false }}
 SLEEPS = """
 title = "a script that sleeps as long as the settings say"
 blocks = 3
+floor = "throwaway"
 
 [workload]
 name = "sql:sleep.sql"
 
 [base.settings]
 innodb_flush_log_at_trx_commit = 2
+log_bin = "ON"
 sync_binlog = 1
 
 [[arm]]
