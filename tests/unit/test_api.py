@@ -69,6 +69,13 @@ def test_every_name_is_there_and_explained() -> None:
         assert [one for one in hidden if f"{one}," not in function.__doc__] == [], name
 
 
+def test_arguments_are_explained_before_results_and_errors() -> None:
+    for name in FUNCTIONS:
+        text = inspect.getdoc(getattr(flushlab, name)) or ""
+        places = [text.index(one) for one in ("Args:", "Returns:", "Raises:") if one in text]
+        assert places == sorted(places), name
+
+
 def test_a_name_that_there_is_not_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'tuna'"):
         getattr(flushlab, "tuna")  # noqa: B009

@@ -7,6 +7,7 @@ parts (`flushlab.tune(storage=StorageSpec(disk="gp3"))`).
 from __future__ import annotations
 
 import inspect
+import re
 import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -17,6 +18,7 @@ from flushlab.spec.option import Field, Spec, fields, spelled
 F = TypeVar("F", bound=Callable[..., Any])
 
 _WIDTH = 108
+_BEHIND_ARGS = re.compile(r"^(Returns|Yields|Raises):", re.MULTILINE)
 
 
 def taking(spec: type[Spec], **more: str) -> Callable[[F], F]:
@@ -50,10 +52,12 @@ def taking(spec: type[Spec], **more: str) -> Callable[[F], F]:
 
 
 def _documented(text: str, spec: type[Spec], more: dict[str, str]) -> str:
-    """The docstring with its arguments, before what it returns."""
-    head, returns, tail = inspect.cleandoc(text).partition("Returns:\n")
+    """The docstring with its arguments, before its results and errors."""
+    whole = inspect.cleandoc(text)
+    end = _BEHIND_ARGS.search(whole)
+    head, tail = (whole[: end.start()], whole[end.start() :]) if end else (whole, "")
     lines = ["Args:", *_arguments(spec, more)]
-    return f"{head.rstrip()}\n\n" + "\n".join(lines) + f"\n\n{returns}{tail}"
+    return f"{head.rstrip()}\n\n" + "\n".join(lines) + f"\n\n{tail}"
 
 
 def _arguments(spec: type[Spec], more: dict[str, str]) -> Iterator[str]:
