@@ -19,10 +19,11 @@ from flushlab.campaign.series_request import SeriesRequest
 from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.errors import FlushlabError
 from flushlab.experiment.protocol import Experiment
-from flushlab.machine import describe
+from flushlab.machine import describe, describe_client
 from flushlab.machine.home import home_path
-from flushlab.record import Trial, Value
+from flushlab.record import Machine, Trial, Value
 from flushlab.settings.catalog import load_catalog
+from flushlab.spec.kinds import CompareSpec, SeriesSpec, TuneSpec
 from flushlab.store import CampaignRow
 
 
@@ -45,7 +46,7 @@ def _tune(row: CampaignRow, trials: Sequence[Trial], started: Trial) -> Campaign
     tuning = TuneAnalysis(request, started.server, started.storage, started.launch)
     experiment = tuning.experiment()
     _tell(experiment, trials)
-    return tuning.conclude(experiment, trials, _run(row, request.spec.storage.data_root))
+    return tuning.conclude(experiment, trials, _run(row, request.spec))
 
 
 def _series(row: CampaignRow, trials: Sequence[Trial], started: Trial) -> CampaignFacts:
@@ -55,13 +56,18 @@ def _series(row: CampaignRow, trials: Sequence[Trial], started: Trial) -> Campai
     series = BoundSeries(request, started.server, started.storage, load_catalog(), theirs)
     experiment = series.experiment()
     _tell(experiment, trials)
-    return series.conclude(experiment, trials, _run(row, request.spec.storage.data_root))
+    return series.conclude(experiment, trials, _run(row, request.spec))
 
 
-def _run(row: CampaignRow, data_root: str | None) -> CampaignRun:
-    place = Path(data_root) if data_root else home_path()
-    machine = describe(place if place.is_dir() else Path())
-    return CampaignRun(campaign_id=row.id, ending="interrupted", machine=machine)
+def _run(row: CampaignRow, spec: TuneSpec | SeriesSpec | CompareSpec) -> CampaignRun:
+    return CampaignRun(campaign_id=row.id, ending="interrupted", machine=_machine(spec))
+
+
+def _machine(spec: TuneSpec | SeriesSpec | CompareSpec) -> Machine:
+    if spec.remote.place:
+        return describe_client()
+    place = Path(spec.storage.data_root) if spec.storage.data_root else home_path()
+    return describe(place if place.is_dir() else Path())
 
 
 def _theirs(started: Trial) -> dict[str, Value]:

@@ -1,6 +1,6 @@
 """Machine: what flushlab runs on: home folder, servers' user, processors, memory, devices, pressure."""
 
-from flushlab.machine.describe import cpu_count, describe, threads_left
+from flushlab.machine.describe import cpu_count, describe, describe_client, threads_left
 from flushlab.machine.home import home, home_part, home_path, make_open, state, state_path
 from flushlab.machine.memory import available_memory_bytes, memory_bytes
 from flushlab.machine.mounts import BlockDevice, FileSystem, file_system_of
@@ -17,6 +17,7 @@ __all__ = [
     "between",
     "cpu_count",
     "describe",
+    "describe_client",
     "file_system_of",
     "home",
     "home_part",

@@ -7,6 +7,8 @@ import platform
 import re
 from pathlib import Path
 
+import msgspec
+
 from flushlab.machine.cgroup import cpu_quota, group_of_self, thread_headroom, usable_cpus
 from flushlab.machine.memory import memory_bytes
 from flushlab.machine.mounts import file_system_of
@@ -50,15 +52,24 @@ def describe(
 ) -> Machine:
     """This machine, with the file system and device under `data_root` (an existing path)."""
     under = file_system_of(data_root)
-    return Machine(
-        cpu_model=parse_cpu_model(Path("/proc/cpuinfo").read_text()),
-        cpu_count=cpu_count(),
-        memory_bytes=memory_bytes(),
-        kernel=platform.release(),
+    return msgspec.structs.replace(
+        describe_client(),
+        is_client=False,
         filesystem=under.filesystem,
         device=under.device.name if under.device else None,
         scheduler=under.device.scheduler if under.device else None,
         volatile_cache=under.device.volatile_cache if under.device else None,
         disk_limit=disk_limit,
         slow_disk=slow_disk,
+    )
+
+
+def describe_client() -> Machine:
+    """This machine, from which the load on somebody's own server comes."""
+    return Machine(
+        cpu_model=parse_cpu_model(Path("/proc/cpuinfo").read_text()),
+        cpu_count=cpu_count(),
+        memory_bytes=memory_bytes(),
+        kernel=platform.release(),
+        is_client=True,
     )

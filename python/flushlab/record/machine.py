@@ -25,14 +25,16 @@ class DiskLimit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """The machine that measured.
+    """The machine that flushlab ran on.
 
     Attributes:
         cpu_model: as the kernel names it.
         cpu_count: usable by this process.
         memory_bytes: usable: the smaller of physical memory and the cgroup's limit.
         kernel: release string.
-        filesystem: of the data root.
+        is_client: only the load came from there. The server's host cannot be seen; file system and device are
+            unknown.
+        filesystem: of the data root; empty if unknown.
         device: block device of the data root, or None.
         scheduler: I/O scheduler of that device, or None.
         volatile_cache: the device reports a volatile write cache; None if unknown.
@@ -44,7 +46,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     cpu_count: int
     memory_bytes: int
     kernel: str
-    filesystem: str
+    is_client: bool = False
+    filesystem: str = ""
     device: str | None = None
     scheduler: str | None = None
     volatile_cache: bool | None = None

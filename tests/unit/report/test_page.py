@@ -14,7 +14,7 @@ from flushlab.campaign.recommended import Recommended
 from flushlab.campaign.recommended import recommended as recommended_of
 from flushlab.errors import StorageError
 from flushlab.experiment.frontier import FrontierPoint
-from flushlab.record import Arm, NodeActivity, Slice, SourceText, Trial, Warning
+from flushlab.record import Arm, Machine, NodeActivity, Slice, SourceText, Trial, Warning
 from flushlab.record.source import SourceKind
 from flushlab.report.page import page
 from flushlab.report.page.page import Advice
@@ -489,6 +489,16 @@ def test_every_turn_of_a_standing_server_is_drawn_and_those_that_do_not_count_ar
     assert "base 8,000 8,010 8,018 9 0.5 s 1 25%" in text
     assert f"{TWO} 14,000 14,010 14,018 9 0.5 s 1 25%" in text
     assert "Servers stood side by side and took turns" in text
+
+
+def test_the_hardware_of_the_client_is_not_shown_as_that_of_somebodys_own_server() -> None:
+    client = Machine(cpu_model="a cpu", cpu_count=2, memory_bytes=24 << 30, kernel="6.1", is_client=True)
+    row, trials = made.serial()
+    remote = msgspec.json.encode(made.series_facts(machine=client))
+    section = text_of(show(msgspec.structs.replace(row, result=remote), trials))
+    section = section[section.index("Machine and versions") :]
+    assert "flushlab ran on the machine below; the server's host cannot be seen" in section
+    assert "file system" not in section and "write cache" not in section
 
 
 def test_turns_on_one_server_are_not_said_to_be_of_servers_side_by_side() -> None:

@@ -39,7 +39,7 @@ from flushlab.campaign.series_request import ArmGroup, SeriesRequest
 from flushlab.campaign.volumes import NoVolumes, Volumes, paper_root
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import UsageError
-from flushlab.machine import describe, home_path
+from flushlab.machine import describe_client, home_path
 from flushlab.plan.plan import Plan
 from flushlab.process.running import publish_status
 from flushlab.record import Arm, Launch, Machine, ServerIdentity, Storage, Trial, Value, Warning
@@ -219,7 +219,7 @@ class RemotePool:
 
     def machine(self) -> Machine:
         """This machine, from which the load comes."""
-        return describe(self.folder)
+        return describe_client()
 
     @property
     def access(self) -> RemoteAccess:

@@ -42,6 +42,8 @@ def _known(facts: CampaignFacts) -> Iterator[tuple[str, str]]:
     names = {"data": "data", "pool": "buffer pool", "redo": "redo capacity"}
     yield from ((names[name], size) for name, size in sizes(facts).items())
     found = facts.machine
+    if found.is_client:
+        yield "client", "flushlab ran on the machine below; the server's host cannot be seen"
     yield "processor", f"{found.cpu_model}, {found.cpu_count} usable"
     yield "memory", format_size(found.memory_bytes)
     yield "kernel", found.kernel

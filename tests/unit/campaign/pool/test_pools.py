@@ -118,6 +118,15 @@ def test_warnings_of_figures_and_words_for_turns_are_about_the_servers_there_are
 
 
 @every
+def test_the_machine_is_the_servers_or_the_clients_of_whose_disk_nothing_is_told(pool: ServerPool) -> None:
+    machine = pool.machine()
+    assert machine.is_client is (not pool.restarts)
+    assert bool(machine.filesystem) is pool.restarts
+    if machine.is_client:
+        assert (machine.device, machine.scheduler, machine.volatile_cache) == (None, None, None)
+
+
+@every
 def test_only_servers_of_flushlabs_own_crash_move_or_are_exchanged(pool: ServerPool) -> None:
     with pool.volumes(lambda _: None) as volumes:
         assert volumes.open(None, None) is None
