@@ -234,7 +234,7 @@ def test_a_closed_pipe_ends_quietly() -> None:
 def test_what_could_not_be_undone_is_told_of_beside_the_error(error: str) -> None:
     program = (
         "import sys\nimport flushlab.errors\nfrom flushlab.cli import main\n"
-        f"error = {error}\nerror.add_note('node 2 stays relaxed')\nsys.exit(main._told(error))\n"
+        f"error = {error}\nerror.add_note('node 2 stays relaxed')\nsys.exit(main._print_ending(error))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stderr.endswith("warning: node 2 stays relaxed\n")
