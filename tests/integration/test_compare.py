@@ -83,7 +83,7 @@ def test_statements_are_compared_on_the_same_data(furnished_home: Path, tmp_path
         "--blocks",
         "2",
         "--seconds",
-        "3",
+        "4",
     ]
     found, said = compared(tmp_path, *words, *small)
     assert [(arm["name"], arm["outcome"], arm["unit"]) for arm in found["arms"]] == [
