@@ -92,9 +92,9 @@ def test_comparison() -> None:
 
 
 def test_comparison_after_ctrl_c() -> None:
-    stopped = changed(FACTS, ending="interrupted", blocks=3)
+    stopped = changed(FACTS, ending="interrupted", resume="flushlab compare --resume x-1", blocks=3)
     text = text_of(campaign.render(stopped))
-    assert "interrupted; resume with: flushlab compare --resume compare-20261121-120000-abcd" in text
+    assert "interrupted; resume with: flushlab compare --resume x-1" in text
     assert "1.55 – 1.70" in text
 
 
@@ -103,11 +103,18 @@ def test_a_comparison_that_was_stopped_before_its_first_window_claims_nothing() 
         msgspec.structs.replace(arm, outcome="skipped", reason="stopped before its turn", comparison=None)
         for arm in ARMS
     ]
-    stopped = changed(FACTS, ending="interrupted", blocks=0, arms=(*never,), interleaved=True)
+    stopped = changed(
+        FACTS,
+        ending="interrupted",
+        resume="flushlab compare --resume x-1",
+        blocks=0,
+        arms=(*never,),
+        interleaved=True,
+    )
     assert text_of(campaign.render(stopped)).splitlines()[1:] == [
         "Nothing was measured: it was stopped before the first window.",
         "",
-        "interrupted; resume with: flushlab compare --resume compare-20261121-120000-abcd",
+        "interrupted; resume with: flushlab compare --resume x-1",
     ]
 
 

@@ -148,7 +148,14 @@ FACTS = CampaignFacts(
 )
 ONLY_BASE = FrontierPoint(floor=Floor.STRICT, arm="base", settings={})
 NOTHING = changed(
-    FACTS, winner=None, frontier=(ONLY_BASE,), ending="interrupted", files=(), arms=(), base_recovery_s=None
+    FACTS,
+    winner=None,
+    frontier=(ONLY_BASE,),
+    ending="interrupted",
+    resume="flushlab tune --resume tune-20261120-120000-abcd",
+    files=(),
+    arms=(),
+    base_recovery_s=None,
 )
 COST = ratio(0.45, 0.40, 0.50)
 RAISED_POINT = FrontierPoint(floor=Floor.STRICT, arm="base", settings={}, versus_yours=COST)

@@ -151,6 +151,7 @@ def without_comparison(arm: ArmFacts) -> ArmFacts:
 INTERRUPTED = changed(
     FACTS,
     ending="interrupted",
+    resume="flushlab series --resume series-20261121-120000-abcd",
     blocks=1,
     scale=0.1,
     arms=(

@@ -161,6 +161,7 @@ class BoundSeries:
             campaign_id=run.campaign_id,
             kind=request.kind,
             ending=run.ending,
+            resume=run.resume(request.kind, request.spec.remote),
             title=request.title,
             server=(base[-1].server if base else None) or self.identity,
             workload=workload_words(request),

@@ -6,6 +6,7 @@ parts for what only some do. The terminal, the page and the JSON are made from i
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Literal, get_args
 
@@ -28,6 +29,7 @@ from flushlab.record import (
 from flushlab.settings.durability import FLOOR
 from flushlab.settings.floor import Floor
 from flushlab.spec.change import as_told
+from flushlab.spec.parts import RemoteAccess
 
 BASE_BROKE = "crash-broke-base"
 """Slug of the warning that the base breaks the floor in crashes."""
@@ -330,6 +332,7 @@ class CampaignFacts(msgspec.Struct, frozen=True, kw_only=True):
         campaign_id: for `--resume` and `flushlab report`.
         kind: the command: `tune`, `series` or `compare`.
         ending: `done`, `budget spent`, `interrupted` or `dry run`.
+        resume: the command that goes on with it, if it was interrupted; else empty.
         title: the question that a plan asks; empty of a tuning.
         server: the first, or only, server.
         workload: the workload in words, with its size.
@@ -364,6 +367,7 @@ class CampaignFacts(msgspec.Struct, frozen=True, kw_only=True):
     campaign_id: str
     kind: Kind
     ending: str
+    resume: str = ""
     title: str = ""
     server: ServerIdentity
     workload: str
@@ -446,14 +450,20 @@ class CampaignRun(msgspec.Struct, frozen=True, kw_only=True):
     machine: Machine
     others: OtherLoad | None = None
 
+    def resume(self, kind: str, remote: RemoteAccess) -> str:
+        """The command that goes on with it; empty unless it was interrupted."""
+        return resuming(kind, self.campaign_id, remote) if self.ending == "interrupted" else ""
 
-def resuming(kind: str, campaign_id: str, *, own: bool) -> str:
+
+def resuming(kind: str, campaign_id: str, remote: RemoteAccess) -> str:
     """The command that goes on with a campaign.
 
     Args:
         kind: of the campaign.
         campaign_id: its id.
-        own: it runs on somebody's own server, whose password is not stored.
+        remote: somebody's own server that it runs on, whose password is not stored.
     """
-    there = " --dsn … --allow-writes --tune-server" if own else ""
+    file = remote.defaults_file
+    named = f"--defaults-file {shlex.quote(file)}" if file else "--dsn …"
+    there = f" {named} --allow-writes --tune-server" if remote.place else ""
     return f"flushlab {kind} --resume {campaign_id}{there}"

@@ -168,8 +168,7 @@ def run_campaign(request: Stored, key: str, session: Session, campaign: Run[Row,
         except (FlushlabError, KeyboardInterrupt) as error:
             store.set_state(campaign_id, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
             if store.campaign(campaign_id).trials and not isinstance(error, UsageError):
-                own = bool(campaign.access.place)
-                watcher.warn(f"resume it with: {resuming(request.kind, campaign_id, own=own)}")
+                watcher.warn(f"resume it with: {resuming(request.kind, campaign_id, campaign.access)}")
             raise
         state: State = "interrupted" if ending == "interrupted" else "done"
         try:

@@ -174,6 +174,7 @@ class TuneAnalysis:
             campaign_id=run.campaign_id,
             kind="tune",
             ending=run.ending,
+            resume=run.resume(request.kind, request.spec.remote),
             server=base[-1].server or self.identity if base else self.identity,
             workload=_workload_words(request),
             sources=request.sources,

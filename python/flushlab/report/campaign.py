@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from flushlab.campaign.facts import CampaignFacts, resuming
+from flushlab.campaign.facts import CampaignFacts
 from flushlab.campaign.recommended import Recommended, recommended
 from flushlab.report import crash, tables
 from flushlab.report.answer import answer
@@ -56,8 +56,7 @@ def render(facts: CampaignFacts) -> RenderableType:
         parts += _tables(facts)
         parts += _notes(facts)
     if facts.ending == "interrupted":
-        again = resuming(facts.kind, facts.campaign_id, own=facts.is_remote)
-        parts.append(Text(f"interrupted; resume with: {again}"))
+        parts.append(Text(f"interrupted; resume with: {facts.resume}"))
     found = recommended(facts)
     if found or (facts.plan and any(arm.is_faster and not arm.is_base for arm in facts.arms)):
         parts += ["", *render_carry_over(facts), *render_what_now(facts, found)]

@@ -25,6 +25,7 @@ from flushlab.crashed.measured import (
     spread,
 )
 from flushlab.record import CrashArm, CrashCause, CrashFacts, CrashImage, CrashPart, NodeWay
+from flushlab.spec.parts import RemoteAccess
 from flushlab.units import counted
 
 SCHEMA = "flushlab.crash/1"
@@ -201,7 +202,7 @@ def render(facts: CrashFacts) -> RenderableType:
     if facts.ending == "interrupted":
         parts.append(Text("interrupted: this is what was judged until then", style="yellow"))
         if facts.campaign:
-            parts.append(Text(f"resume it with: {resuming('crash', facts.campaign, own=False)}"))
+            parts.append(Text(f"resume it with: {resuming('crash', facts.campaign, RemoteAccess())}"))
     return Group(*parts)
 
 

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from flushlab.campaign import series, tune
 from flushlab.campaign.crash import crash
+from flushlab.campaign.facts import resuming
 from flushlab.campaign.pool import room, sandboxes, target
 from flushlab.campaign.pool.remote import RemotePool, RemoteTarget
 from flushlab.campaign.pool.sandboxes import SandboxPool
@@ -33,10 +34,12 @@ from tests.unit.builds import MARIADB, build
 from tests.unit.report import campaigns as made
 
 UPSERT = ["--workload", "upsert"]
+BY_FILE = ["--defaults-file", "{tmp}/client.cnf", "--allow-writes", "--tune-server"]
 OWN = ["--dsn", "mysql://me:secret@db1/shop", "--allow-writes", "--tune-server"]
 TUNE = {
     "server": ["--server", "mariadb@10.6.7"],
     "dsn": [*OWN, "--set", "sync_binlog=7", "--keep", "innodb_flush_method"],
+    "defaults_file": BY_FILE,
     "workload": ["--workload", "oltp_read_write"],
     "floor": ["--floor", "throwaway"],
     "minutes": ["--minutes", "90"],
@@ -78,6 +81,7 @@ TUNE = {
 SERIES = {
     "plan": ["{tmp}/mine.toml"],
     "server": ["insert-on-duplicate", "--server", "mariadb@10.6.7"],
+    "defaults_file": ["insert-on-duplicate", *BY_FILE],
     "dsn": ["insert-on-duplicate", *OWN],
     "base": ["insert-on-duplicate", "--base", "{tmp}/my.cnf"],
     "memory": ["insert-on-duplicate", "--base", "{tmp}/my.cnf", "--memory", "2G"],
@@ -106,6 +110,7 @@ COMPARE = {
     "configurations with options": ["a: --workload upsert --rows 3", "base --threads 4"],
     "configurations with nothing but workloads": ["a: --workload upsert", "base --workload oltp_insert"],
     "server": [*TWO, "--server", "mariadb@10.6.7"],
+    "defaults_file": [*TWO, *BY_FILE],
     "dsn": [*TWO, *OWN],
     "server, repeated": [*TWO, "--server", "mariadb", "--server", "mysql@8.0.36"],
     "workload": [*TWO, "--workload", "oltp_read_write"],
@@ -180,7 +185,7 @@ CHANGES_NO_REQUEST = {
         "replay",
         "minimise",
     ),
-    *("allow_writes", "tune_server", "defaults_file"),  # with --dsn the command has them all
+    *("allow_writes", "tune_server"),  # with --dsn the command has them all
 }
 
 
@@ -241,6 +246,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     )
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my.cnf").write_text("[mysqld]\nsync_binlog = 9\nsql_mode = 'ANSI,TRADITIONAL'\n")
+    (tmp_path / "client.cnf").write_text("[client]\nuser = me\npassword = secret\nhost = db1\n")
     (tmp_path / "ca.pem").touch()
     (tmp_path / "dump.sql").write_text("SELECT 1;\n")
     shipped = find_plan("insert-on-duplicate").read_text()
@@ -327,6 +333,18 @@ def test_no_account_of_somebodys_own_server_is_stored(words: list[str], ask: Any
     stored = msgspec.json.encode(ask(*words, *OWN)).decode()
     assert "mysql://USER:PASSWORD@db1:3306" in stored
     assert "secret" not in stored
+
+
+@pytest.mark.parametrize("words", [["tune"], ["series", "insert-on-duplicate"], ["compare", *TWO]])
+def test_a_server_named_by_an_option_file_is_named_by_it_again(
+    words: list[str], ask: Any, tmp_path: Path
+) -> None:
+    request = ask(*words, *BY_FILE)
+    again, file = " ".join(repeated(words[0], request)), tmp_path / "client.cnf"
+    assert f"--defaults-file {file}" in again and "--dsn" not in again
+    assert f"--defaults-file {file} --allow-writes" in resuming(words[0], "x-1", request.spec.remote)
+    assert "--dsn … --allow-writes" in resuming(words[0], "x-1", ask(*words, *OWN).spec.remote)
+    assert "secret" not in msgspec.json.encode(request).decode()
 
 
 def test_a_campaign_is_repeated_from_any_folder(ask: Any, tmp_path: Path) -> None:

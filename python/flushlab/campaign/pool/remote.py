@@ -223,9 +223,14 @@ class RemotePool:
 
     @property
     def access(self) -> RemoteAccess:
-        """The address without its account, with all permissions."""
+        """The address without its account, and the option file that has the account; with all permissions."""
         nodes = self.server.name.replace(", ", ",")
-        return RemoteAccess(dsn=f"mysql://USER:PASSWORD@{nodes}", allow_writes=True, tune_server=True)
+        return RemoteAccess(
+            dsn=f"mysql://USER:PASSWORD@{nodes}",
+            defaults_file=self.target.access.defaults_file,
+            allow_writes=True,
+            tune_server=True,
+        )
 
     @property
     def database(self) -> str | None:

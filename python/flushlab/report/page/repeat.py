@@ -15,6 +15,7 @@ from flushlab.redact import HIDDEN, values_without_passwords
 from flushlab.report.page.parts import Section, Subject
 from flushlab.report.repeat import command
 from flushlab.report.stored import Request, workload_of
+from flushlab.spec.parts import RemoteAccess
 from flushlab.store import CampaignRow
 from flushlab.units import format_size
 
@@ -47,8 +48,10 @@ def repeating(row: CampaignRow, request: Request | None, *notes: str) -> Iterato
         code.append(("The plan as stored", text))
     said = [*notes, *(_notes(request) if request is not None else ())]
     if row.state != "done":
-        own = isinstance(request, TuneRequest | SeriesRequest) and bool(request.spec.remote.place)
-        said.append(f"To resume it: {resuming(row.kind, row.id, own=own)}")
+        remote = RemoteAccess()
+        if isinstance(request, TuneRequest | SeriesRequest):
+            remote = request.spec.remote
+        said.append(f"To resume it: {resuming(row.kind, row.id, remote)}")
     if code or said:
         yield Section("repeat", "How to repeat it", code=tuple(code), notes=tuple(said))
 
