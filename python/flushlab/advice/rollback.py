@@ -13,7 +13,7 @@ from flushlab.settings.catalog import SettingHere, load_catalog
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.optionfile import render
 
-UNSEEN = "What your option file had, flushlab has not seen: these are the values that the server had."
+UNSEEN = "What your option file had, flushlab has not seen: these values are of the measured server."
 _PERSISTED = (
     "SET PERSIST wins over an option file: RESET PERSIST what it has stored; settings.sql lists that."
 )
@@ -50,15 +50,17 @@ def rollback_file(
     before: Mapping[str, Value],
     identity: ServerIdentity,
     *,
+    is_seen: bool = True,
     comments: Sequence[str] = (),
 ) -> str:
     """The option file that takes the place of the advised one.
 
     Args:
         changes: the advised settings.
-        own: settings of the user's option file; `before` itself where that was not seen.
+        own: settings of the user's option file.
         before: what the server reported without the changes.
         identity: the server.
+        is_seen: flushlab has read the user's option file; else `own` holds the values that the server had.
         comments: lines for the top.
 
     Raises:
@@ -69,7 +71,7 @@ def rollback_file(
     header = [
         *comments,
         "Puts back what was there. Use it in place of the advised lines and restart the server.",
-        *([UNSEEN] if own is before else []),
+        *([] if is_seen else [UNSEEN]),
     ]
     for name in (name for name in changes if name not in own):
         here = catalog.here(name, identity.flavor, identity.version) if name in catalog else None
@@ -78,7 +80,8 @@ def rollback_file(
         had = (
             f"the server then has {spelled} again" if value is not None else "the server has its own default"
         )
-        header.append(f"{name} was not in your option file: remove its line ({had}).")
+        why = f"{name} was not in your option file" if is_seen else f"The earlier {name} is not known"
+        header.append(f"{why}: remove its line ({had}).")
     return render(back, identity, catalog, header=header)
 
 

@@ -42,7 +42,7 @@ def advised(row: CampaignRow, facts: CampaignFacts | None, trials: Sequence[Tria
     from flushlab.campaign.request import TuneRequest
     from flushlab.campaign.series_request import SeriesRequest
     from flushlab.report.page.page import Advice
-    from flushlab.report.stored import before_change, own_settings, request_of
+    from flushlab.report.stored import before_change, has_option_file, own_settings, request_of
     from flushlab.settings.catalog import load_catalog
     from flushlab.settings.optionfile import render
 
@@ -54,8 +54,11 @@ def advised(row: CampaignRow, facts: CampaignFacts | None, trials: Sequence[Tria
         changes, server, comments = one.settings, one.server, one.comments
         before = before_change(trials, one.base_arm)
         own, persisted = own_settings(request, one.base_arm), list[str]()
+        is_seen = has_option_file(request)
         if isinstance(request, TuneRequest | SeriesRequest) and request.spec.remote.place:
             own, persisted = before, persisted_comments(changes, request.persisted, server)
+        elif not is_seen:
+            own = {**before, **own}
         known = (changes, own, before, server)
         about = "".join(f"-- {line}\n" for line in comments)
         back = [f"-- {comments[0]}: back to what was there", *rollback_statements(*known)]
@@ -68,7 +71,7 @@ def advised(row: CampaignRow, facts: CampaignFacts | None, trials: Sequence[Tria
             option_file=option_file,
             statements="\n".join(set_statements(changes, server)) + "\n",
             statements_file=about + statements_file(changes, server),
-            rollback_file=rollback_file(*known, comments=comments[:1]),
+            rollback_file=rollback_file(*known, is_seen=is_seen, comments=comments[:1]),
             rollback_statements="\n".join(back) + "\n",
             verification=verification(changes, server),
         )

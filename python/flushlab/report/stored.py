@@ -140,6 +140,11 @@ def own_settings(request: Request | None, base: str = BASE) -> Mapping[str, Valu
     return next((arm.settings for arm in request.arms if arm.name == base), request.base.settings)
 
 
+def has_option_file(request: Request | None) -> bool:
+    """Whether flushlab has read an option file of the user's."""
+    return request is not None and any(source.kind == "option file" for source in request.sources)
+
+
 def before_change(trials: Iterable[Trial], base: str = BASE) -> Mapping[str, Value]:
     """What a server with the base reported; empty where none has run."""
     return next((trial.settings for trial in trials if trial.arm.name == base and trial.settings), {})

@@ -51,7 +51,9 @@ def test_a_value_that_nobody_knows_goes_back_to_the_servers_default() -> None:
 
 
 def test_of_an_option_file_that_was_not_seen_the_values_that_the_server_had_are_written() -> None:
-    text = rollback_file({"sync_binlog": 0}, (before := {"sync_binlog": 1}), before, MARIADB1011)
+    text = rollback_file(
+        {"sync_binlog": 0}, {"sync_binlog": 1}, {"sync_binlog": 1}, MARIADB1011, is_seen=False
+    )
     assert "sync_binlog = 1\n" in text
     assert "was not in your option file" not in text
     assert "flushlab has not seen" in text

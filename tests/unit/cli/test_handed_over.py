@@ -11,7 +11,7 @@ import pytest
 from flushlab.campaign.facts import CampaignFacts
 from flushlab.cli.handed_over import FOUND, advised, hand_over
 from flushlab.errors import NotWritable
-from flushlab.record import Launch, ServerIdentity, Storage, Value
+from flushlab.record import Launch, ServerIdentity, SourceText, Storage, Value
 from flushlab.report import campaign
 from flushlab.store import Store
 from tests.golden.test_reports import RAISED, text_of
@@ -123,6 +123,20 @@ def test_a_tuning_of_settings_below_the_floor_hands_over_the_way_there_and_back(
     assert "SET GLOBAL innodb_flush_log_at_trx_commit = 1;" in one.statements_file
     assert "SET GLOBAL innodb_flush_log_at_trx_commit = 2;" in one.rollback_statements
     assert one.files["my.cnf"] == one.option_file, "the page shows what is written"
+
+
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_the_way_back_says_what_an_option_file_had_only_where_flushlab_has_read_one(is_seen: bool) -> None:
+    file = SourceText(name="my.cnf", kind="option file", sha256="", size_bytes=9, text="[mysqld]\n")
+    request = made.tune_request(original={}, sources=(file,) if is_seen else ())
+    row, trials = made.tuned()
+    row = msgspec.structs.replace(row, plan=msgspec.json.encode(request))
+    had: dict[str, Value] = {**made.BASE, "innodb_log_buffer_size": 16 << 20}
+    trials = [msgspec.structs.replace(one, settings=had) for one in trials]
+    (one,) = advised(row, made.tune_facts(), trials)
+    assert ("was not in your option file" in one.rollback_file) is is_seen
+    assert ("What your option file had, flushlab has not seen" in one.rollback_file) is not is_seen
+    assert ("innodb_flush_log_at_trx_commit = 1\n" in one.rollback_file) is not is_seen
 
 
 def test_without_a_folder_the_steps_say_where_the_files_are() -> None:
