@@ -181,6 +181,8 @@ def _add_syncs(table: Table, trial: Trial, load: LoadResult) -> None:
         seen = {"InnoDB": trial.deltas.get("Innodb_data_fsyncs")} | seen
     counted = {name: fsyncs / max(count, 1) for name, fsyncs in seen.items() if fsyncs is not None}
     hidden = "; of the binlog not visible" if "binlog" in seen.keys() - counted.keys() else ""
+    if hidden and trial.performance and (why := trial.performance.untold.get("io_by_file")):
+        hidden += f": {why.partition(': ')[0].partition(' (')[0]}"
     if words := " · ".join(f"{name} {fsyncs:.3f}" for name, fsyncs in counted.items()):
         table.add_row("fsyncs", f"{words} per {per}{hidden}")
 

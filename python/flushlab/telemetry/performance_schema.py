@@ -12,12 +12,19 @@ import msgspec
 
 from flushlab.errors import ServerError
 from flushlab.record import Value
+from flushlab.server.control import StatementFailed
+from flushlab.server.identifier import account_of
 from flushlab.server.protocol import Server
 
 SETTINGS: Mapping[str, Value] = {"performance_schema": "ON"}
 """With which a server must start for the collectors to see anything."""
 
 OFF = "performance_schema is OFF: start the server with performance_schema=ON"
+
+_LACKS = "the account lacks SELECT on performance_schema"
+
+_DENIED = {1044, 1142, 1143}
+"""ER_DBACCESS_DENIED_ERROR, ER_TABLEACCESS_DENIED_ERROR, ER_COLUMNACCESS_DENIED_ERROR."""
 
 PICOSECONDS = 1e-12
 """Unit of its timers (manual: "Timers in the Performance Schema tables use picoseconds")."""
@@ -61,7 +68,12 @@ def refused(server: Server, error: ServerError) -> Reading:
     """
     if not server.alive():
         raise error
-    return Reading(note=error.message)
+    if not isinstance(error, StatementFailed):
+        return Reading(note=error.message)
+    if error.errno not in _DENIED:
+        return Reading(note=f"{error.text} (error {error.errno})")
+    account = account_of(str(server.query("SELECT CURRENT_USER()")[0][0]))
+    return Reading(note=f"{_LACKS} (GRANT SELECT ON performance_schema.* TO {account})")
 
 
 def partly_off(server: Server, instruments: str) -> str:

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from flushlab.cli.app import make_app
 from flushlab.errors import MeasurementError, NotWritable, UsageError
+from flushlab.record import FileActivity, Performance
 from flushlab.workload.engine import LoadInterrupted
 from tests.unit.records import load_result, trial
 
@@ -90,3 +91,17 @@ def test_a_disturbed_window_is_void_first_and_an_error_of_measurement(
     assert done.exception.exit_code == 4
     document = msgspec.json.decode((tmp_path / "json").read_bytes())
     assert (document["outcome"], document["reason"]) == ("void", disturbed.reason)
+
+
+def test_the_right_that_hides_the_fsyncs_of_the_binary_log_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    lacks = "the account lacks SELECT on performance_schema"
+    measured = trial(
+        file_activity={"binlog": FileActivity(bytes=7)},
+        performance=Performance(
+            untold={"io_by_file": f"{lacks} (GRANT SELECT ON performance_schema.* TO 'me')"}
+        ),
+    )
+    monkeypatch.setattr("flushlab.campaign.bench.bench", lambda **_: measured)
+    said = " ".join(CliRunner().invoke(make_app(), ["bench", "--server", "sandbox:x"]).stdout.split())
+    assert f"of the binlog not visible: {lacks}" in said
+    assert "GRANT" not in said

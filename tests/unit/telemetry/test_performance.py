@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 from flushlab.server import FakeServer
-from flushlab.telemetry import performance
+from flushlab.server.control import StatementFailed
+from flushlab.server.fake import Answer
+from flushlab.telemetry import file_io, performance
 from flushlab.telemetry.performance_schema import Reading
 
 IS_ON = "SHOW GLOBAL VARIABLES LIKE 'performance_schema'"
@@ -22,6 +24,20 @@ def test_what_one_collector_cannot_tell_is_noted_and_the_others_go_on() -> None:
     assert [(one.kind, one.count) for one in told.statements_by_kind] == [("insert", 7)]
     assert [(one.file, one.fsyncs) for one in told.io_by_file] == [("ib_logfile0", 3)]
     assert told.untold.keys() == {"io_by_file", "statements_by_kind", "stages"}
+
+
+def test_a_right_that_the_account_lacks_is_noted_as_the_grant_that_gives_it() -> None:
+    def denied() -> list[tuple[object, ...]]:
+        raise StatementFailed(1142, "SELECT command denied to user", "\nSELECT EVENT_NAME, '', COUNT_READ")
+
+    answers: dict[str, Answer] = {
+        IS_ON: [("performance_schema", "ON")],
+        "SELECT @@datadir": denied,
+        "SELECT CURRENT_USER()": [("me@%",)],
+    }
+    assert file_io.read(FakeServer(answers=answers)).note == (
+        "the account lacks SELECT on performance_schema (GRANT SELECT ON performance_schema.* TO 'me'@'%')"
+    )
 
 
 def test_switching_on_reaches_every_collectors_instruments_and_leaves_out_flushlabs_own_connection() -> None:

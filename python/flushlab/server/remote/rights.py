@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from flushlab.errors import UsageError
 from flushlab.server.control import StatementFailed
-from flushlab.server.identifier import quoted
+from flushlab.server.identifier import account_of, quoted
 from flushlab.server.remote.journal import ANSWER_S
 from flushlab.server.remote.server import RemoteServer
 from flushlab.server.replication import replica_statement
@@ -81,7 +81,7 @@ def require_rights(nodes: Sequence[RemoteServer], needs: Needs) -> None:
             inside |= _in_database(query, needs)
     if not everywhere and not inside:
         return
-    account = _account(nodes[0].query)
+    account = account_of(str(nodes[0].query("SELECT CURRENT_USER()")[0][0]))
     lacks = [", ".join(sorted(everywhere))] if everywhere else []
     grants = [f"GRANT {lacks[0]} ON *.* TO {account}"] if everywhere else []
     if inside:
@@ -145,12 +145,6 @@ def _refusal(query: Query, sql: str, *args: str) -> str:
     except StatementFailed as error:
         return error.text if error.errno in _DENIED else ""
     return ""
-
-
-def _account(query: Query) -> str:
-    """The account as GRANT spells it."""
-    user, _, host = str(query("SELECT CURRENT_USER()")[0][0]).rpartition("@")
-    return "@".join("'" + re.sub(r"(['\\])", r"\\\1", part) + "'" for part in (user, host))
 
 
 def _is_node(query: Query) -> bool:
