@@ -8,6 +8,7 @@ from flushlab.bulk.destinations import relaxed_cluster
 from flushlab.bulk.fill import fill
 from flushlab.campaign.bench import bench
 from flushlab.errors import UsageError
+from flushlab.server import Instance
 from flushlab.server.galera.cluster import Cluster
 from flushlab.settings.floor import Floor
 from flushlab.workload import OltpWorkload
@@ -56,15 +57,15 @@ def test_commits_are_relaxed_on_every_node_while_rows_come(cluster: Cluster) -> 
 
 
 def test_a_new_cluster_is_filled_and_kept(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[dict[str, object]] = []
+    started: list[tuple[int, bool]] = []
 
-    def start(_build: object, **how: object) -> Cluster:
-        started.append(how)
+    def start(_build: object, *, size: int, instance: Instance, **_: object) -> Cluster:
+        started.append((size, instance.kept))
         return cluster
 
     monkeypatch.setattr(Cluster, "start", start)
     filled = fill("users", rows=100, server="mariadb@10.11", cluster=3, database="anew")
-    assert (started[0]["size"], started[0]["kept"]) == (3, True)
+    assert started == [(3, True)]
     assert filled.sandbox == cluster.name
     cluster.settled()
     assert [node.query("SELECT COUNT(*) FROM anew.users") for node in cluster.nodes] == [[(100,)]] * 2
