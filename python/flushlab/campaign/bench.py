@@ -6,6 +6,7 @@ Python call the same function.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -15,7 +16,8 @@ from flushlab.campaign.pool.once import Once
 from flushlab.campaign.pool.target import once_target_of
 from flushlab.campaign.watcher import watching
 from flushlab.errors import MeasurementError, UsageError
-from flushlab.record import Trial
+from flushlab.record import Trial, Warning
+from flushlab.settings.configuration import Configuration
 from flushlab.spec.build import build
 from flushlab.spec.kinds import BenchSpec
 from flushlab.spec.sugar import taking
@@ -47,7 +49,9 @@ def bench(*, progress: Progress = silent, **given: Any) -> Trial:
     target.require_load(workload)
     data = target.open_data(spec.data, workload.name, progress)
     with target.open(progress) as pool:
-        return _counted(pool.once(Once(spec, workload, timing, data), watcher))
+        trial = _counted(pool.once(Once(spec, workload, timing, data), watcher))
+    without = _without_effect(trial, spec.base.settings)
+    return msgspec.structs.replace(trial, warnings=(*trial.warnings, *without))
 
 
 def _with_seconds(workload: Workload, **files: str) -> Workload:
@@ -63,3 +67,13 @@ def _counted(trial: Trial) -> Trial:
         why = "" if trial.outcome == "failed" else f"{trial.outcome}: "
         raise MeasurementError(f"{why}{trial.reason.rstrip()}", hint=trial.hint or None)
     return trial
+
+
+def _without_effect(trial: Trial, asked: Iterable[str]) -> Iterator[Warning]:
+    """A doubt per setting that was asked for and can have no effect on the server."""
+    if trial.server is None:
+        return
+    server = Configuration(trial.arm.settings, trial.server, trial.settings)
+    for name in asked:
+        if why := server.without_effect(name):
+            yield Warning("without-effect", f"{name}: {why}", name)

@@ -568,3 +568,14 @@ def test_the_key_of_the_floor_has_its_condition_and_a_raised_base_is_called_so()
     honest = "strict, if the disk is honest"
     series = made.series_facts(floor="", base_guarantees={**made.SAFE, "floor": honest})
     assert f"floor {honest} base" in text_of(show(made.row("series", series), []))
+
+
+def test_blocks_in_which_nothing_was_proven_are_called_measured() -> None:
+    facts = made.tune_facts()
+    assert "proven in 5 blocks" in text_of(show(made.row("tune", facts), []))
+    nothing = text_of(show(made.row("tune", made.tune_facts(winner=None)), []))
+    assert "measured in 5 blocks" in nothing and "proven in" not in nothing
+    series = made.series_facts()
+    assert "proven in 5 blocks" in text_of(show(made.row("series", series), []))
+    slower = made.series_facts(arms=tuple(arm for arm in series.arms if not arm.is_faster))
+    assert "measured in 5 blocks" in text_of(show(made.row("series", slower), []))

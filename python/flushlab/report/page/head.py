@@ -111,7 +111,9 @@ def keys(subject: Subject) -> Iterator[tuple[str, str]]:
         if base.p99_us is not None:
             yield f"{one.name}'s p99", format_latency(base.p99_us)
     if facts.blocks:
-        yield "proven in", _blocks(facts)
+        found = best_arms(facts) if facts.tuning is not None else facts.arms
+        is_proven = any(arm is not None and arm.is_faster for arm in found)
+        yield "proven in" if is_proven else "measured in", _blocks(facts)
     elif subject.trials:
         yield "trials", f"{len(subject.trials):,}"
     if facts.control is not None and facts.control.comparison is not None:

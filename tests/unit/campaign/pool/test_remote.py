@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from flushlab.campaign.bench import bench
 from flushlab.campaign.compare import compare
-from flushlab.campaign.pool.remote import driving
+from flushlab.campaign.pool.remote import RemoteTarget, driving
 from flushlab.campaign.pool.target import target_of
 from flushlab.campaign.series import series
 from flushlab.campaign.tune import require_sensible, tune
@@ -18,6 +19,7 @@ from flushlab.errors import UsageError
 from flushlab.spec.kinds import TuneSpec
 from flushlab.spec.parts import RemoteAccess, ServerSpec, WorkloadSpec
 from flushlab.workload import build_workload
+from tests.unit.records import trial
 
 DSN = "mysql://me@127.0.0.1:1"
 TWO = ["base", "sync_binlog=0"]
@@ -90,3 +92,15 @@ def test_programs_are_not_for_somebodys_server() -> None:
     server: Any = None
     with pytest.raises(UsageError, match="command: true is for servers that flushlab starts"):
         driving(build_workload("command: true", {}), server)
+
+
+@pytest.mark.parametrize(("log_bin", "said"), [("OFF", True), ("ON", False)])
+def test_a_single_run_says_which_of_its_settings_have_no_effect(
+    monkeypatch: pytest.MonkeyPatch, log_bin: str, said: bool
+) -> None:
+    measured = trial({"sync_binlog": 1, "log_bin": log_bin})
+    pool = SimpleNamespace(once=lambda *_: measured)
+    monkeypatch.setattr(RemoteTarget, "open", lambda *_: nullcontext(pool))
+    warnings = bench(dsn=DSN, allow_writes=True, tune_server=True, settings={"sync_binlog": 1}).warnings
+    expected = ["sync_binlog: no effect without a binary log"] if said else []
+    assert [one.text for one in warnings] == expected
