@@ -205,12 +205,15 @@ class Changes:
         try:
             await_answer(self._server.query, self.where, say)
             self._await_own_statement(say)
-            _restore(self._server, self._all, say, _no if self._came_of_it else _yes)
+            found = _restore(self._server, self._all, say, _no if self._came_of_it else _yes)
         except ServerError as error:
             say(_not_yet(self._server.address, self.undo, error))
         else:
             self._path.unlink(missing_ok=True)
             self._path = None
+            for one in self._changes if self._turns else ():
+                if one.name not in found:  # the last turn has put it back
+                    say(f"put back: {_statement(self._server.identity, one.name, one.before)}")
 
     def _await_own_statement(self, say: Say) -> None:
         """Waits until a statement that was interrupted has ended. Its connection had the lock, and is not
@@ -293,7 +296,7 @@ def _file(address: Address) -> Path:
 
 def _restore(
     server: RemoteServer, changes: tuple[Change, ...], say: Say, whatever_it_is: Callable[[str], bool]
-) -> None:
+) -> set[str]:
     """Puts back what can be, whatever is refused meanwhile.
 
     Args:
@@ -301,6 +304,9 @@ def _restore(
         changes: of them.
         say: told what is put back, and what is not.
         whatever_it_is: of which names also a value that flushlab did not ask for.
+
+    Returns:
+        Names of what had another value than before, each of which was told.
 
     Raises:
         ServerError: the server is gone, refused one of them, or has another value afterwards.
@@ -334,6 +340,7 @@ def _restore(
         if not same(one.name, now.get(one.name), one.before)
     ]:
         raise ServerError(f"{', '.join(wrong)}, whatever was asked for")
+    return {one.name for one in changed}
 
 
 def _not_yet(address: Address, undo: tuple[str, ...], error: ServerError) -> str:

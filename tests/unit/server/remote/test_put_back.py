@@ -1,0 +1,43 @@
+"""Settings of somebody's own server that are changed in turns are reported when all are put back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flushlab.server import FakeServer
+from flushlab.server.remote.put_back import Changes
+from flushlab.server.remote.server import from_nodes
+
+FLUSH = "innodb_flush_log_at_trx_commit"
+
+
+class Theirs(FakeServer):
+    """A running server of somebody's own."""
+
+    address = from_nodes("mysql://me@db1:3306")[0]
+
+    def __init__(self) -> None:
+        super().__init__(answers={"SELECT GET_LOCK(%s, %s)": [(1,)]})
+
+
+@pytest.mark.parametrize("now", [1, 2], ids=["after a turn", "amid a turn"])
+def test_what_took_turns_is_told_to_be_put_back(private_home: object, now: int) -> None:
+    server: Any = Theirs()
+    changes, said = Changes(server, {FLUSH: 1}, {FLUSH: 2}), list[str]()
+    changes.announce()
+    server.query(f"SET GLOBAL {FLUSH} = %s", [2])
+    server.query(f"SET GLOBAL {FLUSH} = %s", [now])
+    changes.put_back(said.append)
+    assert said == [f"put back: SET GLOBAL {FLUSH} = 1;"]
+    assert server.read_back([FLUSH]) == {FLUSH: 1}
+
+
+def test_what_somebody_else_has_set_meanwhile_is_not_told_to_be_put_back(private_home: object) -> None:
+    server: Any = Theirs()
+    changes, said = Changes(server, {"sync_binlog": 0}, {"sync_binlog": 1}), list[str]()
+    changes.make()
+    server.query("SET GLOBAL sync_binlog = %s", [7])
+    changes.put_back(said.append)
+    assert said == ["sync_binlog is 7 now: somebody else has set it, and it stays so"]
