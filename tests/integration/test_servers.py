@@ -76,7 +76,7 @@ def test_bench_measures_a_server_of_another_release(name: str, transport: str) -
     done = flushlab("bench", "--server", name, "--transport", transport, *SMALL, "--json", "-")
     assert done["figure"] > 0
     assert done["load"]["errors"] == []
-    assert done["server"]["version"].startswith(name.partition("@")[2])
+    assert done["server"]["version_text"].startswith(name.partition("@")[2])
     # Of each connection one event may have been counted before, whose answer came in the window.
     assert events_of(done) - 4.5 <= done["deltas"]["Handler_update"]
 
