@@ -103,7 +103,7 @@ def test_a_probe_measures_the_disk_and_the_ceilings_of_two_policies(place: Path,
     fsyncs, commits = (redo[what] * redo["seconds"] for what in ("fsyncs_per_s", "commits_per_s"))
     assert fsyncs <= 1.2 * commits + 5
     assert {(one["redo"], one["flush"]) for one in said["refused"]} == {(1, "parallel"), (2, "redo")}
-    repeated = f"flushlab probe --dir {place} --seconds {seconds} --committers 1 --quick"
+    repeated = f"flushlab probe --dir {place} --quick --seconds {seconds} --committers 1"
     assert said["command"] == repeated
     assert said["headline"] in page.read_text() and repeated in page.read_text()
 

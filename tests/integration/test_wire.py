@@ -27,7 +27,7 @@ wire, guards, pids = Wire(0.02), [], []
 for number in (1, 2, 3):
     guards.append(Guard(f"wire-{number}"))
     process = guards[-1].spawn(
-        ["/bin/sleep", "600"], log=Path("/dev/null"), cwd=Path("/"), environment={}, own_network=True,
+        ["/bin/sleep", "600"], log=Path("/dev/null"), cwd=Path("/"), environment={}, network="own",
         before_exec=wire.end(number).attach,
     )
     pids.append(process.pid)
