@@ -22,14 +22,12 @@ from flushlab.record import (
     Latency,
     Launch,
     Machine,
-    Ratio,
     RowCounts,
     ServerIdentity,
     Storage,
     TransactionLatency,
     Warning,
 )
-from flushlab.record.comparison import Verdict
 from flushlab.report import bench, campaign
 from flushlab.report.answer import answer
 from flushlab.settings.floor import Floor
@@ -37,6 +35,7 @@ from tests.unit.changed import changed
 from tests.unit.crashes import LOSING as CRASHED
 from tests.unit.crashes import facts
 from tests.unit.records import MARIADB, load_result, trial
+from tests.unit.report.campaigns import LOSSY, SAFE, comparison, ratio
 
 HERE = Path(__file__).parent
 WIDTH = 80
@@ -63,15 +62,6 @@ def check(name: str, text: str) -> None:
     assert max(map(len, text.splitlines())) <= WIDTH
 
 
-def ratio(estimate: float, low: float, high: float) -> Ratio:
-    return Ratio(estimate=estimate, low=low, high=high)
-
-
-def comparison(arm: str, of: Ratio) -> Comparison:
-    verdict: Verdict = "faster" if of.low > 1 else "no difference found"
-    return Comparison(arm=arm, ratio=of, blocks=8, verdict=verdict, detectable=0.03)
-
-
 STRICT = FrontierPoint(
     floor=Floor.STRICT,
     arm="innodb_log_file_buffering=ON",
@@ -86,14 +76,6 @@ SECOND = FrontierPoint(
     ratio=ratio(1.62, 1.55, 1.70),
     free_ratio=ratio(1.04, 1.01, 1.07),
 )
-SAFE = {
-    "process_crash": "nothing is lost",
-    "os_crash": "nothing is lost if the device is honest",
-    "power_loss": "nothing is lost if the device is honest",
-    "torn_page": "covered: doublewrite repairs torn pages",
-    "replication": "no binary log, so no replicas",
-}
-LOSSY = {**SAFE, "os_crash": "about 1 s of commits", "power_loss": "about 1 s of commits"}
 BASE = ArmFacts(
     name="base",
     settings={"sync_binlog": 1},

@@ -7,19 +7,14 @@ from typing import Any
 import msgspec
 
 from flushlab.campaign.facts import ArmFacts, CampaignFacts, ClaimFacts, PlanFacts
-from flushlab.record import Comparison, FactorEffect, Machine, Ratio, Value, Warning
-from flushlab.record.comparison import Verdict
+from flushlab.record import FactorEffect, Machine, Ratio, Value, Warning
 from flushlab.report import campaign
-from tests.golden.test_reports import check, decoded, ratio, text_of
+from tests.golden.test_reports import check, decoded, text_of
 from tests.unit.changed import changed
 from tests.unit.records import MARIADB
+from tests.unit.report.campaigns import comparison, ratio
 
 SAFE = {"process_crash": "nothing is lost", "os_crash": "nothing is lost", "power_loss": "nothing is lost"}
-
-
-def comparison(arm: str, of: Ratio) -> Comparison:
-    verdict: Verdict = "faster" if of.low > 1 else "slower" if of.high < 1 else "no difference found"
-    return Comparison(arm=arm, ratio=of, blocks=5, verdict=verdict, detectable=0.041)
 
 
 def measured(name: str, text: str, of: Ratio, **facts: Any) -> ArmFacts:

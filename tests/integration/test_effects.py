@@ -17,13 +17,12 @@ import msgspec
 import pytest
 
 from flushlab.build import Build
-from flushlab.datadir import DataRoot, Snapshots
+from flushlab.datadir import DataRoot
 from flushlab.machine import file_system_of
 from flushlab.record import Arm, Trial, Value
-from flushlab.settings.catalog import load_catalog
 from flushlab.telemetry.tracepoint import SyncCounter
-from flushlab.trial import Preparation, TrialRunner
 from flushlab.workload import CommandWorkload, OltpWorkload, Timing, Workload, build_workload
+from tests.integration.trials import trial_runner
 from tests.waiting import PATIENCE_S
 
 SERVERS = ("mariadb@10.11", "mysql@5.7", "mysql@8.0")
@@ -60,26 +59,12 @@ def run(build: Callable[[str], Build]) -> Run:
         if preload is not None:
             words = ("/usr/bin/env", f"LD_PRELOAD={preload}", *server.launcher)
             server = msgspec.structs.replace(server, launcher=words)
-        root = data_root or DataRoot.open()
         load = OltpWorkload(name="oltp_update_non_index", threads=threads, tables=2, table_size=2000)
-        catalog = load_catalog()
-        runner = TrialRunner(
-            build=server,
-            catalog=catalog,
-            workloads=(workload or load,),
-            timing=Timing(
-                warm_up_s=0.3, max_warm_up_s=0.5, seconds=1.0, redo_bytes=redo_bytes, max_seconds=PATIENCE_S
-            ),
-            preparation=Preparation(
-                build=server,
-                catalog=catalog,
-                data_root=root,
-                dataset=None,
-                snapshots=Snapshots(),
-                progress=lambda text: None,
-            ),
-            data_root=root,
-            arguments=arguments,
+        timing = Timing(
+            warm_up_s=0.3, max_warm_up_s=0.5, seconds=1.0, redo_bytes=redo_bytes, max_seconds=PATIENCE_S
+        )
+        runner = trial_runner(
+            server, workload or load, timing=timing, data_root=data_root, arguments=arguments
         )
         done = runner.run(Arm(name="arm", settings=settings), stage="bench", block=1)
         assert done.outcome in ("measured", "void"), done.reason

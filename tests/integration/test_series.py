@@ -13,7 +13,7 @@ import pytest
 
 from flushlab.store import Store
 from tests.conftest import require_build
-from tests.integration.test_tune import servers_of, trials_saved
+from tests.integration.interrupted import interrupted_twice, trials_saved
 from tests.waiting import wait_until
 
 FLUSHLAB = [sys.executable, "-m", "flushlab", "series"]
@@ -102,28 +102,9 @@ def run(*words: str, program: Sequence[str] = FLUSHLAB) -> subprocess.CompletedP
 def test_series_survives_kill_and_ctrl_c_and_tells_of_every_arm(
     home: Path, plan: Path, tmp_path: Path
 ) -> None:
-    # SIGKILL in the middle: at most the running trial is lost, no server is left.
-    first = start(str(plan), "--server", "mariadb@10.11", "--seed", "7")
-    wait_until(lambda: trials_saved(home) >= 3 or first.poll() is not None, "three trials", 280)
-    assert first.poll() is None, first.communicate()[1]
-    first.kill()
-    first.communicate()
-    saved = trials_saved(home)
-    wait_until(lambda: not servers_of(home), "no server is left after SIGKILL")
-    with Store(home / "store.sqlite") as store:
-        (campaign,) = store._campaigns("", ())
-        assert (campaign.kind, campaign.state) == ("series", "running")
-        before = list(store.trials(campaign.id))
-
-    # Resumed, then Ctrl-C: exits with 130, keeps what was measured, says how to go on.
-    second = start("--resume", campaign.id)
-    wait_until(lambda: trials_saved(home) >= saved + 1 or second.poll() is not None, "another trial", 280)
-    second.send_signal(signal.SIGINT)
-    stdout, stderr = second.communicate(timeout=280)
-    assert second.returncode == 130, stderr
-    assert f"--resume {campaign.id}" in stdout + stderr
-    assert "Traceback" not in stderr
-    wait_until(lambda: not servers_of(home), "no server is left after Ctrl-C")
+    words = [str(plan), "--server", "mariadb@10.11", "--seed", "7"]
+    campaign, before = interrupted_twice(start, home, words)
+    assert campaign.kind == "series"
 
     # Resumed to the end.
     files = ["--json", str(tmp_path / "s.json"), "--out", str(tmp_path / "out")]

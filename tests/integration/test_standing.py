@@ -12,7 +12,7 @@ import pytest
 import flushlab
 from flushlab.store import Store
 from tests.conftest import require_build
-from tests.integration.test_tune import servers_of
+from tests.integration.interrupted import servers_of
 
 PLAN = """
 title = "Side by side"

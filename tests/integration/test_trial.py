@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from flushlab.build import Build
-from flushlab.datadir import DataRoot, Snapshots
+from flushlab.datadir import DataRoot
 from flushlab.errors import MeasurementError
 from flushlab.record import Arm, Value
 from flushlab.server import Server
-from flushlab.settings.catalog import load_catalog
-from flushlab.trial import Preparation, TrialRunner
+from flushlab.trial import TrialRunner
 from flushlab.workload import CommandWorkload, Measured, OltpWorkload, Timing, Window, Workload
 from flushlab.workload.protocol import Reset
+from tests.integration.trials import trial_runner
 from tests.waiting import PATIENCE_S
 
 SMALL = OltpWorkload(name="oltp_update_non_index", threads=4, tables=1, table_size=1000)
@@ -28,23 +28,7 @@ TIMING = Timing(warm_up_s=0.5, max_warm_up_s=3.0, seconds=1.0, redo_bytes=200_00
 
 
 def runner(build: Build, *workloads: Workload) -> TrialRunner:
-    root = DataRoot.open()
-    catalog = load_catalog()
-    return TrialRunner(
-        build=build,
-        catalog=catalog,
-        workloads=workloads or (SMALL,),
-        timing=TIMING,
-        preparation=Preparation(
-            build=build,
-            catalog=catalog,
-            data_root=root,
-            dataset=None,
-            snapshots=Snapshots(),
-            progress=lambda text: None,
-        ),
-        data_root=root,
-    )
+    return trial_runner(build, *(workloads or (SMALL,)), timing=TIMING)
 
 
 def arm(**settings: Value) -> Arm:

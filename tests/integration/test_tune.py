@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +14,7 @@ from flushlab.server import Sandbox
 from flushlab.settings.check import check
 from flushlab.store import Store
 from tests.conftest import require_build
-from tests.waiting import wait_until
+from tests.integration.interrupted import interrupted_twice, servers_of, trials_saved
 
 FLUSHLAB = [sys.executable, "-m", "flushlab"]
 SECRET = "planted-s3cret"
@@ -36,58 +33,14 @@ def start(*words: str) -> subprocess.Popen[str]:
     )
 
 
-def trials_saved(home: Path) -> int:
-    file = home / "store.sqlite"
-    if not file.exists():
-        return 0
-    try:
-        with sqlite3.connect(file) as connection:
-            return int(connection.execute("SELECT count(*) FROM trial").fetchone()[0])
-    except sqlite3.OperationalError:
-        return 0  # not yet made
-
-
-def servers_of(home: Path) -> list[str]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                words = (entry / "cmdline").read_bytes().decode(errors="replace")
-            except OSError:
-                continue
-            if str(home) in words and int(entry.name) != os.getpid():
-                found.append(words)
-    return found
-
-
 @pytest.mark.long
 def test_tune_survives_kill_and_ctrl_c_and_hands_over_a_file_that_works(home: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     base = tmp_path / "my.cnf"
     base.write_text(f"[mysqld]\nreport_password = {SECRET}\n[galera]\nwsrep_sst_auth = sst:{SECRET}\n")
-    # SIGKILL in the middle: at most the running trial is lost, no server is left.
     few = ["--keep", "innodb_flush_method", "--keep", "innodb_log_file_buffering", "--trials", "64"]
-    first = start("--base", str(base), *few, *SMALL, "--out", str(out), "--seed", "7")
-    wait_until(lambda: trials_saved(home) >= 3 or first.poll() is not None, "three trials", 280)
-    assert first.poll() is None, first.communicate()[1]
-    first.kill()
-    first.communicate()
-    saved = trials_saved(home)
-    wait_until(lambda: not servers_of(home), "no server is left after SIGKILL")
-    with Store(home / "store.sqlite") as store:
-        (campaign,) = store._campaigns("", ())
-        assert campaign.state == "running"
-        before = list(store.trials(campaign.id))
-
-    # Resumed, then Ctrl-C: exits with 130, keeps what was measured, says how to go on.
-    second = start("--resume", campaign.id, "--out", str(out))
-    wait_until(lambda: trials_saved(home) >= saved + 2 or second.poll() is not None, "two more trials", 280)
-    second.send_signal(signal.SIGINT)
-    stdout, stderr = second.communicate(timeout=280)
-    assert second.returncode == 130, stderr
-    assert f"--resume {campaign.id}" in stdout + stderr
-    assert "Traceback" not in stderr
-    wait_until(lambda: not servers_of(home), "no server is left after Ctrl-C")
+    words = ["--base", str(base), *few, *SMALL, "--out", str(out), "--seed", "7"]
+    campaign, before = interrupted_twice(start, home, words, ["--out", str(out)])
 
     # Resumed to the end.
     third = start("--resume", campaign.id, "--out", str(out), "--json", str(tmp_path / "tune.json"))

@@ -9,8 +9,9 @@ from flushlab.cli.live_table import LiveTable
 from flushlab.experiment.objective import Objective
 from flushlab.experiment.protocol import Progress, Request
 from flushlab.record import Arm, Comparison
-from tests.golden.test_reports import comparison, ratio, text_of
+from tests.golden.test_reports import text_of
 from tests.unit.records import trial
+from tests.unit.report.campaigns import comparison, ratio
 
 LONG = "innodb_flush_log_at_trx_commit=2 sync_binlog=0 innodb_doublewrite=OFF"
 
