@@ -17,8 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.campaign.option_check import CheckRequest, Judged
-from flushlab.campaign.server_check import judge_file
+from flushlab.server.settings_check import CheckRequest, Judged, judge_file
 from tests.conftest import require_build
 
 SHOP = Path(__file__).parents[2] / "examples" / "shop"

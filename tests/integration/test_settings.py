@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 
 from flushlab.build import Build
-from flushlab.campaign.option_check import CheckRequest
-from flushlab.campaign.server_check import judge_file, judge_server
 from flushlab.cli import option_check
 from flushlab.cli.settings_here import survey
 from flushlab.errors import BelowFloor
 from flushlab.server import Instance, Sandbox
 from flushlab.server.remote.server import Address
+from flushlab.server.settings_check import CheckRequest, judge_file, judge_server
 from flushlab.settings.floor import Floor
 
 TWENTY = Path(__file__).parents[1] / "unit" / "settings" / "option_files" / "twenty_mistakes.cnf"
@@ -113,7 +112,7 @@ def test_a_running_server_and_a_dump_of_its_variables_have_the_one_verdict(
     name: str, sandbox: Callable[..., Sandbox], tmp_path: Path
 ) -> None:
     server = sandbox(name, settings={"innodb_flush_log_at_trx_commit": 2})
-    asked = judge_server(Address(endpoint=server.endpoint))
+    asked = judge_server(Address(endpoint=server.endpoint), CheckRequest())
     assert (asked.server.flavor, asked.server.version) == (server.identity.flavor, server.identity.version)
     dump = tmp_path / "variables.tsv"
     rows = server.query("SHOW GLOBAL VARIABLES")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import textwrap
 
-from flushlab.campaign.option_check import Judged, Started
 from flushlab.cli.output import stdout
 from flushlab.report.guarantees import FAILURES
+from flushlab.server.settings_check import Judged, Started
 from flushlab.settings.admission import describe_left_out
 from flushlab.settings.durability import FLOOR
 from flushlab.settings.fit import lines

@@ -27,7 +27,7 @@ from flushlab.spec.option import fields
 from flushlab.spec.parts import DEFAULT_SERVER, RemoteAccess
 
 if TYPE_CHECKING:
-    from flushlab.campaign.option_check import Judged
+    from flushlab.server.settings_check import Judged
 
 STRICT_EXIT_CODE = 4
 
@@ -64,8 +64,7 @@ def settings(given: Mapping[str, Any], json: options.Json = None) -> None:
             )
         if spec.start and spec.static:
             raise UsageError("--start asks the build, --static does not", hint="remove one of them")
-        from flushlab.campaign.option_check import CheckRequest
-        from flushlab.campaign.server_check import judge_file
+        from flushlab.server.settings_check import CheckRequest, judge_file
 
         request = CheckRequest(
             server=spec.server,
@@ -103,12 +102,12 @@ def settings(given: Mapping[str, Any], json: options.Json = None) -> None:
 
 def _check_server(spec: SettingsSpec, json: str | None) -> None:
     from flushlab.campaign.pool.remote import addresses_of
-    from flushlab.campaign.server_check import judge_server
+    from flushlab.server.settings_check import CheckRequest, judge_server
 
     first, *others = addresses_of(RemoteAccess(dsn=spec.dsn, defaults_file=spec.defaults_file))
     if others:
         raise UsageError("--dsn names several servers", hint="check one node at a time")
-    judged = judge_server(first, floor=spec.floor, memory=spec.memory)
+    judged = judge_server(first, CheckRequest(floor=spec.floor, memory=spec.memory))
     _show_check(judged, first.name, json, strict=spec.strict)
 
 

@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 
 from flushlab.campaign.binding import judged
-from flushlab.campaign.option_check import CheckRequest
 from flushlab.campaign.series_request import BoundArm
-from flushlab.campaign.server_check import judge_file
 from flushlab.record import Launch, ServerIdentity, Storage, Value
+from flushlab.server.settings_check import CheckRequest, judge_file
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.durability import described, verdict
 

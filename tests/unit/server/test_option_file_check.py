@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.campaign.option_check import CheckRequest, Judged
-from flushlab.campaign.server_check import judge_file
 from flushlab.errors import UsageError
+from flushlab.server.settings_check import CheckRequest, Judged, judge_file
 from flushlab.settings.floor import Floor
 
 

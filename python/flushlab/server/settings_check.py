@@ -1,16 +1,18 @@
-"""Option check: what an option file means to a server that may not be here, and what its build says to it.
+"""Settings check: the meaning of an option file, or of a server's variables, and the words of its build.
 
-Sits in `campaign`, on `settings.check`; the body of `flushlab settings --check`. Which release a name stands
-for does not depend on what happens to be fetched: `mysql@8.0` is always the same one.
+Sits in `server`, on `settings.check` and `settings.in_force`; `flushlab settings --check` and `--dsn`. Which
+release a name stands for does not depend on what happens to be fetched: `mysql@8.0` is always the same one. A
+running server is only read. Its host cannot be seen: whether syncs reach the disk is unknown, and no fault of
+the settings.
 """
 
 from __future__ import annotations
 
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -22,6 +24,8 @@ from flushlab.machine import memory_bytes
 from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.record.server import Flavor
 from flushlab.server import DataDirectory, Sandbox
+from flushlab.server.remote.members import CONNECT_S
+from flushlab.server.remote.server import Address, RemoteServer
 from flushlab.server.sandbox.base_file import (
     examine,
     fit_here,
@@ -29,15 +33,19 @@ from flushlab.server.sandbox.base_file import (
     reason,
     refusals,
     require_option_file,
+    text_of,
 )
+from flushlab.server.variables import all_variables, redo_enabled
 from flushlab.settings.admission import LeftOut, admit
 from flushlab.settings.check import Checked, in_reading_order
 from flushlab.settings.consequences import at_risk, below, too_large
-from flushlab.settings.durability import described, level, meets
+from flushlab.settings.dump import read_dump
+from flushlab.settings.durability import described, guarantees, level, meets
 from flushlab.settings.durability.rules.locations import LOCATIONS
 from flushlab.settings.finding import Finding
 from flushlab.settings.fit import Fit
 from flushlab.settings.floor import Floor
+from flushlab.settings.in_force import identity_of, in_force
 from flushlab.units import parse_size
 
 DEFAULT = "mariadb"
@@ -66,6 +74,7 @@ _STANDS_FOR: dict[tuple[str, tuple[int, ...]], tuple[int, ...]] = {
 _LOG_LINE = re.compile(r"\[(?:ERROR|Warning)\].*")
 _DIGITS = re.compile(r"[0-9a-f]*[0-9][0-9a-f]*")
 _SAID_AT_MOST = 12
+_UNSEEN, _USUAL = Storage(visible=False), Launch()
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,8 +109,8 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     server: ServerIdentity
-    assumed: bool
-    asked: bool
+    assumed: bool = False
+    asked: bool = False
     checked: Checked
     findings: tuple[Finding, ...]
     floor: Floor
@@ -144,20 +153,51 @@ class CheckRequest(msgspec.Struct, frozen=True, kw_only=True):
     suffix: str = ""
 
 
-def judge(file: Path, text: str, request: CheckRequest, *, progress: Progress = silent) -> Judged:
-    """The meaning of an option file to the server.
-
-    Args:
-        file: the option file.
-        text: its content. It is not read here: a pipe gives it only once.
-        request: how it is checked.
-        progress: told what takes long.
+def judge_file(file: Path, request: CheckRequest, *, progress: Progress = silent) -> Judged:
+    """The meaning of an option file, or of a file of variables.
 
     Raises:
-        UsageError: it is no option file.
+        StorageError: the file cannot be read.
+        UsageError: it is neither, or an option is for the other kind.
         BuildNotFound: the name says neither a build that is here nor a version.
     """
-    floor, memory = request.floor, request.memory
+    text = text_of(file)  # once: a pipe gives it only once
+    dump = read_dump(text)
+    if dump is None:
+        return _judge_options(file, text, request, progress)
+    for name, given in (
+        ("--start", request.start),
+        ("--defaults-group-suffix", request.suffix),
+        ("--basedir", request.basedir),
+    ):
+        if given:
+            raise UsageError(
+                f"{name} is for option files, but {file} has a server's variables", hint="remove it"
+            )
+    identity, assumed = identity_of(dump.variables), False
+    if identity is None:
+        identity, _, assumed = server_of(request.server, None)
+    elif request.server is not None:
+        _require_same(identity, request.server, file)
+    checked = in_force(dump.variables, identity, path=str(file), lines=dump.lines)
+    return _judged(checked, identity, str(file), request, assumed=assumed, in_force=True)
+
+
+def judge_server(address: Address, request: CheckRequest) -> Judged:
+    """The meaning of a running server's variables; of the request, only floor and memory count.
+
+    Raises:
+        ServerError: it does not answer.
+        UsageError: the memory is no size.
+    """
+    with RemoteServer(address, connect_s=CONNECT_S) as server:
+        identity = server.identity
+        checked = in_force(all_variables(server.query), identity, path=address.name)
+        launch = Launch(redo_enabled=redo_enabled(server.query, identity))
+    return _judged(checked, identity, address.name, request, launch=launch, in_force=True)
+
+
+def _judge_options(file: Path, text: str, request: CheckRequest, progress: Progress) -> Judged:
     require_option_file(text, file)
     if request.start:
         build: Build | None = find_build(
@@ -169,38 +209,79 @@ def judge(file: Path, text: str, request: CheckRequest, *, progress: Progress = 
         identity, build, assumed = server_of(request.server, request.basedir)
     asked = None if request.static else build
     checked = examine(file, text, identity, asked, suffix=request.suffix)
-    disk = Storage(in_memory_files=_in_memory(checked))
-    kept = checked.guarantees(identity, disk)
     ignored = _ignored(file)
-    found = [*ignored, *checked.findings, *(() if ignored else nothing_read(file, checked))]
-    found += too_large(
+    judged = _judged(
         checked,
-        str(file),
         identity,
-        parse_size(memory) if memory else memory_bytes(),
-        named=memory is not None,
-    )
-    if floor is not None:
-        found += below(checked, identity, disk, floor)
-    else:
-        found += at_risk(checked, str(file), identity, disk)
-    started = _start(build, checked, memory, progress) if request.start and build else None
-    if started is not None:
-        known = {finding.name for finding in found if finding.fatal}
-        told = {name: started.refusal for name in started.without if name not in known}
-        found += refusals(checked, told)
-    return Judged(
-        server=identity,
+        str(file),
+        request,
+        storage=Storage(in_memory_files=_in_memory(checked)),
+        memory_bytes=memory_bytes(),
+        further=ignored or nothing_read(file, checked),
         assumed=assumed,
         asked=asked is not None,
+    )
+    if not request.start or build is None:
+        return judged
+    started = _start(build, checked, request.memory, progress)
+    known = {finding.name for finding in judged.findings if finding.fatal}
+    told = {name: started.refusal for name in started.without if name not in known}
+    found = in_reading_order([*judged.findings, *refusals(checked, told)])
+    return msgspec.structs.replace(judged, findings=found, started=started)
+
+
+def _judged(
+    checked: Checked,
+    identity: ServerIdentity,
+    path: str,
+    request: CheckRequest,
+    *,
+    storage: Storage = _UNSEEN,
+    launch: Launch = _USUAL,
+    memory_bytes: int | None = None,
+    further: Iterable[Finding] = (),
+    **rest: Any,
+) -> Judged:
+    """The answer, whatever the settings were read from; `rest` as in `Judged`.
+
+    Args:
+        memory_bytes: of the machine, where the request names none; None: not known.
+        further: findings beside those of the check.
+    """
+    floor, found = request.floor, [*further, *checked.findings]
+    if memory := parse_size(request.memory) if request.memory else memory_bytes:
+        found += too_large(checked, path, identity, memory, named=request.memory is not None)
+    if floor is not None:
+        found += below(checked, identity, storage, floor)
+    else:
+        found += at_risk(checked, path, identity, storage)
+    if not launch.redo_enabled:
+        says = "the redo log is disabled: after a crash the server may not start again"
+        found.append(
+            Finding.at((path, 0), "at-risk", "error", "", says, "ALTER INSTANCE ENABLE INNODB REDO_LOG")
+        )
+    kept = guarantees(checked.given, identity, storage, launch)
+    return Judged(
+        server=identity,
         checked=checked,
         findings=in_reading_order(found),
         floor=level(kept),
         wanted=floor,
         meets=None if floor is None else meets(kept, floor),
-        guarantees=described(checked.given, identity, disk, Launch()),
-        started=started,
+        guarantees=described(checked.given, identity, storage, launch),
+        **rest,
     )
+
+
+def _require_same(identity: ServerIdentity, server: str, file: Path) -> None:
+    wanted = parse_name(server)
+    if (
+        wanted.flavor not in ("", identity.flavor)
+        or wanted.version != identity.version[: len(wanted.version)]
+    ):
+        raise UsageError(
+            f"{file} has the variables of {identity.name}, not of {server}", hint="remove --server"
+        )
 
 
 def server_of(name: str | None, basedir: Path | None) -> tuple[ServerIdentity, Build | None, bool]:

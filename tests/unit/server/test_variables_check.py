@@ -8,11 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from flushlab.campaign import server_check
-from flushlab.campaign.option_check import CheckRequest, Judged
-from flushlab.campaign.server_check import judge_file
 from flushlab.errors import UsageError
+from flushlab.server import settings_check
 from flushlab.server.remote.server import from_dsn
+from flushlab.server.settings_check import CheckRequest, Judged, judge_file
 from flushlab.settings.floor import Floor
 from flushlab.settings.in_force import identity_of
 from tests.unit.settings.test_dump import FORMS
@@ -95,8 +94,16 @@ def test_a_server_without_a_redo_log_may_not_start_again(
     }
     told = identity_of({"version": version})
     asked = SimpleNamespace(identity=told, query=said.__getitem__)
-    monkeypatch.setattr(server_check, "RemoteServer", lambda *_, **__: nullcontext(asked))
-    found = server_check.judge_server(from_dsn("mysql://nobody@127.0.0.1:1/"))
+    monkeypatch.setattr(settings_check, "RemoteServer", lambda *_, **__: nullcontext(asked))
+    found = settings_check.judge_server(from_dsn("mysql://nobody@127.0.0.1:1/"), CheckRequest())
     assert [one.kind for one in found.findings] == kinds
     assert (found.floor is Floor.THROWAWAY) is bool(kinds)
     assert found.errors == len(kinds)
+
+
+def test_memory_that_was_named_is_not_taken_for_this_machine_s(tmp_path: Path) -> None:
+    file = tmp_path / FILE
+    file.write_text("version\t8.0.36\nsync_binlog\t1\ninnodb_buffer_pool_size\t8589934592\n")
+    (found,) = (one for one in judge_file(file, CheckRequest(memory="1G")).findings if one.kind == "memory")
+    assert found.text.endswith("; --memory is 1 GiB")
+    assert found.hint is None
