@@ -36,7 +36,7 @@ from flushlab.experiment.series import BEST, Series, SeriesPlan
 from flushlab.experiment.simulated import Noise, SimulatedTrials, run_to_end
 from flushlab.experiment.tune import Tune, TunePlan
 from flushlab.record import Arm, Trial, Value
-from flushlab.settings.candidate import Candidate
+from flushlab.settings.candidates import Candidate
 from flushlab.settings.floor import Floor
 
 ALPHA = 0.05

@@ -14,8 +14,7 @@ from flushlab.build import find_build
 from flushlab.build.option_shapes import ask_limited, ask_shapes
 from flushlab.build.verbose_help import ask_ignored, verbose_help
 from flushlab.settings import option_shapes
-from flushlab.settings.helptext import read_help
-from flushlab.settings.option_names import Release, load_option_names, render
+from flushlab.settings.option_names import Release, load_option_names, read_help, render
 
 FOLDER = Path(__file__).parents[1] / "python" / "flushlab" / "settings"
 

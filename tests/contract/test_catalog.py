@@ -20,13 +20,11 @@ from flushlab.build.verbose_help import verbose_help
 from flushlab.errors import ServerError
 from flushlab.record import Value
 from flushlab.server.protocol import Server
-from flushlab.settings.candidate import Candidate
-from flushlab.settings.candidates import propose
+from flushlab.settings.candidates import Candidate, propose
 from flushlab.settings.catalog import SettingHere, load_catalog
 from flushlab.settings.check import check
 from flushlab.settings.floor import Floor
-from flushlab.settings.helptext import read_help
-from flushlab.settings.option_names import load_option_names
+from flushlab.settings.option_names import load_option_names, read_help
 
 CATALOG = load_catalog()
 BUILDS = ("mariadb@10.11", "mariadb@11.8", "mysql@5.7", "mysql@8.0", "mysql@9.7")

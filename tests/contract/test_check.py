@@ -16,8 +16,7 @@ from flushlab.record import ServerIdentity
 from flushlab.server import Sandbox
 from flushlab.settings.catalog import SettingHere, load_catalog
 from flushlab.settings.check import check
-from flushlab.settings.helptext import HelpText, read_help
-from flushlab.settings.option_names import Release, load_option_names
+from flushlab.settings.option_names import HelpText, Release, load_option_names, read_help
 from flushlab.settings.option_shapes import load_option_shapes
 from flushlab.settings.optionfile import groups_of, instance_of
 from flushlab.settings.reading import read

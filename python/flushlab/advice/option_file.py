@@ -1,14 +1,19 @@
-"""The smallest my.cnf: only what differs from the base, each line with its reason. Pure."""
+"""Option files that hand over a change: only what differs from the base, each line with its reason. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from flushlab.advice.statements import persisted_comments
+from flushlab.campaign.facts import CampaignFacts, TuningFacts
 from flushlab.campaign.recommended import kept_lines
-from flushlab.record import ServerIdentity, Value
+from flushlab.campaign.request import TuneRequest
+from flushlab.crashed.measured import WHAT, measured
+from flushlab.experiment.frontier import FrontierPoint
+from flushlab.record import Launch, Ratio, ServerIdentity, Storage, Value
 from flushlab.settings.catalog import Catalog, load_catalog
 from flushlab.settings.configuration import Configuration
-from flushlab.settings.durability import Guarantees, Verdict, describe
+from flushlab.settings.durability import Guarantees, Verdict, describe, guarantees, keeps, verdict
 from flushlab.settings.optionfile import render
 
 
@@ -66,3 +71,89 @@ def _changed(
 def _comment(name: str, catalog: Catalog, reason: str | None) -> list[str]:
     effect = [catalog.setting(name).effect] if name in catalog else []
     return [*effect, *([reason] if reason else [])]
+
+
+def tuned_option_file(facts: CampaignFacts, request: TuneRequest, storage: Storage, launch: Launch) -> str:
+    """`my.cnf` with what a tuning hands over: each line with its reason and what it was measured to give.
+
+    Args:
+        facts: that hand something over.
+        request: that led to them.
+        storage, launch: what the guarantees were judged by.
+    """
+    chosen, tuning = facts.handed_over, facts.tuning
+    assert chosen is not None and tuning is not None
+    settings = {**request.base, **chosen.settings}
+    changes = tuning.changes(chosen)
+    remote = bool(request.spec.remote.place)
+    persisted = persisted_comments(changes, request.persisted, facts.server) if remote else []
+    return option_file(
+        changes,
+        request.original,
+        facts.server,
+        guarantees(settings, facts.server, storage, launch),
+        verdict(settings, facts.server, storage, launch),
+        reasons=dict.fromkeys(tuning.raised, f"Raises your settings to the floor {facts.floor}.")
+        | _reasons(chosen, request, facts, storage, launch),
+        comments=[*_comments(facts, tuning, chosen), *persisted],
+        standalone=request.spec.standalone,
+    )
+
+
+def _reasons(
+    chosen: FrontierPoint, request: TuneRequest, facts: CampaignFacts, storage: Storage, launch: Launch
+) -> dict[str, str]:
+    """What each change was measured to give, where the confirmation tells it apart from the others."""
+    ratio, free = chosen.ratio, chosen.free_ratio
+    if len(chosen.settings) == 1:
+        (name,) = chosen.settings
+        return {name: f"Alone it gives {ratio.estimate:.2f}x ({ratio.low:.2f} to {ratio.high:.2f})."}
+    reference = guarantees(request.base, facts.server, storage, launch)
+    bought = [
+        name
+        for name, value in chosen.settings.items()
+        if not keeps(guarantees({**request.base, name: value}, facts.server, storage, launch), reference)
+    ]
+    if not bought or free is None:
+        return {}
+    what = "it" if len(bought) == 1 else f"{' and '.join(bought)}"
+    left = f"{free.estimate:.2f}x ({free.low:.2f} to {free.high:.2f})"
+    reasons = dict.fromkeys(bought, f"Without {what}: {left} instead of {ratio.estimate:.2f}x.")
+    others = f"Weakens no guarantee; such changes alone give {left}."
+    return reasons | {name: others for name in chosen.settings if name not in bought}
+
+
+def _comments(facts: CampaignFacts, tuning: TuningFacts, chosen: FrontierPoint) -> list[str]:
+    lines = [f"flushlab tune, campaign {facts.campaign_id}: {facts.workload}"]
+    if tuning.raised:
+        lines.append(f"Your settings do not meet {facts.floor}; these lines do.")
+        if chosen.versus_yours is None:
+            lines.append("What meeting it costs was not measured.")
+        else:
+            lines.append(_measured(facts, chosen.versus_yours, "your settings as they are") + ".")
+    if chosen.settings:
+        free = f"{chosen.free_ratio.estimate:.2f}x" if chosen.free_ratio else "not measured"
+        against = f"your settings raised to {facts.floor}" if tuning.raised else "the base"
+        lines.append(f"{_measured(facts, chosen.ratio, against)}; free part {free}.")
+    if facts.control is not None and facts.control.comparison is not None:
+        again = facts.control.comparison.ratio
+        lines.append(f"Control (the base again): {again.low:.2f} to {again.high:.2f}.")
+    crashed = [] if facts.crash is None else [arm for arm in facts.crash.arms if arm.name == chosen.arm]
+    lines += [
+        f"Crashed {len(arm.images)} times, {WHAT[facts.crash.fail]}: {'; '.join(measured(arm))}."
+        for arm in crashed
+        if facts.crash is not None
+    ]
+    for dropped in tuning.dropped:
+        if dropped.floor is chosen.floor:
+            change = ", ".join(f"{name} = {value}" for name, value in dropped.settings.items())
+            cost = f"{dropped.cost:.1%}, standard error {dropped.error:.1%}"
+            lines.append(f"Left out, because it gains too little ({cost}): {change}.")
+    lines += [f"Doubt: {warning.text.removesuffix('.')}." for warning in facts.warnings]
+    return lines
+
+
+def _measured(facts: CampaignFacts, ratio: Ratio, against: str) -> str:
+    gain, blocks = f"{ratio.estimate:.2f}x", f"{facts.blocks} blocks"
+    what = f"{gain} lower p99 latency than {against}" if facts.objective == "p99" else f"{gain} {against}"
+    return f"Measured: {what}, interval {ratio.low:.2f} to {ratio.high:.2f}, {blocks}"

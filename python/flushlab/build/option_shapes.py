@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from flushlab.build.build import Build
 from flushlab.build.verbose_help import Answer, verbose_help
 from flushlab.settings.catalog import canonical
-from flushlab.settings.helptext import read_help
+from flushlab.settings.option_names import read_help
 from flushlab.settings.option_shapes import Kind, Shape
 
 _NO_VALUE_OF_ANYTHING = "zz~"

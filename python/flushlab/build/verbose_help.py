@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from flushlab.build.build import Build
 from flushlab.errors import ServerError
-from flushlab.settings.helptext import read_ignored
+from flushlab.settings.option_names import read_ignored
 
 _LIMIT_S = 60
 _OF_A_PLUGIN = re.compile(r"Parsing options for plugin '\w+' failed")

@@ -25,8 +25,8 @@ from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import UnknownSetting, UsageError, ValueOutOfRange
 from flushlab.plan.plan import COMPARE, ArmPlan, Plan
 from flushlab.record import Value, Warning
+from flushlab.settings.admission import parse_settings
 from flushlab.settings.catalog import canonical
-from flushlab.settings.given import parse_settings
 from flushlab.settings.option_names import load_option_names
 from flushlab.spec.build import build
 from flushlab.spec.kinds import CompareSpec

@@ -9,7 +9,7 @@ import msgspec
 
 from flushlab.experiment.objective import Objective
 from flushlab.record import SourceText, Value, Warning
-from flushlab.settings.candidate import Candidate
+from flushlab.settings.candidates import Candidate
 from flushlab.settings.fit import Scaled
 from flushlab.spec.kinds import TuneSpec
 from flushlab.workload import Timing

@@ -41,7 +41,7 @@ from flushlab.experiment.objective import Objective
 from flushlab.experiment.protocol import Request
 from flushlab.process.running import publish_status
 from flushlab.record import Arm, CrashFacts, Launch, OtherLoad, Trial, Value, Warning
-from flushlab.settings.candidate import Candidate
+from flushlab.settings.candidates import Candidate
 from flushlab.settings.fit import Scaled, names_fixed
 from flushlab.spec.build import build, stored
 from flushlab.spec.kinds import CrashSpec, TuneSpec

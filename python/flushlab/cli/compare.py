@@ -65,8 +65,7 @@ def compare(
 
 def _say_again(campaign_id: str) -> None:
     """The command that repeats a campaign, whole, whatever the terminal's width."""
-    from flushlab.report.repeat import command
-    from flushlab.report.stored import request_of
+    from flushlab.report.stored import command, request_of
     from flushlab.store import existing_store
 
     with existing_store() as store:

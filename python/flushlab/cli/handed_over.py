@@ -37,7 +37,7 @@ def advised(row: CampaignRow, facts: CampaignFacts | None, trials: Sequence[Tria
         statements_file,
         verification,
     )
-    from flushlab.advice.tuned import tuned_option_file
+    from flushlab.advice.option_file import tuned_option_file
     from flushlab.campaign.recommended import recommended
     from flushlab.campaign.request import TuneRequest
     from flushlab.campaign.series_request import SeriesRequest

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from flushlab.cli.output import stdout
-from flushlab.report.guarantees import FAILURES
+from flushlab.report.words import FAILURES
 from flushlab.server.settings_check import Judged, Started
 from flushlab.settings.admission import describe_left_out
 from flushlab.settings.durability import FLOOR

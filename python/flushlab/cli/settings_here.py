@@ -12,8 +12,7 @@ from flushlab.cli.output import say, stdout
 from flushlab.machine import available_memory_bytes
 from flushlab.record import ServerIdentity, Value
 from flushlab.server import DataDirectory, Sandbox, Server
-from flushlab.settings.candidate import Candidate
-from flushlab.settings.candidates import propose
+from flushlab.settings.candidates import Candidate, propose
 from flushlab.settings.catalog import Catalog, SettingHere, load_catalog
 from flushlab.settings.durability import FLOOR, described, guarantees, level
 from flushlab.settings.floor import Floor

@@ -125,8 +125,8 @@ def _print_container(forms: list[Form], spec: SuiteSpec) -> None:
         UsageError: more than one form, an image that cannot be told, or a setting that it does not have.
     """
     from flushlab.advice import containers
+    from flushlab.settings.admission import parse_settings
     from flushlab.settings.catalog import load_catalog
-    from flushlab.settings.given import parse_settings
     from flushlab.suite.environment import check_database
 
     if len(forms) > 1:

@@ -23,7 +23,7 @@ from flushlab.record import Value
 from flushlab.server.databases import is_system
 from flushlab.server.protocol import Server
 from flushlab.settings.catalog import canonical, load_catalog
-from flushlab.settings.layout import layout_of
+from flushlab.settings.configuration import layout_of
 from flushlab.settings.optionfile import lines
 
 _FLOCK = "hhqqi4x"  # struct flock of 64-bit Linux: l_type, l_whence, l_start, l_len, l_pid

@@ -10,7 +10,7 @@ from itertools import combinations
 from random import Random
 
 from flushlab.record import Value
-from flushlab.settings.candidate import Candidate
+from flushlab.settings.candidates import Candidate
 from flushlab.settings.floor import Floor
 
 Selection = frozenset[int]

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from flushlab.crashed.measured import WHAT
 from flushlab.record import CrashFacts
 from flushlab.report.crash import said, verdict
+from flushlab.report.page.about import repeating
 from flushlab.report.page.crash import sections
 from flushlab.report.page.page import page
 from flushlab.report.page.parts import Cell, Head, Section, Table, when
-from flushlab.report.page.repeat import repeating
 from flushlab.report.stored import request_of
 from flushlab.store import CampaignRow
 

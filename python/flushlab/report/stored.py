@@ -1,4 +1,4 @@
-"""Stored: a campaign's row, read back as facts, as a plan and as one line of a list. Pure.
+"""Stored: a campaign's row, read back as facts, as a plan, and as the command line to repeat it. Pure.
 
 Sits in `report`.
 """
@@ -20,6 +20,7 @@ from flushlab.plan.plan import BASE
 from flushlab.probe.against import Connections
 from flushlab.record import Crash, CrashFacts, ProbeRecord, Trial, Value
 from flushlab.redact import without_passwords
+from flushlab.spec.words import words
 from flushlab.store import CampaignRow
 
 T = TypeVar("T")
@@ -148,3 +149,15 @@ def has_option_file(request: Request | None) -> bool:
 def before_change(trials: Iterable[Trial], base: str = BASE) -> Mapping[str, Value]:
     """What a server with the base reported; empty where none has run."""
     return next((trial.settings for trial in trials if trial.arm.name == base and trial.settings), {})
+
+
+def command(request: Request) -> str:
+    """The command line, an option a line, without passwords."""
+    spec = request.spec
+    if (workload := getattr(spec, "workload", None)) is not None:
+        hidden = msgspec.structs.replace(workload, name=without_passwords(workload.name))
+        spec = msgspec.structs.replace(spec, workload=hidden)
+    remote = getattr(spec, "remote", None)
+    if remote is not None and remote.defaults_file:  # which has the account that the address lacks
+        spec = msgspec.structs.replace(spec, remote=msgspec.structs.replace(remote, dsn=None))
+    return " \\\n  ".join([f"flushlab {spec.kind}", *words(spec)])

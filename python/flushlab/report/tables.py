@@ -14,13 +14,15 @@ from flushlab.experiment.frontier import FrontierPoint
 from flushlab.experiment.objective import Objective, latency_words, verdict_words
 from flushlab.plan.plan import BASE, crossed
 from flushlab.record import Comparison, FactorEffect, Ratio
-from flushlab.report.guarantees import FAILURES, changed, grouped
 from flushlab.report.words import (
+    FAILURES,
     OUTCOMES,
     absolute,
     base_name,
+    changed,
     changes,
     figure,
+    grouped,
     interval,
     places,
     spell,

@@ -1,4 +1,7 @@
-"""Figures and names as the terminal and the page spell them. Pure; in `report`, below all that shows."""
+"""Figures, names and guarantees as the terminal and the page spell them. Pure.
+
+Sits in `report`, below all that shows.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from flushlab.campaign.facts import ANSWERS, ArmFacts, CampaignFacts, ClaimFacts
 from flushlab.plan.plan import BASE
 from flushlab.record import DiskEmulation, Ratio, Value
+from flushlab.settings.durability import FLOOR
 from flushlab.units import format_latency, format_size, option_size
 
 OUTCOMES = {"measured": "too few blocks", "not_in_version": "not in this version"}
@@ -130,3 +134,27 @@ def disk_words(slow: DiskEmulation) -> str:
     """`gp3: 1.10 ms a sync, 1.12 ms measured`."""
     asked, measured = format_latency(slow.asked_sync_us_p50), format_latency(slow.measured_sync_us_p50)
     return f"{slow.profile.name}: {asked} a sync, {measured} measured"
+
+
+FAILURES = {
+    "process_crash": "mysqld crashes",
+    "os_crash": "the OS crashes",
+    "power_loss": "the power fails",
+    "torn_page": "a page is torn",
+    "replication": "replicas",
+    FLOOR: "the floor",
+}
+
+
+def grouped(guarantees: Mapping[str, str]) -> dict[str, str]:
+    """What is kept, by the failures of which it holds: `the OS crashes, the power fails`."""
+    failures: dict[str, list[str]] = {}
+    for failure, own in FAILURES.items():
+        if failure in guarantees:
+            failures.setdefault(guarantees[failure], []).append(own)
+    return {", ".join(own): text for text, own in failures.items()}
+
+
+def changed(own: Mapping[str, str], base: Mapping[str, str]) -> dict[str, str]:
+    """Those that are not the base's."""
+    return {failure: text for failure, text in own.items() if base.get(failure) != text}

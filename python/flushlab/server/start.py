@@ -14,8 +14,8 @@ from flushlab.server.sandbox import kept
 from flushlab.server.sandbox.refusal import refusal
 from flushlab.server.sandbox.sandbox import Sandbox
 from flushlab.server.sandbox.spec import DataDirectory, Instance
+from flushlab.settings.admission import parse_settings
 from flushlab.settings.catalog import load_catalog
-from flushlab.settings.given import parse_settings
 from flushlab.spec.build import build
 from flushlab.spec.commands import StartSpec
 from flushlab.spec.sugar import taking

@@ -3,8 +3,7 @@
 Sits in `settings`; option files, `--set`, plans, `flushlab test` and the sandbox itself all ask here. What is
 not on the list stays out: the catalog's settings and those of `admitted.txt` enter, because all they change
 is how the server works inside its own folder. What names a path, a peer, a credential or a plugin, and what
-nobody has looked at, does not. Values of what stays out are never repeated.
-"""
+nobody has looked at, does not. Values of what stays out are never repeated."""
 
 from __future__ import annotations
 
@@ -18,7 +17,8 @@ import msgspec
 from flushlab.errors import UnknownSetting, UsageError
 from flushlab.near import nearest
 from flushlab.record import Value
-from flushlab.settings.catalog import canonical, load_catalog
+from flushlab.record.server import Flavor
+from flushlab.settings.catalog import Catalog, canonical, load_catalog
 
 UNKNOWN = "not known to be safe"
 _ONE_SLIP = 0.95
@@ -184,3 +184,39 @@ def _admitted() -> tuple[tuple[re.Pattern[str], re.Pattern[str] | None], ...]:
             allowed = re.compile(words[1], re.IGNORECASE) if len(words) > 1 else None
             found.append((re.compile(words[0]), allowed))
     return tuple(found)
+
+
+def parse_settings(
+    given: Mapping[str, Value],
+    flavor: Flavor,
+    version: tuple[int, ...],
+    catalog: Catalog,
+    *,
+    nodes: int | None = None,
+) -> dict[str, Value]:
+    """Settings typed by the catalog; as they stand where only the server knows their type.
+
+    Args:
+        given: names and values, as people write them.
+        flavor: of the server.
+        version: of the server.
+        catalog: of settings.
+        nodes: of the cluster that they are for, 1 for a single server; None: not known.
+
+    Raises:
+        UsageError: a setting may not enter a sandbox, or has no place on so many nodes.
+        UnknownSetting: not known, or not in this version.
+        ValueOutOfRange: the type or the range does not allow it.
+    """
+    settings: dict[str, Value] = {}
+    for spelled, value in given.items():
+        name = spelled.strip().replace("-", "_")
+        if name in catalog:
+            here = catalog.require(name, flavor, version)
+            value = here.parse(value)
+            if nodes is not None and (why := here.unfit(value, nodes)):
+                raise UsageError(why, hint=f"remove {spelled.strip()}")
+        elif isinstance(value, str) and value.lstrip("-").isdigit():
+            value = int(value)
+        settings[name] = value
+    return require_admitted(settings)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+import msgspec
+
 from flushlab.errors import BelowFloor, ValueOutOfRange
 from flushlab.record import Launch, ServerIdentity, Storage, Value
-from flushlab.settings.candidate import Candidate
 from flushlab.settings.catalog import (
     CandidateEntry,
     Catalog,
@@ -23,6 +24,24 @@ from flushlab.settings.catalog import (
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.durability import Failure, guarantees, level, meets
 from flushlab.settings.floor import Floor
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """A change to the base that `tune` may try.
+
+    Attributes:
+        settings: the names and values that change together, usually one.
+        group: the mechanism that it works on: `commit`, `redo`, `binlog`, `flushing`, `pool`,
+            `doublewrite`, `ddl`; screening merges by group when the budget is short.
+        why: possible gain, in one sentence.
+        needs_steady_state: its effect can only be credited in windows that outlast the redo log.
+    """
+
+    settings: Mapping[str, Value]
+    group: str
+    why: str
+    needs_steady_state: bool = False
+
 
 MEMORY_SHARE_OF_BUFFERS = 0.25
 """No buffer outside the pool is proposed above this share of the machine's usable memory."""

@@ -23,8 +23,7 @@ from flushlab.settings.catalog import PROVIDER_OPTIONS, SettingHere, canonical
 from flushlab.settings.contradictions import contradictions
 from flushlab.settings.durability import Guarantees, guarantees
 from flushlab.settings.finding import Finding, Severity
-from flushlab.settings.helptext import HelpText
-from flushlab.settings.option_names import load_option_names
+from flushlab.settings.option_names import HelpText, load_option_names
 from flushlab.settings.optionfile import INCLUDES_AT_MOST, Line, Loader, instance_of, lines, reads_whole_lines
 from flushlab.settings.options_here import OptionsHere
 from flushlab.settings.provider_options import parts_of

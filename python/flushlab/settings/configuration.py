@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from flushlab.errors import UsageError, ValueOutOfRange
 from flushlab.record import ServerIdentity, Value
-from flushlab.settings.catalog import SettingHere, canonical, load_catalog
+from flushlab.settings.catalog import Catalog, SettingHere, canonical, load_catalog
 from flushlab.units import parse_size
 
 NO_BINLOG = "no effect without a binary log"
@@ -165,3 +165,18 @@ def _known_as(name: str) -> str:
     """The name that the catalog has for a setting, aliases followed."""
     catalog = load_catalog()
     return catalog.setting(name).name if name in catalog else canonical(name)
+
+
+# Beside those that the catalog marks. innodb_data_file_path: MySQL 8.0 manual, 17.6.3.1;
+# lower_case_table_names: 9.2.3; innodb_checksum_algorithm: its strict_ values refuse pages of another kind;
+# aria_block_size: fixed in aria_log_control.
+_BESIDE = {"innodb_data_file_path", "lower_case_table_names", "innodb_checksum_algorithm", "aria_block_size"}
+
+
+def layout_of(settings: Mapping[str, Value], catalog: Catalog) -> dict[str, Value]:
+    """Those of the settings that shape files, by name."""
+    return {
+        name: value
+        for name, value in sorted(settings.items())
+        if name in _BESIDE or (name in catalog and catalog.setting(name).layout)
+    }

@@ -11,8 +11,8 @@ from flushlab.settings.check import Checked
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.durability import Guarantees, describe, guarantees, level, meets
 from flushlab.settings.finding import Finding, Severity
+from flushlab.settings.fit import CONNECTIONS, SHARED, memory_use, number_of
 from flushlab.settings.floor import Floor
-from flushlab.settings.memory_use import CONNECTIONS, SHARED, memory_use, number_of
 from flushlab.units import format_size
 
 

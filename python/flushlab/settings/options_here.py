@@ -8,8 +8,7 @@ from __future__ import annotations
 from flushlab.record import ServerIdentity
 from flushlab.settings.admission import PLUGIN
 from flushlab.settings.catalog import Catalog, SettingHere, load_catalog, version_of
-from flushlab.settings.helptext import HelpText
-from flushlab.settings.option_names import OptionNames, load_option_names
+from flushlab.settings.option_names import HelpText, OptionNames, load_option_names
 from flushlab.settings.option_shapes import Shape, load_option_shapes
 from flushlab.settings.optionfile import groups_of
 from flushlab.settings.plugins import Way, plugin_ended, plugin_named, plugin_where

@@ -128,8 +128,8 @@ def request(
     found = find_build(spec.server, basedir=Path(spec.basedir) if spec.basedir else None, progress=progress)
     settings: Mapping[str, Value] = {}
     if spec.settings:
+        from flushlab.settings.admission import parse_settings
         from flushlab.settings.catalog import load_catalog  # a suite without settings starts without it
-        from flushlab.settings.given import parse_settings
 
         settings = parse_settings(spec.settings, found.flavor, found.version, load_catalog())
     base, scaled, notes = _base(spec, found, progress) if spec.base else ({}, (), ())

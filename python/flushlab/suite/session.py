@@ -347,7 +347,7 @@ class Session:
             return None
         from flushlab.dataset import loaded, open_dataset  # a suite without them starts without it
         from flushlab.settings.catalog import load_catalog
-        from flushlab.settings.layout import layout_of
+        from flushlab.settings.configuration import layout_of
 
         return loaded(
             self._request.build,

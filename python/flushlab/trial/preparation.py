@@ -17,7 +17,7 @@ from flushlab.dataset import Dataset, analyze, loaded
 from flushlab.record import Value
 from flushlab.server import DataDirectory, Sandbox
 from flushlab.settings.catalog import Catalog
-from flushlab.settings.layout import layout_of
+from flushlab.settings.configuration import layout_of
 from flushlab.workload import Workload
 
 _LOADING: Mapping[str, Value] = {"innodb_flush_log_at_trx_commit": 0}

@@ -3,7 +3,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from flushlab.advice.tuned import tuned_option_file
+from flushlab.advice.option_file import tuned_option_file
 from flushlab.campaign.facts import CampaignFacts
 from flushlab.campaign.request import TuneRequest
 from flushlab.experiment.frontier import Dropped, FrontierPoint

@@ -15,7 +15,7 @@ from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.experiment.protocol import Experiment
 from flushlab.experiment.simulated import Noise, SimulatedTrials
 from flushlab.record import Launch, Storage, Trial, Value
-from flushlab.settings.candidate import Candidate
+from flushlab.settings.candidates import Candidate
 from flushlab.settings.durability import FLOOR
 from flushlab.spec.kinds import TuneSpec
 from flushlab.spec.parts import RemoteAccess

@@ -7,7 +7,7 @@ import pytest
 
 from flushlab.experiment.selection import Space, half_on
 from flushlab.record import Value
-from flushlab.settings.candidate import Candidate
+from flushlab.settings.candidates import Candidate
 from flushlab.settings.floor import Floor
 
 PAIRS: list[tuple[str, Value]] = [("flush", 2), ("a", 1), ("b", 1), ("m", "y"), ("m", "z"), ("sync", 0)]

@@ -17,7 +17,7 @@ from flushlab.experiment.simulated import Noise, SimulatedTrials, run_to_end
 from flushlab.experiment.tune import Tune, TunePlan
 from flushlab.experiment.tune.budget import END_S, END_TRIALS
 from flushlab.record import Latency, LoadResult, ServerSample, Trial, Value, Warning
-from flushlab.settings.candidate import Candidate
+from flushlab.settings.candidates import Candidate
 from flushlab.settings.floor import Floor
 
 Settings = Mapping[str, Value]

@@ -11,8 +11,7 @@ from flushlab.record import CrashArm, SourceText, Warning
 from flushlab.report import crash, crash_page
 from flushlab.report.page import page
 from flushlab.report.page.crash import sections
-from flushlab.report.repeat import command
-from flushlab.report.stored import crash_of, facts_of
+from flushlab.report.stored import command, crash_of, facts_of
 from flushlab.spec.kinds import CrashSpec
 from flushlab.spec.parts import LedgerWorkloadSpec, ServerSpec
 from tests.unit.crashes import BASE, CLUSTER, CONTROL, LOSING, REPLICATED, facts, image

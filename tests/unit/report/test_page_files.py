@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flushlab.report.page.arms import Activity
-from flushlab.report.page.files import _QUANTITIES, _classes, _flags, _unseen
+from flushlab.report.page.measured import _QUANTITIES, _classes, _flags, _unseen
 
 FSYNCS, BYTES = _QUANTITIES
 OFF = "performance_schema is OFF: start the server with performance_schema=ON"

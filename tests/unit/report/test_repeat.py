@@ -22,8 +22,7 @@ from flushlab.cli.app import make_app
 from flushlab.datadir import DataRoot, Volume
 from flushlab.plan.shipped import find_plan
 from flushlab.record import Storage
-from flushlab.report.repeat import command
-from flushlab.report.stored import request_of
+from flushlab.report.stored import command, request_of
 from flushlab.server import FakeServer
 from flushlab.server.fake import DEFAULTS
 from flushlab.server.sandbox import base_file

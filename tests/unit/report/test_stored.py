@@ -11,9 +11,8 @@ from flushlab.campaign.recommended import recommended
 from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.series_request import BoundArm, SeriesRequest
 from flushlab.record import Arm, SourceText, Value
-from flushlab.report.page.repeat import plan_text
-from flushlab.report.repeat import command
-from flushlab.report.stored import connections_of, facts_of, own_settings, request_of
+from flushlab.report.page.about import plan_text
+from flushlab.report.stored import command, connections_of, facts_of, own_settings, request_of
 from flushlab.spec.parts import DataSpec, WorkloadSpec
 from tests.unit.records import trial
 from tests.unit.report import campaigns as made

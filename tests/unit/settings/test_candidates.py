@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from flushlab.errors import BelowFloor
 from flushlab.record import Launch, ServerIdentity, Storage, Value
-from flushlab.settings.candidate import Candidate
-from flushlab.settings.candidates import lift, propose
+from flushlab.settings.candidates import Candidate, lift, propose
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.durability import guarantees, meets
 from flushlab.settings.floor import Floor

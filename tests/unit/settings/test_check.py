@@ -11,7 +11,7 @@ from flushlab.settings.consequences import below
 from flushlab.settings.durability import level
 from flushlab.settings.finding import Finding
 from flushlab.settings.floor import Floor
-from flushlab.settings.helptext import HelpText
+from flushlab.settings.option_names import HelpText
 from tests.unit.settings.servers import ALL, MARIADB118, MARIADB123, MARIADB1011, MYSQL57, MYSQL80, MYSQL97
 
 FILES = Path(__file__).parent / "option_files"

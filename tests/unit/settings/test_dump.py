@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.settings.dump import read_dump
-from flushlab.settings.in_force import identity_of, in_force
+from flushlab.settings.in_force import identity_of, in_force, read_dump
 
 OPTION_FILES = Path(__file__).parents[2] / "data/option_files"
 

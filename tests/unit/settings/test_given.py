@@ -4,8 +4,8 @@ import pytest
 
 from flushlab.errors import UsageError
 from flushlab.record import Value
+from flushlab.settings.admission import parse_settings
 from flushlab.settings.catalog import load_catalog
-from flushlab.settings.given import parse_settings
 
 
 def parsed(given: dict[str, Value], nodes: int | None) -> dict[str, Value]:

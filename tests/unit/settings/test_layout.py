@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from flushlab.settings.catalog import load_catalog
-from flushlab.settings.layout import layout_of
+from flushlab.settings.configuration import layout_of
 
 
 def test_settings_that_shape_files_are_picked_by_name() -> None:

@@ -2,8 +2,14 @@ from __future__ import annotations
 
 from importlib import resources
 
-from flushlab.settings.helptext import read_help, read_ignored
-from flushlab.settings.option_names import OptionNames, Release, load_option_names, render
+from flushlab.settings.option_names import (
+    OptionNames,
+    Release,
+    load_option_names,
+    read_help,
+    read_ignored,
+    render,
+)
 
 OLD, NEW = Release("mysql", (5, 7, 22)), Release("mysql", (8, 0, 15))
 OTHER = Release("mariadb", (10, 11, 19))

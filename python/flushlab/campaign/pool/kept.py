@@ -24,8 +24,8 @@ from flushlab.record import Arm, Trial
 from flushlab.server import Sandbox
 from flushlab.server.sandbox.refusal import refusal
 from flushlab.server.start import attach
+from flushlab.settings.admission import parse_settings
 from flushlab.settings.catalog import load_catalog
-from flushlab.settings.given import parse_settings
 from flushlab.spec import fields
 from flushlab.spec.build import names_given
 from flushlab.spec.kinds import BenchSpec

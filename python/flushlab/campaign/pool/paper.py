@@ -14,7 +14,7 @@ from flushlab.campaign.volumes import PaperVolumes, Volumes
 from flushlab.campaign.watcher import Watcher
 from flushlab.record import Launch, Value
 from flushlab.settings.configuration import Configuration
-from flushlab.settings.helptext import read_help
+from flushlab.settings.option_names import read_help
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from flushlab.campaign.volumes import Volumes
 from flushlab.campaign.watcher import Watcher
 from flushlab.plan.plan import Plan
 from flushlab.record import Arm, Launch, Machine, ServerIdentity, Storage, Value, Warning
-from flushlab.settings.candidate import Candidate
+from flushlab.settings.candidates import Candidate
 from flushlab.settings.catalog import Catalog
 from flushlab.settings.fit import Scaled
 from flushlab.settings.floor import Floor

@@ -46,11 +46,10 @@ from flushlab.record import Arm, Launch, Machine, ServerIdentity, Storage, Trial
 from flushlab.server.remote.group import RemoteGroup, open_group
 from flushlab.server.remote.server import Address, from_nodes, from_option_file
 from flushlab.server.variables import persisted
-from flushlab.settings.candidate import Candidate
-from flushlab.settings.candidates import propose
+from flushlab.settings.admission import parse_settings
+from flushlab.settings.candidates import Candidate, propose
 from flushlab.settings.catalog import Catalog, load_catalog
 from flushlab.settings.floor import Floor
-from flushlab.settings.given import parse_settings
 from flushlab.spec.option import flag
 from flushlab.spec.parts import DataSpec, FileSpec, RemoteAccess, ServerSpec, ServersSpec, WorkloadSpec
 from flushlab.trial import ArmRunner, Draft, RemoteRunner, StandingRunner, measure

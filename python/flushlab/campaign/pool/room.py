@@ -14,7 +14,7 @@ from flushlab.datadir import DataRoot
 from flushlab.machine import available_memory_bytes
 from flushlab.record import ServerIdentity, Value
 from flushlab.settings.configuration import Configuration
-from flushlab.settings.memory_use import number_of
+from flushlab.settings.fit import number_of
 from flushlab.units import format_size
 from flushlab.workload import workload_options
 

@@ -13,8 +13,7 @@ import msgspec
 from flushlab.errors import BelowFloor
 from flushlab.plan.plan import Plan
 from flushlab.record import Launch, ServerIdentity, Storage, Value, Warning
-from flushlab.settings.candidate import Candidate
-from flushlab.settings.candidates import lift
+from flushlab.settings.candidates import Candidate, lift
 from flushlab.settings.catalog import Catalog, canonical
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.floor import Floor

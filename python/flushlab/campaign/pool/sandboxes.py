@@ -54,15 +54,13 @@ from flushlab.record import Arm, Launch, Machine, ServerIdentity, Storage, Trial
 from flushlab.server import DataDirectory, Sandbox
 from flushlab.server.sandbox.base_file import require_taken
 from flushlab.server.sandbox.refusal import refusal
-from flushlab.settings.candidate import Candidate
-from flushlab.settings.candidates import lift, propose
+from flushlab.settings.admission import parse_settings
+from flushlab.settings.candidates import Candidate, lift, propose
 from flushlab.settings.catalog import Catalog, canonical, load_catalog
 from flushlab.settings.configuration import Configuration
-from flushlab.settings.fit import as_warnings, lines
+from flushlab.settings.fit import as_warnings, lines, memory_use, number_of
 from flushlab.settings.floor import Floor
-from flushlab.settings.given import parse_settings
-from flushlab.settings.helptext import read_help
-from flushlab.settings.memory_use import memory_use, number_of
+from flushlab.settings.option_names import read_help
 from flushlab.spec.parts import FileSpec, RemoteAccess, ServersSpec
 from flushlab.trial import ArmRunner, Preparation, StandingRunner, TrialRunner
 from flushlab.trial.standing import SLICE_S

@@ -16,11 +16,10 @@ from flushlab.datadir import DataRoot
 from flushlab.errors import UsageError
 from flushlab.record import ServerIdentity, SourceText, Value
 from flushlab.server.sandbox.base_file import fit_here, read_base_file, whole
-from flushlab.settings.admission import LeftOut, admit, describe_left_out
+from flushlab.settings.admission import LeftOut, admit, describe_left_out, parse_settings
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.fit import Fit, Shrunk
-from flushlab.settings.given import parse_settings
 from flushlab.spec.parts import FileSpec
 from flushlab.workload import source_text
 

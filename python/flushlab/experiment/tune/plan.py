@@ -10,7 +10,7 @@ import msgspec
 from flushlab.experiment.guards import Guards
 from flushlab.experiment.objective import Objective
 from flushlab.record import Value
-from flushlab.settings.candidate import Candidate
+from flushlab.settings.candidates import Candidate
 from flushlab.settings.floor import Floor
 
 

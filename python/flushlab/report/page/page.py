@@ -24,23 +24,7 @@ from flushlab.campaign.facts import CampaignFacts
 from flushlab.campaign.recommended import Recommended
 from flushlab.record import Trial
 from flushlab.report.carry_over import carry_over
-from flushlab.report.page import (
-    claims,
-    crash,
-    effects,
-    files,
-    frontier,
-    guarantees,
-    left_out,
-    machine,
-    nodes,
-    output,
-    over_time,
-    ratios,
-    repeat,
-    settings,
-    warnings,
-)
+from flushlab.report.page import about, crash, measured, results
 from flushlab.report.page.arms import by_arm
 from flushlab.report.page.head import head, keys
 from flushlab.report.page.parts import Cell, Head, Section, Subject, Table, when
@@ -92,21 +76,21 @@ class Foot(NamedTuple):
 
 
 _STORY: tuple[Callable[[Subject], Iterator[Section]], ...] = (
-    ratios.section,
-    effects.section,
-    frontier.section,
-    over_time.section,
-    files.section,
-    nodes.section,
-    settings.section,
-    claims.section,
-    guarantees.section,
+    results.ratios,
+    results.effects,
+    results.frontier,
+    measured.over_time,
+    measured.files,
+    measured.nodes,
+    about.settings,
+    results.claims,
+    results.guarantees,
     crash.section,
-    warnings.section,
-    output.section,
-    machine.section,
-    repeat.section,
-    left_out.section,
+    measured.warnings,
+    measured.output,
+    about.machine,
+    about.repeat,
+    results.left_out,
 )
 
 

@@ -21,7 +21,7 @@ from flushlab.server.sandbox.membership import Membership
 from flushlab.server.sandbox.sandbox import Sandbox
 from flushlab.server.sandbox.spec import DataDirectory, Node, SandboxSpec
 from flushlab.settings.catalog import load_catalog
-from flushlab.settings.layout import layout_of
+from flushlab.settings.configuration import layout_of
 
 FORMAT = "1"
 """Raise this when the way nodes' data directories are made changes."""

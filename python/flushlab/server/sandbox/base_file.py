@@ -35,7 +35,7 @@ from flushlab.settings.check import (
 )
 from flushlab.settings.finding import Finding
 from flushlab.settings.fit import DISK_PART, MEMORY_PART, Fit, Shrunk, fit
-from flushlab.settings.helptext import read_help
+from flushlab.settings.option_names import read_help
 from flushlab.settings.optionfile import Loader, lines
 from flushlab.units import format_size, parse_size
 

@@ -22,7 +22,7 @@ from flushlab.server.sandbox.account import write_private
 from flushlab.server.sandbox.option_files import always, option_line
 from flushlab.server.sandbox.paths import give
 from flushlab.settings.catalog import load_catalog
-from flushlab.settings.layout import layout_of
+from flushlab.settings.configuration import layout_of
 
 FORMAT = "1"
 """Raise this when the way data directories are initialised changes."""

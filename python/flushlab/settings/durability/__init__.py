@@ -23,9 +23,8 @@ from flushlab.settings.durability.guarantee import (
     level,
     meets,
 )
-from flushlab.settings.durability.model import guarantees
+from flushlab.settings.durability.model import FLOOR, Verdict, described, guarantees, verdict
 from flushlab.settings.durability.rules import RULES
-from flushlab.settings.durability.verdict import FLOOR, Verdict, described, verdict
 
 __all__ = [
     "FLOOR",

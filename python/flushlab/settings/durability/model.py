@@ -1,14 +1,22 @@
-"""The model: all rules applied to one situation; the worst effect on each failure is the guarantee. Pure."""
+"""The model: all rules applied to one situation; the worst effect on each failure is the guarantee. Pure.
+
+A verdict is the floor that guarantees meet on the disk that is there. If its write cache is not known (a file
+for another machine, a remote server), the verdict has both cases; if the host is not seen, the disk must be
+honest, too. Wherever one floor is needed, the settings count as on an honest disk with a protected cache: the
+disk is its owner's to answer for.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from flushlab.record import Launch, ServerIdentity, Storage, Value
-from flushlab.settings.durability.guarantee import Guarantee, Guarantees
-from flushlab.settings.durability.replication import replication
+from flushlab.settings.durability.guarantee import Guarantee, Guarantees, Replication, describe, level
 from flushlab.settings.durability.rule import Effect, Kept, Rule, Situation
 from flushlab.settings.durability.rules import RULES
+from flushlab.settings.floor import Floor
 
 
 def guarantees(
@@ -62,3 +70,122 @@ def _worst(on: Kept, found: Sequence[tuple[Rule, Effect]]) -> Guarantee:
 
 def _guarantee(effect: Effect) -> Guarantee:
     return Guarantee(level=effect.level, text=effect.text, window_s=effect.window_s)
+
+
+_SOURCE = (
+    "replication: https://bugs.mysql.com/bug.php?id=70659",
+    "replication: https://mariadb.com/docs/server/server-usage/storage-engines/innodb/binary-log-group-commit-and-innodb-flushing-performance",
+)
+_SEMI_SYNC = (
+    "rpl_semi_sync_master_enabled",
+    "rpl_semi_sync_source_enabled",
+)
+
+
+def replication(situation: Situation, os_crash: Guarantee) -> Replication:
+    """What replicas of this server are worth after it crashed.
+
+    Consistent only when engine and binary log are both synced at every commit: otherwise one of them can be
+    ahead of the other after a crash of the operating system, and replicas have read the one that is gone.
+    """
+    if not situation.has_binlog:
+        return Replication(level="not_applicable", text="no binary log, so no replicas")
+    if any(situation.is_on(name) for name in _SEMI_SYNC):
+        return Replication(level="unknown", text="semi-synchronous replication: no rule covers it")
+    flush = situation.value("innodb_flush_log_at_trx_commit")
+    if situation.binlog_in_innodb:
+        return _in_innodb(flush, os_crash)
+    if flush in (1, 3) and situation.value("sync_binlog") == 1:
+        return _both_synced(os_crash)
+    when = "even a killed server" if flush == 0 else "a crash of the operating system"
+    after = "any crash" if flush == 0 else "an OS crash"
+    ahead = "the binary log" if situation.value("sync_binlog") == 1 else "a replica"
+    return Replication(
+        level="may_diverge",
+        text=f"{when} may leave {ahead} ahead of this server: rebuild replicas after {after}",
+        because=_SOURCE,
+    )
+
+
+def _both_synced(os_crash: Guarantee) -> Replication:
+    if os_crash.level == "nothing_lost":
+        return Replication(
+            level="consistent", text="replicas stay consistent after any crash", because=_SOURCE
+        )
+    if os_crash.level == "unknown":
+        return Replication(level="unknown", text="what survives a crash is unknown, so replicas may diverge")
+    return Replication(
+        level="may_diverge",
+        text="this server can lose commits that replicas have: rebuild replicas after an OS crash",
+    )
+
+
+def _in_innodb(flush: object, os_crash: Guarantee) -> Replication:
+    because = ("replication: https://jira.mariadb.org/browse/MDEV-34705",)
+    if flush == 1 and os_crash.level == "nothing_lost":
+        return Replication(
+            level="consistent",
+            text="binary log and engine share one log: replicas stay consistent",
+            because=because,
+        )
+    return Replication(
+        level="may_diverge",
+        text="this server can lose commits that replicas have: rebuild replicas after an OS crash",
+        because=because,
+    )
+
+
+FLOOR = "floor"
+"""Key of the verdict among the plain words on failures; only where it has a condition."""
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What settings meet.
+
+    Attributes:
+        floor: the safest that they meet.
+        condition: of the disk, in words; empty: the floor holds on every disk that syncs what it is told to,
+            and this disk is seen.
+    """
+
+    floor: Floor
+    condition: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.floor}, {self.condition}" if self.condition else str(self.floor)
+
+
+def verdict(
+    settings: Mapping[str, Value], identity: ServerIdentity, storage: Storage, launch: Launch
+) -> Verdict:
+    """The floor that settings meet, and on which disk; see `guarantees` for arguments and errors."""
+
+    def on(volatile_cache: bool | None) -> Floor:
+        there = msgspec.structs.replace(storage, volatile_cache=volatile_cache)
+        return level(guarantees(settings, identity, there, launch))
+
+    floor, protected, volatile = on(storage.volatile_cache), on(False), on(True)
+    if protected is volatile:
+        unsure = not storage.visible and floor is not Floor.THROWAWAY
+        return Verdict(floor=floor, condition="if the disk is honest" if unsure else "")
+    if storage.volatile_cache is None:
+        other = volatile if floor is protected else protected
+        has, otherwise = ("has no", "with") if floor is protected else ("has a", "without")
+        honest = "" if storage.visible else "is honest and "
+        return Verdict(
+            floor=floor, condition=f"if the disk {honest}{has} volatile write cache; {other} {otherwise} one"
+        )
+    if storage.volatile_cache:
+        return Verdict(
+            floor=floor, condition=f"as the disk has a volatile write cache; {protected} without one"
+        )
+    return Verdict(floor=floor, condition=f"as the disk has no volatile write cache; {volatile} with one")
+
+
+def described(
+    settings: Mapping[str, Value], identity: ServerIdentity, storage: Storage, launch: Launch
+) -> dict[str, str]:
+    """Plain words for each failure, the binary log and replication, and the verdict if it has a condition."""
+    found = verdict(settings, identity, storage, launch)
+    words = describe(guarantees(settings, identity, storage, launch))
+    return words | ({FLOOR: str(found)} if found.condition else {})

@@ -17,7 +17,7 @@ from flushlab.campaign.pool.running_server import (
 )
 from flushlab.errors import BelowFloor
 from flushlab.record import ServerIdentity, Value
-from flushlab.settings.candidate import Candidate
+from flushlab.settings.candidates import Candidate
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.floor import Floor
 from tests.unit.campaign.test_binding import plan

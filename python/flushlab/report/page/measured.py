@@ -1,0 +1,344 @@
+"""Sections: what trials showed: throughput, files, nodes of a cluster, doubts and output. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from flushlab.record import FILE_CLASSES, NodeActivity, Trial
+from flushlab.report import plots
+from flushlab.report.page.arms import Activity, Rounds, Throughput, activity, rounds, throughput
+from flushlab.report.page.parts import MAX_PANELS, Cell, Section, Subject, Table, shown_arms
+from flushlab.report.words import figure, small
+from flushlab.units import counted, format_size, format_spread
+
+
+def over_time(subject: Subject) -> Iterator[Section]:
+    """Throughput of every second, or the figure of every trial where a workload has no seconds."""
+    candidates = shown_arms(subject)
+    turns = [rounds(subject.named(arm), subject.arms[arm]) for arm in candidates]
+    panels = [panel for panel in turns if panel is not None]
+    if panels:
+        fresh = [
+            subject.named(arm) for arm in candidates if not any(trial.slices for trial in subject.arms[arm])
+        ]
+        notes = _left(len(panels))
+        if fresh:
+            notes += (f"{', '.join(fresh)}: a fresh server for each window, so no turns.",)
+        yield _every_slice(subject, panels[:MAX_PANELS], notes)
+        return
+    shown, notes = candidates[:MAX_PANELS], _left(len(candidates))
+    lines = [line for arm in shown if (line := throughput(subject.named(arm), subject.arms[arm])) is not None]
+    if not lines:
+        yield from _every_trial(subject, shown, notes)
+        return
+    windows = max(line.windows for line in lines)
+    title = "Throughput of each second of the measured windows, per arm"
+    head = ("median", "slowest", "stalled", "p99")
+    stand = f"{windows} measured windows" if windows != 1 else "one measured window"
+    lead = (
+        f"Throughput of every second in {subject.units or 'events/s'}; {stand} end to end, separated"
+        " by thin lines. A triangle marks a stalled second: less than a tenth of its window's median."
+    )
+    table = Table((Cell("arm"), *(Cell(name, "num") for name in head)), tuple(map(_line_row, lines)))
+    drawn = (plots.seconds(lines, name="time", title=title),)
+    yield Section("time", "Throughput over time", lead, drawn, tables=(table,), notes=notes)
+
+
+def _left(count: int) -> tuple[str, ...]:
+    """What is said of arms beyond those that are drawn."""
+    left = count - MAX_PANELS
+    return (f"{left} more {'arms are' if left > 1 else 'arm is'} not shown.",) if left > 0 else ()
+
+
+def _every_slice(subject: Subject, panels: Sequence[Rounds], notes: tuple[str, ...]) -> Section:
+    unit = subject.units or "events/s"
+    dropped = any(panel.dropped for panel in panels)
+    cross = " A cross is a turn whose round does not count, because the clock had a gap." if dropped else ""
+    turns = "Servers stood side by side and took turns, one at a time."
+    if any(panel.switched for panel in panels):
+        turns = "Arms took turns on the same server, which was switched to their settings by SET GLOBAL."
+    lead = f"{turns} A dot is one turn, in {unit}, when it was measured.{cross}"
+    head = ("least", "median", "most", "turns", "each", "dropped", "others' CPU")
+    table = Table((Cell("arm"), *(Cell(name, "num") for name in head)), tuple(map(_rounds_row, panels)))
+    drawn = (plots.rounds(panels, name="time", title=f"Every turn in {unit}, per arm"),)
+    return Section("time", "Every turn over time", lead, drawn, tables=(table,), notes=notes)
+
+
+def _rounds_row(panel: Rounds) -> tuple[Cell, ...]:
+    rates = sorted(rate for _, rate in panel.kept)
+    foreign = "" if panel.foreign_share is None else f"{panel.foreign_share:.0%}"
+    dropped = Cell(f"{len(panel.dropped):,}", "num bad" if panel.dropped else "num")
+    middle, turns = figure(rates[len(rates) // 2]), f"{len(rates):,}"
+    picked = (figure(rates[0]), middle, figure(rates[-1]), turns, format_spread(*panel.turn_s))
+    return (Cell(panel.arm, "name"), *(Cell(text, "num") for text in picked), dropped, Cell(foreign, "num"))
+
+
+def _line_row(line: Throughput) -> tuple[Cell, ...]:
+    return (
+        Cell(line.arm, "name"),
+        Cell(figure(line.median), "num"),
+        Cell(figure(line.slowest), "num"),
+        Cell(f"{len(line.stalled)} of {len(line.seconds):,} s", "num bad" if line.stalled else "num"),
+        Cell(f"{line.p99_ms:,.1f} ms" if line.p99_ms is not None else "", "num"),
+    )
+
+
+def _every_trial(subject: Subject, shown: Sequence[str], notes: tuple[str, ...]) -> Iterator[Section]:
+    unit = subject.units
+    rows = {
+        subject.named(arm): own
+        for arm in shown
+        if (own := [trial.figure for trial in subject.arms[arm] if trial.figure is not None])
+    }
+    if not rows:
+        return
+    head = ("least", "median", "most", "trials")
+    table = Table(
+        (Cell("arm"), *(Cell(name, "num") for name in head)),
+        tuple(_figures_row(arm, sorted(own)) for arm, own in rows.items()),
+    )
+    better = "more" if all(trial.higher_is_better for trial in subject.trials) else "less"
+    lead = f"Each trial yields one figure in {unit}; {better} is better. A dot is a trial."
+    drawn = (plots.figures(rows, name="time", title=f"Figure of every trial in {unit}, per arm"),)
+    yield Section("time", "Every trial", lead, drawn, tables=(table,), notes=notes)
+
+
+def _figures_row(arm: str, own: Sequence[float]) -> tuple[Cell, ...]:
+    picked = (figure(own[0]), figure(own[len(own) // 2]), figure(own[-1]), f"{len(own):,}")
+    return (Cell(arm, "name"), *(Cell(text, "num") for text in picked))
+
+
+_CLASSES = {
+    "redo": "redo log",
+    "binlog": "binlog",
+    "doublewrite": "doublewrite",
+    "data": "data",
+    "undo": "undo",
+    "other": "other",
+}
+_PER = {"transactions/s": "transaction", "rows/s": "row"}
+
+
+class _Quantity(NamedTuple):
+    """What is counted per class of files."""
+
+    name: str
+    read: Callable[[Activity], Mapping[str, float]]
+    spell: Callable[[float], str]
+    unit: str = ""
+
+    def spelled(self, value: float) -> str:
+        """The value with its unit."""
+        return self.spell(value) + self.unit
+
+
+_QUANTITIES = (
+    _Quantity("fsyncs", lambda row: row.fsyncs, small, " fsyncs"),
+    _Quantity("bytes", lambda row: row.bytes, format_size),
+)
+
+
+def files(subject: Subject) -> Iterator[Section]:
+    """Where fsyncs and bytes went."""
+    shown = shown_arms(subject)[:MAX_PANELS]
+    rows = [one for arm in shown if (one := activity(subject.named(arm), subject.arms[arm])) is not None]
+    told = [quantity for quantity in _QUANTITIES if any(quantity.read(row) for row in rows)]
+    if not told:
+        return
+    per = _PER.get(subject.unit, "run")
+    drawn = tuple(
+        plots.stacked(
+            rows,
+            quantity.read,
+            quantity.spelled,
+            name=quantity.name,
+            title=f"{quantity.name.capitalize()} per {per} and class of files, per arm",
+        )
+        for quantity in told
+    )
+    lead = (
+        f"Where writes went, per {per}. In the tables, 0 means that nothing was written, and – that the "
+        "server does not show it; bars have no part for either."
+    )
+    yield Section(
+        "files",
+        "Fsyncs and bytes",
+        lead,
+        drawn,
+        legend=tuple(_seen(rows)),
+        tables=tuple(_classes(quantity, rows, per) for quantity in told),
+        notes=(*(note for quantity in told for note in _unseen(quantity, rows)), *_flags(rows)),
+    )
+
+
+def _classes(quantity: _Quantity, rows: Sequence[Activity], per: str) -> Table:
+    kinds = _columns(quantity, rows)
+    return Table(
+        head=(Cell("arm"), *(Cell(_CLASSES[kind], "num") for kind in kinds)),
+        rows=tuple(
+            (
+                Cell(row.arm, "name"),
+                *(
+                    Cell(quantity.spell(known[kind]) if kind in known else "–", "num")
+                    for known in [quantity.read(row)]
+                    for kind in kinds
+                ),
+            )
+            for row in rows
+        ),
+        caption=f"{quantity.name.capitalize()} per {per}",
+    )
+
+
+def _columns(quantity: _Quantity, rows: Sequence[Activity]) -> list[str]:
+    """Classes that are told of, and those that every reader looks for."""
+    return [
+        kind for kind in FILE_CLASSES if any(kind in (*row.looked_for, *quantity.read(row)) for row in rows)
+    ]
+
+
+def _unseen(quantity: _Quantity, rows: Sequence[Activity]) -> Iterator[str]:
+    """What is not visible, in which arms, and why."""
+    for kind in _columns(quantity, rows):
+        hidden = [row for row in rows if kind in row.classes and kind not in quantity.read(row)]
+        if not hidden:
+            continue
+        arms = "" if len(hidden) == len(rows) else f" in {', '.join(row.arm for row in hidden)}"
+        why = next((row.why for row in hidden if row.why), "") if kind == "binlog" else ""
+        text = f"{quantity.name.capitalize()} of the {_CLASSES[kind]} are not visible on this server{arms}"
+        yield f"{text}: {why}." if why else f"{text}."
+
+
+def _seen(rows: Sequence[Activity]) -> Iterator[str]:
+    """Classes that have a bar."""
+    for kind in FILE_CLASSES:
+        if any(quantity.read(row).get(kind) for quantity in _QUANTITIES for row in rows):
+            yield kind
+
+
+def _flags(rows: Sequence[Activity]) -> Iterator[str]:
+    """With which flags files were open, where arms differ in it."""
+    opened: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for row in rows:
+        for kind, flags in row.flags.items():
+            opened.setdefault((_CLASSES[kind], flags), []).append(row.arm)
+    together: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
+    for (kind, flags), arms in opened.items():
+        if len(arms) < len(rows):
+            together.setdefault((flags, tuple(arms)), []).append(kind)
+    for (flags, some), kinds in together.items():
+        yield f"{', '.join(kinds)}: opened with {' and '.join(flags)} in {', '.join(some)} only."
+
+
+def nodes(subject: Subject) -> Iterator[Section]:
+    """Replication, conflicts and flow control of each node."""
+    rows = tuple(
+        row
+        for arm in shown_arms(subject)[:MAX_PANELS]
+        for row in _rows(subject.named(arm), [trial for trial in subject.arms[arm] if trial.nodes])
+    )
+    if not rows:
+        return
+    head = (
+        *(Cell("arm"), Cell("node"), Cell("commits", "num"), Cell("received", "num"), Cell("paused", "num")),
+        *(Cell("pauses asked", "num"), Cell("queue", "num"), Cell("conflicts lost", "num")),
+        Cell("side by side", "num"),
+    )
+    lead = (
+        "What each node told of the windows: transactions of its own clients and write sets it received, the "
+        "share of the time that flow control paused writers, how often this node asked for it, how many "
+        "write sets waited to be applied, transactions lost to certification or to applied ones, and how "
+        "many could have been applied side by side: more appliers than that are idle."
+    )
+    yield Section("nodes", "Nodes of the cluster", lead, tables=(Table(head, rows),))
+
+
+def _rows(arm: str, trials: Sequence[Trial]) -> Iterator[tuple[Cell, ...]]:
+    """A row per node, over all windows of an arm."""
+    count = min((len(trial.nodes) for trial in trials), default=0)
+    for number in range(count):
+        own = [trial.nodes[number] for trial in trials]
+        queues = [node.recv_queue_avg for node in own if node.recv_queue_avg is not None]
+        apart = [node.deps_distance for node in own if node.deps_distance is not None]
+        yield (
+            Cell(arm if number == 0 else "", "name"),
+            Cell(str(own[0].node)),
+            Cell(f"{sum(node.commits for node in own):,}", "num"),
+            Cell(f"{sum(node.received for node in own):,}", "num"),
+            Cell(f"{_mean([node.paused_share for node in own]):.1%}", "num"),
+            Cell(f"{sum(node.pauses_asked for node in own):,}", "num"),
+            Cell(small(_mean(queues)) if queues else "–", "num"),
+            Cell(f"{sum(_lost(node) for node in own):,}", "num"),
+            Cell(small(apart[-1]) if apart else "–", "num"),
+        )
+
+
+def _lost(node: NodeActivity) -> int:
+    return node.cert_failures + node.bf_aborts
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+_OUTCOMES = {
+    "void": "disturbed by other load",
+    "refused": "refused by the server",
+    "failed": "failed",
+    "invalid": "invalid: a setting read back differently",
+}
+
+
+def warnings(subject: Subject) -> Iterator[Section]:
+    """Warnings of the whole and of trials, and trials that did not count."""
+    whole = len(subject.trials)
+    found = subject.facts.warnings if subject.facts is not None else ()
+    rows = [(Cell(warning.text), Cell("the whole", "num mute")) for warning in found]
+    told = {warning.text for warning in found}
+    seen: dict[str, list[tuple[str, str]]] = {}
+    having: Counter[str] = Counter()
+    for trial in subject.trials:
+        having.update({warning.slug for warning in trial.warnings})
+        for warning in trial.warnings:
+            seen.setdefault(warning.slug, []).append((subject.named(trial.arm.name), warning.text))
+    for slug, own in seen.items():
+        if not any(text in words for _, text in own for words in told):
+            first = f", first of {len(own):,}" if len(own) > 1 else ""
+            rows.append((Cell(": ".join(own[0]), "", f"{slug}{first}"), _share(having[slug], whole)))
+    outcomes = Counter(trial.outcome for trial in subject.trials if trial.outcome != "measured")
+    rows += [(Cell(f"Trials {_OUTCOMES[name]}"), _share(count, whole)) for name, count in outcomes.items()]
+    if rows:
+        lead = "Reasons not to take the figures at face value."
+        table = Table((Cell("warning"), Cell("about", "num")), tuple(rows))
+        yield Section("warnings", "Warnings", lead, tables=(table,))
+    elif subject.facts is not None:
+        yield Section("warnings", "Warnings", "None.")
+
+
+def _share(count: int, whole: int) -> Cell:
+    return Cell(f"{count:,} of {counted(whole, 'trial')}", "num")
+
+
+MAX_RUNS = 12
+"""Most runs whose output is on the page; the store has all of them."""
+
+
+def output(subject: Subject) -> Iterator[Section]:
+    """The runs that failed, then the last one of each arm shown."""
+    failed = [trial for trial in subject.trials if trial.outcome == "failed" and trial.output]
+    last = [subject.arms[arm][-1] for arm in shown_arms(subject) if subject.arms[arm][-1].output]
+    runs = [*failed, *last][:MAX_RUNS]
+    if not runs:
+        return
+    lead = "Of each run, the first 4 KiB and the last 12 KiB of what it printed are kept: here those of "
+    lead += "runs that failed, and of the last run of each arm."
+    yield Section(
+        "output", "Output of the command", lead, code=tuple((_title(run), run.output) for run in runs)
+    )
+
+
+def _title(trial: Trial) -> str:
+    how = "failed" if trial.figure is None else f"{trial.figure:,.2f} {trial.unit}"
+    return f"{trial.arm.name}, {trial.stage} {trial.block}: {how}"
