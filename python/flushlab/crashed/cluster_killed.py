@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
@@ -24,7 +23,7 @@ from flushlab.crashed.ledger import Note
 from flushlab.crashed.live import Load, Loading, make_ledger
 from flushlab.crashed.nodes import NotBack, Seen, as_one, await_together, require_alike, see, way_back
 from flushlab.crashed.recovered_server import Ledger, said
-from flushlab.crashed.run import CrashedServer, Disks
+from flushlab.crashed.run import CrashedServer, Disks, start
 from flushlab.datadir import DataRoot
 from flushlab.datadir.fault_disk import FaultDisk, FaultImage, remove_record
 from flushlab.errors import FlushlabError, ServerDied, StartFailed
@@ -49,34 +48,11 @@ _BETWEEN_S = 8.0
 after Galera has given up the first. Half of the times are below a second."""
 
 
-class _NodeCrash(Protocol):
-    """How nodes crash, and what they come back on."""
-
-    def crash(self, cluster: Cluster, number: int) -> None: ...
-
-    def put_back(self, cluster: Cluster, number: int) -> None: ...
-
-    def require_served(self) -> None: ...
-
-
-class _ProcessKill:
-    """The process alone."""
-
-    def crash(self, cluster: Cluster, number: int) -> None:
-        cluster.nodes[number - 1].kill()
-
-    def put_back(self, cluster: Cluster, number: int) -> None:
-        """Its data directory is where it was."""
-
-    def require_served(self) -> None:
-        """There is no disk of ours."""
-
-
 class _PowerLoss:
-    """A process and what the cache of its disk holds."""
+    """The disks of nodes that lose their power, and what their caches hold."""
 
     def __init__(self, spec: CrashedServer, disks: Disks, seed: int, stack: ExitStack) -> None:
-        self._spec, self._disks, self._seed, self._stack = spec, disks, seed, stack
+        self._disks, self._seed, self._stack = disks, seed, stack
         self.own: list[FaultDisk] = []
         self._at: dict[int, int] = {}
         for _ in range(spec.nodes):
@@ -90,42 +66,31 @@ class _PowerLoss:
         for disk in self._under:
             disk.require_served()
 
-    def crash(self, cluster: Cluster, number: int) -> None:
-        cluster.nodes[number - 1].kill()
-        # After it is dead: whatever it had acknowledged is at that record or before it.
+    def hits(self, number: int) -> None:
+        """A node is dead: whatever it had acknowledged is at this record or before it."""
         self._at[number] = self.own[number - 1].position()
 
     def put_back(self, cluster: Cluster, number: int) -> None:
+        """Replaces a dead node by one on what the crash has left of its disk."""
         dead, disk = cluster.nodes[number - 1], self.own[number - 1]
+        assert dead.membership is not None, "it is a node"
         datadir = dead.datadir.relative_to(disk.mount)
         dead.close()
         disk.require_served()
         disk.close()
-        image = self._stack.enter_context(
-            FaultImage(
-                disk.record, self._at[number], self._disks.fail, self._seed + number, self._disks.folder
-            )
+        seed, folder = self._seed + number, self._disks.folder
+        left = FaultImage(disk.record, self._at[number], self._disks.fail, seed, folder)
+        image = self._under[number - 1] = self._stack.enter_context(left)
+        moved = image.mount / "left"  # the node that comes back has the name of the one that is dead
+        (image.mount / datadir.parts[0]).rename(moved)
+        spec = SandboxSpec(
+            build=dead.build,
+            settings=dead.settings,
+            arguments=dead.arguments,
+            instance=Instance(password=dead.endpoint.password),
+            node=Node(membership=dead.membership, link=dead.link),
         )
-        self._under[number - 1] = image
-        assert dead.membership is not None, "it is a node"
-        left = image.mount / "left"  # the node that comes back has the name of the one that is dead
-        (image.mount / datadir.parts[0]).rename(left)
-        datadir = Path("left", *datadir.parts[1:])
-        cluster.replace(
-            number,
-            node_on(
-                image,
-                datadir,
-                SandboxSpec(
-                    build=dead.build,
-                    settings=dead.settings,
-                    arguments=dead.arguments,
-                    instance=Instance(password=dead.endpoint.password),
-                    node=Node(membership=dead.membership, link=dead.link),
-                ),
-                self._stack,
-            ),
-        )
+        cluster.replace(number, node_on(image, moved.joinpath(*datadir.parts[1:]), spec, self._stack))
 
 
 def bring_back(cluster: Cluster, down: Collection[int]) -> dict[int, NodeWay]:
@@ -154,7 +119,7 @@ def bring_back(cluster: Cluster, down: Collection[int]) -> dict[int, NodeWay]:
 
 def node_on(image: FaultImage, datadir: Path, spec: SandboxSpec, stack: ExitStack) -> Sandbox:
     """A node that does not run yet, on what a crash has left of a node's data; it ends with the stack."""
-    data = DataDirectory(DataRoot.open(image.mount), adopt=image.mount / datadir)
+    data = DataDirectory(DataRoot.open(image.mount), adopt=datadir)
     node = Sandbox.prepare(replace(spec, data=data, startup=Startup(check=image.require_served)))
     stack.callback(node.close)
     return node
@@ -180,7 +145,7 @@ class KilledCluster(Killed):
         super().__init__(server, prepare, folder)
         self._which, self._disks = which, disks
         self._cluster: Cluster | None = None
-        self._node_crash: _NodeCrash = _ProcessKill()
+        self._power: _PowerLoss | None = None
         self._ran = False
 
     def _crash(self, point: CrashPoint) -> tuple[CrashImage, bool]:
@@ -202,7 +167,7 @@ class KilledCluster(Killed):
         server = cluster.nodes[driven - 1]
         load, ledger = self._load(cluster, server)
         seconds = self._spec.seconds * (0.1 + 0.9 * draws.random())
-        crash = _Crash(cluster, self._node_crash, ledger, point)
+        crash = _Crash(cluster, self._power, ledger, point)
         began = time.monotonic()
         try:
             with Loading(server, load, ledger, self._folder) as loading:
@@ -221,11 +186,11 @@ class KilledCluster(Killed):
             crash.look_at_those_left(notes)
             crash.bring_back()
         except NotBack as error:
-            self._node_crash.require_served()
+            self._require_served()
             notes = loading.notes()
             return judge.not_started(point, notes, f"{error} ({time.monotonic() - began:.0f} s)")
         seen = see(cluster, ledger)
-        self._node_crash.require_served()
+        self._require_served()
         return as_one(point, notes, crash.crashed_ns, seen, crash.nodes(), crash.on_the_way)
 
     def _load(self, cluster: Cluster, server: Sandbox) -> tuple[LoadSpec, Ledger]:
@@ -235,8 +200,8 @@ class KilledCluster(Killed):
         require_alike(cluster, self._spec.settings)
         make_ledger(first, load.ledger)
         cluster.settled()
-        if isinstance(self._node_crash, _PowerLoss):
-            for node, disk in zip(cluster.nodes, self._node_crash.own, strict=True):
+        if self._power:
+            for node, disk in zip(cluster.nodes, self._power.own, strict=True):
                 node.query("SET GLOBAL innodb_max_dirty_pages_pct = 0")  # crashes meet page writes, too
                 disk.start_recording()
         return msgspec.structs.replace(load.spec, endpoint=server.endpoint), load.ledger
@@ -244,21 +209,18 @@ class KilledCluster(Killed):
     def _alive(self, seed: int) -> Cluster:
         if self._cluster is not None:
             return self._cluster
-        roots: Sequence[DataRoot] = ()
         if self._disks is not None:
-            node_crash = _PowerLoss(self._spec, self._disks, seed, self._stack)
-            self._node_crash, roots = node_crash, [DataRoot.open(disk.mount) for disk in node_crash.own]
-        self._cluster = Cluster.start(
-            self._spec.build,
-            size=self._spec.nodes,
-            settings=self._spec.settings,
-            arguments=self._spec.arguments,
-            data=DataDirectory(self._spec.data_root, node_roots=roots, settle=False),
-            latency_s=self._spec.latency_s,
-        )
+            self._power = _PowerLoss(self._spec, self._disks, seed, self._stack)
+        started = start(self._spec, self._power.own if self._power else ())
+        assert isinstance(started, Cluster), "it has nodes"
+        self._cluster = started
         self._stack.callback(self._cluster.close)
         self.storage = self._cluster.storage
         return self._cluster
+
+    def _require_served(self) -> None:
+        if self._power:
+            self._power.require_served()
 
     def _end(self) -> None:
         self._cluster = None
@@ -268,8 +230,8 @@ class KilledCluster(Killed):
 class _Crash:
     """One crash, and what is known of it so far."""
 
-    def __init__(self, cluster: Cluster, node_crash: _NodeCrash, ledger: Ledger, point: CrashPoint) -> None:
-        self._cluster, self._node_crash, self._ledger, self._point = cluster, node_crash, ledger, point
+    def __init__(self, cluster: Cluster, power: _PowerLoss | None, ledger: Ledger, point: CrashPoint) -> None:
+        self._cluster, self._power, self._ledger, self._point = cluster, power, ledger, point
         self._down: list[int] = []
         self._ways: dict[int, NodeWay] = {}
         self._positions: dict[int, int] = {}
@@ -313,8 +275,9 @@ class _Crash:
 
     def bring_back(self) -> None:
         """Brings back the nodes that are down; errors: as `bring_back`."""
-        for number in self._down:
-            self._node_crash.put_back(self._cluster, number)
+        if self._power:
+            for number in self._down:
+                self._power.put_back(self._cluster, number)
         self._ways |= bring_back(self._cluster, self._down)
         self._positions |= self._cluster.positions
         self._down = []
@@ -335,7 +298,9 @@ class _Crash:
     def _fell(self, number: int) -> None:
         self.crashed_ns = time.monotonic_ns()
         self._cluster.unplug(number)  # a machine without power sends nothing more
-        self._node_crash.crash(self._cluster, number)
+        self._cluster.nodes[number - 1].kill()
+        if self._power:
+            self._power.hits(number)
         self._down.append(number)
 
 

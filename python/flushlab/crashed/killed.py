@@ -15,12 +15,13 @@ import msgspec
 from flushlab.crashed import ddl_workload, judge, replicated
 from flushlab.crashed.ledger import read_notes
 from flushlab.crashed.live import Load, LoadOutcome, make_ledger, run_until_killed
-from flushlab.crashed.recovered_server import IDLE_S, ask, not_ready
+from flushlab.crashed.recovered_server import ask, not_ready
 from flushlab.crashed.replica import listening_replica
-from flushlab.crashed.run import CrashedServer
+from flushlab.crashed.run import CrashedServer, start
 from flushlab.errors import FlushlabError, StartFailed
 from flushlab.record import CrashImage, CrashPoint, Storage
-from flushlab.server import DataDirectory, Sandbox, Startup
+from flushlab.server import Sandbox
+from flushlab.server.galera.cluster import Cluster
 
 
 class Killed(ABC):
@@ -104,16 +105,9 @@ class KilledServer(Killed):
         return found, server.alive() and not self._afresh
 
     def _begin(self) -> tuple[Sandbox, Load]:
-        spec = self._spec
-        server = self._stack.enter_context(
-            Sandbox.start(
-                spec.build,
-                settings=spec.settings,
-                arguments=spec.arguments,
-                data=DataDirectory(spec.data_root),
-                startup=Startup(idle_s=IDLE_S),
-            )
-        )
+        started = start(self._spec)
+        assert not isinstance(started, Cluster), "it is alone"
+        server = self._stack.enter_context(started)
         self.storage = server.storage
         load = self._prepare(server)
         if load.side:

@@ -3,15 +3,18 @@
 A server that was promised nothing of what it had not synced must cope with any part of it being there. So
 either something is there that it does not cope with (`kept`), or something is missing that it should have
 synced (`missing`).
+
+Delta debugging: Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", IEEE Transactions
+on Software Engineering 28 (2), 2002, section 3 (`ddmin`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import msgspec
 
-from flushlab.crashed.delta_debugging import ddmin
 from flushlab.crashed.recorded import Images
 from flushlab.datadir.extents import Extents
 from flushlab.datadir.unsynced import SECTOR_BYTES, Part
@@ -21,6 +24,7 @@ from flushlab.units import counted
 
 MOST_TRIES = 300
 _TELL = 10
+T = TypeVar("T")
 
 
 def minimise(images: Images, point: CrashPoint, say: Callable[[str], object]) -> tuple[CrashImage, bool]:
@@ -108,6 +112,35 @@ class _Search:
             tries=self.tries,
             ended="limit" if self.tries >= MOST_TRIES else "done",
         )
+
+
+def ddmin(units: Sequence[T], breaks: Callable[[Sequence[T]], bool]) -> list[T]:
+    """Units that break it, and of which none can be left out.
+
+    Args:
+        units: all of them together break it.
+        breaks: whether these do; asked about parts of `units` in their order. The search ends early where it
+            says no to whatever it is asked.
+    """
+    left = list(units)
+    pieces = 2
+    while len(left) >= 2:
+        size = -(-len(left) // pieces)
+        chunks = [left[at : at + size] for at in range(0, len(left), size)]
+        found = next((chunk for chunk in chunks if breaks(chunk)), None)
+        if found is not None:
+            left, pieces = list(found), 2
+            continue
+        if len(chunks) > 2:
+            rests = ([one for other in chunks if other is not chunk for one in other] for chunk in chunks)
+            found = next((rest for rest in rests if breaks(rest)), None)
+            if found is not None:
+                left, pieces = list(found), max(len(chunks) - 1, 2)
+                continue
+        if size == 1:
+            break
+        pieces = min(len(left), 2 * pieces)
+    return left
 
 
 def _joined(sectors: Sequence[Part]) -> list[Part]:

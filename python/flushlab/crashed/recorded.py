@@ -1,26 +1,35 @@
-"""Recorded: the images of a server's recorded run, and what crashes at its records have left."""
+"""Recorded: the images of a recorded run, and what crashes at its records have left. Sits in `crashed`.
+
+A single server is cut at a record of its disk, a cluster at a moment of one clock: the disks' records and the
+ledger's notes have CLOCK_MONOTONIC. A record has its time before its answer goes out, and a note has its time
+after the server's answer came. So whatever a node had synced for a commit that is noted by then is in that
+node's record by then.
+"""
 
 from __future__ import annotations
 
 import errno
 import random
+import secrets
 import time
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from functools import partial
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import accumulate
 from pathlib import Path
 
 import msgspec
 
 from flushlab.build import Build
-from flushlab.crashed import ddl_workload, judge, points, replicated
+from flushlab.build.galera import galera_for
+from flushlab.crashed import ddl_workload, judge, replicated
+from flushlab.crashed.cluster_killed import bring_back, node_on
 from flushlab.crashed.ledger import Note, before, read_notes
+from flushlab.crashed.nodes import NotBack, as_one, see
+from flushlab.crashed.points import Moments, choose
 from flushlab.crashed.received import Received, there_is
 from flushlab.crashed.recording import FILLER
 from flushlab.crashed.recovered_server import IDLE_S, ask, not_ready
-from flushlab.crashed.recovery import cut_recovery
 from flushlab.crashed.run import NOTES, Run
 from flushlab.datadir import DataRoot
 from flushlab.datadir.extents import Extents
@@ -29,8 +38,13 @@ from flushlab.datadir.recording import Record, Recording
 from flushlab.datadir.unsynced import Part, Unsynced, unsynced, with_parts
 from flushlab.errors import FlushlabError, StartFailed
 from flushlab.process.passing import passing_folder
-from flushlab.record import CrashImage, CrashPoint, Failure
-from flushlab.server import DataDirectory, Sandbox, Startup
+from flushlab.record import CrashImage, CrashNode, CrashPoint, Failure, NodeAlone
+from flushlab.server import DataDirectory, Instance, Sandbox, Startup
+from flushlab.server.galera import addresses
+from flushlab.server.galera.cluster import Cluster
+from flushlab.server.sandbox import account
+from flushlab.server.sandbox.membership import Membership
+from flushlab.server.sandbox.spec import Node, SandboxSpec
 
 _CHEAPER = "--loose-performance-schema=OFF"
 """On images: it takes a sixth of an image's time on MySQL 9.7, and nothing of what a crash has left. Some
@@ -44,8 +58,12 @@ PAGE_BYTES = 16384
 _ALL_KEPT = Failure(kind="os", tear=None, lying_flushes=0)
 
 
-class RecordedImages:
-    """The images of a recorded run, whether its server had one node or several.
+Left = tuple[FaultImage, Path]
+"""A mounted image, and the data directory on it."""
+
+
+class Images:
+    """The images of a recorded run.
 
     Args:
         folder: of the records.
@@ -54,94 +72,71 @@ class RecordedImages:
         work: an existing folder for what is mounted.
     """
 
-    received: Received | None = None
-    """What the replica has received that listened; None if none did, or its recording was cut short."""
-
     def __init__(self, folder: Path, fail: Failure, build: Build, work: Path) -> None:
         self._folder, self._fail, self._build, self._work = folder, fail, build, work
         self._notes: Sequence[Note] = read_notes(folder / NOTES)
         found = Run.read(folder)
         self.run = found.completed(folder, self._notes)
         self._recordings = found.recordings(folder)
-
-    @property
-    def records(self) -> int:
-        """How many were recorded under load, on all disks."""
-        return sum(one.last for one in self._recordings)
-
-    @property
-    def end(self) -> int:
-        """The last point of the run, as `CrashPoint.at`."""
-        raise NotImplementedError
-
-    def points(self, images: int, seed: int) -> list[CrashPoint]:
-        """Where the run is cut; see `points.choose`."""
-        raise NotImplementedError
-
-    def judge(self, point: CrashPoint) -> CrashImage:
-        """Mounts an image, starts the server on it, judges what it has, and throws it away."""
-        raise NotImplementedError
-
-    def _disk(self, number: int) -> Path:
-        """Folder of the record of a node's disk; nodes from 0."""
-        return self._folder / self.run.nodes[number].disk
-
-    def _start(self, image: FaultImage, datadir: Path) -> Sandbox:
-        """A server alone on one node's data."""
-        (image.mount / FILLER).unlink(missing_ok=True)
-        return Sandbox.start(
-            self._build,
-            settings={
-                name: value for name, value in self.run.settings.items() if name != "performance_schema"
-            },
-            arguments=(*self.run.arguments, _CHEAPER),
-            data=DataDirectory(DataRoot.open(image.mount), adopt=datadir),
-            # Some wait for room for ever, and say so all the time.
-            startup=Startup(idle_s=IDLE_S, check=image.require_served),
-        )
-
-
-class Images(RecordedImages):
-    """The images of the recorded run of a server alone; arguments: as of `RecordedImages`."""
-
-    def __init__(self, folder: Path, fail: Failure, build: Build, work: Path) -> None:
-        super().__init__(folder, fail, build, work)
-        self._record = self._disk(0)
-        self._datadir = self.run.nodes[0].datadir
-        (self._recording,) = self._recordings
+        self._recording = self._recordings[0]
         self._statements: Sequence[Note] = read_notes(folder / ddl_workload.NOTES)
-        self._flushes = {one.number: size for one, size in waiting(self._recording)}
-        self._flushed = sorted(self._flushes)
+        self._flushed = self._recording.flushes()
+        self.is_cluster = len(self.run.nodes) > 1
+        self._times = [
+            [one.time_ns for one in record.records()] for record in self._recordings if self.is_cluster
+        ]
         self.received = Received(folder) if there_is(folder) else None
+        """What the replica has received that listened; None if none did, or its recording was cut short."""
 
     @property
     def records(self) -> int:
-        """How many were recorded under load."""
+        """Number of records under load, on all disks."""
+        if self.is_cluster:
+            return sum(one.last for one in self._recordings)
         return self.run.last - self.run.first + 1
 
     @property
     def end(self) -> int:
-        """The last point of the record, as `CrashPoint.at`."""
-        return self._recording.last
+        """The last point of the run, as `CrashPoint.at`."""
+        return self.run.last - self.run.first if self.is_cluster else self._recording.last
 
     def points(self, images: int, seed: int) -> list[CrashPoint]:
-        """Where the run is cut; see `points.choose`. The last record of a torn one is a write of pages."""
+        """Where the run is cut; see `points.choose`."""
+        return choose(self._moments_of_cluster() if self.is_cluster else self._moments(), images, seed)
+
+    def positions(self, point: CrashPoint) -> list[int]:
+        """Number of the last record of each disk before a crash."""
+        if not self.is_cluster:
+            return [point.at]
+        return [bisect_right(times, self._moment(point)) for times in self._times]
+
+    def _moments_of_cluster(self) -> Moments:
+        """Nanoseconds from the load's first commit."""
+        first = self.run.first
+        flushes = {one.time_ns - first: size for record in self._recordings for one, size in waiting(record)}
+        return Moments(0, self.end, [note.time_ns - first for note in self._notes], flushes)
+
+    def _moments(self) -> Moments:
+        """Records of the only disk. The last record of a torn crash is a write of pages."""
         first, last = self.run.first, self.run.last
-        torn = self._fail.kind == "torn"
-        page_bytes = int(self.run.settings.get("innodb_page_size", PAGE_BYTES))
-        moments = points.Moments(
+        flushes = {one.number: size for one, size in waiting(self._recording)}
+        if self._fail.kind == "torn":
+            page_bytes = int(self.run.settings.get("innodb_page_size", PAGE_BYTES))
+            # Pages, one or several, but not the redo log, which is written in small pieces.
+            writes = self._recording.records("write", first, last)
+            among = [one.number for one in writes if one.length >= page_bytes]
+            return Moments(first, last, flushes=flushes, among=among, recovery=True)
+        return Moments(
             first,
             last,
-            acknowledged=() if torn else [note.position for note in self._notes],
-            flushes=self._flushes,
-            among=_large(self._recording, first, last, page_bytes) if torn else (),
-            times=() if torn else self._times(),
-            writes=None if torn else self._writes_by_file(),
+            acknowledged=[note.position for note in self._notes],
+            flushes=flushes,
+            times=self._ends(),
+            writes=self._writes_by_file(),
             recovery=not self._fail.lying_flushes,  # which may have undone the very move of the data
         )
-        return points.choose(moments, images, seed)
 
-    def _times(self) -> list[int]:
+    def _ends(self) -> list[int]:
         """When each record under load was the last one, and when the load ended; see `points.choose`."""
         run = self.run
         found = [one.time_ns for one in self._recording.records(first=max(run.first, 1), last=run.last)]
@@ -161,7 +156,7 @@ class Images(RecordedImages):
             return None
         try:
             with (
-                FaultImage(self._record, run.last, _ALL_KEPT, 0, self._work, run.fs) as image,
+                FaultImage(self._disk(0), run.last, _ALL_KEPT, 0, self._work, run.fs) as image,
                 trusted(image),
             ):
                 extents = Extents(image.mount)
@@ -174,8 +169,13 @@ class Images(RecordedImages):
         return found
 
     def judge(self, point: CrashPoint) -> CrashImage:
-        """Mounts an image, starts the server on it, judges what it has, and throws it away."""
-        return self._timed(point, self._left(point), self.received)
+        """Mounts an image, starts the server on it, judges what it has, and throws it away.
+
+        Each node of a cluster is judged by itself first, without Galera.
+        """
+        if self.is_cluster:
+            return self._timed(point, lambda: self._judge_nodes(point))
+        return self._timed(point, lambda: self._judge_node(point, self._left(point), self.received))
 
     def judge_parts(self, point: CrashPoint, among: Collection[int], parts: Sequence[Part]) -> CrashImage:
         """As `judge`, but of the writes that the crash may have left, it has left these parts.
@@ -185,55 +185,92 @@ class Images(RecordedImages):
             among: numbers of those writes.
             parts: of them, in the order of their numbers.
         """
-        return self._timed(point, self._left_of(point, among, parts))
+        return self._timed(point, lambda: self._judge_node(point, self._left_of(point, among, parts)))
 
     def unsynced(self, point: CrashPoint) -> Unsynced:
         """Parts of writes that the crash may have left."""
-        return unsynced(self._record, point.at, self._fail, point.seed)
+        return unsynced(self._disk(0), point.at, self._fail, point.seed)
 
     def extents(self, point: CrashPoint, among: Collection[int], parts: Sequence[Part]) -> Extents:
         """Where files lie on the disk that `judge_parts` starts the server on."""
         with self._left_of(point, among, parts) as (image, _):
             return Extents(image.mount, known=self.run.fs != "btrfs")
 
-    def _timed(
-        self,
-        point: CrashPoint,
-        left: AbstractContextManager[tuple[FaultImage, Path]],
-        received: Received | None = None,
-    ) -> CrashImage:
+    def _timed(self, point: CrashPoint, judged: Callable[[], CrashImage]) -> CrashImage:
         began = time.monotonic()
-        found = self._judge(point, left, received)
-        return msgspec.structs.replace(
-            found,
-            seconds=time.monotonic() - began,
-            unflushed=self._unflushed(point) if self.run.ledger else None,
-        )
+        try:
+            found = judged()
+        except (FlushlabError, OSError) as error:  # of ours, of the machine's, or of the file system
+            notes = self._by_then(self._notes, point)
+            cause = error if isinstance(error, OSError) else error.__cause__
+            damaged = isinstance(error, NotMounted) or getattr(cause, "errno", None) in _DAMAGED
+            # An honest disk's file system is always whole; a cluster's nodes are judged together.
+            faulty = self._fail.lying_flushes or self.run.faulty or self.run.fault
+            became = judge.not_started if damaged and faulty and not self.is_cluster else judge.unknown
+            found = became(point, notes, str(error))
+        unflushed = self._unflushed(point) if self.run.ledger and not self.is_cluster else None
+        return msgspec.structs.replace(found, seconds=time.monotonic() - began, unflushed=unflushed)
 
-    def _judge(
-        self,
-        point: CrashPoint,
-        left: AbstractContextManager[tuple[FaultImage, Path]],
-        received: Received | None,
+    def _judge_node(
+        self, point: CrashPoint, left: AbstractContextManager[Left], received: Received | None = None
     ) -> CrashImage:
-        run, crashed_ns = self.run, self._moment(point)
-        notes = self._by_then(self._notes, point)
+        """What a single server makes of a node's data."""
+        notes, ledger = self._by_then(self._notes, point), self.run.ledger
         statements = len(self._by_then(self._statements, point))
         try:
             with left as (image, datadir), self._start(image, datadir) as server:
-                recovered = ask(server, run.ledger)
-                old, new = replicated.of_image(server, run.ledger, received, point.at, self._work)
+                recovered = ask(server, ledger)
+                old, new = replicated.of_image(server, ledger, received, point.at, self._work)
         except StartFailed as error:
             return not_ready(point, notes, error)
-        except (FlushlabError, OSError) as error:  # of ours, of the machine's, or of the file system
-            told = error if isinstance(error, OSError) else error.__cause__
-            damaged = isinstance(error, NotMounted) or (isinstance(told, OSError) and told.errno in _DAMAGED)
-            # An honest disk's file system is always whole.
-            if damaged and (self._fail.lying_flushes or run.faulty or run.fault):
-                return judge.not_started(point, notes, str(error))
-            return judge.unknown(point, notes, str(error))
-        found = judge.judge(point, notes, crashed_ns, recovered, statements)
+        found = judge.judge(point, notes, self._moment(point), recovered, statements)
         return msgspec.structs.replace(found, replica=old, new_replica=new)
+
+    def _judge_nodes(self, point: CrashPoint) -> CrashImage:
+        """What a cluster makes of its nodes' data."""
+        judged = [self._judge_node(point, self._left(point, number)) for number in range(len(self.run.nodes))]
+        alone = [
+            NodeAlone(outcome=one.outcome, lost=one.lost, binlog=one.binlog, reasons=one.reasons)
+            for one in judged
+        ]
+        return self._as_one(point, self._by_then(self._notes, point), alone)
+
+    def _as_one(self, point: CrashPoint, notes: Sequence[Note], alone: Sequence[NodeAlone]) -> CrashImage:
+        run, size = self.run, len(self.run.nodes)
+        ledger = run.ledger
+        assert ledger is not None, "a cluster is judged by its ledger"
+        name, galera = f"c{secrets.token_hex(4)}", galera_for(self._build)
+        places, password = addresses.free_places(size), account.new_password()
+        crashed = [
+            CrashNode(number=number, crashed=True, way="none", outcome="unknown", alone=one)
+            for number, one in enumerate(alone, 1)
+        ]
+        with ExitStack() as stack:
+            nodes = []
+            for number in range(1, size + 1):
+                image, datadir = stack.enter_context(self._left(point, number - 1))
+                member = Membership(cluster=name, number=number, places=places, galera=galera)
+                spec = SandboxSpec(
+                    build=self._build,
+                    settings=run.settings,
+                    arguments=run.arguments,
+                    instance=Instance(password=password),
+                    node=Node(membership=member),
+                )
+                nodes.append(node_on(image, datadir, spec, stack))
+            cluster = Cluster(name, nodes)
+            try:
+                ways = bring_back(cluster, range(1, size + 1))
+                seen = see(cluster, ledger)
+            except NotBack as error:
+                return msgspec.structs.replace(
+                    judge.not_started(point, notes, str(error)), nodes=tuple(crashed)
+                )
+            back = [
+                msgspec.structs.replace(one, way=ways[one.number], position=cluster.positions.get(one.number))
+                for one in crashed
+            ]
+            return as_one(point, notes, self._moment(point), seen, back)
 
     def _moment(self, point: CrashPoint) -> int:
         """When it crashes, in ns of CLOCK_MONOTONIC.
@@ -241,6 +278,8 @@ class Images(RecordedImages):
         Between two records the disk stays as it is, while commits go on to be acknowledged. A random moment
         lies anywhere in between, drawn by the point's seed; a chosen one at the end, where most is at stake.
         """
+        if self.is_cluster:
+            return self.run.first + point.at
         first = max(point.at, 1)
         near = [one.time_ns for one in self._recording.records(first=first, last=point.at + 1)]
         end = near.pop() if len(near) > min(point.at, 1) else self.run.ended_ns
@@ -254,9 +293,9 @@ class Images(RecordedImages):
 
     def _by_then(self, notes: Sequence[Note], point: CrashPoint) -> list[Note]:
         """What was acknowledged before it crashed."""
-        found = before(notes, point.at)
-        if not self._is_drawn(point):
-            return list(found)
+        found = list(notes) if self.is_cluster else before(notes, point.at)
+        if not self.is_cluster and not self._is_drawn(point):
+            return found
         moment = self._moment(point)
         return [note for note in found if note.time_ns <= moment]
 
@@ -266,37 +305,73 @@ class Images(RecordedImages):
         last = self._flushed[earlier - 1] if earlier else 0
         return sum(last <= note.position for note in self._by_then(self._notes, point))
 
-    def _left(self, point: CrashPoint) -> AbstractContextManager[tuple[FaultImage, Path]]:
-        """What the crash has left, and the data directory on it."""
-        opened = partial(self._open, point.seed)
-        if point.kind == "in_recovery":
-            return cut_recovery(self._record, point, self._datadir, self._work, opened, self._start)
-        return _whole(opened(self._record, point.at, self._work, False), self._datadir)
+    @contextmanager
+    def _left(self, point: CrashPoint, number: int = 0) -> Iterator[Left]:
+        """What the crash has left of a node."""
+        record, at, datadirs = self._disk(number), self.positions(point)[number], [self._datadir(number)]
+        with ExitStack() as stack:
+            if point.kind == "in_recovery":
+                record, at, moved = stack.enter_context(self._recovery_of(point))
+                datadirs.insert(0, moved)  # unless the second crash came before that was on the disk
+            image = FaultImage(record, at, self._fail, point.seed + number, self._work, self.run.fs)
+            yield stack.enter_context(_mounted(image, *datadirs))
 
     @contextmanager
-    def _left_of(
-        self, point: CrashPoint, among: Collection[int], parts: Sequence[Part]
-    ) -> Iterator[tuple[FaultImage, Path]]:
+    def _recovery_of(self, point: CrashPoint) -> Iterator[tuple[Path, int, str]]:
+        """A second crash while the server recovers: what the first one has left is started on a disk that
+        records, and the server is killed once it is ready.
+
+        Yields:
+            The record, the number where it is cut, and the data directory.
+        """
+        with passing_folder(self._work, "recovery", mode=0o711) as folder:
+            disk = FaultImage(
+                self._disk(0), point.at, self._fail, point.seed, folder, self.run.fs, own_record=True
+            )
+            with _mounted(disk, self._datadir(0)) as (_, datadir):
+                began = disk.position()
+                with self._start(disk, datadir) as server:
+                    ended = disk.position()
+                    server.kill()
+                    moved = server.datadir.relative_to(disk.mount)
+            yield disk.record, random.Random(point.seed).randint(began, ended), str(moved)
+
+    @contextmanager
+    def _left_of(self, point: CrashPoint, among: Collection[int], parts: Sequence[Part]) -> Iterator[Left]:
         with passing_folder(self._work, "parts", mode=0o711) as folder:
             record = folder / "record"
-            last = with_parts(self._record, point.at, among, parts, record)
+            last = with_parts(self._disk(0), point.at, among, parts, record)
             image = FaultImage(record, last, _ALL_KEPT, 0, self._work, self.run.fs)
-            with _whole(image, self._datadir) as left:
+            with _mounted(image, self._datadir(0)) as left:
                 yield left
 
-    def _open(self, seed: int, record: Path, at: int, folder: Path, records: bool) -> FaultImage:
-        return FaultImage(record, at, self._fail, seed, folder, self.run.fs, own_record=records)
+    def _disk(self, number: int) -> Path:
+        """Folder of the record of a node's disk; nodes from 0."""
+        return self._folder / self.run.nodes[number].disk
+
+    def _datadir(self, number: int) -> str:
+        return self.run.nodes[number].datadir
+
+    def _start(self, image: FaultImage, datadir: Path) -> Sandbox:
+        """A single server on one node's data."""
+        (image.mount / FILLER).unlink(missing_ok=True)
+        settings = {name: one for name, one in self.run.settings.items() if name != "performance_schema"}
+        return Sandbox.start(
+            self._build,
+            settings=settings,
+            arguments=(*self.run.arguments, _CHEAPER),
+            data=DataDirectory(DataRoot.open(image.mount), adopt=datadir),
+            # Some wait for room for ever, and say so all the time.
+            startup=Startup(idle_s=IDLE_S, check=image.require_served),
+        )
 
 
 @contextmanager
-def _whole(image: FaultImage, datadir: str) -> Iterator[tuple[FaultImage, Path]]:
-    with image, trusted(image):
-        yield image, image.mount / datadir
-
-
-def _large(recording: Recording, first: int, last: int, page_bytes: int) -> list[int]:
-    """Writes of pages, one or several, but not of the redo log, which is written in small pieces."""
-    return [one.number for one in recording.records("write", first, last) if one.length >= page_bytes]
+def _mounted(image: FaultImage, *datadirs: str) -> Iterator[Left]:
+    """An image with the first of these data directories that it has."""
+    with image as mounted, trusted(mounted):
+        *others, last = (mounted.mount / datadir for datadir in datadirs)
+        yield mounted, next((one for one in others if one.exists()), last)
 
 
 def waiting(recording: Recording) -> Iterator[tuple[Record, int]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import msgspec
@@ -16,13 +16,12 @@ from flushlab.crashed.live import Load, LoadOutcome, make_ledger, run_until_kill
 from flushlab.crashed.nodes import require_alike
 from flushlab.crashed.received import listening
 from flushlab.crashed.recovered_server import Ledger
-from flushlab.crashed.run import CrashedServer, Disks, Fault, RecordedNode, Run
-from flushlab.datadir import DataRoot
+from flushlab.crashed.run import CrashedServer, Disks, Fault, RecordedNode, Run, start
 from flushlab.datadir.fault_disk import FaultDisk, remove_record
 from flushlab.datadir.recording import Recording
 from flushlab.errors import FlushlabError, HarnessError, MeasurementError, StorageError
 from flushlab.process import make_lasting
-from flushlab.server import DataDirectory, Sandbox
+from flushlab.server import Sandbox
 from flushlab.server.galera.cluster import Cluster
 from flushlab.units import counted
 
@@ -64,7 +63,14 @@ def record(
     free = _SPARED_BYTES
     try:
         with ExitStack() as stack:
-            own = [stack.enter_context(_disk(disks, folder)) for _ in range(server.nodes)]
+            own = [
+                stack.enter_context(
+                    FaultDisk(
+                        disks.folder, disks.size, disks.fs, disks.emulate, record=True, record_in=folder
+                    )
+                )
+                for _ in range(server.nodes)
+            ]
             try:
                 _run(server, own, prepare, folder, fault, disks.folder if replica else None)
             except BaseException:
@@ -84,33 +90,6 @@ def record(
     return folder
 
 
-def _disk(disks: Disks, folder: Path) -> FaultDisk:
-    return FaultDisk(disks.folder, disks.size, disks.fs, disks.emulate, record=True, record_in=folder)
-
-
-@contextmanager
-def _started(server: CrashedServer, own: Sequence[FaultDisk]) -> Iterator[Sandbox | Cluster]:
-    roots = [DataRoot.open(disk.mount) for disk in own]
-    if server.nodes == 1:
-        with Sandbox.start(
-            server.build,
-            settings=server.settings,
-            arguments=server.arguments,
-            data=DataDirectory(roots[0]),
-        ) as alone:
-            yield alone
-        return
-    with Cluster.start(
-        server.build,
-        size=server.nodes,
-        settings=server.settings,
-        arguments=server.arguments,
-        data=DataDirectory(server.data_root, node_roots=roots, settle=False),
-        latency_s=server.latency_s,
-    ) as cluster:
-        yield cluster
-
-
 def _run(
     server: CrashedServer,
     own: Sequence[FaultDisk],
@@ -119,7 +98,7 @@ def _run(
     fault: Fault | None,
     replicas: Path | None,
 ) -> None:
-    with _started(server, own) as started:
+    with start(server, own) as started:
         nodes = started.nodes if isinstance(started, Cluster) else [started]
         first, disk = nodes[0], own[0]
         load = prepare(first)

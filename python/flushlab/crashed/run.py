@@ -13,12 +13,14 @@ import msgspec
 
 from flushlab.build import Build
 from flushlab.crashed.ledger import Note, begun_after
-from flushlab.crashed.recovered_server import Ledger
+from flushlab.crashed.recovered_server import IDLE_S, Ledger
 from flushlab.datadir import DataRoot
-from flushlab.datadir.fault_disk import FileSystemName
+from flushlab.datadir.fault_disk import FaultDisk, FileSystemName
 from flushlab.datadir.recording import Recording
 from flushlab.errors import StorageError
 from flushlab.record import DiskProfile, Failure, Storage, Value
+from flushlab.server import DataDirectory, Sandbox, Startup
+from flushlab.server.galera.cluster import Cluster
 from flushlab.units import counted
 
 NOTES, RUN = "notes", "run.json"
@@ -61,6 +63,35 @@ class Disks(msgspec.Struct, frozen=True, kw_only=True):
     size: int
     folder: Path
     emulate: DiskProfile | None = None
+
+
+def start(server: CrashedServer, disks: Sequence[FaultDisk] = ()) -> Sandbox | Cluster:
+    """Starts a server, or a cluster if there are several nodes; its owner closes it.
+
+    Args:
+        server: to be started.
+        disks: of its nodes; none: all data lie in the data root.
+
+    Raises:
+        FlushlabError: the server does not start.
+    """
+    roots = [DataRoot.open(disk.mount) for disk in disks]
+    if server.nodes == 1:
+        return Sandbox.start(
+            server.build,
+            settings=server.settings,
+            arguments=server.arguments,
+            data=DataDirectory(roots[0] if roots else server.data_root),
+            startup=Startup(idle_s=IDLE_S),
+        )
+    return Cluster.start(
+        server.build,
+        size=server.nodes,
+        settings=server.settings,
+        arguments=server.arguments,
+        data=DataDirectory(server.data_root, node_roots=roots, settle=False),
+        latency_s=server.latency_s,
+    )
 
 
 class RecordedNode(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import pytest
 
-from flushlab.crashed import cluster_recorded
-from flushlab.crashed.cluster_recorded import ClusterImages
+from flushlab.crashed import recorded
+from flushlab.crashed.recorded import Images
 from flushlab.crashed.run import RecordedNode, Run
 from flushlab.errors import StartFailed, StorageError
 from flushlab.record import CrashPoint, Failure
@@ -32,8 +32,8 @@ def disk(folder: Path, times: list[int]) -> None:
 
 
 @pytest.fixture
-def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClusterImages:
-    monkeypatch.setattr(cluster_recorded, "galera_for", lambda _: None)
+def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Images:
+    monkeypatch.setattr(recorded, "galera_for", lambda _: None)
     disk(tmp_path / "one", [90, 110, 120, 150])
     disk(tmp_path / "two", [130, 140])
     notes = [struct.pack("<QQQQ", 1, counter, 0, at) for counter, at in ((1, 100), (2, 125), (3, 160))]
@@ -51,18 +51,18 @@ def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClusterImages:
         commits_per_s=1.0,
     )
     run.write(tmp_path)
-    return ClusterImages(tmp_path, Failure(kind="power"), MARIADB, tmp_path)
+    return Images(tmp_path, Failure(kind="power"), MARIADB, tmp_path)
 
 
 @pytest.mark.parametrize(("after_ns", "positions"), [(0, [1, 0]), (10, [2, 0]), (35, [3, 1]), (99, [4, 2])])
 def test_a_moment_is_the_last_record_of_each_disk_by_then(
-    images: ClusterImages, after_ns: int, positions: list[int]
+    images: Images, after_ns: int, positions: list[int]
 ) -> None:
     assert images.positions(CrashPoint(at=after_ns, kind="random", seed=1)) == positions
 
 
 def test_points_lie_in_the_load_and_chosen_ones_at_acknowledgements_and_before_flushes(
-    images: ClusterImages,
+    images: Images,
 ) -> None:
     points = images.points(40, seed=1)
     assert all(0 <= point.at <= 100 for point in points)
@@ -72,12 +72,12 @@ def test_points_lie_in_the_load_and_chosen_ones_at_acknowledgements_and_before_f
 
 
 def test_a_crash_that_the_file_system_does_not_let_judge_is_unknown_with_its_reason(
-    images: ClusterImages, monkeypatch: pytest.MonkeyPatch
+    images: Images, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(images, "_alone", fails)
+    monkeypatch.setattr(images, "_judge_node", fails)
     image = images.judge(CrashPoint(at=10, kind="random", seed=1))
     assert (image.outcome, image.acknowledged) == ("unknown", 1)
     assert image.reasons == ("[Errno 5] Input/output error",)
@@ -95,12 +95,12 @@ class Image(NamedTuple):
 
 
 def test_a_node_whose_disk_could_not_be_written_says_nothing_of_the_crash(
-    images: ClusterImages, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    images: Images, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def fails(*_: object, **__: object) -> None:
         raise StartFailed("its log says:\nInnoDB: I/O error")
 
-    monkeypatch.setattr(images, "_image", lambda *_: nullcontext(Image(tmp_path, full=True)))
+    monkeypatch.setattr(recorded, "FaultImage", lambda *_: nullcontext(Image(tmp_path, full=True)))
     monkeypatch.setattr("flushlab.crashed.recorded.Sandbox.start", fails)
     monkeypatch.setattr("flushlab.crashed.recorded.DataRoot.open", lambda *_: None)
     image = images.judge(CrashPoint(at=10, kind="random", seed=1))
@@ -109,17 +109,18 @@ def test_a_node_whose_disk_could_not_be_written_says_nothing_of_the_crash(
 
 @pytest.mark.parametrize(("unfinished", "outcome"), [(True, "unknown"), (False, "not_started")])
 def test_a_node_alone_that_takes_too_long_is_not_one_that_does_not_start(
-    images: ClusterImages, monkeypatch: pytest.MonkeyPatch, unfinished: bool, outcome: str, tmp_path: Path
+    images: Images, monkeypatch: pytest.MonkeyPatch, unfinished: bool, outcome: str, tmp_path: Path
 ) -> None:
     def fails(*_: object, **__: object) -> None:
         error = StartFailed("the server was not ready after 120 s; its log says:\nInnoDB: recovering")
         error.unfinished = unfinished
         raise error
 
-    monkeypatch.setattr(images, "_image", lambda *_: nullcontext(Image(tmp_path)))
+    monkeypatch.setattr(recorded, "FaultImage", lambda *_: nullcontext(Image(tmp_path)))
     monkeypatch.setattr("flushlab.crashed.recorded.Sandbox.start", fails)
     monkeypatch.setattr("flushlab.crashed.recorded.DataRoot.open", lambda *_: None)
-    alone = images._alone(CrashPoint(at=10, kind="random", seed=1), 0, [], 110)
+    point = CrashPoint(at=10, kind="random", seed=1)
+    alone = images._judge_node(point, images._left(point))
     assert alone.outcome == outcome
     if unfinished:
         assert alone.reasons == ("the server was not ready after 120 s",)

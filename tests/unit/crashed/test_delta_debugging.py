@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flushlab.crashed.delta_debugging import ddmin
+from flushlab.crashed.minimise import ddmin
 
 
 @given(st.integers(1, 60), st.data())

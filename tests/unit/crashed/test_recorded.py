@@ -197,7 +197,7 @@ def test_an_image_tells_what_was_acknowledged_since_the_last_flush(tmp_path: Pat
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(
                 Images,
-                "_judge",
+                "_judge_node",
                 lambda *_: CrashImage(
                     point=CrashPoint(at=at, kind="random", seed=1), outcome="lost", acknowledged=1
                 ),

@@ -15,10 +15,9 @@ from flushlab.campaign.crash.load import CrashLoad
 from flushlab.campaign.crash.request import FAILURES, tear_of, which_nodes
 from flushlab.campaign.pool.sandboxes import SandboxPool, connection_arguments
 from flushlab.campaign.watcher import Watcher
-from flushlab.crashed.cluster_recorded import ClusterImages
 from flushlab.crashed.live import Load
-from flushlab.crashed.recorded import Images, RecordedImages
-from flushlab.crashed.run import CrashedServer, Disks, Run
+from flushlab.crashed.recorded import Images
+from flushlab.crashed.run import CrashedServer, Disks
 from flushlab.datadir import own_disk
 from flushlab.errors import MeasurementError
 from flushlab.record import (
@@ -135,14 +134,13 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
             self.watcher.warn(f"{arm.name}: {text}")
             told.add(text)
 
-    def images_in(self, folder: Path) -> RecordedImages:
+    def images_in(self, folder: Path) -> Images:
         """The images of a record.
 
         Raises:
             StorageError: it cannot be read, or was cut short too soon.
         """
-        images = Images if len(Run.read(folder).nodes) == 1 else ClusterImages
-        return images(folder, self.failure, self.target.build, self.target.volume.data_root.path)
+        return Images(folder, self.failure, self.target.build, self.target.volume.data_root.path)
 
     def server_of(self, arm: CrashArm) -> CrashedServer:
         """The server that crashes with an arm's settings."""

@@ -12,7 +12,7 @@ from flushlab.build import list_builds
 from flushlab.campaign.crash.plan import CrashPlan
 from flushlab.campaign.crash.records import require_build
 from flushlab.crashed.minimise import minimise
-from flushlab.crashed.recorded import Images, RecordedImages
+from flushlab.crashed.recorded import Images
 from flushlab.crashed.run import Fault, Run
 from flushlab.errors import StorageError, UsageError
 from flushlab.record import CrashArm, CrashFacts, CrashPoint, PointKind
@@ -97,7 +97,7 @@ def replay(plan: CrashPlan, line: str, *, minimised: bool = False) -> tuple[Cras
     images = plan.images_in(folder)
     _require_within(images, point)
     if minimised:
-        if not isinstance(images, Images):
+        if images.is_cluster:
             raise UsageError("--minimise is for one server, not for a cluster", hint="remove it")
         if point.kind == "in_recovery":
             raise UsageError(
@@ -120,10 +120,10 @@ def replay(plan: CrashPlan, line: str, *, minimised: bool = False) -> tuple[Cras
     return arm, ended
 
 
-def _require_within(images: RecordedImages, point: CrashPoint) -> None:
+def _require_within(images: Images, point: CrashPoint) -> None:
     if point.at <= images.end:
         return
-    unit = "ns" if len(images.run.nodes) > 1 else "entries"
+    unit = "ns" if images.is_cluster else "entries"
     raise UsageError(f"the record has {images.end:,} {unit}: at={point.at} is beyond its end", hint=_HINT)
 
 
