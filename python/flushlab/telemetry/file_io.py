@@ -27,13 +27,19 @@ _COUNTED = (
     "COUNT_READ, COUNT_WRITE, COUNT_MISC, SUM_NUMBER_OF_BYTES_READ, SUM_NUMBER_OF_BYTES_WRITE,"
     " SUM_TIMER_WAIT, SUM_TIMER_MISC"
 )
+_COMMITS = "commits"
 _SUMMARY = f"""
 SELECT EVENT_NAME, '', {_COUNTED} FROM performance_schema.file_summary_by_event_name
 WHERE EVENT_NAME IN (SELECT NAME FROM performance_schema.setup_instruments WHERE ENABLED = 'YES')
 AND EXISTS (SELECT 1 FROM performance_schema.setup_consumers
     WHERE NAME = 'global_instrumentation' AND ENABLED = 'YES')
+UNION ALL SELECT '{_COMMITS}', '', COALESCE(SUM(VARIABLE_VALUE), 0), 0, 0, 0, 0, 0, 0 FROM %s.global_status
+WHERE VARIABLE_NAME IN ('Binlog_cache_use', 'Binlog_stmt_cache_use')
 UNION ALL SELECT EVENT_NAME, FILE_NAME, {_COUNTED} FROM performance_schema.file_summary_by_instance
 """
+"""The binary log's transactions are counted in the same statement, at the moment of its calls."""
+_STATUS_SCHEMA = {"mariadb": "information_schema", "mysql": "performance_schema"}
+"""Of GLOBAL_STATUS, in all versions (MySQL since 5.7)."""
 _ROOM = "SELECT @@performance_schema_max_file_instances"
 """For so many files; -1 if it grows. (…_instances_lost also counts names without a folder.)"""
 
@@ -59,7 +65,9 @@ def read(server: Server) -> Reading:
         if not performance_schema.is_on(server):
             return Reading(note=performance_schema.OFF)
         datadir = str(server.query("SELECT @@datadir")[0][0])
-        counters = performance_schema.read(server, _SUMMARY, key_columns=2)
+        counters = performance_schema.read(
+            server, _SUMMARY % _STATUS_SCHEMA[server.identity.flavor], key_columns=2
+        )
         note = performance_schema.partly_off(server, INSTRUMENTS)
         room = int(server.query(_ROOM)[0][0])
     except ServerError as error:
@@ -81,6 +89,7 @@ def between(
             could not count.
     """
     found = performance_schema.deltas(before.counters, after.counters)
+    found.pop((_COMMITS, ""), None)
     counted = _by_file(found)
     synced = fsyncs if fsyncs is not None else {}
     rows = [
@@ -111,10 +120,22 @@ class BinlogIo(NamedTuple):
     written_bytes: int
 
 
-def binlog(before: Reading, after: Reading) -> BinlogIo | None:
-    """The I/O of the binary log in between; None where performance_schema does not count it."""
-    counts = performance_schema.deltas(before.counters, after.counters).get((_BINLOG, ""))
-    return None if counts is None else BinlogIo(fsyncs=counts[2], written_bytes=counts[4])
+def binlog(before: Reading, after: Reading, commits: int | None = None) -> BinlogIo | None:
+    """The I/O of the binary log in between; None where performance_schema does not count it.
+
+    A load goes on while the counters are read. With the number of commits in the measured window, the I/O is
+    that of so many transactions: the I/O in between, by the share of its transactions.
+
+    Args:
+        before, after: both ends.
+        commits: in the measured window, which lies in between; None: all I/O counts.
+    """
+    found = performance_schema.deltas(before.counters, after.counters)
+    if (counts := found.get((_BINLOG, ""))) is None:
+        return None
+    transactions = found.get((_COMMITS, ""), (0,))[0]
+    share = 1.0 if commits is None else commits / max(transactions, commits, 1)
+    return BinlogIo(fsyncs=round(counts[2] * share), written_bytes=round(counts[4] * share))
 
 
 class _Row(NamedTuple):

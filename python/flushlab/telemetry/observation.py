@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from flushlab import machine
 from flushlab.record import FileActivity, NodeActivity, Performance, ServerSample
 from flushlab.server.protocol import Server
-from flushlab.telemetry import activity, cpu, galera, innodb, performance, status
+from flushlab.telemetry import activity, cpu, file_io, galera, innodb, performance, status
 
 
 @dataclass
@@ -37,10 +37,16 @@ class Observation:
     told: tuple[performance.Snapshot, performance.Snapshot] | None = None
     nodes: tuple[NodeActivity, ...] = ()
 
-    @property
-    def file_activity(self) -> dict[str, FileActivity]:
-        """Syncs, bytes and open flags per class of files; see `record.FileActivity`."""
-        binlog = performance.binlog(*self.told) if self.told else None
+    def file_activity(self, commits: int | None = None) -> dict[str, FileActivity]:
+        """Syncs, bytes and open flags per class of files; see `record.FileActivity`.
+
+        Args:
+            commits: of the load in its window, if it knows them; see `file_io.binlog`.
+        """
+        binlog = None
+        if self.told is not None:
+            before, after = (one.readings["io_by_file"] for one in self.told)
+            binlog = file_io.binlog(before, after, commits)
         return activity.file_activity(self.watched, self.deltas, self.redo_bytes, binlog)
 
     @property

@@ -18,7 +18,7 @@ from flushlab.telemetry import file_io, performance_schema, stages, statements
 from flushlab.telemetry.files import Names, names
 from flushlab.telemetry.performance_schema import SETTINGS, Reading
 
-__all__ = ["SETTINGS", "Snapshot", "between", "binlog", "snapshot", "switch_on"]
+__all__ = ["SETTINGS", "Snapshot", "between", "snapshot", "switch_on"]
 
 
 class Collector(Protocol):
@@ -80,11 +80,6 @@ def snapshot(server: Server) -> Snapshot:
     """
     readings = {name: collector.read(server) for name, collector in COLLECTORS.items()}
     return Snapshot(readings, names(server))
-
-
-def binlog(before: Snapshot, after: Snapshot) -> file_io.BinlogIo | None:
-    """The I/O of the binary log in between; None where it is not counted."""
-    return file_io.binlog(before.readings["io_by_file"], after.readings["io_by_file"])
 
 
 def between(before: Snapshot, after: Snapshot, fsyncs: Mapping[str, int] | None = None) -> Performance:

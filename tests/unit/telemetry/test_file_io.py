@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from flushlab.record import FileIo
 from flushlab.server import FakeServer
-from flushlab.telemetry import file_io
+from flushlab.telemetry import Observation, file_io, observe
 from flushlab.telemetry.files import REMOVED, Names
 from flushlab.telemetry.performance_schema import Reading
 
@@ -57,7 +57,7 @@ def reading(rows: list[tuple[Any, ...]], *, room: int = -1, on: int = 51) -> Rea
         answers={
             "SHOW GLOBAL VARIABLES LIKE 'performance_schema'": [("performance_schema", "ON")],
             "SELECT @@datadir": [(MYSQL_5_7_DATADIR,)],
-            file_io._SUMMARY: rows,
+            file_io._SUMMARY % "information_schema": rows,
             file_io._ROOM: [(room,)],
             "SELECT COUNT(*), SUM(ENABLED = 'YES' AND TIMED = 'YES') FROM"
             " performance_schema.setup_instruments WHERE NAME LIKE 'wait/io/file/%'": [(51, on)],
@@ -171,3 +171,43 @@ def test_files_that_found_no_place_are_said() -> None:
 def test_instruments_that_are_off_are_said() -> None:
     assert reading([]).note == ""
     assert reading([], on=50).note == "50 of 51 instruments wait/io/file/% are on"
+
+
+class Busy(FakeServer):
+    """A server under load, also while it answers: an fsync and 300 bytes of binary log per transaction."""
+
+    committed = 0
+
+    def query(
+        self, sql: str, args: Sequence[object] = (), *, answer_s: float | None = None
+    ) -> list[tuple[Any, ...]]:
+        self.committed += 10
+        io = (0, self.committed, self.committed, 0, 300 * self.committed, 0, 0)
+        answers: dict[str, list[tuple[Any, ...]]] = {
+            file_io._SUMMARY % "information_schema": [
+                ("wait/io/file/sql/binlog", "", *io),
+                (file_io._COMMITS, "", self.committed, 0, 0, 0, 0, 0, 0),
+            ],
+            "SHOW GLOBAL VARIABLES LIKE 'performance_schema'": [("performance_schema", "ON")],
+            "SHOW BINARY LOGS": [],
+            "SHOW ENGINE INNODB STATUS": [("InnoDB", "", "")],
+            "SHOW GLOBAL STATUS": [("Handler_commit", str(2 * self.committed))],
+            "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_bin_basename', 'innodb_data_file_path')": [
+                ("log_bin_basename", "/var/lib/mysql/binlog")
+            ],
+        }
+        if sql.startswith("SELECT COUNT(*), SUM(ENABLED"):
+            return [(1, 1)]
+        return answers.get(sql, [("", "0")] if sql.startswith("SHOW") else [("0",)])
+
+
+def test_the_binary_logs_fsyncs_are_those_of_the_windows_transactions_however_long_reading_takes() -> None:
+    server, seen = Busy(), Observation()
+    with observe(server, seen):
+        server.committed += 100
+    whole = seen.file_activity()["binlog"].fsyncs
+    assert whole is not None and whole > 200, "the load went on while counters were read"
+    assert seen.file_activity(commits=100)["binlog"].fsyncs == 100
+    assert seen.told is not None
+    before, after = (one.readings["io_by_file"] for one in seen.told)
+    assert file_io.binlog(before, after, 100) == (100, 30_000)
