@@ -193,7 +193,6 @@ class WorkloadSpec(Spec, frozen=True, kw_only=True):
             "A sysbench workload (oltp_update_non_index, oltp_read_write, …), upsert, txn:FILE, sql:FILE, or"
             " any program: 'command: ./load.sh'.",
             key="workload",
-            always=True,
         ),
     ] = "oltp_update_non_index"
     options: Mapping[str, Value] = {}

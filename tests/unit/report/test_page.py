@@ -318,7 +318,7 @@ def test_a_running_campaign_shows_its_trials_and_claims_nothing() -> None:
 def test_a_campaign_without_a_trial_has_a_page() -> None:
     text = text_of(show(made.row("tune", None), []))
     assert "no trial has ended" in text
-    assert "--workload oltp_update_non_index" in text
+    assert "flushlab tune --floor second" in text and "--workload" not in text
 
 
 def test_an_interrupted_tuning_says_that_nothing_is_proven() -> None:
