@@ -1,6 +1,7 @@
 """Errors: what stops flushlab, with the way out.
 
-One base class; each subclass has a stable slug (machine-readable, tested) and an exit code.
+One base class; each subclass has a stable slug (machine-readable, tested), made from its name, and an exit
+code.
 The message names the thing, the value and the rule; the hint is the way out. Measured facts
 (a refused setting, a void block) are values in records, never exceptions.
 
@@ -9,6 +10,7 @@ Exit codes: usage 2, server 3, measurement 4, storage 5, harness 6, protocol 7.
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
 
 
@@ -23,6 +25,9 @@ class FlushlabError(Exception):
     slug: ClassVar[str] = "flushlab"
     exit_code: ClassVar[int] = 1
 
+    def __init_subclass__(cls) -> None:
+        cls.slug = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", cls.__name__.removesuffix("Error")).lower()
+
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
         self.message = message
@@ -32,51 +37,37 @@ class FlushlabError(Exception):
 class UsageError(FlushlabError):
     """The request cannot be carried out as it was written."""
 
-    slug = "usage"
     exit_code = 2
 
 
 class UnknownSetting(UsageError):
     """A setting that the catalog and the server do not know, or not in this version."""
 
-    slug = "unknown-setting"
-
 
 class ValueOutOfRange(UsageError):
     """A setting's value that its type or range does not allow."""
-
-    slug = "value-out-of-range"
 
 
 class BelowFloor(UsageError):
     """Settings whose guarantees are below the durability floor that was asked for."""
 
-    slug = "below-floor"
-
 
 class BuildNotFound(UsageError):
     """A build name that matches no build, or more than one."""
-
-    slug = "build-not-found"
 
 
 class BudgetTooSmall(UsageError):
     """A budget that does not hold the smallest honest campaign."""
 
-    slug = "budget-too-small"
-
 
 class ServerError(FlushlabError):
     """A server could not be obtained, started, reached or stopped."""
 
-    slug = "server"
     exit_code = 3
 
 
 class LibraryMissing(ServerError):
     """A server's binary needs a shared library that is not here."""
-
-    slug = "library-missing"
 
 
 class StartFailed(ServerError):
@@ -89,8 +80,6 @@ class StartFailed(ServerError):
         unfinished: it was still at work when the longest wait for it was over.
     """
 
-    slug = "start-failed"
-
     def __init__(self, message: str, *, hint: str | None = None, refusal: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.refusal = refusal
@@ -100,19 +89,14 @@ class StartFailed(ServerError):
 class ServerDied(ServerError):
     """A server that was ready is gone; the message ends with the tail of its error log."""
 
-    slug = "server-died"
-
 
 class PortTaken(ServerError):
     """A port that was asked for is in use."""
-
-    slug = "port-taken"
 
 
 class MeasurementError(FlushlabError):
     """A workload could not be run or measured."""
 
-    slug = "measurement"
     exit_code = 4
 
 
@@ -123,8 +107,6 @@ class CommandFailed(MeasurementError):
         output: all that was kept of what it printed.
     """
 
-    slug = "command-failed"
-
     def __init__(self, message: str, *, hint: str | None = None, output: str = "") -> None:
         super().__init__(message, hint=hint)
         self.output = output
@@ -133,7 +115,6 @@ class CommandFailed(MeasurementError):
 class StorageError(FlushlabError):
     """A file, directory, snapshot or the store could not be read or written."""
 
-    slug = "storage"
     exit_code = 5
 
 
@@ -144,8 +125,6 @@ class NoSpace(StorageError):
         of_data: it is missing where the data of a server lie.
     """
 
-    slug = "no-space"
-
     def __init__(self, message: str, *, hint: str | None = None, of_data: bool = False) -> None:
         super().__init__(message, hint=hint)
         self.of_data = of_data
@@ -154,48 +133,34 @@ class NoSpace(StorageError):
 class NoMemory(NoSpace):
     """A server that did not start for lack of memory: its settings ask for more than there is."""
 
-    slug = "no-memory"
-
 
 class NotWritable(StorageError):
     """A directory that flushlab must write to and cannot."""
-
-    slug = "not-writable"
 
 
 class SnapshotDamaged(StorageError):
     """A snapshot whose content does not match its checksums."""
 
-    slug = "snapshot-damaged"
-
 
 class DumpRefused(StorageError):
     """A dump that the server does not take: the first statement that it refused, with its words."""
-
-    slug = "dump-refused"
 
 
 class BinlogDamaged(StorageError):
     """A binlog file that breaks a rule of its format, or does not end with a whole transaction."""
 
-    slug = "binlog-damaged"
-
 
 class BinlogUnchecked(StorageError):
     """A binlog file of an unknown format, an encrypted one, or one that is not the next of its series."""
-
-    slug = "binlog-unchecked"
 
 
 class HarnessError(FlushlabError):
     """flushlab's own machinery (guard, disk limit, privileges) could not do its work."""
 
-    slug = "harness"
     exit_code = 6
 
 
 class ProtocolError(FlushlabError):
     """A peer that does not speak the protocol as it must."""
 
-    slug = "protocol"
     exit_code = 7

@@ -14,8 +14,8 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import IO
+from dataclasses import dataclass, fields
+from typing import IO, Any
 
 import pytest
 
@@ -75,31 +75,13 @@ class Database:
             KeyError: it has none for that worker.
         """
         suffix = "" if worker is None else f"_{worker}"
-        found = {
-            name: environment[f"FLUSHLAB_{name}{suffix}"]
-            for name in (
-                "HOST",
-                "PORT",
-                "SOCKET",
-                "USER",
-                "PASSWORD",
-                "DATABASE",
-                "URL",
-                "JDBC_URL",
-                "RESET_URL",
-            )
+        found: dict[str, Any] = {
+            field.name: environment[
+                f"FLUSHLAB_{'DATABASE' if field.name == 'name' else field.name.upper()}{suffix}"
+            ]
+            for field in fields(cls)
         }
-        return cls(
-            host=found["HOST"],
-            port=int(found["PORT"]),
-            socket=found["SOCKET"],
-            user=found["USER"],
-            password=found["PASSWORD"],
-            name=found["DATABASE"],
-            url=found["URL"],
-            jdbc_url=found["JDBC_URL"],
-            reset_url=found["RESET_URL"],
-        )
+        return cls(**found | {"port": int(found["port"])})
 
     def __repr__(self) -> str:
         """Never shows the password."""
@@ -271,23 +253,13 @@ def flushlab_database(pytestconfig: pytest.Config) -> Database:
 
 def _options(config: pytest.Config) -> list[str]:
     """The command line of `flushlab test`."""
+    given = {
+        name: config.getoption(f"flushlab_{name}") for name in ("server", "database", "prepare", "clones")
+    }
     words = [
-        "--server",
-        config.getoption("flushlab_server"),
-        "--database",
-        config.getoption("flushlab_database"),
+        word for name, value in given.items() if value not in (None, "") for word in (f"--{name}", str(value))
     ]
-    prepare: str | None = config.getoption("flushlab_prepare")
-    if prepare:
-        words += ["--prepare", prepare]
     for pattern in config.getoption("flushlab_inputs"):
         words += ["--inputs", pattern]
-    clones: int | None = config.getoption("flushlab_clones")
-    if clones is not None:
-        words += ["--clones", str(clones)]
-    return [*words, "--workers", str(_workers(config))]
-
-
-def _workers(config: pytest.Config) -> int:
-    """How many processes run tests: pytest-xdist's, or this one."""
-    return int(getattr(config.option, "numprocesses", None) or 1)
+    workers = getattr(config.option, "numprocesses", None) or 1  # pytest-xdist's processes, or this one
+    return [*words, "--workers", str(workers)]

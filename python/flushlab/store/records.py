@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 
 from flushlab.record import Value
-from flushlab.store.location import existing_store
-from flushlab.store.store import CampaignRow, Store
+from flushlab.store.store import CampaignRow, Store, existing_store
 
 Row = dict[str, Value | bool | None]
 """A trial, a cell or a crash; names of fields within fields are joined by dots: `load.latency_us.p99`."""

@@ -1,7 +1,8 @@
 """The store: campaigns and their rows, each a trial or a crash.
 
 A row is durable when `save` returns (WAL with synchronous=FULL), so kill -9 costs at most the
-trial or crash that runs. Several processes may use one store.
+trial or crash that runs. Several processes may use one store. A file with another schema is refused, never
+changed: stored campaigns are not carried from one schema to the next.
 """
 
 from __future__ import annotations
@@ -20,12 +21,38 @@ from typing import BinaryIO, Literal
 import msgspec
 
 from flushlab.errors import NoSpace, StorageError, UsageError
+from flushlab.machine import state, state_path
 from flushlab.near import nearest
 from flushlab.record import Crash, Trial
-from flushlab.store.schema import require_store, upgrade
 from flushlab.version import __version__
 
+_NAME = "store.sqlite"
 _ID = re.compile(r"[a-z0-9][a-z0-9-]*")
+_HINT = "set FLUSHLAB_HOME to a folder that is writable"
+VERSION = 2
+"""Of the schema; a file has it as its `user_version`."""
+_SCHEMA = f"""
+    BEGIN;
+    CREATE TABLE campaign (
+        id TEXT PRIMARY KEY,
+        kind TEXT NOT NULL,
+        created_at TEXT NOT NULL,
+        flushlab TEXT NOT NULL,
+        plan BLOB NOT NULL,
+        state TEXT NOT NULL CHECK (state IN ('running', 'interrupted', 'failed', 'done')),
+        result BLOB
+    ) STRICT;
+    CREATE TABLE trial (
+        campaign_id TEXT NOT NULL REFERENCES campaign (id),
+        number INTEGER NOT NULL,
+        ended_at TEXT NOT NULL,
+        record BLOB NOT NULL,
+        kind TEXT NOT NULL CHECK (kind IN ('trial', 'crash')),
+        PRIMARY KEY (campaign_id, number)
+    ) STRICT;
+    PRAGMA user_version = {VERSION};
+    COMMIT;
+"""
 
 State = Literal["running", "interrupted", "failed", "done"]
 
@@ -54,6 +81,25 @@ class CampaignRow(msgspec.Struct, frozen=True, kw_only=True):
     trials: int
 
 
+def open_store() -> Store:
+    """The store of this machine, made if there is none.
+
+    Raises:
+        StorageError: it cannot be opened or made.
+    """
+    return Store(state() / _NAME)
+
+
+def existing_store() -> Store:
+    """The store of this machine, for reading.
+
+    Raises:
+        UsageError: there is none.
+        StorageError: it cannot be opened.
+    """
+    return Store.existing(state_path() / _NAME)
+
+
 def new_id(kind: str) -> str:
     """An id for a campaign that begins now: `tune-20261121-104206-79a6`."""
     return f"{kind}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
@@ -63,25 +109,20 @@ class Store:
     """One SQLite file; use as a context manager."""
 
     def __init__(self, path: Path) -> None:
-        """Opens or creates the file and upgrades its schema.
+        """Opens or creates the file.
 
         Raises:
-            StorageError: not a store, of a newer version, or not writable.
+            StorageError: not a store, of another version, or not writable.
         """
         self.path = path
         with self._errors():
             if not os.path.lexists(path):
                 _create(path)
             self._connection = sqlite3.connect(path, timeout=30, isolation_level=None)
-            require_store(self._connection, path)
-            if path.stat().st_mode & 0o077 and path.stat().st_uid == os.geteuid():
-                path.chmod(
-                    0o600
-                )  # flushlab 0.1 left it open to all; SQLite gives its -wal and -shm the same mode
+            _require_store(self._connection, path)
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = FULL")
             self._connection.execute("PRAGMA foreign_keys = ON")
-            upgrade(self._connection)
 
     @classmethod
     def existing(cls, path: Path) -> Store:
@@ -97,15 +138,6 @@ class Store:
                 hint="run one, or set FLUSHLAB_HOME to the folder that contains store.sqlite",
             )
         return cls(path)
-
-    def leave_wal(self) -> None:
-        """Puts everything into the one file; the next to open the store goes back to WAL.
-
-        Raises:
-            StorageError: another process has it open.
-        """
-        with self._errors():
-            self._connection.execute("PRAGMA journal_mode = DELETE")
 
     @contextlib.contextmanager
     def hold(self, campaign_id: str) -> Iterator[None]:
@@ -276,13 +308,26 @@ class Store:
             raise StorageError(f"{self.path}: {error}", hint=_HINT) from error
 
 
+def _require_store(connection: sqlite3.Connection, path: Path) -> None:
+    """Looks before anything is written that the file is a store of this version; an empty file is not."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    if not {"campaign", "trial"} <= tables:
+        raise StorageError(f"{path} is not a store of flushlab", hint="move it away")
+    if version != VERSION:
+        raise StorageError(
+            f"{path} has schema version {version}, but this flushlab reads {VERSION}",
+            hint="use the flushlab that wrote it, or set FLUSHLAB_HOME to another folder",
+        )
+
+
 def _create(path: Path) -> None:
     """Makes an empty store, whole from the first moment; another process may be quicker."""
     new = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     try:
         with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as connection:
-            upgrade(connection)
+            connection.executescript(_SCHEMA)
         with contextlib.suppress(FileExistsError):
             path.hardlink_to(new)
     finally:
@@ -315,9 +360,6 @@ def _is_locked(file: Path) -> bool:
     except OSError:
         return True
     return False
-
-
-_HINT = "set FLUSHLAB_HOME to a folder that is writable"
 
 
 def _now() -> str:

@@ -1,4 +1,4 @@
-"""Where the store lies, and its one move from where flushlab 0.1 had it."""
+"""Where the store lies, and who may use it."""
 
 from __future__ import annotations
 
@@ -8,31 +8,23 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from flushlab.errors import StorageError, UsageError
-from flushlab.store import Store, existing_store, open_store
-from flushlab.store import location as module
+from flushlab.store import Store, open_store
 
 
 @pytest.fixture
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
-    """The old place and the new one."""
+    """The cache and the state folder."""
     monkeypatch.delenv("FLUSHLAB_HOME", raising=False)
     home = importlib.import_module("flushlab.machine.home")
     monkeypatch.setattr(home, "ROOT_HOME", tmp_path / "cache")
     monkeypatch.setattr(home, "ROOT_STATE", tmp_path / "state")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     return tmp_path / "cache", tmp_path / "state"
-
-
-def old_store(cache: Path) -> None:
-    cache.mkdir(exist_ok=True)
-    with Store(cache / "store.sqlite") as store:
-        store.create_campaign("tune-1", "tune", b"{}")
 
 
 def test_new_store_lies_in_the_state_folder_and_is_closed_to_others(folders: tuple[Path, Path]) -> None:
@@ -50,55 +42,6 @@ def test_home_that_is_chosen_has_everything(private_home: Path) -> None:
         assert store.path == private_home / "store.sqlite"
 
 
-@pytest.mark.parametrize("opened", [open_store, existing_store])
-def test_old_store_is_moved_once(folders: tuple[Path, Path], opened: Callable[[], Store]) -> None:
-    old_store(folders[0])
-    (folders[0] / "store.sqlite").chmod(0o644)
-    with opened() as store:
-        assert [row.id for row in store.campaigns()] == ["tune-1"]
-        assert store.path == folders[1] / "store.sqlite"
-        assert stat.S_IMODE(store.path.stat().st_mode) == 0o600
-    assert list(folders[0].iterdir()) == []
-    old_store(folders[0])  # an older flushlab runs again
-    with opened() as store:
-        store.create_campaign("tune-2", "tune", b"{}")
-    assert (folders[0] / "store.sqlite").is_file(), "a second one is left where it is"
-
-
-def test_old_store_on_another_file_system_is_copied(
-    folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    old_store(folders[0])
-    rename = Path.rename
-
-    def across(self: Path, target: Path) -> Path:
-        if self.parent != target.parent:
-            raise OSError(18, "Invalid cross-device link")
-        return rename(self, target)
-
-    monkeypatch.setattr(Path, "rename", across)
-    with open_store() as store:
-        assert [row.id for row in store.campaigns()] == ["tune-1"]
-    assert list(folders[0].iterdir()) == []
-
-
-def test_old_store_that_is_in_use_is_not_moved(folders: tuple[Path, Path]) -> None:
-    old_store(folders[0])
-    connection = sqlite3.connect(folders[0] / "store.sqlite", isolation_level=None)
-    connection.execute("BEGIN")
-    connection.execute("SELECT count(*) FROM campaign").fetchall()
-    with pytest.raises(StorageError, match="locked") as raised:
-        module._move(folders[0] / "store.sqlite", _made(folders[1]) / "store.sqlite")
-    connection.close()
-    assert raised.value.hint
-    assert not (folders[1] / "store.sqlite").exists()
-
-
-def _made(folder: Path) -> Path:
-    folder.mkdir()
-    return folder
-
-
 @pytest.mark.parametrize("sql", ["CREATE TABLE mine (x)", ""])
 def test_somebody_elses_file_is_refused_and_left(tmp_path: Path, sql: str) -> None:
     file = tmp_path / "store.sqlite"
@@ -114,7 +57,6 @@ def test_somebody_elses_file_is_refused_and_left(tmp_path: Path, sql: str) -> No
 
 HOLD = """
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from flushlab.store import Store
 with Store(Path(sys.argv[1])) as store, store.hold("tune-1"):

@@ -10,7 +10,7 @@ import pytest
 
 from flushlab.errors import StorageError, UsageError
 from flushlab.store import State, Store
-from flushlab.store.schema import STEPS
+from flushlab.store.store import VERSION
 from flushlab.version import __version__
 from tests.unit.crashes import CONTROL, image, rows
 from tests.unit.records import trial
@@ -44,23 +44,6 @@ def test_crashes_are_rows_beside_trials_and_a_later_row_of_one_number_replaces_a
     assert counts == [1, 3], "the rows of its own kind"
 
 
-def test_the_trials_of_a_store_from_before_crashes_were_rows_are_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as then:
-        then.setattr("flushlab.store.schema.STEPS", STEPS[:1])
-        with Store(tmp_path / "store.sqlite") as store:
-            store.create_campaign("tune-1", "tune", b"{}")
-    with sqlite3.connect(tmp_path / "store.sqlite") as old:
-        old.execute(
-            "INSERT INTO trial VALUES ('tune-1', 1, '2026-11-21T10:42:06.705+00:00', ?)",
-            (msgspec.json.encode(trial()),),
-        )
-    with Store(tmp_path / "store.sqlite") as store:
-        assert list(store.trials("tune-1")) == [trial()]
-        assert list(store.crashes("tune-1")) == []
-
-
 def test_result_survives_a_later_change_of_state(tmp_path: Path) -> None:
     with Store(tmp_path / "store.sqlite") as store:
         store.create_campaign("tune-1", "tune", b"{}")
@@ -84,25 +67,15 @@ def test_a_file_that_is_no_store_is_a_storage_error(tmp_path: Path) -> None:
         Store(path)
 
 
-def test_a_store_of_a_newer_flushlab_is_refused_and_left_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [VERSION - 1, VERSION + 1])
+def test_a_store_of_another_schema_is_refused_and_left_alone(tmp_path: Path, version: int) -> None:
     path = tmp_path / "store.sqlite"
-    with sqlite3.connect(path) as newer:
-        newer.execute(f"PRAGMA user_version = {len(STEPS) + 1}")
+    Store(path).close()
+    with sqlite3.connect(path) as other:
+        other.execute(f"PRAGMA user_version = {version}")
     with pytest.raises(StorageError, match="schema version"):
         Store(path)
-    assert sqlite3.connect(path).execute("PRAGMA user_version").fetchone() == (len(STEPS) + 1,)
-
-
-def test_an_old_store_is_upgraded_step_by_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "store.sqlite"
-    with Store(path) as store:
-        store.create_campaign("tune-1", "tune", b"{}")
-        store.save("tune-1", trial())
-    monkeypatch.setattr("flushlab.store.schema.STEPS", (*STEPS, "ALTER TABLE campaign ADD COLUMN note TEXT;"))
-    with Store(path) as store:
-        assert [t.figure for t in store.trials("tune-1")] == [10_000.0]
-    columns = [row[1] for row in sqlite3.connect(path).execute("PRAGMA table_info(campaign)")]
-    assert "note" in columns
+    assert sqlite3.connect(path).execute("PRAGMA user_version").fetchone() == (version,)
 
 
 def test_a_saved_trial_survives_sigkill(tmp_path: Path) -> None:
