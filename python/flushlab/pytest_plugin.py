@@ -253,13 +253,10 @@ def flushlab_database(pytestconfig: pytest.Config) -> Database:
 
 def _options(config: pytest.Config) -> list[str]:
     """The command line of `flushlab test`."""
-    given = {
-        name: config.getoption(f"flushlab_{name}") for name in ("server", "database", "prepare", "clones")
-    }
-    words = [
-        word for name, value in given.items() if value not in (None, "") for word in (f"--{name}", str(value))
-    ]
-    for pattern in config.getoption("flushlab_inputs"):
-        words += ["--inputs", pattern]
-    workers = getattr(config.option, "numprocesses", None) or 1  # pytest-xdist's processes, or this one
-    return [*words, "--workers", str(workers)]
+    names = ("server", "database", "prepare", "inputs", "clones")
+    given = [(name, config.getoption(f"flushlab_{name}")) for name in names]
+    given.append(
+        ("workers", getattr(config.option, "numprocesses", None) or 1)
+    )  # pytest-xdist's, or this one
+    every = [(name, one) for name, value in given for one in (value if isinstance(value, list) else [value])]
+    return [word for name, one in every if one not in (None, "") for word in (f"--{name}", str(one))]
