@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from flushlab.cli import options
+from flushlab.cli.options import watched
 from flushlab.cli.output import deliver, emit_json, require_writable, say, stdout
-from flushlab.cli.watching import watched
 from flushlab.errors import MeasurementError, NotWritable
 from flushlab.record import LoadResult, Trial
 from flushlab.spec.kinds import BenchSpec

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from flushlab.cli import options
-from flushlab.cli.dry_run import tell
-from flushlab.cli.handed_over import FOUND, hand_over
-from flushlab.cli.out_folder import OutFolder
-from flushlab.cli.output import require_writable, stdout
-from flushlab.cli.watching import watched
+from flushlab.cli.campaign import FOUND, run_campaign
+from flushlab.cli.output import stdout
 from flushlab.spec import Option
 from flushlab.spec.kinds import CompareSpec
+
+if TYPE_CHECKING:
+    from flushlab.campaign.facts import CampaignFacts
 
 FILES = ("compare.json", "report.html", *FOUND)
 """In the folder of --out; `FOUND` where something is recommended, in a folder for each of several servers."""
@@ -45,31 +45,27 @@ def compare(
     Workloads also take their own options; docs/reference/workloads.md lists them.
     """
     from flushlab.campaign.compare import compare as run
-    from flushlab.cli.live_table import LiveTable
+    from flushlab.cli.progress import LiveTable
 
-    require_writable(json)
-    dry_run = given.get("dry_run")
-    if out is not None and not dry_run:
-        several = "resume" in given or len(given.get("server", ())) > 1
-        OutFolder(out, FILES[:2] if several else FILES)
-    with watched(watch):
-        facts = run(**given, progress=LiveTable())
-    if dry_run:
-        tell(facts, out, FILES, json)
-        return
-    more = [partial(_say_again, facts.campaign_id)] if facts.ending == "done" else []
-    hand_over(facts, out=out, json=json, more=more)
-    if facts.ending == "interrupted":
-        raise SystemExit(130)
+    several = "resume" in given or len(given.get("server", ())) > 1
+    run_campaign(
+        partial(run, progress=LiveTable()),
+        given,
+        watch=watch,
+        files=FILES[:2] if several and not given.get("dry_run") else FILES,
+        out=out,
+        json=json,
+        more=_say_again,
+    )
 
 
-def _say_again(campaign_id: str) -> None:
+def _say_again(facts: CampaignFacts) -> None:
     """The command that repeats a campaign, whole, whatever the terminal's width."""
     from flushlab.report.stored import command, request_of
     from flushlab.store import existing_store
 
     with existing_store() as store:
-        row = store.campaign(campaign_id)
+        row = store.campaign(facts.campaign_id)
     request = request_of(row)
     assert request is not None, "it was just stored"
     words = command(request).replace(" \\\n ", "")

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from flushlab.cli import options
-from flushlab.cli.output import deliver, emit_json, kept, require_writable, say, stdout, write_file
+from flushlab.cli.options import watched
+from flushlab.cli.output import deliver_result, kept, require_writable, say, write_file
 from flushlab.cli.progress import CampaignProgress
-from flushlab.cli.watching import watched
 from flushlab.errors import UsageError
 from flushlab.spec import Option
 from flushlab.spec.kinds import CrashSpec
@@ -54,9 +54,10 @@ def crash(
         raise UsageError("one image alone has no page", hint="remove --out")
     with watched(watch):
         facts = run(**given, progress=CampaignProgress())
-    deliver(
-        *([partial(stdout.print, report.render(facts))] if json != "-" else []),
-        partial(emit_json, report.document(facts), json),
+    deliver_result(
+        report.render(facts),
+        report.document(facts),
+        json,
         *([partial(_write_page, facts, out)] if out else []),
         kept=kept(facts.campaign) if facts.campaign else "what was found is printed above",
     )

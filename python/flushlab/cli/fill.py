@@ -1,17 +1,24 @@
-"""`flushlab fill`: rows of a plan into a server."""
+"""`flushlab fill`: rows of a plan into a server or files, and plans from a schema."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 from flushlab.cli import options
-from flushlab.cli.output import deliver, emit_json, require_writable, say, stdout
-from flushlab.cli.watching import watched
+from flushlab.cli.options import watched
+from flushlab.cli.output import deliver_result, require_writable, say, write_file, write_stdout
+from flushlab.errors import UsageError
 from flushlab.spec import Option
 from flushlab.spec.kinds import FillSpec
+from flushlab.units import format_seconds, format_size
 
+if TYPE_CHECKING:
+    from flushlab.bulk.loading import RowProgress
+    from flushlab.generate.export import Exported, Progress
+
+SCHEMA = "flushlab.fill-export/1"
 SPEC = FillSpec
 
 
@@ -43,18 +50,94 @@ def fill(
     without duplicates or gaps.
     """
     require_writable(json)
-    if export or print_plan or from_schema:
-        from flushlab.cli import fill_files
+    plan = given.get("plan", "users")
+    if from_schema:
+        _write_plan(given, from_schema)
+    elif export:
+        _export(given, plan, Path(export), json)
+    elif print_plan:
+        from flushlab.generate.plan import plan_text
 
-        fill_files.write_files(given, export=export, from_schema=from_schema, json=json)
-        return
+        _only(given, ("plan",), "--print-plan")
+        write_stdout(plan_text(plan)[0].encode())
+    else:
+        _load(given, watch, json)
+
+
+def _load(given: Mapping[str, Any], watch: bool, json: str | None) -> None:
+    """Loads a plan's rows into a server."""
     from flushlab.bulk.fill import fill as run
-    from flushlab.cli.fill_progress import FillBar
+    from flushlab.cli.progress import RowsProgress
     from flushlab.report import fill as report
 
-    with watched(watch), FillBar() as bar:
-        done = run(**given, progress=say, show=bar.show_rows)
-    deliver(
-        *([partial(stdout.print, report.render(done))] if json != "-" else []),
-        partial(emit_json, report.document(done), json),
-    )
+    def show(far: RowProgress) -> None:
+        rate, left = f"{far.table} {far.rows_per_s:,.0f} rows/s", f"{format_seconds(far.seconds_left)} left"
+        doing = f"{rate} ({far.bound.what}), {left}"  # 80 columns have no room for more
+        more = f"{rate}, {format_size(far.bytes)}, {left}, bound by {far.bound.what}"
+        bar.show_rows(far.rows, far.total, doing, more)
+
+    with watched(watch), RowsProgress() as bar:
+        done = run(**given, progress=say, show=show)
+    deliver_result(report.render(done), report.document(done), json)
+
+
+def _write_plan(given: Mapping[str, Any], schema: str) -> None:
+    """Writes a plan from a schema to the file that is named, or to stdout."""
+    from flushlab.bulk.schema_plan import plan_from_schema
+
+    _only(given, ("plan", "server", "dsn", "defaults_file"), "--from-schema")
+    target = Path(given["plan"]) if "plan" in given else None
+    if target is not None and target.exists():
+        raise UsageError(f"{target} exists", hint="name another file, or remove it")
+    text = plan_from_schema(schema, **{key: value for key, value in given.items() if key != "plan"}).encode()
+    if target is None:
+        write_stdout(text)
+    else:
+        write_file(target, text, new=True)
+        say(f"wrote {target}; flushlab fill {target} --rows N fills these tables")
+
+
+def _export(given: Mapping[str, Any], plan: str, file: Path, json: str | None) -> None:
+    """Writes a plan's rows to files."""
+    import msgspec
+
+    from flushlab.cli.progress import RowsProgress
+    from flushlab.generate.export import export
+    from flushlab.generate.plan import read_plan
+
+    _only(given, ("plan", "rows", "seed", "create", "threads"), "--export")
+    read = read_plan(plan, rows=given.get("rows"), seed=given.get("seed"))
+
+    def show(far: Progress) -> None:
+        rate = far.rows / max(far.seconds, 1e-9)
+        left = (far.all_rows - far.rows) / max(rate, 1e-9)
+        text = f"{rate:,.0f} rows/s, {format_size(far.bytes)}, {format_seconds(left)} left"
+        bar.show_rows(far.rows, far.all_rows, text)
+
+    with RowsProgress() as bar:
+        done = export(read, file, threads=given.get("threads"), create=given.get("create", False), show=show)
+    document = {"schema": SCHEMA, **msgspec.to_builtins(done)}
+    deliver_result(_summary(done), document, json, soft_wrap=True)
+
+
+def _summary(done: Exported) -> str:
+    rate = done.rows / max(done.seconds, 1e-9)
+    took = format_seconds(done.python_seconds)
+    python = [f"Python functions took {took} of it, over all threads."] if done.python_seconds else []
+    lines = [
+        f"{', '.join(done.files)}: {done.rows:,} rows, {format_size(done.bytes)}, in"
+        f" {format_seconds(done.seconds)} ({rate:,.0f} rows/s)",
+        *python,
+        "",
+        "To load, uncompressed:" if done.files[0].endswith((".gz", ".zst")) else "To load:",
+        *(f"  {statement}" for statement in done.statements),
+    ]
+    return "\n".join(lines)
+
+
+def _only(given: Mapping[str, Any], taken: tuple[str, ...], flag: str) -> None:
+    for name in given:
+        if name not in taken:
+            raise UsageError(
+                f"{flag} loads nothing, so --{name.replace('_', '-')} has no meaning", hint="remove one"
+            )

@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
+from flushlab.cli.output import say
 from flushlab.spec.option import Option
 
 Watch = Annotated[bool, Option("Serve a live page and metrics on loopback while it runs.")]
 Json = Annotated[str | None, Option("Write the result as JSON to a file; - is stdout.", metavar="FILE")]
+
+
+@contextmanager
+def watched(watch: bool) -> Iterator[None]:
+    """Serves a page and metrics for as long as the command runs, if `--watch` is given; prints where."""
+    if not watch:
+        yield
+        return
+    from flushlab.watch.finding import in_this_process
+    from flushlab.watch.watch import of
+
+    with of(in_this_process()) as page:
+        say(f"watch it at {page.url}")
+        yield

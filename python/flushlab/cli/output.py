@@ -12,6 +12,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from shutil import get_terminal_size
@@ -107,6 +108,30 @@ def deliver(*steps: Callable[[], object], kept: str | None = None) -> None:
         raise failed[0]
     if unread:
         raise unread
+
+
+def deliver_result(
+    shown: object,
+    document: Mapping[str, Any] | msgspec.Struct,
+    json: str | None,
+    *more: Callable[[], object],
+    kept: str | None = None,
+    soft_wrap: bool = False,
+) -> None:
+    """Prints a result, or its document where that goes to stdout, and writes its files; see `deliver`.
+
+    Args:
+        shown: for people; text, or what rich prints.
+        document: for `--json`.
+        json: file of the document, `-` for stdout, None for none.
+        more: further steps.
+        kept: as of `deliver`.
+        soft_wrap: leave long lines to the terminal.
+    """
+    from flushlab.cli.consoles import stdout
+
+    prints = [] if json == "-" else [partial(stdout.print, shown, soft_wrap=soft_wrap)]
+    deliver(*prints, partial(emit_json, document, json), *more, kept=kept)
 
 
 def print_text(text: str) -> None:

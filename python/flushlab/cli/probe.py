@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import structs
 
 from flushlab.cli import options
-from flushlab.cli.output import deliver, emit_json, require_writable, say, stdout
+from flushlab.cli.output import deliver_result, require_writable, say, stdout, write_file
 from flushlab.errors import UsageError
 from flushlab.spec import Option
 from flushlab.spec.build import build
@@ -75,11 +75,8 @@ def probe(
         )
         with StepProgress() as progress:
             record = run(request, progress, ceilings.native())
-    deliver(
-        *([partial(stdout.print, shown.render(record))] if json != "-" else []),
-        partial(emit_json, shown.document(record), json),
-        partial(_save, record, report, told=json != "-"),
-    )
+    save = partial(_save, record, report, told=json != "-")
+    deliver_result(shown.render(record), shown.document(record), json, save)
 
 
 def _directory(spec: ProbeSpec) -> Path:
@@ -177,6 +174,6 @@ def _save(record: ProbeRecord, page: str | None, *, told: bool) -> None:
         if told and not page:
             stdout.print(f"HTML page: flushlab report {campaign}", soft_wrap=True)
         if page:
-            from flushlab.cli.report import write_page
+            from flushlab.cli.report import page_of
 
-            write_page(store, campaign, Path(page))
+            write_file(Path(page), page_of(store, store.campaign(campaign)))

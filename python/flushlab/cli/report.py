@@ -108,7 +108,7 @@ def page_of(store: Store, row: CampaignRow) -> bytes:
     if row.kind == "crash":
         return crash_page(store, row)
     _let_matplotlib_write()
-    from flushlab.cli.handed_over import advised
+    from flushlab.cli.campaign import advised
     from flushlab.report.page import page
 
     trials = list(store.trials(row.id))
@@ -185,15 +185,6 @@ def _let_matplotlib_write() -> None:
     os.environ.setdefault(
         "MPLCONFIGDIR", str(home_path() / "matplotlib")
     )  # else it asks for a writable $HOME
-
-
-def write_page(store: Store, campaign_id: str, target: Path) -> None:
-    """Writes the page of a campaign beside its other files.
-
-    Raises:
-        NotWritable: the folder cannot be written.
-    """
-    write_file(target, page_of(store, store.campaign(campaign_id)))
 
 
 def _list(store: Store, json: str | None) -> None:

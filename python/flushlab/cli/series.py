@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 from flushlab.cli import options
-from flushlab.cli.dry_run import tell
-from flushlab.cli.handed_over import FOUND, hand_over
-from flushlab.cli.out_folder import OutFolder
-from flushlab.cli.output import require_writable, stdout, write_file
-from flushlab.cli.watching import watched
+from flushlab.cli.campaign import FOUND, run_campaign
+from flushlab.cli.output import stdout, write_file
 from flushlab.errors import NotWritable, UsageError
 from flushlab.spec import Option
 from flushlab.spec.kinds import SeriesSpec
@@ -50,18 +48,8 @@ def series(
     from flushlab.campaign.series import series as run
     from flushlab.cli.progress import CampaignProgress
 
-    require_writable(json)
-    dry_run = given.get("dry_run")
-    if out is not None and not dry_run:
-        OutFolder(out, FILES)
-    with watched(watch):
-        facts = run(**given, progress=CampaignProgress())
-    if dry_run:
-        tell(facts, out, FILES, json)
-        return
-    hand_over(facts, out=out, json=json)
-    if facts.ending == "interrupted":
-        raise SystemExit(130)
+    progress = CampaignProgress()
+    run_campaign(partial(run, progress=progress), given, watch=watch, files=FILES, out=out, json=json)
 
 
 def _write_starter(target: Path, *, force: bool) -> None:

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from flushlab.cli import options
+from flushlab.cli.options import watched
 from flushlab.cli.output import console, emit_json, require_writable, say
-from flushlab.cli.watching import watched
 from flushlab.errors import StartFailed, StorageError, UsageError
 from flushlab.spec import Option
 from flushlab.spec.build import build

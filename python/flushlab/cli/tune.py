@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 from flushlab.cli import options
-from flushlab.cli.dry_run import tell
-from flushlab.cli.handed_over import FOUND, hand_over
-from flushlab.cli.out_folder import OutFolder
-from flushlab.cli.output import require_writable
-from flushlab.cli.watching import watched
+from flushlab.cli.campaign import FOUND, run_campaign
 from flushlab.errors import MeasurementError
 from flushlab.spec import Option
 from flushlab.spec.kinds import TuneSpec
@@ -44,16 +41,14 @@ def tune(
     from flushlab.campaign.tune import tune as run
     from flushlab.cli.progress import CampaignProgress
 
-    require_writable(json)
-    if out is not None and not given.get("dry_run"):
-        OutFolder(out, FILES)
-    with watched(watch):
-        facts = run(**given, progress=CampaignProgress())
-    if given.get("dry_run"):
-        tell(facts, out or Path("flushlab-ID"), FILES, json)
-        return
-    hand_over(facts, out=out or Path(f"flushlab-{facts.campaign_id}"), json=json)
-    if facts.ending == "interrupted":
-        raise SystemExit(130)
-    if not_passed(facts.warnings):
+    facts = run_campaign(
+        partial(run, progress=CampaignProgress()),
+        given,
+        watch=watch,
+        files=FILES,
+        out=out,
+        json=json,
+        default_out="flushlab-{id}",
+    )
+    if facts is not None and not_passed(facts.warnings):
         raise SystemExit(MeasurementError.exit_code)

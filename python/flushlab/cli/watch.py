@@ -1,17 +1,32 @@
-"""`flushlab watch`: the writes while they happen."""
+"""`flushlab watch`: the writes while they happen.
+
+`--terminal` shows the essentials of a second as a table; without a terminal, a line each.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from flushlab.cli.output import say, stdout
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from flushlab.cli.output import print_warning, say, stdout
 from flushlab.spec import Option
 from flushlab.spec.build import build
 from flushlab.spec.commands import WatchSpec
+from flushlab.units import format_seconds, format_size
+
+if TYPE_CHECKING:
+    from flushlab.watch import Watch
+    from flushlab.watch.sample import Sample
 
 SPEC = WatchSpec
+WIDTH = 79
+CONNECTIONS_SHOWN = 6
+_LOOK_S = 5.0
 
 
 def watch(
@@ -41,7 +56,6 @@ def watch(
     if print_grafana or print_prometheus:
         _write_files(print_grafana, print_prometheus, f"{spec.host}:{spec.port or 9194}")
         return
-    from flushlab.cli.watch_table import follow
     from flushlab.watch import watching
 
     with watching(page=not terminal, progress=say, **given) as watch:
@@ -62,3 +76,149 @@ def _write_files(for_grafana: Path | None, for_prometheus: Path | None, target: 
         written += prometheus_files.write(for_prometheus, prometheus_files.files(target))
     for path in written:
         stdout.print(str(path), soft_wrap=True)
+
+
+def follow(watch: Watch, *, shown: bool) -> None:
+    """Waits until Ctrl-C, and shows each second if that is wanted; else only why nothing is seen."""
+    if not shown:
+        told = ""
+        for sample in _samples(watch):
+            if sample.failed not in ("", told):
+                print_warning(f"nothing is seen: {sample.failed}")
+            told = sample.failed
+    elif stdout.is_terminal:
+        with Live(console=stdout, auto_refresh=False, screen=True) as live:
+            for sample in _samples(watch):
+                live.update(table(sample), refresh=True)
+    else:
+        for sample in _samples(watch):
+            stdout.print(line(sample), soft_wrap=True)
+
+
+def _samples(watch: Watch) -> Iterator[Sample]:
+    last = watch.ring.last
+    while not watch.ring.closed:
+        if watch.ring.wait(last, _LOOK_S) and watch.latest is not None:
+            last = watch.ring.last
+            yield watch.latest
+
+
+def table(sample: Sample) -> RenderableType:
+    """The second on a screen of 80 columns."""
+    head, *rest = [(name, value) for name, value in _rows(sample) if value]
+    lines = [Text(head[1], style="bold" if sample.server.up else "bold red")]
+    lines += [Text(f"{name:<13}{value}", no_wrap=True, overflow="ellipsis") for name, value in rest]
+    return Group(*(line if len(line) <= WIDTH else line[:WIDTH] for line in lines))
+
+
+def line(sample: Sample) -> str:
+    """The second in a line for a file, with all that the table has."""
+    (_, server), *rest = [(name.strip(), value) for name, value in _rows(sample) if value]
+    return " · ".join([server, *(f"{name} {value}".strip() for name, value in rest)])
+
+
+def _rows(sample: Sample) -> Iterator[tuple[str, str]]:
+    yield "", _server(sample)
+    if sample.server.missing:
+        yield "not shown", f"what takes {', '.join(sample.server.missing)}"
+    yield "running", _running(sample)
+    yield "throughput", _throughput(sample)
+    for one in sample.ratios:
+        early = "  (an early look)" if one.early else ""
+        name = "lower p99" if one.objective == "p99" else "ratio"
+        yield name, f"{_plain(one.arm)}  {one.mid:.2f}  {one.low:.2f} – {one.high:.2f}{early}"
+    if sample.fill is not None:
+        fill = sample.fill
+        share = fill.rows / fill.of if fill.of else 0.0
+        yield (
+            "fill",
+            f"{_plain(fill.table)} {fill.rows:,} of {fill.of:,} rows ({share:.0%}),"
+            f" {fill.rows_per_s:,.0f} rows/s",
+        )
+        yield "", f"{format_seconds(fill.left_s)} left, bound by {fill.bound_by}"
+    yield "redo", _redo(sample).removeprefix("redo ")
+    yield "dirty pages", "" if sample.dirty is None else f"{sample.dirty:.1%} of the buffer pool"
+    syncs = (("redo", sample.fsyncs.redo), ("data", sample.fsyncs.data), ("binlog", sample.fsyncs.binlog))
+    yield "fsyncs/s", ", ".join(f"{name} {_count(rate)}" for name, rate in syncs if rate is not None)
+    yield "binlog", "" if sample.binlog_bytes_per_s is None else f"{format_size(sample.binlog_bytes_per_s)}/s"
+    if sample.commits_per_group is not None:
+        yield "group commit", f"{sample.commits_per_group:.1f} transactions a group"
+    rows = sample.rows_per_s
+    kinds = (("inserted", rows.inserted), ("updated", rows.updated), ("deleted", rows.deleted))
+    yield "rows/s", ", ".join(f"{_count(rate)} {name}" for name, rate in kinds if rate is not None)
+    yield "lock waits", _locks(sample).removeprefix("lock waits ")
+    yield "machine", _machine(sample)
+    for number, alike in enumerate(sample.connections[:CONNECTIONS_SHOWN]):
+        inside = f", {alike.in_transaction} inside a transaction" if alike.in_transaction else ""
+        oldest = format_seconds(alike.oldest_s)
+        yield (
+            "connections" if not number else " ",
+            f"{alike.count:,} {_plain(alike.user)} {alike.command}, the oldest {oldest}{inside}",
+        )
+    if len(sample.connections) > CONNECTIONS_SHOWN:
+        yield " ", f"and {len(sample.connections) - CONNECTIONS_SHOWN} kinds more"
+
+
+def _server(sample: Sample) -> str:
+    if sample.failed:
+        return f"nothing is seen: {_plain(sample.failed)}"
+    server = sample.server
+    name = server.name or "no server"
+    if server.up or not server.why:
+        return name if server.up else f"{name}: looking for it"
+    return f"{name}: down, {_plain(server.why)}" if server.name else _plain(server.why)
+
+
+def _running(sample: Sample) -> str:
+    running = sample.running
+    if running is None:
+        return ""
+    block = "" if running.round is None else f" {running.round}"
+    parts = [f"{running.kind} {running.campaign}".strip(), f"{running.stage}{block}", _plain(running.arm)]
+    if running.left_s is not None:
+        parts.append(f"{format_seconds(running.left_s)} left")
+    return ", ".join(part for part in parts if part)
+
+
+def _throughput(sample: Sample) -> str:
+    if sample.throughput is None:
+        return ""
+    text = f"{_count(sample.throughput)} {sample.unit}"
+    if sample.p50_ms is not None and sample.p99_ms is not None:
+        text += f", p50 {sample.p50_ms:.3g} ms, p99 {sample.p99_ms:.3g} ms"
+    return text
+
+
+def _redo(sample: Sample) -> str:
+    age, capacity = sample.redo.age, sample.redo.capacity
+    if age is None:
+        return ""
+    of = f" of {format_size(capacity)} ({age / capacity:.0%})" if capacity else ""
+    return f"redo {format_size(age)}{of}"
+
+
+def _locks(sample: Sample) -> str:
+    waits = sample.lock_waits
+    if waits.now is None:
+        return ""
+    return f"lock waits {waits.now} now" + ("" if waits.per_s is None else f", {_count(waits.per_s)}/s")
+
+
+def _machine(sample: Sample) -> str:
+    machine = sample.machine
+    shares = (
+        ("CPU pressure", machine.cpu_pressure),
+        ("I/O pressure", machine.io_pressure),
+        ("others", machine.others),
+        ("steal", machine.steal),
+    )
+    return ", ".join(f"{name} {share:.0%}" for name, share in shares if share is not None)
+
+
+def _count(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 10 else f"{rate:.1f}"
+
+
+def _plain(text: str) -> str:
+    """Names are the server's: no control characters of theirs reach a terminal."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)

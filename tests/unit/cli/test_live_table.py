@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flushlab.campaign.watcher import Spent
-from flushlab.cli.live_table import LiveTable
+from flushlab.cli.progress import LiveTable
 from flushlab.experiment.objective import Objective
 from flushlab.experiment.protocol import Progress, Request
 from flushlab.record import Arm, Comparison

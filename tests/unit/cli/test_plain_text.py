@@ -31,7 +31,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 from flushlab.cli import output
-from flushlab.cli.live_table import LiveTable
+from flushlab.cli.progress import LiveTable
 from flushlab.cli.progress import LiveBar
 from flushlab.errors import UsageError
 

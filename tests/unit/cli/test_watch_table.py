@@ -8,9 +8,9 @@ from typing import cast
 import msgspec
 import pytest
 
-from flushlab.cli import watch_table
+from flushlab.cli import watch as watch_table
 from flushlab.cli.output import PlainConsole
-from flushlab.cli.watch_table import line, table
+from flushlab.cli.watch import line, table
 from flushlab.watch import Watch
 from flushlab.watch.sample import (
     Connections,

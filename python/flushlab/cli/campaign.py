@@ -1,4 +1,4 @@
-"""What a campaign hands over: the files of every change that it recommends, and how its result is delivered.
+"""A campaign from the command line: run, printed, and handed over with the files of every recommended change.
 
 CLI layer. The page shows these files, and `--out` writes them: each server's in a folder of its own where
 there are several.
@@ -9,10 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from flushlab.cli.options import watched
 from flushlab.cli.out_folder import OutFolder
-from flushlab.cli.output import deliver, emit_json, json_bytes, kept, stdout, writing
+from flushlab.cli.output import (
+    deliver,
+    deliver_result,
+    emit_json,
+    json_bytes,
+    kept,
+    require_writable,
+    stdout,
+    writing,
+)
 
 if TYPE_CHECKING:
     from flushlab.campaign.facts import CampaignFacts
@@ -25,6 +35,58 @@ FOUND = ("my.cnf", "settings.sql", "verify.sql", "rollback.cnf", "rollback.sql")
 
 Contents = Mapping[str, Callable[[], bytes]]
 """What makes the content of each file, by its name."""
+
+
+def run_campaign(
+    run: Callable[..., CampaignFacts],
+    given: Mapping[str, Any],
+    *,
+    watch: bool,
+    files: Sequence[str],
+    out: Path | None,
+    json: str | None,
+    default_out: str | None = None,
+    more: Callable[[CampaignFacts], object] | None = None,
+) -> CampaignFacts | None:
+    """Runs a campaign and hands over its result; prints the outlook alone for a dry run.
+
+    Args:
+        run: the campaign, with its progress.
+        given: what it is asked for.
+        watch: serve a page meanwhile.
+        files: that may be written to `out`.
+        out: folder of the files, or None.
+        json: file of the document, or None.
+        default_out: in place of an `out` of None, with `{id}` for the campaign's.
+        more: to print behind the result of a campaign that is done.
+
+    Returns:
+        What was found out; None for a dry run.
+
+    Raises:
+        SystemExit: 130, it was interrupted.
+        NotWritable: a file cannot be written, which is found out before anything is run.
+    """
+    require_writable(json)
+    dry_run = given.get("dry_run")
+    if out is not None and not dry_run:
+        OutFolder(out, files)
+    with watched(watch):
+        facts = run(**given)
+    if out is None and default_out is not None:
+        out = Path(default_out.format(id="ID" if dry_run else facts.campaign_id))
+    if dry_run:
+        from flushlab.report import outlook
+
+        writes = {str(out): ", ".join(files)} if out is not None else {}
+        deliver_result(outlook.render(facts, writes), outlook.document(facts, writes), json)
+        return None
+    hand_over(
+        facts, out=out, json=json, more=[partial(more, facts)] if more and facts.ending == "done" else []
+    )
+    if facts.ending == "interrupted":
+        raise SystemExit(130)
+    return facts
 
 
 def advised(row: CampaignRow, facts: CampaignFacts | None, trials: Sequence[Trial]) -> Iterator[Advice]:
@@ -108,9 +170,9 @@ def hand_over(
         files = tuple(str(folder / name) for folder, own in contents.items() for name in own)
         facts = msgspec.structs.replace(facts, files=files)
     told = json != "-"
-    shown: tuple[Callable[[], object], ...] = (partial(stdout.print, report.render(facts)), *more)
+    prints: list[Callable[[], object]] = [partial(stdout.print, report.render(facts)), *more]
     deliver(
-        *(shown if told else ()),
+        *(prints if told else ()),
         partial(emit_json, report.document(facts), json),
         *(partial(write_files, folder, own, told=told) for folder, own in contents.items()),
         kept=kept(facts.campaign_id),

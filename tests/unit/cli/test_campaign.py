@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from flushlab.campaign.facts import CampaignFacts
-from flushlab.cli.handed_over import FOUND, advised, hand_over
+from flushlab.cli.campaign import FOUND, advised, hand_over
 from flushlab.errors import NotWritable
 from flushlab.record import Launch, ServerIdentity, SourceText, Storage, Value
 from flushlab.report import campaign
