@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from flushlab.campaign.analysis import of_machine
 from flushlab.campaign.facts import ArmFacts
-from flushlab.campaign.warnings import of_machine
 from flushlab.record import Ratio, Slice
 from flushlab.report import campaign
 from tests.golden.test_reports import check, decoded, text_of

@@ -15,7 +15,7 @@ import msgspec
 
 from flushlab.campaign.facts import ArmOutcome
 from flushlab.campaign.pool.running_server import why_not
-from flushlab.campaign.series_request import BoundArm
+from flushlab.campaign.request import BoundArm
 from flushlab.campaign.volumes import Volumes, mismatch
 from flushlab.datadir import Volume
 from flushlab.errors import FlushlabError, UnknownSetting, UsageError, ValueOutOfRange

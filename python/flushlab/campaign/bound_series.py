@@ -11,19 +11,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 
-from flushlab.campaign.binding import judged
-from flushlab.campaign.claims import answered, counted_answer
-from flushlab.campaign.duration import ends_by_itself, trial_s
-from flushlab.campaign.facts import ArmFacts, ArmOutcome, CampaignFacts, CampaignRun, PlanFacts
-from flushlab.campaign.series_request import ArmGroup, BoundArm, SeriesRequest
-from flushlab.campaign.several_servers import differing, on_server
-from flushlab.campaign.warnings import (
+from flushlab.campaign.analysis import (
+    Analysis,
     Sizes,
-    disturbed,
+    gathered,
     mean_figure,
     mean_p99_us,
     of_base,
@@ -31,6 +26,12 @@ from flushlab.campaign.warnings import (
     of_looks,
     of_machine,
 )
+from flushlab.campaign.binding import judged
+from flushlab.campaign.claims import answered, counted_answer
+from flushlab.campaign.duration import ends_by_itself, trial_s
+from flushlab.campaign.facts import ArmFacts, ArmOutcome, CampaignFacts, CampaignRun, PlanFacts
+from flushlab.campaign.request import ArmGroup, BoundArm, SeriesRequest
+from flushlab.campaign.several_servers import differing, on_server
 from flushlab.experiment.blocks import BASE, CONTROL
 from flushlab.experiment.series import BEST, Group, Series, SeriesPlan, SeriesResult
 from flushlab.plan.plan import Claim
@@ -60,14 +61,13 @@ BEST_TEXT = "all that proved faster, together"
 
 
 @dataclass(frozen=True)
-class BoundSeries:
-    """A request with the server and the storage that it is about; `has` is as in `binding.ServerHere`."""
+class BoundSeries(Analysis[Series]):
+    """A request with the server and the storage that it is about."""
 
     request: SeriesRequest
     identity: ServerIdentity
     storage: Storage
     catalog: Catalog
-    has: Mapping[str, Value] = field(default_factory=dict)
 
     def experiment(self) -> Series:
         """The planner, fresh."""
@@ -116,7 +116,7 @@ class BoundSeries:
                     settings[name] = value
             workload = changed(workload, as_change(arm.workload_changes))
         best = BoundArm(name=BEST, text=BEST_TEXT, settings=settings, workload=workload)
-        return judged(best, base, self.identity, self.storage, self._launch, self.catalog, self.has)
+        return judged(best, base, self.identity, self.storage, self._launch, self.catalog, self.request.has)
 
     def conclude(
         self,
@@ -124,13 +124,7 @@ class BoundSeries:
         trials: Iterable[Trial],
         run: CampaignRun,
     ) -> CampaignFacts:
-        """Gathers the facts.
-
-        Args:
-            experiment: with all records told.
-            trials: these records.
-            run: of the campaign.
-        """
+        """Gathers the facts."""
         request, trials, result = self.request, list(trials), experiment.result()
         base = [t for t in trials if t.arm.name == BASE and t.stage == "arms" and t.figure is not None]
         configuration = self._configured(request.base, base)
@@ -157,18 +151,14 @@ class BoundSeries:
                 figure=mean_figure(own),
                 p99_us=mean_p99_us(own),
             )
-        return CampaignFacts(
-            campaign_id=run.campaign_id,
-            kind=request.kind,
-            ending=run.ending,
-            resume=run.resume(request.kind, request.spec.remote),
+        return gathered(
+            request,
+            self.identity,
+            trials,
+            base,
+            run,
             title=request.title,
-            server=(base[-1].server if base else None) or self.identity,
             workload=workload_words(request),
-            sources=request.sources,
-            objective=request.objective,
-            unit=base[-1].unit if base else "",
-            higher_is_better=base[-1].higher_is_better if base else True,
             floor=request.floor or "",
             base=ArmFacts(
                 name=request.base_name,
@@ -182,15 +172,9 @@ class BoundSeries:
             arms=tuple(arms),
             control=control,
             blocks=result.blocks,
-            trials=len(trials),
-            disturbed=disturbed(trials),
-            others=run.others,
             interleaved=request.standing,
             why_fresh="" if request.standing else next(iter(self._why_fresh.values()), ""),
-            data_bytes=sizes.data_bytes,
-            pool_bytes=sizes.pool_bytes,
-            redo_bytes=sizes.redo_bytes,
-            machine=run.machine,
+            **sizes._asdict(),
             warnings=tuple(dict.fromkeys(warnings)),
             plan=PlanFacts(
                 name=request.plan,

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import msgspec
 
 from flushlab.build import Progress, silent
+from flushlab.campaign.request import ComparingRequest
 from flushlab.dataset import Dataset, choose_database, estimated_bytes, open_dataset
 from flushlab.errors import UsageError
 from flushlab.spec.parts import DataSpec, WorkloadSpec
@@ -20,34 +20,6 @@ from flushlab.units import format_size
 from flushlab.workload import ON_DATA
 
 _WORTH_A_WORD = 256 << 20
-
-
-class HasData(Protocol):
-    """A specification with a data set."""
-
-    @property
-    def data(self) -> DataSpec:
-        """The user's data."""
-        ...
-
-
-class OnData(Protocol):
-    """A request with a data set."""
-
-    @property
-    def spec(self) -> HasData:
-        """What was asked for."""
-        ...
-
-    @property
-    def dataset_key(self) -> Mapping[str, str]:
-        """What the data held when the campaign began."""
-        ...
-
-    @property
-    def workload(self) -> str:
-        """Its name."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +70,7 @@ def bytes_of(data: Data | None) -> int | None:
     return estimated_bytes(data.dataset) if data is not None else None
 
 
-def data_of(request: OnData, progress: Progress = silent) -> Data | None:
+def data_of(request: ComparingRequest, progress: Progress = silent) -> Data | None:
     """The data of a campaign's request, which may have been made long ago; None if it has none.
 
     Raises:

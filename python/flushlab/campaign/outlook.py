@@ -14,7 +14,7 @@ from flushlab.campaign.duration import NODE_S, STAND_S, START_S, SWITCH_S, ends_
 from flushlab.campaign.facts import Outlook, PlannedArm
 from flushlab.campaign.pool.protocol import ServerPool
 from flushlab.campaign.pool.room import data_bytes_of, data_bytes_of_arms
-from flushlab.campaign.series_request import ArmGroup, SeriesRequest
+from flushlab.campaign.request import ArmGroup, SeriesRequest
 from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.errors import UsageError
 from flushlab.experiment.simulated import Noise, SimulatedTrials, run_to_end

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from flushlab.campaign.warnings import too_busy
+from flushlab.campaign.analysis import too_busy
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import MeasurementError
 from flushlab.machine import others

@@ -1,78 +1,114 @@
-"""What the user asks `tune` for, as it is stored with the campaign: enough to go on after a kill."""
+"""Requests of campaigns, as they are stored: enough to go on after a kill. Sits in `campaign`; pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 import msgspec
 
+from flushlab.campaign.facts import ArmOutcome, Kind
 from flushlab.experiment.objective import Objective
-from flushlab.record import SourceText, Value, Warning
+from flushlab.plan.plan import BASE, Claim, crossed
+from flushlab.record import Machine, ServerIdentity, SourceText, Value, Warning
 from flushlab.settings.candidates import Candidate
 from flushlab.settings.fit import Scaled
-from flushlab.spec.kinds import TuneSpec
+from flushlab.settings.floor import Floor
+from flushlab.spec.kinds import CompareSpec, CrashSpec, SeriesSpec, TuneSpec
+from flushlab.spec.parts import WorkloadSpec
 from flushlab.workload import Timing
 
 
-class TuneRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A tuning, with everything decided that must not change when it is resumed.
+class StoredRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A campaign, with everything decided that must not change when it is resumed.
 
     Attributes:
         spec: what was asked for, with everything settled that another machine or another day would settle
             differently: it repeats the campaign.
         build: name of the build, exact version.
         build_id: its key; a resumed campaign must find the same binary.
-        folder: that it was asked for in, where a command runs.
-        workload_digest: changes with the content of its file; a resumed campaign must find the same.
+        folder: that it was asked for in, or the plan's: workloads' files are relative to it, and commands run
+            there.
         sources: the texts that it runs, as they were when it started.
+    """
+
+    spec: TuneSpec | SeriesSpec | CompareSpec | CrashSpec
+    build: str
+    build_id: str
+    folder: str = ""
+    sources: tuple[SourceText, ...] = ()
+
+    @property
+    def kind(self) -> Literal["tune", "series", "compare", "crash"]:
+        """The command that asked."""
+        return self.spec.kind
+
+    @property
+    def workload(self) -> str:
+        """Name of the workload; of a series, the base's."""
+        assert not isinstance(self.spec, SeriesSpec)
+        return self.spec.workload.name
+
+
+class ComparingRequest(StoredRequest, frozen=True, kw_only=True):
+    """A campaign that compares arms.
+
+    Attributes:
+        machine: the machine that it began on.
+        has: settings that the servers have without having been asked for; none where each is started for its
+            arm.
+        persisted: what SET PERSIST has stored there; None: not known.
+        dataset_key: what the user's data held; a resumed campaign must find the same.
+        timing: of warm-up and window.
+        objective: what is compared.
+        notes: doubts that were known before the first trial.
+    """
+
+    spec: TuneSpec | SeriesSpec | CompareSpec
+    machine: Machine
+    has: Mapping[str, Value] = {}
+    persisted: Mapping[str, str] | None = None
+    dataset_key: Mapping[str, str] = {}
+    timing: Timing
+    objective: Objective = "throughput"
+    notes: tuple[Warning, ...] = ()
+
+    @property
+    def kind(self) -> Kind:
+        """The command that asked."""
+        return self.spec.kind
+
+
+class TuneRequest(ComparingRequest, frozen=True, kw_only=True):
+    """A tuning.
+
+    Attributes:
+        workload_digest: changes with the content of its file; a resumed campaign must find the same.
         base: the user's settings as they run here, raised to the floor.
-        original: the user's settings as they were.
+        original: the user's settings as they were; `has` among them.
         yours: the user's settings as they run here, where they are below the floor and may be measured; None:
             `base` is theirs, or they do not run.
         raised_why: what was changed to reach the floor, in words.
         scaled: what of the user's settings this machine cannot hold; `base` has it as it runs here.
-        notes: doubts that were known before the first trial.
         candidates: what may be tried.
-        timing: of warm-up and window.
         steady_state: windows outlast the redo log, and what needs that may be tried.
-        objective: what is compared.
-        dataset_key: what the user's data held; a resumed campaign must find the same.
         side_by_side: servers that stand at once and take turns; 0: each trial has a fresh one.
         why_fresh: why they are fresh where that was not asked for; empty otherwise.
         crash_fail: what crashes before the winner is handed over.
-        persisted: what SET PERSIST has stored there; None: not known.
-        has: settings of `original` that nobody asked for: that server has them.
     """
 
     spec: TuneSpec
-    build: str
-    build_id: str
-    folder: str = ""
     workload_digest: str = ""
-    sources: tuple[SourceText, ...] = ()
     base: Mapping[str, Value]
     original: Mapping[str, Value]
     yours: Mapping[str, Value] | None = None
     raised_why: tuple[str, ...] = ()
     scaled: tuple[Scaled, ...] = ()
-    notes: tuple[Warning, ...] = ()
     candidates: tuple[Candidate, ...]
-    timing: Timing
     steady_state: bool = False
-    objective: Objective = "throughput"
-    dataset_key: Mapping[str, str] = {}
     side_by_side: int = 0
     why_fresh: str = ""
     crash_fail: Literal["process", "os", "power"] = "power"
-    persisted: Mapping[str, str] | None = None
-    has: Mapping[str, Value] = {}
-    kind: Literal["tune"] = "tune"
-
-    @property
-    def workload(self) -> str:
-        """Its name."""
-        return self.spec.workload.name
 
     @property
     def seed(self) -> int:
@@ -104,3 +140,194 @@ class TuneRequest(msgspec.Struct, frozen=True, kw_only=True):
         """All settings that a server may run with, apart from mixtures of candidates."""
         yours = [] if self.yours is None else [self.yours]
         return [self.base, *yours, *({**self.base, **one.settings} for one in self.candidates)]
+
+
+class BoundArm(msgspec.Struct, frozen=True, kw_only=True):
+    """An arm as it is on this server and this machine.
+
+    Attributes:
+        name, text: as the plan has them.
+        outcome: `measured` if it runs; else why it does not, with `reason`.
+        settings: everything that it sets, the base's settings included.
+        changes: what differs from the base; None is back to the server's default.
+        workload: what writes, with all options that were given.
+        workload_changes: what differs from the base's, as a plan's arm has it: options, and its `name`.
+        workload_digest: changes with the content of its file; a resumed series must find the same.
+        other_event: how its figure counts other work than the base's, a sentence; empty if it does not.
+        data_root: a folder of its own, absolute, or None.
+        disk_iops: a disk limit of its own, or None.
+        disk: a disk of its own, as slow as this one, or None.
+        contract: names among `changes` that change the service itself.
+        no_effect: names among `changes` that have none, as there is no binary log.
+        floor: the safest floor that it meets.
+        guarantees: plain words per failure.
+        build, build_id, server: its server, where that is not the series' own.
+        against: on such a server, the arm that is its base; empty for that arm, and on the series' own
+            server.
+    """
+
+    name: str
+    text: str = ""
+    outcome: ArmOutcome = "measured"
+    reason: str = ""
+    settings: Mapping[str, Value] = {}
+    changes: Mapping[str, Value | None] = {}
+    workload: WorkloadSpec = WorkloadSpec()
+    workload_changes: Mapping[str, Value] = {}
+    workload_digest: str = ""
+    other_event: str = ""
+    data_root: str | None = None
+    disk_iops: int | None = None
+    disk: str | None = None
+    contract: tuple[str, ...] = ()
+    no_effect: tuple[str, ...] = ()
+    floor: str = ""
+    guarantees: Mapping[str, str] = {}
+    build: str = ""
+    build_id: str = ""
+    server: ServerIdentity | None = None
+    against: str = ""
+
+    @property
+    def composable(self) -> bool:
+        """Whether it can be a part of `best`: a place is no setting that one could keep, and a ratio of other
+        work no gain."""
+        return not (self.is_place or self.other_event)
+
+    @property
+    def is_place(self) -> bool:
+        """Whether it has a folder or a disk of its own."""
+        return self.data_root is not None or self.disk_iops is not None or self.disk is not None
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether all that it changes has no effect."""
+        return self.composable and bool(self.changes) and not self.workload_changes and not self.effective
+
+    @property
+    def effective(self) -> dict[str, Value | None]:
+        """Of its changes those that may have an effect."""
+        return {name: value for name, value in self.changes.items() if name not in self.no_effect}
+
+
+class ArmGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Arms that are measured in the same rounds, beside base and control.
+
+    Attributes:
+        arms: their names.
+        standing: they stand side by side and are measured in turns; else each window has a fresh server.
+        blocks: rounds.
+        seconds: measured of each arm in a round.
+        why: by arm, why it has fresh servers where that was not asked for.
+        places: servers, or clusters, that the arms share; 0: each arm has one of its own.
+    """
+
+    arms: tuple[str, ...]
+    standing: bool
+    blocks: int
+    seconds: float
+    why: Mapping[str, str] = {}
+    places: int = 0
+
+    def timing(self, timing: Timing) -> Timing:
+        """The campaign's timing, with the group's own window."""
+        return msgspec.structs.replace(timing, seconds=self.seconds)
+
+
+class SeriesRequest(ComparingRequest, frozen=True, kw_only=True):
+    """A series or a comparison.
+
+    Attributes:
+        plan, title: of the plan.
+        base: the base as an arm; its settings are those that this server has.
+        arms: in the plan's order.
+        factors: as the plan has them: `crossed` names the arm of each combination.
+        claims: as the plan has them.
+        floor: the weakest guarantees that may be recommended; None: those of the base.
+        blocks: rounds.
+        looks: as in `flushlab.experiment.series.SeriesPlan`.
+        best: whether all that proved faster runs together afterwards.
+        alternate: settings are switched on one running server.
+        asked_groups: how the arms are measured, those on fresh servers last; see `groups`.
+        arguments: of the server, alike for every arm.
+        seed: of every random order.
+        base_name: what people call the base.
+        measured_s: of a comparison, measured seconds in all; None where its workload ends by itself.
+    """
+
+    spec: SeriesSpec | CompareSpec
+    plan: str
+    title: str
+    base: BoundArm
+    arms: tuple[BoundArm, ...]
+    factors: tuple[str, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    floor: Floor | None = None
+    blocks: int
+    looks: bool = False
+    best: bool = True
+    alternate: bool = False
+    asked_groups: tuple[ArmGroup, ...] = ()
+    arguments: tuple[str, ...] = ()
+    seed: int = 1
+    base_name: str = BASE
+    measured_s: float | None = None
+
+    @property
+    def workload(self) -> str:
+        """The base's, by its name."""
+        return self.base.workload.name
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """Those of a comparison of several, in the order in which they were asked for."""
+        servers = self.spec.server.servers if isinstance(self.spec, CompareSpec) else ()
+        return servers if len(servers) > 1 else ()
+
+    @property
+    def scale(self) -> float:
+        """Factor on the plan's table_size; the options have it already."""
+        return self.spec.scale if isinstance(self.spec, SeriesSpec) else 1.0
+
+    @property
+    def groups(self) -> tuple[ArmGroup, ...]:
+        """Groups that the arms run in, one after the other, each with base and control."""
+        names = tuple(arm.name for arm in self.running)
+        alone = ArmGroup(arms=names, standing=False, blocks=self.blocks, seconds=self.timing.seconds)
+        return self.asked_groups or (alone,)
+
+    @property
+    def crossed(self) -> Mapping[tuple[str, ...], str]:
+        """The arm of every combination of the factors; none where one of these arms does not run."""
+        arms, running = crossed(self.factors), {arm.name for arm in self.running}
+        return arms if self.factors and {*arms.values()} - {BASE} <= running else {}
+
+    @property
+    def together(self) -> tuple[str, ...]:
+        """Arms that are in the same blocks: the combinations of factors; those of several servers, each
+        of which is compared with a base of its own."""
+        if any(arm.against for arm in self.running):
+            return tuple(arm.name for arm in self.running)
+        return tuple(name for name in self.crossed.values() if name != BASE)
+
+    @property
+    def standing(self) -> bool:
+        """Whether any arms stand side by side."""
+        return any(group.standing for group in self.groups)
+
+    def group_of(self, block: int) -> ArmGroup:
+        """The group that a block of the arms belongs to."""
+        for group in self.groups:
+            if block < group.blocks:
+                return group
+            block -= group.blocks
+        raise AssertionError("a block of no group")
+
+    def group_of_best(self, names: Collection[str]) -> ArmGroup:
+        """The group whose way `best` is measured in: the last that has one of its parts."""
+        return [group for group in self.groups if set(group.arms) & set(names)][-1]
+
+    @property
+    def running(self) -> tuple[BoundArm, ...]:
+        """The arms that run."""
+        return tuple(arm for arm in self.arms if arm.outcome == "measured")

@@ -12,8 +12,8 @@ from typing import Self
 
 from flushlab.campaign.bound_series import BoundSeries
 from flushlab.campaign.pool.protocol import ServerPool
+from flushlab.campaign.request import ArmGroup, BoundArm, SeriesRequest
 from flushlab.campaign.scheduling import place_of
-from flushlab.campaign.series_request import ArmGroup, BoundArm, SeriesRequest
 from flushlab.campaign.volumes import Volumes
 from flushlab.errors import UsageError
 from flushlab.experiment.protocol import Request

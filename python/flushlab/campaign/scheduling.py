@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from flushlab.campaign.series_request import ArmGroup, BoundArm, SeriesRequest
+from flushlab.campaign.request import ArmGroup, BoundArm, SeriesRequest
 from flushlab.record import ServerIdentity
 from flushlab.trial.standing import SLICE_S
 from flushlab.trial.switching import restart_settings

@@ -28,9 +28,9 @@ from flushlab.campaign.pool.protocol import RunnerInput, ServerPool, Use, UserSe
 from flushlab.campaign.pool.target import Target, target_of
 from flushlab.campaign.pool.user_settings import texts_of
 from flushlab.campaign.quiet import look_around
+from flushlab.campaign.request import ArmGroup, SeriesRequest
 from flushlab.campaign.runners import ArmRunners, workload_of
 from flushlab.campaign.scheduling import LOOKS_BLOCKS
-from flushlab.campaign.series_request import ArmGroup, SeriesRequest
 from flushlab.campaign.several_servers import joined, require_same
 from flushlab.campaign.stored import Run, Session, run_campaign, stored_request
 from flushlab.campaign.volumes import Volumes
@@ -269,6 +269,8 @@ def decide(
         spec=_settled(asked, loaded, pool),
         build=pool.name,
         build_id=pool.key,
+        machine=pool.machine(),
+        has=here.has,
         persisted=pool.persisted(),
         plan=plan.name,
         title=plan.title,
@@ -375,14 +377,14 @@ def _foresee(
         request = _decided(load, asked, pool, volumes, watcher)
     bound = BoundSeries(request, pool.identity, pool.storage, pool.catalog)
     run = CampaignRun(campaign_id="", ending="dry run", machine=pool.machine())
-    found = bound.conclude(bound.experiment(), (), run)
+    found = bound.retold((), run)
     return msgspec.structs.replace(found, outlook=of_series(request, pool))
 
 
 def carry_out(request: SeriesRequest, pool: ServerPool, volumes: Volumes, session: Session) -> CampaignFacts:
     """Runs the campaign and gathers its facts; see `stored.run_campaign`."""
     watcher = session.watcher
-    bound = BoundSeries(request, pool.identity, pool.storage, pool.catalog, has=pool.has(watcher))
+    bound = BoundSeries(request, pool.identity, pool.storage, pool.catalog)
     experiment = bound.experiment()
 
     def conclude(campaign_id: str, ending: Ending) -> CampaignFacts:

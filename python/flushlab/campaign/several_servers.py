@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from flushlab.campaign.pool.protocol import ServerPool
-from flushlab.campaign.series_request import BoundArm, SeriesRequest
+from flushlab.campaign.request import BoundArm, SeriesRequest
 from flushlab.errors import UsageError
 from flushlab.record import ServerIdentity, Trial, Value, Warning
 from flushlab.settings.catalog import Catalog

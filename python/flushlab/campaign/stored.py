@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 from msgspec.structs import fields
 
 from flushlab.campaign.facts import resuming
 from flushlab.campaign.loop import Asking, Budget, Ending, Row, run
+from flushlab.campaign.request import StoredRequest
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import FlushlabError, StorageError, UsageError
 from flushlab.experiment.protocol import Request
@@ -21,31 +22,6 @@ from flushlab.process.running import live_status
 from flushlab.record import OtherLoad
 from flushlab.spec.parts import RemoteAccess
 from flushlab.store import State, Store, new_id
-
-
-class Stored(Protocol):
-    """A request as campaigns store it."""
-
-    @property
-    def kind(self) -> str:
-        """Of the campaign."""
-        ...
-
-    @property
-    def build(self) -> str:
-        """Name of the build, exact version."""
-        ...
-
-    @property
-    def workload(self) -> str:
-        """As it was asked for."""
-        ...
-
-    @property
-    def build_id(self) -> str:
-        """Its key."""
-        ...
-
 
 R = TypeVar("R", bound=msgspec.Struct)
 F = TypeVar("F", bound=msgspec.Struct)
@@ -123,7 +99,7 @@ class Run(NamedTuple, Generic[Row, F]):
     budget: Budget = Budget()
 
 
-def run_campaign(request: Stored, key: str, session: Session, campaign: Run[Row, F]) -> F:
+def run_campaign(request: StoredRequest, key: str, session: Session, campaign: Run[Row, F]) -> F:
     """Runs a campaign and gathers its facts.
 
     Args:

@@ -177,6 +177,7 @@ def decide(asked: TuneInput, pool: ServerPool, watcher: Watcher) -> TuneRequest:
         spec=_settled(asked, pool, start, minutes),
         build=pool.name,
         build_id=pool.key,
+        machine=pool.machine(),
         persisted=pool.persisted(),
         folder=str(Path.cwd()),
         workload_digest=fingerprint(workload),
@@ -305,7 +306,7 @@ def _foresee(asked: TuneInput, pool: ServerPool, watcher: Watcher) -> CampaignFa
     request = decide(asked, pool, watcher)
     tuning = _tuning(request, pool)
     run = CampaignRun(campaign_id="", ending="dry run", machine=pool.machine())
-    found = tuning.conclude(tuning.experiment(), (), run)
+    found = tuning.retold((), run)
     return msgspec.structs.replace(found, outlook=of_tune(tuning, pool))
 
 

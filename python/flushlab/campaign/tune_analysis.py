@@ -14,13 +14,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from flushlab.campaign.crash.check import Checked, Crash, check
-from flushlab.campaign.duration import STAND_S, START_S, trial_s
-from flushlab.campaign.facts import ArmFacts, CampaignFacts, CampaignRun, TuningFacts
-from flushlab.campaign.request import TuneRequest
-from flushlab.campaign.warnings import (
+from flushlab.campaign.analysis import (
+    Analysis,
     Sizes,
-    disturbed,
+    gathered,
     mean_figure,
     mean_p99_us,
     of_base,
@@ -28,6 +25,10 @@ from flushlab.campaign.warnings import (
     of_looks,
     of_machine,
 )
+from flushlab.campaign.crash.check import Checked, Crash, check
+from flushlab.campaign.duration import STAND_S, START_S, trial_s
+from flushlab.campaign.facts import ArmFacts, CampaignFacts, CampaignRun, TuningFacts
+from flushlab.campaign.request import TuneRequest
 from flushlab.errors import FlushlabError, ServerError
 from flushlab.experiment.blocks import BASE, CONTROL, YOURS
 from flushlab.experiment.frontier import TuneResult
@@ -62,7 +63,7 @@ _NO_EFFECT = "no-effect"
 
 
 @dataclass(frozen=True)
-class TuneAnalysis:
+class TuneAnalysis(Analysis[Tune]):
     """A request bound to the server and the storage that it is about."""
 
     request: TuneRequest
@@ -170,17 +171,13 @@ class TuneAnalysis:
         sizes = Sizes.of(base, configuration)
         arms = {arm.name: self._arm(arm, result, trials, recovery_s) for arm in _compared(trials, result)}
         yours = arms.pop(YOURS, None) or self._arm(Arm(name=YOURS, settings=request.original), result, ())
-        return CampaignFacts(
-            campaign_id=run.campaign_id,
-            kind="tune",
-            ending=run.ending,
-            resume=run.resume(request.kind, request.spec.remote),
-            server=base[-1].server or self.identity if base else self.identity,
+        return gathered(
+            request,
+            self.identity,
+            trials,
+            base,
+            run,
             workload=_workload_words(request),
-            sources=request.sources,
-            objective=request.objective,
-            unit=confirmed[-1].unit if confirmed else "",
-            higher_is_better=confirmed[-1].higher_is_better if confirmed else True,
             floor=request.spec.floor.value,
             base=ArmFacts(
                 name=BASE,
@@ -194,15 +191,9 @@ class TuneAnalysis:
             control=arms.pop(CONTROL, None),
             arms=tuple(arms.values()),
             blocks=result.blocks,
-            trials=len(trials),
-            disturbed=disturbed(trials),
-            others=run.others,
             interleaved=request.side_by_side > 0,
             why_fresh=request.why_fresh,
-            data_bytes=sizes.data_bytes,
-            pool_bytes=sizes.pool_bytes,
-            redo_bytes=sizes.redo_bytes,
-            machine=run.machine,
+            **sizes._asdict(),
             warnings=(
                 *checked.warnings,
                 *(checked.facts.warnings if checked.facts else ()),

@@ -101,8 +101,7 @@ def advised(row: CampaignRow, facts: CampaignFacts | None, trials: Sequence[Tria
     )
     from flushlab.advice.option_file import tuned_option_file
     from flushlab.campaign.recommended import recommended
-    from flushlab.campaign.request import TuneRequest
-    from flushlab.campaign.series_request import SeriesRequest
+    from flushlab.campaign.request import SeriesRequest, TuneRequest
     from flushlab.report.page.page import Advice
     from flushlab.report.stored import before_change, has_option_file, own_settings, request_of
     from flushlab.settings.catalog import load_catalog

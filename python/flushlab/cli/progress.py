@@ -16,7 +16,7 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.text import Text
 
-from flushlab.campaign.warnings import disturbed_words
+from flushlab.campaign.analysis import disturbed_words
 from flushlab.campaign.watcher import Spent, Watcher
 from flushlab.cli.output import console, print_warning, say
 from flushlab.experiment.objective import Objective, figure_of, figure_words

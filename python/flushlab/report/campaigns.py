@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
+from flushlab.campaign.analysis import too_busy
 from flushlab.campaign.facts import CampaignFacts, TuningFacts
-from flushlab.campaign.warnings import too_busy
 from flushlab.errors import StorageError
 from flushlab.experiment.objective import Objective
 from flushlab.plan.plan import BEST

@@ -13,8 +13,7 @@ import msgspec
 from flushlab.campaign.crash.facts import facts_of_campaign
 from flushlab.campaign.crash.request import CrashRequest
 from flushlab.campaign.facts import CampaignFacts, Kind
-from flushlab.campaign.request import TuneRequest
-from flushlab.campaign.series_request import SeriesRequest
+from flushlab.campaign.request import SeriesRequest, TuneRequest
 from flushlab.errors import StorageError, UsageError
 from flushlab.plan.plan import BASE
 from flushlab.probe.against import Connections

@@ -193,7 +193,7 @@ def judge_server(address: Address, request: CheckRequest) -> Judged:
         identity = server.identity
         checked = in_force(all_variables(server.query), identity, path=address.name)
         launch = Launch(redo_enabled=redo_enabled(server.query, identity))
-    return _judged(checked, identity, address.name, request, launch=launch, in_force=True)
+    return _judged(checked, identity, address.name, request, running=(_UNSEEN, launch), in_force=True)
 
 
 def _judge_options(file: Path, text: str, request: CheckRequest, progress: Progress) -> Judged:
@@ -214,7 +214,7 @@ def _judge_options(file: Path, text: str, request: CheckRequest, progress: Progr
         identity,
         str(file),
         request,
-        storage=Storage(in_memory_files=_in_memory(checked)),
+        running=(Storage(in_memory_files=_in_memory(checked)), _USUAL),
         memory_bytes=memory_bytes(),
         further=ignored or nothing_read(file, checked),
         assumed=assumed,
@@ -235,8 +235,7 @@ def _judged(
     path: str,
     request: CheckRequest,
     *,
-    storage: Storage = _UNSEEN,
-    launch: Launch = _USUAL,
+    running: tuple[Storage, Launch] = (_UNSEEN, _USUAL),
     memory_bytes: int | None = None,
     further: Iterable[Finding] = (),
     **rest: Any,
@@ -244,10 +243,11 @@ def _judged(
     """The answer, whatever the settings were read from; `rest` as in `Judged`.
 
     Args:
+        running: the storage and the arguments that it runs with.
         memory_bytes: of the machine, where the request names none; None: not known.
         further: findings beside those of the check.
     """
-    floor, found = request.floor, [*further, *checked.findings]
+    (storage, launch), floor, found = running, request.floor, [*further, *checked.findings]
     if memory := parse_size(request.memory) if request.memory else memory_bytes:
         found += too_large(checked, path, identity, memory, named=request.memory is not None)
     if floor is not None:

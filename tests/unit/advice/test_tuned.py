@@ -16,11 +16,13 @@ from tests.golden.test_reports import FACTS, RAISED, SECOND
 from tests.unit.changed import changed
 from tests.unit.crashes import facts as crash_facts
 from tests.unit.crashes import image
+from tests.unit.report.campaigns import MACHINE
 
 DISK = Storage(filesystem="ext4")
 REQUEST = TuneRequest(
     build="mariadb@10.11.19",
     build_id="mariadb-x",
+    machine=MACHINE,
     spec=TuneSpec(trials=100, seed=1),
     base={"sync_binlog": 1},
     original={"sync_binlog": 1},

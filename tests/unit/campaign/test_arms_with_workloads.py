@@ -10,9 +10,9 @@ import pytest
 import flushlab
 from flushlab.campaign import runners
 from flushlab.campaign.objective import objective_of_plan
+from flushlab.campaign.request import SeriesRequest
 from flushlab.campaign.runners import ArmRunners
 from flushlab.campaign.series import _require_same_tables
-from flushlab.campaign.series_request import SeriesRequest
 from flushlab.errors import UsageError
 from flushlab.plan.parse import parse_plan
 from flushlab.spec.parts import StorageSpec, WorkloadSpec

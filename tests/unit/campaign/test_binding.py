@@ -10,7 +10,7 @@ import pytest
 
 import flushlab
 from flushlab.campaign.binding import Bound, ServerHere, base_settings, bind
-from flushlab.campaign.series_request import BoundArm
+from flushlab.campaign.request import BoundArm
 from flushlab.campaign.volumes import Volumes
 from flushlab.datadir import DataRoot, Volume
 from flushlab.errors import UsageError

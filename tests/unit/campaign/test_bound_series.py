@@ -17,7 +17,7 @@ from flushlab.campaign.bound_series import BoundSeries
 from flushlab.campaign.facts import CampaignFacts, CampaignRun, PlanFacts
 from flushlab.campaign.loop import Ending
 from flushlab.campaign.recommended import recommended
-from flushlab.campaign.series_request import ArmGroup, SeriesRequest
+from flushlab.campaign.request import ArmGroup, SeriesRequest
 from flushlab.campaign.volumes import Volumes
 from flushlab.datadir import DataRoot, Volume
 from flushlab.experiment.simulated import Noise, SimulatedTrials
@@ -77,6 +77,7 @@ def series(tmp_path: Path, *arms: ArmPlan, claims: tuple[Claim, ...] = (), **cha
         "build": "mariadb@10.11.19",
         "floor": Floor.THROWAWAY,
         "build_id": "x",
+        "machine": MACHINE,
         "plan": plan.name,
         "title": plan.title,
         "folder": "",

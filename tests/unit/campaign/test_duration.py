@@ -10,7 +10,7 @@ import pytest
 
 from flushlab.campaign.duration import trial_s
 from flushlab.campaign.outlook import _group_s
-from flushlab.campaign.series_request import ArmGroup
+from flushlab.campaign.request import ArmGroup
 from flushlab.workload import Timing
 
 TIMING = Timing(warm_up_s=2.0, seconds=10.0)

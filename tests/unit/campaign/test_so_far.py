@@ -14,6 +14,7 @@ from flushlab.campaign.so_far import facts_so_far
 from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.experiment.protocol import Experiment
 from flushlab.experiment.simulated import Noise, SimulatedTrials
+from flushlab.machine import describe_client
 from flushlab.record import Launch, Storage, Trial, Value
 from flushlab.settings.candidates import Candidate
 from flushlab.settings.durability import FLOOR
@@ -58,6 +59,7 @@ def tune_request() -> TuneRequest:
     return TuneRequest(
         build="mariadb@10.11.19",
         build_id="x",
+        machine=MACHINE,
         spec=TuneSpec(threads=(4,), trials=40),
         base=BASE,
         original=BASE,
@@ -95,7 +97,8 @@ def test_a_killed_tuning_shows_its_last_look() -> None:
 
 def test_a_killed_tuning_of_somebodys_own_server_is_judged_as_it_ran() -> None:
     request = tune_request()
-    request = msgspec.structs.replace(request, spec=msgspec.structs.replace(request.spec, remote=OWN))
+    spec = msgspec.structs.replace(request.spec, remote=OWN)
+    request = msgspec.structs.replace(request, spec=spec, machine=describe_client())
     experiment = TuneAnalysis(request, MARIADB, UNSEEN, Launch()).experiment()
     facts = facts_so_far(row(request, "tune"), simulate(experiment, 1_000, UNSEEN))
     assert facts is not None and facts.tuning is not None
@@ -109,8 +112,8 @@ def test_a_killed_series_judges_best_with_the_settings_that_somebodys_own_server
     has: dict[str, Value] = {"innodb_doublewrite": "OFF"}
     bound = series(tmp_path, FLUSH)
     own = msgspec.structs.replace(bound.request.spec, remote=OWN)
-    request = msgspec.structs.replace(bound.request, spec=own)
-    bound = dataclasses.replace(bound, request=request, storage=UNSEEN, has=has)
+    request = msgspec.structs.replace(bound.request, spec=own, has=has)
+    bound = dataclasses.replace(bound, request=request, storage=UNSEEN)
     experiment = bound.experiment()
     trials = simulate(experiment, 1_000, UNSEEN, has)
     facts = facts_so_far(row(bound.request, "series"), trials)

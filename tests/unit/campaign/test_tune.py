@@ -17,6 +17,7 @@ from flushlab.spec.kinds import TuneSpec
 from flushlab.spec.parts import WorkloadSpec
 from flushlab.workload import Timing, fingerprint, parse_workload
 from tests.unit.builds import MARIADB
+from tests.unit.campaign.test_tune_analysis import MACHINE
 
 
 def test_a_resumed_tune_refuses_a_script_that_changed(tmp_path: Path) -> None:
@@ -26,6 +27,7 @@ def test_a_resumed_tune_refuses_a_script_that_changed(tmp_path: Path) -> None:
     request = TuneRequest(
         build="mariadb@10.11.19",
         build_id="mariadb-x",
+        machine=MACHINE,
         spec=TuneSpec(workload=WorkloadSpec(name=workload), trials=100),
         workload_digest=fingerprint(parse_workload(workload)),
         base={},

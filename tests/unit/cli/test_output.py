@@ -130,6 +130,7 @@ def ends_at_once(monkeypatch: pytest.MonkeyPatch, private_home: Path) -> None:
     request = TuneRequest(
         build="mariadb@10.11.19",
         build_id="mariadb-x",
+        machine=made.MACHINE,
         spec=TuneSpec(),
         base=made.BASE,
         original=made.BASE,

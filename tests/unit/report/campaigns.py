@@ -9,8 +9,7 @@ import msgspec
 
 from flushlab.campaign.crash.request import CrashRequest
 from flushlab.campaign.facts import ArmFacts, CampaignFacts, ClaimFacts, PlanFacts, TuningFacts
-from flushlab.campaign.request import TuneRequest
-from flushlab.campaign.series_request import BoundArm, SeriesRequest
+from flushlab.campaign.request import BoundArm, SeriesRequest, TuneRequest
 from flushlab.experiment.frontier import Dropped, Excluded, FrontierPoint, Rejected
 from flushlab.record import (
     Arm,
@@ -310,6 +309,7 @@ def tune_request(**changes: Any) -> TuneRequest:
         "spec": spec,
         "build": "mariadb@10.11.19",
         "build_id": "mariadb-x",
+        "machine": MACHINE,
         "base": own.get("base", BASE),
         "original": {"sync_binlog": 1},
         "candidates": (),
@@ -324,6 +324,7 @@ def series_request(**changes: Any) -> SeriesRequest:
         "spec": SERIES_SPEC,
         "build": "mariadb@10.11.19",
         "build_id": "mariadb-x",
+        "machine": MACHINE,
         "plan": "insert-on-duplicate",
         "title": "a title",
         "folder": "/plans",

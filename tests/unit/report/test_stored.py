@@ -8,8 +8,7 @@ import pytest
 
 from flushlab.campaign.facts import CampaignFacts
 from flushlab.campaign.recommended import recommended
-from flushlab.campaign.request import TuneRequest
-from flushlab.campaign.series_request import BoundArm, SeriesRequest
+from flushlab.campaign.request import BoundArm, SeriesRequest, TuneRequest
 from flushlab.record import Arm, SourceText, Value
 from flushlab.report.page.about import plan_text
 from flushlab.report.stored import command, connections_of, facts_of, own_settings, request_of

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from flushlab.campaign.binding import judged
-from flushlab.campaign.series_request import BoundArm
+from flushlab.campaign.request import BoundArm
 from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.server.settings_check import CheckRequest, judge_file
 from flushlab.settings.catalog import load_catalog

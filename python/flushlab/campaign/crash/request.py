@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, get_args
 
-import msgspec
-
+from flushlab.campaign.request import StoredRequest
 from flushlab.datadir.fault_disk import LEAST_BYTES
 from flushlab.errors import UsageError
-from flushlab.record import CrashKind, NodesKind, SourceText, Value, Warning
+from flushlab.record import CrashKind, NodesKind, Value, Warning
 from flushlab.settings import durability
 from flushlab.spec import fields
 from flushlab.spec.build import names_given
@@ -35,36 +34,21 @@ _ONE_DISK: tuple[CrashKind, ...] = ("eio", "full")
 """Faults of one disk while the load runs; a cluster has several."""
 
 
-class CrashRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What `crash` was asked for, with everything decided that must not change when it is resumed.
+class CrashRequest(StoredRequest, frozen=True, kw_only=True):
+    """A crash campaign.
 
     Attributes:
-        spec: what was asked for, with everything settled: it repeats the campaign.
-        folder: that it was asked for in, where a command runs.
-        build: name of the build, exact version.
-        build_id: its key; a resumed campaign must find the same binary.
         server: name and version, in words.
         workload_digest: changes with the content of the workload's files.
-        sources: the texts that it runs, as they were when it started.
         planned: the settings of each configuration.
         warnings: what was said of them.
     """
 
     spec: CrashSpec
-    folder: str
-    build: str
-    build_id: str
     server: str
     workload_digest: str
-    sources: tuple[SourceText, ...] = ()
     planned: dict[str, dict[str, Value]]
     warnings: tuple[Warning, ...] = ()
-    kind: Literal["crash"] = "crash"
-
-    @property
-    def workload(self) -> str:
-        """Its name."""
-        return self.spec.workload.name
 
 
 def tear_of(tear: int) -> Literal[512, 4096] | None:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 from flushlab.build import Progress
 from flushlab.campaign.data import Data
 from flushlab.campaign.facts import Resources
-from flushlab.campaign.request import TuneRequest
+from flushlab.campaign.request import ArmGroup, SeriesRequest, TuneRequest
 from flushlab.campaign.scheduling import Capacity
-from flushlab.campaign.series_request import ArmGroup, SeriesRequest
 from flushlab.campaign.volumes import Volumes
 from flushlab.campaign.watcher import Watcher
 from flushlab.plan.plan import Plan
@@ -249,10 +248,6 @@ class ServerPool(Protocol):
         Raises:
             UsageError: the server refuses the base.
         """
-        ...
-
-    def has(self, watcher: Watcher) -> dict[str, Value]:
-        """Settings that arms have unless they change them; none for servers that are started for an arm."""
         ...
 
     def persisted(self) -> Mapping[str, str] | None:

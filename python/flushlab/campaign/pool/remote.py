@@ -26,7 +26,7 @@ from flushlab.campaign.pool.remote_use import Load
 from flushlab.campaign.pool.running_server import guarding, has_all, lifted, tried, without_restarts
 from flushlab.campaign.pool.sandboxes import SandboxPool
 from flushlab.campaign.quiet import look_around
-from flushlab.campaign.request import TuneRequest
+from flushlab.campaign.request import ArmGroup, SeriesRequest, TuneRequest
 from flushlab.campaign.scheduling import (
     BESIDE_MOST,
     LEAST_SERVERS,
@@ -35,7 +35,6 @@ from flushlab.campaign.scheduling import (
     shared_s,
     standing_group,
 )
-from flushlab.campaign.series_request import ArmGroup, SeriesRequest
 from flushlab.campaign.volumes import NoVolumes, Volumes, paper_root
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import UsageError
@@ -281,10 +280,6 @@ class RemotePool:
     def _read(self, also: Iterable[str] = ()) -> dict[str, Value]:
         names = self.catalog.names(self.identity.flavor, self.identity.version)
         return self.server.read_back({*names, *also})
-
-    def has(self, watcher: Watcher) -> dict[str, Value]:
-        """The settings of the server."""
-        return self._read()
 
     def persisted(self) -> Mapping[str, str] | None:
         """What SET PERSIST has stored; None: not known."""

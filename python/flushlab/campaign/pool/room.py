@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from flushlab.campaign.request import SeriesRequest
 from flushlab.campaign.scheduling import Capacity
-from flushlab.campaign.series_request import SeriesRequest
 from flushlab.datadir import DataRoot
 from flushlab.machine import available_memory_bytes
 from flushlab.record import ServerIdentity, Value

@@ -30,7 +30,7 @@ from flushlab.campaign.pool.user_settings import (
     persisted_settings,
 )
 from flushlab.campaign.quiet import look_around
-from flushlab.campaign.request import TuneRequest
+from flushlab.campaign.request import ArmGroup, BoundArm, SeriesRequest, TuneRequest
 from flushlab.campaign.scheduling import (
     BESIDE_MOST,
     LEAST_SERVERS,
@@ -41,7 +41,6 @@ from flushlab.campaign.scheduling import (
     slices_of,
     standing_group,
 )
-from flushlab.campaign.series_request import ArmGroup, BoundArm, SeriesRequest
 from flushlab.campaign.several_servers import in_full
 from flushlab.campaign.volumes import Volumes
 from flushlab.campaign.watcher import Watcher
@@ -229,10 +228,6 @@ class SandboxPool:
             if error.refusal is None:
                 raise
             raise refusal(error.refusal, self.build) from error
-
-    def has(self, watcher: Watcher) -> dict[str, Value]:
-        """None: each arm's server is started with its settings."""
-        return {}
 
     def persisted(self) -> Mapping[str, str] | None:
         """Not known: the server is the user's, and not here."""

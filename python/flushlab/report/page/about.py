@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from flushlab.campaign.facts import CampaignFacts, resuming
-from flushlab.campaign.request import TuneRequest
-from flushlab.campaign.series_request import SeriesRequest
+from flushlab.campaign.request import SeriesRequest, TuneRequest
 from flushlab.errors import ValueOutOfRange
 from flushlab.plan.shipped import PIPED
 from flushlab.record import SourceText, Value

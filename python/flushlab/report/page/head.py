@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from flushlab.campaign.facts import ArmFacts, CampaignFacts, PlanFacts
 from flushlab.campaign.recommended import best_arms
-from flushlab.campaign.series_request import SeriesRequest
+from flushlab.campaign.request import SeriesRequest
 from flushlab.experiment.objective import gain_words
 from flushlab.plan.plan import BASE
 from flushlab.report.answer import answer

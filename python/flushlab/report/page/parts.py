@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from flushlab.campaign.facts import CampaignFacts
 from flushlab.campaign.recommended import best_arms
-from flushlab.campaign.series_request import SeriesRequest
+from flushlab.campaign.request import SeriesRequest
 from flushlab.plan.plan import BASE, CONTROL
 from flushlab.record import Comparison, ServerIdentity, Trial, Value
 from flushlab.report.plots import Verdict

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from flushlab.campaign.warnings import Sizes, disturbed, mean_p99_us, of_base, of_controls, of_looks, too_busy
+from flushlab.campaign.analysis import Sizes, disturbed, mean_p99_us, of_base, of_controls, of_looks, too_busy
 from flushlab.record import Comparison, Ratio, Verdict
 from flushlab.statistics import held
 from tests.unit.records import trial

@@ -1,15 +1,18 @@
-"""Warnings about a whole campaign, from its trials; what tune and series share. Pure."""
+"""Analysis of a campaign's trials: facts and warnings that `tune`, `series` and `compare` share. Pure."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from statistics import fmean, geometric_mean
-from typing import NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
+from flushlab.campaign.facts import CampaignFacts, CampaignRun
+from flushlab.campaign.request import ComparingRequest
 from flushlab.experiment.blocks import CONTROL
 from flushlab.experiment.objective import is_stalled, p99_us
-from flushlab.record import Comparison, Trial, Warning
+from flushlab.experiment.protocol import Experiment
+from flushlab.record import Comparison, ServerIdentity, Trial, Warning
 from flushlab.settings.configuration import Configuration
 from flushlab.units import counted, format_size
 
@@ -28,6 +31,71 @@ LOPSIDED = 2.0
 
 GROWTH = 1.25
 """Data that are this many times as large at the end as at the beginning are another workload."""
+
+E = TypeVar("E", bound=Experiment)
+
+
+class Analysis(Generic[E]):
+    """A request bound to its server: from the trials to the facts."""
+
+    def experiment(self) -> E:
+        """The planner, fresh."""
+        raise NotImplementedError
+
+    def conclude(self, experiment: E, trials: Sequence[Trial], run: CampaignRun) -> CampaignFacts:
+        """Gathers the facts.
+
+        Args:
+            experiment: with all records told.
+            trials: these records.
+            run: of the campaign.
+        """
+        raise NotImplementedError
+
+    def retold(self, trials: Sequence[Trial], run: CampaignRun) -> CampaignFacts:
+        """The facts from stored trials, or without any before the first."""
+        experiment = self.experiment()
+        for trial in trials:
+            experiment.tell(trial)
+        return self.conclude(experiment, trials, run)
+
+
+def gathered(
+    request: ComparingRequest,
+    identity: ServerIdentity,
+    trials: Sequence[Trial],
+    base: Sequence[Trial],
+    run: CampaignRun,
+    /,
+    **rest: Any,
+) -> CampaignFacts:
+    """Facts with the rest, which the commands have of their own.
+
+    Args:
+        request: of the campaign.
+        identity: the server, where no trial tells.
+        trials: all of the campaign.
+        base: the base's trials that have a figure.
+        run: of the campaign.
+        rest: of `CampaignFacts`.
+    """
+    last = base[-1] if base else None
+    return CampaignFacts(
+        campaign_id=run.campaign_id,
+        kind=request.kind,
+        ending=run.ending,
+        resume=run.resume(request.kind, request.spec.remote),
+        server=(last.server if last else None) or identity,
+        sources=request.sources,
+        objective=request.objective,
+        unit=last.unit if last else "",
+        higher_is_better=last.higher_is_better if last else True,
+        trials=len(trials),
+        disturbed=disturbed(trials),
+        others=run.others,
+        machine=run.machine,
+        **rest,
+    )
 
 
 def of_controls(*controls: Comparison | None) -> Iterator[Warning]:
