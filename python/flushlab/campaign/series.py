@@ -37,8 +37,7 @@ from flushlab.campaign.volumes import Volumes
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import UsageError
 from flushlab.experiment.objective import Objective
-from flushlab.plan.only import chosen
-from flushlab.plan.plan import BASE, BEST, CONTROL, Claim, Plan, crossed
+from flushlab.plan.plan import BASE, BEST, CONTROL, Claim, Plan, chosen, crossed
 from flushlab.plan.shipped import PIPED, find_plan, read_plan, shipped
 from flushlab.process.running import publish_status
 from flushlab.record import Launch, SourceText, Value, Warning

@@ -12,15 +12,12 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import msgspec
-
 from flushlab.plan import draws
-from flushlab.plan.table import File, Table, choice
-from flushlab.plan.toml import Node
+from flushlab.plan.toml import File, Node, Readers, Table, read_kind
+from flushlab.record import RowTextDraw
 from flushlab.record.fill import (
     BcryptGenerator,
     BytesGenerator,
-    ChoiceGenerator,
     ConstantGenerator,
     DateGenerator,
     DatetimeGenerator,
@@ -35,9 +32,7 @@ from flushlab.record.fill import (
     PatternGenerator,
     PersonGenerator,
     PythonGenerator,
-    RowTextGenerator,
     SequenceGenerator,
-    TextGenerator,
     TimeGenerator,
     UuidGenerator,
 )
@@ -72,38 +67,30 @@ LOCALES = ("en_US", "de_DE", "fr_FR", "es_ES", "ja_JP")
 _DRAWN = ("distribution", *(key for keys in DISTRIBUTIONS.values() for key in keys))
 
 
-class _Entry(msgspec.Struct, frozen=True):
-    keys: tuple[str, ...]
-    read: Callable[[Table], Generator]
-
-
 def _distribution(table: Table, digits: int = 0, *, numbers: bool = True) -> Distribution:
     """The distribution that a column names; `digits` scale what is given in values."""
-    name = draws.word(table, "distribution", tuple(DISTRIBUTIONS), "uniform")
+    name = table.word("distribution", DISTRIBUTIONS, "uniform")
     taken = DISTRIBUTIONS[name]
     for key in _DRAWN[1:]:
         if key in table and key not in taken:
             hint = f"it takes {', '.join(taken)}" if taken else "remove it"
             raise table.file.error(table.entries[key], f"{key} is not a key of the distribution {name}", hint)
     if name == "zipf":
-        exponent = table.number("exponent", 1.0)
-        if not 0 <= exponent <= 30:
-            raise draws.wrong(table, "exponent", f"exponent is {exponent:g}", "it takes 0 to 30")
-        return Distribution(name=name, exponent=exponent)
+        return Distribution(name=name, exponent=table.number("exponent", 1.0, 0, 30))
     if name == "pareto":
         h = table.number("h", 0.2)
         if not 0 < h < 1:
             what = f"h is {h:g}, which is not between 0 and 1"
-            raise draws.wrong(table, "h", what, "0.2: the first 20 % of the values get 80 % of the rows")
+            raise table.wrong("h", what, "0.2: the first 20 % of the values get 80 % of the rows")
         return Distribution(name=name, h=h)
     if name == "normal":
         if not numbers:
             what = "a normal distribution needs numbers: a mean and a deviation"
-            raise draws.wrong(table, "distribution", what, "gaussian is a bell around the middle")
+            raise table.wrong("distribution", what, "gaussian is a bell around the middle")
         table.need("mean", "sd")
         mean, sd = table.number("mean", 0.0), table.number("sd", 1.0)
         if sd <= 0:
-            raise draws.wrong(table, "sd", f"sd is {sd:g}", "a standard deviation is above 0")
+            raise table.wrong("sd", f"sd is {sd:g}", "a standard deviation is above 0")
         return Distribution(name=name, mean=mean * 10**digits, sd=sd * 10**digits)
     return Distribution(name=name)
 
@@ -121,7 +108,7 @@ def _integer(table: Table) -> Generator:
     high = table.whole("high", 0, *_INTEGERS)
     draws.check_order(table, low, high)
     if high - low > 2**64 - 1:
-        raise draws.wrong(table, "high", "the range has more than 2^64 numbers", "make it narrower")
+        raise table.wrong("high", "the range has more than 2^64 numbers", "make it narrower")
     return IntegerGenerator(low=low, high=high, distribution=_distribution(table))
 
 
@@ -166,19 +153,9 @@ def _clock(table: Table, key: str, default: str, digits: int) -> int:
     whole = len(parts) == 3 and all(part.isdigit() for part in parts)
     hours, minutes, seconds = map(int, parts) if whole else (_TIME_HOURS, 0, 0)
     if hours >= _TIME_HOURS or minutes > 59 or seconds > 59:
-        raise draws.wrong(table, key, f"{key} is {text}, which is not a time", 'write "12:00:00"')
+        raise table.wrong(key, f"{key} is {text}, which is not a time", 'write "12:00:00"')
     total = (hours * 3600 + minutes * 60 + seconds) * int(10**digits)
     return -total if text.startswith("-") else total
-
-
-def _text(table: Table) -> Generator:
-    low, high = draws.lengths(table, longest=_LONGEST)
-    return TextGenerator(low=low, high=high, alphabet=draws.alphabet(table))
-
-
-def _choice(table: Table) -> Generator:
-    values, weights = draws.choices(table)
-    return ChoiceGenerator(values=values, weights=weights)
 
 
 def _pattern(table: Table) -> Generator:
@@ -204,20 +181,18 @@ def _constant(table: Table) -> Generator:
 
 
 def _uuid(table: Table) -> Generator:
-    version = table.whole("version", 4, 4, 7)
-    if version not in (4, 7):
-        raise draws.wrong(table, "version", f"version is {version}", "4 is random, 7 ascends with time")
-    if version == 4 and "start" in table:
+    ascends = draws.ascends(table)
+    if not ascends and "start" in table:
         raise table.file.error(table.entries["start"], "start is for version 7", "remove it")
     start = draws.moment(table, "start", "2024-01-01")
     return UuidGenerator(
-        start_ms=(start - _EPOCH) // timedelta(milliseconds=1) if version == 7 else None,
+        start_ms=(start - _EPOCH) // timedelta(milliseconds=1) if ascends else None,
         binary=table.truth("binary", False),
     )
 
 
 def _bytes(table: Table) -> Generator:
-    low, high = draws.lengths(table, longest=_LONGEST)
+    low, high = draws.lengths(table, _LONGEST)
     return BytesGenerator(low=low, high=high)
 
 
@@ -236,10 +211,10 @@ def _geometry(table: Table) -> Generator:
         items = table.items(key, ("integer", "float"), "a list of two numbers", hint)
         found = [float(item.value) for item in items if isinstance(item.value, int | float)] or [low, high]
         if len(found) != 2 or found[0] > found[1]:
-            raise draws.wrong(table, key, f"{key} is no range", hint)
+            raise table.wrong(key, f"{key} is no range", hint)
         bounds[f"low_{key}"], bounds[f"high_{key}"] = found
     return GeometryGenerator(
-        shape=draws.word(table, "shape", SHAPES), srid=table.whole("srid", 0, 0, 2**32 - 1), **bounds
+        shape=table.word("shape", SHAPES, "point"), srid=table.whole("srid", 0, 0, 2**32 - 1), **bounds
     )
 
 
@@ -254,15 +229,15 @@ def _python(table: Table) -> Generator:
         found = getattr(importlib.import_module(module), name, None) if module and name else None
     except ImportError as error:
         hint = "write module:function; the plan's folder is looked through first"
-        raise draws.wrong(table, "function", f"{given}: {error}", hint) from error
+        raise table.wrong("function", f"{given}: {error}", hint) from error
     if not callable(found):
-        raise draws.wrong(table, "function", f"{given} is no function", "write module:function")
+        raise table.wrong("function", f"{given} is no function", "write module:function")
     return PythonGenerator(function=given)
 
 
 def _person(what: str) -> Callable[[Table], Generator]:
     def read(table: Table) -> Generator:
-        return PersonGenerator(what=what, locale=draws.word(table, "locale", LOCALES))
+        return PersonGenerator(what=what, locale=table.word("locale", LOCALES, "en_US"))
 
     return read
 
@@ -280,28 +255,26 @@ def _json(table: Table) -> Generator:
     return JsonGenerator(fields=tuple(fields))
 
 
-GENERATORS: Mapping[str, _Entry] = {
-    "sequence": _Entry(("start", "step"), _sequence),
-    "integer": _Entry(("low", "high", *_DRAWN), _integer),
-    "decimal": _Entry(("low", "high", "digits", *_DRAWN), _decimal),
-    "date": _Entry(("low", "high", *_DRAWN), _date),
-    "datetime": _Entry(("low", "high", "digits", *_DRAWN), _datetime),
-    "time": _Entry(("low", "high", "digits", *_DRAWN), _time),
-    "text": _Entry(("length", "alphabet", "characters"), _text),
-    "pattern": _Entry(("pattern",), _pattern),
-    "choice": _Entry(("values", "weights"), _choice),
-    "constant": _Entry(("value",), _constant),
-    "foreign_key": _Entry(("table", "column", *_DRAWN), _foreign_key),
-    "uuid": _Entry(("version", "start", "binary"), _uuid),
-    "bcrypt": _Entry(("password", "cost", "distinct"), _bcrypt),
-    "bytes": _Entry(("length",), _bytes),
-    "geometry": _Entry(("shape", "x", "y", "srid"), _geometry),
-    "json": _Entry(("fields",), _json),
-    "row_text": _Entry(
-        ("groups",), lambda table: RowTextGenerator(groups=table.whole("groups", 10, 1, _MOST_GROUPS))
-    ),
-    "python": _Entry(("function",), _python),
-    **{what: _Entry(("locale",), _person(what)) for what in PERSON},
+GENERATORS: Readers[Generator] = {
+    "sequence": (("start", "step"), _sequence),
+    "integer": (("low", "high", *_DRAWN), _integer),
+    "decimal": (("low", "high", "digits", *_DRAWN), _decimal),
+    "date": (("low", "high", *_DRAWN), _date),
+    "datetime": (("low", "high", "digits", *_DRAWN), _datetime),
+    "time": (("low", "high", "digits", *_DRAWN), _time),
+    "text": (("length", "alphabet", "characters"), lambda table: draws.text(table, _LONGEST)),
+    "pattern": (("pattern",), _pattern),
+    "choice": (("values", "weights"), draws.choice),
+    "constant": (("value",), _constant),
+    "foreign_key": (("table", "column", *_DRAWN), _foreign_key),
+    "uuid": (("version", "start", "binary"), _uuid),
+    "bcrypt": (("password", "cost", "distinct"), _bcrypt),
+    "bytes": (("length",), _bytes),
+    "geometry": (("shape", "x", "y", "srid"), _geometry),
+    "json": (("fields",), _json),
+    "row_text": (("groups",), lambda table: RowTextDraw(groups=table.whole("groups", 10, 1, _MOST_GROUPS))),
+    "python": (("function",), _python),
+    **{what: (("locale",), _person(what)) for what in PERSON},
 }
 
 
@@ -317,10 +290,7 @@ def read_generator(file: File, node: Node, what: str, more: tuple[str, ...]) -> 
     Raises:
         UsageError: with the place: an unknown generator, a key that it does not have, a value without sense.
     """
-    name = choice(file, node, what, "generator", GENERATORS, '{ generator = "sequence" }')
-    entry = GENERATORS[name]
-    table = Table(file, node, "", f"{what}, made by {name}", ("generator", *more, *entry.keys))
-    return table, entry.read(table)
+    return read_kind(file, node, what, "generator", GENERATORS, '{ generator = "sequence" }', more)
 
 
 def share(table: Table, key: str = "null") -> float:
@@ -329,7 +299,4 @@ def share(table: Table, key: str = "null") -> float:
     Raises:
         UsageError: it is none.
     """
-    given = table.number(key, 0.0)
-    if not 0 <= given <= 1:
-        raise draws.wrong(table, key, f"{key} is {given:g}, which is out of range", "it takes 0 to 1")
-    return given
+    return table.number(key, 0.0, 0, 1)

@@ -16,8 +16,7 @@ from flushlab.errors import StorageError, UsageError
 from flushlab.generate.create import TableDefinition, create_table
 from flushlab.generate.generators import read_generator, share
 from flushlab.generate.types import misfit, parse_type
-from flushlab.plan.table import File, Table, nearest
-from flushlab.plan.toml import Entry, Node, read_toml
+from flushlab.plan.toml import Entry, File, Node, Table, read_toml, suggestion
 from flushlab.record.fill import (
     ForeignKeyGenerator,
     GeneratedColumn,
@@ -155,7 +154,7 @@ class _Table(msgspec.Struct, frozen=True):
 class _Parser:
     def __init__(self, document: Node, path: str) -> None:
         self._file = File(path)
-        self._root = Table(self._file, document, "", "a plan", ("title", "text", "seed", "table"))
+        self._root = Table(self._file, document, "a plan", ("title", "text", "seed", "table"))
         self._root.need("table")
 
     def plan(self, rows: int | None, seed: int | None) -> FillPlan:
@@ -184,7 +183,7 @@ class _Parser:
         )
 
     def _table(self, entry: Entry) -> _Table:
-        table = Table(self._file, entry.node, "", f"the table {entry.key}", _TABLE_KEYS)
+        table = Table(self._file, entry.node, f"the table {entry.key}", _TABLE_KEYS)
         table.need("column")
         node = table.entries["column"].node
         if node.kind != "table" or not node.entries:
@@ -247,7 +246,7 @@ class _Parser:
                 raise self._file.wrong_type(item, key, "names of columns", f'write {key} = ["id"]')
             if str(item.value) not in columns:
                 what = f"{key} has {str(item.value)!r}, which is no column of {table.what}"
-                raise self._file.error(item, what, nearest(str(item.value), columns))
+                raise self._file.error(item, what, suggestion(str(item.value), columns))
         return tuple(str(item.value) for item in items)
 
     def _unique(
@@ -301,7 +300,7 @@ class _Parser:
         what = f"the column {column.made.name}: {message}"
         hint: str | None = "see docs/reference/fill-plan.md"
         if message.startswith("there is no table") and isinstance(column.made.generator, ForeignKeyGenerator):
-            hint = nearest(column.made.generator.table, tables) or f"there are {', '.join(tables)}"
+            hint = suggestion(column.made.generator.table, tables) or f"there are {', '.join(tables)}"
         return self._file.error(column.table.node, what, hint)
 
     def _check_column(

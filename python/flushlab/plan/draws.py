@@ -5,13 +5,11 @@ Sits in `plan`; pure. Every mistake is a UsageError with its place.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 
-from flushlab.errors import UsageError
-from flushlab.plan.table import Table, nearest
-from flushlab.plan.toml import Node
+from flushlab.plan.toml import Node, Table
+from flushlab.record import ChoiceDraw, TextDraw
 
 INT64 = (-(2**63), 2**63 - 1)
 EPOCH = date(1970, 1, 1).toordinal()
@@ -29,24 +27,6 @@ _LONGEST_TEXT = 1 << 20
 _MOST_WEIGHT = 1_000_000
 
 
-def wrong(table: Table, key: str, what: str, hint: str) -> UsageError:
-    """An error at the value of a key, or at its table where the key is left out."""
-    return table.file.error(table.entries[key].node if key in table else table.node, what, hint)
-
-
-def word(table: Table, key: str, words: tuple[str, ...], default: str = "") -> str:
-    """One of several words; the first is the default if none is given.
-
-    Raises:
-        UsageError: another one.
-    """
-    given = table.text(key, default or words[0])
-    if given not in words:
-        hint = nearest(given, words) or f"it takes {', '.join(words)}"
-        raise wrong(table, key, f"unknown {key} {given!r}", hint)
-    return given
-
-
 def check_order(table: Table, low: int, high: int) -> None:
     """Holds the bounds `low` and `high` against each other.
 
@@ -54,71 +34,65 @@ def check_order(table: Table, low: int, high: int) -> None:
         UsageError: they are the wrong way round.
     """
     if low > high:
-        raise wrong(table, "high", "high is below low", "put the smaller one first")
+        raise table.wrong("high", "high is below low", "put the smaller one first")
 
 
-def scaled(table: Table, key: str, digits: int, default: str = "0") -> int:
-    """A number, counted in units of the last of its digits after the decimal point.
+def scaled(table: Table, key: str, digits: int) -> int:
+    """A number that must be there, counted in units of the last of its digits after the decimal point.
 
     Raises:
         UsageError: it needs more digits, or more than 64 bits.
     """
-    node = table.get(key)
-    if node is not None and node.kind == "string":
-        text = str(node.value)
-    else:
-        text = repr(table.number(key, float(default))) if node is not None else default
-        text = str(node.value) if node is not None and node.kind == "integer" else text
+    node = table.entries[key].node
+    text = repr(table.number(key, 0.0)) if node.kind not in ("string", "integer") else str(node.value)
     try:
         number = Decimal(text).scaleb(digits)
     except InvalidOperation:
-        raise wrong(table, key, f"{key} is {text}, which is not a number", "write 12.34") from None
+        raise table.wrong(key, f"{key} is {text}, which is not a number", "write 12.34") from None
     if number != int(number) or not INT64[0] < number < INT64[1]:
         what = f"{key} is {text}, which needs more than {digits} decimal digits"
-        raise wrong(table, key, what, "give it more digits, or another bound")
+        raise table.wrong(key, what, "give it more digits, or another bound")
     return int(number)
 
 
-def lengths(table: Table, default: int | None = None, longest: int = _LONGEST_TEXT) -> tuple[int, int]:
+def lengths(table: Table, longest: int) -> tuple[int, int]:
     """The bounds of `length`: a number, or a list of two.
 
     Raises:
-        UsageError: they are no range; or there is none, and no default.
+        UsageError: they are no range, or there is none.
     """
-    if default is None:
-        table.need("length")
-    node = table.get("length")
-    if node is not None and node.kind == "array":
+    table.need("length")
+    if table.entries["length"].node.kind == "array":
         bounds = table.items("length", ("integer",), "a length or a list of two", "write length = [5, 20]")
         if len(bounds) != 2:
-            raise wrong(table, "length", f"length has {len(bounds)} bounds", "write length = [5, 20]")
+            raise table.wrong("length", f"length has {len(bounds)} bounds", "write length = [5, 20]")
         low, high = map(integer, bounds)
     else:
-        low = high = table.whole("length", default or 0, 0, longest)
+        low = high = table.whole("length", 0, 0, longest)
     if not 0 <= low <= high <= longest:
         what = f"length is {low} to {high}, which is not a range"
-        raise wrong(table, "length", what, f"it takes 0 to {longest}")
+        raise table.wrong("length", what, f"it takes 0 to {longest}")
     return low, high
 
 
-def alphabet(table: Table, alphabets: Mapping[str, str] = ALPHABETS) -> str:
-    """The characters of `alphabet` or `characters`.
+def text(table: Table, longest: int = _LONGEST_TEXT) -> TextDraw:
+    """Texts of `length` characters of `alphabet` or `characters`.
 
     Raises:
-        UsageError: they are unknown, none, or not ASCII.
+        UsageError: the characters are unknown, none, or not ASCII.
     """
-    named = alphabets[word(table, "alphabet", tuple(alphabets))]
-    if "characters" not in table:
-        return named
-    given = table.text("characters")
-    if not given or not given.isascii() or "alphabet" in table:
-        what = "characters takes ASCII characters, and cannot be combined with alphabet"
-        raise wrong(table, "characters", what, 'write characters = "abc"')
-    return given
+    low, high = lengths(table, longest)
+    alphabet = ALPHABETS[table.word("alphabet", ALPHABETS, "letters")]
+    if "characters" in table:
+        alphabet = table.text("characters")
+        if not alphabet or not alphabet.isascii() or "alphabet" in table:
+            what = "characters takes ASCII characters, and cannot be combined with alphabet"
+            raise table.wrong("characters", what, 'write characters = "abc"')
+    return TextDraw(low=low, high=high, alphabet=alphabet)
 
 
-def choices(table: Table) -> tuple[tuple[int | str, ...], tuple[int, ...]]:
-    """`values` and as many `weights`.
+def choice(table: Table) -> ChoiceDraw:
+    """One of `values`, by as many `weights`.
 
     Raises:
         UsageError: there are no values, or not a weight for each.
@@ -128,21 +102,33 @@ def choices(table: Table) -> tuple[tuple[int | str, ...], tuple[int, ...]]:
         "values", ("string", "integer"), "a list of strings or whole numbers", 'write ["a", "b"]'
     )
     if not values:
-        raise wrong(table, "values", "values is empty", 'write values = ["a", "b"]')
+        raise table.wrong("values", "values is empty", 'write values = ["a", "b"]')
     weights = table.items("weights", ("integer",), "a list of whole numbers", "write weights = [3, 1]")
     if weights and len(weights) != len(values):
         what = f"there are {len(values)} values and {len(weights)} weights"
-        raise wrong(table, "weights", what, "give every value a weight, or none")
+        raise table.wrong("weights", what, "give every value a weight, or none")
     for weight in weights:
         if not 0 <= integer(weight) <= _MOST_WEIGHT:
             what = f"a weight is {weight.value}, which is out of range"
             raise table.file.error(weight, what, f"it takes 0 to {_MOST_WEIGHT}")
     if weights and not any(map(integer, weights)):
-        raise wrong(table, "weights", "no value has a weight above 0", "give one a weight")
-    return (
-        tuple(node.value for node in values if isinstance(node.value, int | str)),
-        tuple(map(integer, weights)) or (1,) * len(values),
+        raise table.wrong("weights", "no value has a weight above 0", "give one a weight")
+    return ChoiceDraw(
+        values=tuple(node.value for node in values if isinstance(node.value, int | str)),
+        weights=tuple(map(integer, weights)) or (1,) * len(values),
     )
+
+
+def ascends(table: Table) -> bool:
+    """Whether the `version` of UUIDs is 7, not 4.
+
+    Raises:
+        UsageError: another one.
+    """
+    version = table.whole("version", 4, 4, 7)
+    if version not in (4, 7):
+        raise table.wrong("version", f"version is {version}", "4 is random, 7 ascends with time")
+    return version == 7
 
 
 def moment(table: Table, key: str, default: str | None = None) -> datetime:
@@ -161,7 +147,7 @@ def moment(table: Table, key: str, default: str | None = None) -> datetime:
         found = datetime.fromisoformat(given)
     except ValueError:
         what = f"{key} is {given}, which is not a date"
-        raise wrong(table, key, what, "write 2024-01-31, or 2024-01-31T12:00:00") from None
+        raise table.wrong(key, what, "write 2024-01-31, or 2024-01-31T12:00:00") from None
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePath
 
 import msgspec
@@ -26,11 +26,9 @@ from flushlab.plan.plan import (
     Requirement,
     crossed,
 )
-from flushlab.plan.table import SCALARS, File, Table, nearest
-from flushlab.plan.toml import Node, positions, read_toml
-from flushlab.plan.values import option_values, plain, setting_name, setting_values
+from flushlab.plan.toml import SCALARS, Entry, File, Node, Table, not_finite, positions, read_toml, suggestion
 from flushlab.record import Value
-from flushlab.settings.catalog import canonical
+from flushlab.settings.catalog import canonical, load_catalog
 from flushlab.settings.floor import Floor, parse_floor
 from flushlab.spec.change import SAME_WORKLOAD
 from flushlab.spec.kinds import MOST_BLOCKS
@@ -47,6 +45,10 @@ _RATIOS = ("expected", "at_least", "at_most")
 _CLAIM_KEYS = ("text", "arm", "against", "figure", *_RATIOS, "source")
 _REQUIREMENT_KEYS = ("setting", "values", "not_values", "why")
 
+_SETTING = re.compile(r"[a-z][a-z0-9_.]*")
+_SLIPS = 2
+"""A name with so few letters wrong counts as misspelled: real neighbours, which have `read` for `write` or
+`_max` behind them, are further apart."""
 _VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 _NAME_LENGTH = 40
 _ARMS = 100
@@ -75,13 +77,12 @@ def parse_plan(text: str, *, path: str) -> Plan:
 class _Parser:
     def __init__(self, document: Node, path: str) -> None:
         self._file = File(path)
-        self._positions = positions(document)
-        self._root = Table(self._file, document, "", "a plan", (*_PLAN_KEYS, *_PLAN_TABLES))
+        self._root = Table(self._file, document, "a plan", (*_PLAN_KEYS, *_PLAN_TABLES))
         self._base = self._root.table("base", "the base", _BASE_KEYS)
-        self._factors = self._root.tables("factor", _named("factor"), _FACTOR_KEYS)
-        self._arms = self._root.tables("arm", _named("arm"), _ARM_KEYS)
-        self._claims = self._root.tables("claim", _numbered("claim"), _CLAIM_KEYS)
-        self._requires = self._root.tables("requires", _numbered("requirement"), _REQUIREMENT_KEYS)
+        self._factors = self._root.tables("factor", "factor", _FACTOR_KEYS)
+        self._arms = self._root.tables("arm", "arm", _ARM_KEYS)
+        self._claims = self._root.tables("claim", "claim", _CLAIM_KEYS)
+        self._requires = self._root.tables("requires", "requirement", _REQUIREMENT_KEYS)
         self._root.need("title", "workload", *(() if self._factors else ("arm",)))
         self._base_name = self._base.text("name", BASE) if self._base else BASE
 
@@ -98,6 +99,7 @@ class _Parser:
             hint = 'add reset = "none" to the workload, or remove alternate'
             raise self._file.error(root.entries["alternate"], what, hint)
         names = [arm.name for arm in arms]
+        places = positions(root.node)
         return Plan(
             name=PurePath(self._file.path).stem,
             title=self._title(),
@@ -113,20 +115,18 @@ class _Parser:
             claims=tuple(self._claim(table, names, best) for table in self._claims),
             requires=tuple(self._requirement(table) for table in self._requires),
             blocks=root.whole("blocks", 5, *_BLOCKS),
-            seconds=self._seconds(),
+            seconds=root.number("seconds", 10.0, 0, _SECONDS, above=True),
             seed=root.whole("seed", 1, 0, _SEED),
             floor=self._floor(),
             best=best,
             alternate=alternate,
-            positions=self._positions,
+            positions=places | {canonical(path): place for path, place in places.items()},
         )
 
     def _title(self) -> str:
         title = self._root.text("title").strip()
         if not title or "\n" in title:
-            raise self._wrong(
-                self._root, "title", "title is not one line of text", "say what the question is"
-            )
+            raise self._root.wrong("title", "title is not one line of text", "say what the question is")
         return title
 
     def _floor(self) -> Floor | None:
@@ -136,42 +136,31 @@ class _Parser:
         try:
             return parse_floor(text)
         except UsageError as error:
-            raise self._wrong(self._root, "floor", error.message, error.hint or "") from error
-
-    def _seconds(self) -> float:
-        seconds = self._root.number("seconds", 10.0)
-        if not 0 < seconds <= _SECONDS:
-            what = f"seconds is {seconds:g}, which is out of range"
-            raise self._wrong(self._root, "seconds", what, f"it takes more than 0 and at most {_SECONDS}")
-        return seconds
+            raise self._root.wrong("floor", error.message, error.hint or "") from error
 
     def _workload(self) -> WorkloadSpec:
         node = self._root.entries["workload"].node
         if node.kind != "table":
             raise self._file.wrong_type(node, "workload", "a table", 'write [workload] with name = "upsert"')
         table = self._workload_table(node)
-        if "name" not in table:
-            for slip in difflib.get_close_matches("name", table.entries, n=1, cutoff=0.7):
-                raise self._file.error(
-                    table.entries[slip], f"the workload has {slip} but no name", "did you mean name?"
-                )
         table.need("name")
         return self._workload_of(table)
 
     def _workload_table(self, node: Node) -> Table:
-        return Table(self._file, node, "workload.", "the workload", (entry.key for entry in node.entries))
+        return Table(self._file, node, "the workload", (entry.key for entry in node.entries))
 
     def _workload_of(self, table: Table) -> WorkloadSpec:
         """A workload, or a change of one, which need not have a name."""
         name = table.text("name")
         if "name" in table and not name.strip():
-            raise self._wrong(table, "name", "the workload's name is empty", "for example upsert")
-        options = (entry for entry in table.node.entries if entry.key != "name")
-        return WorkloadSpec(name=name, options=option_values(self._file, options))
+            raise table.wrong("name", "the workload's name is empty", "for example upsert")
+        entries = (entry for entry in table.node.entries if entry.key != "name")
+        options = {entry.key: _value(self._file, entry.key, entry.node) for entry in entries}
+        return WorkloadSpec(name=name, options=options)
 
     def _read_arms(self, base: Mapping[str, Value], alternate: bool) -> tuple[ArmPlan, ...]:
         if not self._arms and not self._factors:
-            raise self._wrong(self._root, "arm", "the plan has no arm", "add an [[arm]]")
+            raise self._root.wrong("arm", "the plan has no arm", "add an [[arm]]")
         if len(self._arms) > _ARMS:
             raise self._file.error(
                 self._arms[_ARMS].node, f"a plan has at most {_ARMS} arms", "split it into two plans"
@@ -201,22 +190,21 @@ class _Parser:
             what = f"the plan has {counted(len(self._factors), 'factor')}"
             hint = f"{least} to {most} can be crossed; a change by itself is an [[arm]]"
             raise self._file.error(self._factors[-1].node, what, hint)
-        tables = dict[str, Table]()
-        for table in self._factors:
+        tables, places = dict[str, Table](), dict[str, str]()
+        for index, table in enumerate(self._factors):
             table.need("name")
             self._check_name(table, table.text("name"), RESERVED, (*sets, *tables, self._base_name))
-            tables[table.text("name")] = table
+            tables[table.text("name")], places[table.text("name")] = table, f"factor.{index}"
             if "+" in table.text("name"):
                 hint = "it joins the names of factors; use another word"
-                raise self._wrong(table, "name", f"the name {table.text('name')} has a +", hint)
+                raise table.wrong("name", f"the name {table.text('name')} has a +", hint)
         names = crossed([*tables])
         for combination, name in names.items():
             if combination:
                 table = tables[combination[-1]]
                 arm = self._arm(table, sets, name=name, on=names[combination[:-1]])
-                place = table.path.removesuffix(".")
                 text = "" if len(combination) > 1 else arm.text
-                yield msgspec.structs.replace(arm, place=place, text=text), table
+                yield msgspec.structs.replace(arm, place=places[combination[-1]], text=text), table
 
     def _arm(
         self, table: Table, sets: Mapping[str, frozenset[str]], *, name: str = "", on: str = ""
@@ -258,12 +246,12 @@ class _Parser:
             hint = (
                 f"it must be one line of 1 to {_NAME_LENGTH} characters, without leading or trailing spaces"
             )
-            raise self._wrong(table, "name", f"{name!r} is not a valid name", hint)
+            raise table.wrong("name", f"{name!r} is not a valid name", hint)
         if name.casefold() in reserved:
             hint = f"every series has its own {', '.join(RESERVED)}"
-            raise self._wrong(table, "name", f"the name {name} is reserved", hint)
+            raise table.wrong("name", f"the name {name} is reserved", hint)
         if name in taken:
-            raise self._wrong(table, "name", f"the name {name} is taken", "give every arm its own name")
+            raise table.wrong("name", f"the name {name} is taken", "give every arm its own name")
 
     def _on(self, table: Table, earlier: Iterable[str]) -> str:
         on = table.text("on", BASE)
@@ -272,11 +260,11 @@ class _Parser:
         if on in names:
             return on
         if on in map(_name_of, self._arms):
-            raise self._wrong(
-                table, "on", f"on refers to {on}, which does not come before this arm", f"move {on} up"
+            raise table.wrong(
+                "on", f"on refers to {on}, which does not come before this arm", f"move {on} up"
             )
-        hint = nearest(on, names) or f"it takes {', '.join(names)}"
-        raise self._wrong(table, "on", f"on refers to {on!r}, but there is no such arm", hint)
+        hint = suggestion(on, names) or f"it takes {', '.join(names)}"
+        raise table.wrong("on", f"on refers to {on!r}, but there is no such arm", hint)
 
     def _settings(self, table: Table) -> dict[str, Value]:
         node = table.get("settings")
@@ -285,26 +273,19 @@ class _Parser:
         if node.kind != "table":
             hint = "write settings = { sync_binlog = 0 }, for example"
             raise self._file.wrong_type(node, "settings", "a table of settings", hint)
-        return self._setting_values(node, f"{table.path}settings.")
+        return _setting_values(self._file, node)
 
     def _instead(self, table: Table) -> tuple[Mapping[str, Value], ...]:
         tables = table.items("instead", ("table",), "a list of tables", "write instead = [{ NAME = VALUE }]")
         if tables and "settings" not in table:
             what = "instead replaces settings, but the arm has none"
-            raise self._wrong(table, "instead", what, "give it settings = { … }")
+            raise table.wrong("instead", what, "give it settings = { … }")
         for node in tables:
             if not node.entries:
                 raise self._file.error(
                     node, "an item of instead is empty", "write instead = [{ NAME = VALUE }]"
                 )
-        return tuple(
-            self._setting_values(node, f"{table.path}instead.{index}.") for index, node in enumerate(tables)
-        )
-
-    def _setting_values(self, node: Node, path: str) -> dict[str, Value]:
-        for entry in node.entries:
-            self._positions[f"{path}{canonical(entry.key)}"] = (entry.line, entry.column)
-        return setting_values(self._file, node)
+        return tuple(_setting_values(self._file, node) for node in tables)
 
     def _defaults(
         self, table: Table, on: str, there: frozenset[str], settings: Mapping[str, Value]
@@ -316,9 +297,9 @@ class _Parser:
         spelled = str(item.value)
         if spelled == "*":
             return spelled
-        name = setting_name(self._file, item, spelled)
+        name = _setting_name(self._file, item, spelled)
         if name not in there:
-            hint = nearest(name, sorted(there)) or f"{on} sets {', '.join(sorted(there)) or 'nothing'}"
+            hint = suggestion(name, sorted(there)) or f"{on} sets {', '.join(sorted(there)) or 'nothing'}"
             raise self._file.error(item, f"{name} cannot go back to its default: {on} does not set it", hint)
         if name in settings:
             hint = "set it, or let it go back to its default"
@@ -329,7 +310,7 @@ class _Parser:
         place = table.text("data_root")
         if "data_root" in table and (not place.strip() or "${" in _VARIABLE.sub("", place)):
             hint = 'write a folder; "${NAME}" stands for an environment variable'
-            raise self._wrong(table, "data_root", f"data_root is {place!r}, which is not a path", hint)
+            raise table.wrong("data_root", f"data_root is {place!r}, which is not a path", hint)
         return place or None
 
     def _record_size(self, table: Table) -> int | None:
@@ -361,11 +342,8 @@ class _Parser:
         self._check_arm(table, "arm", arm, [*arms, BEST] if best else arms)
         self._check_arm(table, "against", against, [BASE, *arms])
         if arm == against:
-            raise self._wrong(table, "against", f"{arm} is compared with itself", "use another arm, or base")
-        figure = table.text("figure")
-        if figure and figure not in COUNTED:
-            hint = nearest(figure, COUNTED) or f"it takes {' or '.join(COUNTED)}"
-            raise self._wrong(table, "figure", f"unknown figure {figure!r}", hint)
+            raise table.wrong("against", f"{arm} is compared with itself", "use another arm, or base")
+        figure = table.word("figure", COUNTED, "")
         given = [key for key in _RATIOS if key in table]
         if len(given) != 1:
             where = table.entries[given[1]] if given else table.node
@@ -374,7 +352,7 @@ class _Parser:
         ratios = {key: table.number(key, 0.0) for key in given}
         if ratios[given[0]] <= 0:
             what = f"{given[0]} is {ratios[given[0]]:g}, which is not a ratio"
-            raise self._wrong(table, given[0], what, "1 is as fast as before, 2 is twice as fast")
+            raise table.wrong(given[0], what, "1 is as fast as before, 2 is twice as fast")
         return Claim(
             text=table.text("text").strip(),
             arm=arm,
@@ -388,26 +366,21 @@ class _Parser:
 
     def _check_arm(self, table: Table, key: str, name: str, there: list[str]) -> None:
         if name not in there:
-            hint = nearest(name, there) or f"there are {', '.join(there)}"
-            raise self._wrong(table, key, f"{key} refers to {name!r}, but there is no such arm", hint)
+            hint = suggestion(name, there) or f"there are {', '.join(there)}"
+            raise table.wrong(key, f"{key} refers to {name!r}, but there is no such arm", hint)
 
     def _requirement(self, table: Table) -> Requirement:
         table.need("setting")
         name = table.text("setting")
         return Requirement(
-            setting=setting_name(self._file, table.entries["setting"].node, name),
+            setting=_setting_name(self._file, table.entries["setting"].node, name),
             values=self._values(table, "values"),
             not_values=self._values(table, "not_values"),
             why=table.text("why").strip(),
         )
 
     def _values(self, table: Table, key: str) -> tuple[Value, ...]:
-        return tuple(map(plain, table.items(key, SCALARS, "a list of values", f"write {key} = [1]")))
-
-    def _wrong(self, table: Table, key: str, what: str, hint: str) -> UsageError:
-        """An error at the value of a key, or at its table where the key is left out."""
-        where = table.entries[key].node if key in table else table.node
-        return self._file.error(where, what, hint)
+        return tuple(map(_plain, table.items(key, SCALARS, "a list of values", f"write {key} = [1]")))
 
 
 def _name_of(table: Table) -> str:
@@ -415,13 +388,58 @@ def _name_of(table: Table) -> str:
     return str(node.value) if node is not None else ""
 
 
-def _named(what: str) -> Callable[[Node, int], str]:
-    def words(node: Node, index: int) -> str:
-        name = next((entry.node.value for entry in node.entries if entry.key == "name"), None)
-        return f"the {what} {name}" if isinstance(name, str) else f"{what} {index + 1}"
+def _setting_name(file: File, where: Node | Entry, spelled: str) -> str:
+    """A setting's name as variables spell it.
 
-    return words
+    Raises:
+        UsageError: it is none, or looks like a known one misspelled.
+    """
+    name = canonical(spelled)
+    if not _SETTING.fullmatch(name):
+        raise file.error(where, f"{spelled!r} is not the name of a setting", "for example sync_binlog")
+    near = _misspelled(name)
+    if near:
+        raise file.error(where, f"no server is known to have {spelled}", f"did you mean {near}?")
+    return name
 
 
-def _numbered(what: str) -> Callable[[Node, int], str]:
-    return lambda _, index: f"{what} {index + 1}"
+def _setting_values(file: File, node: Node) -> dict[str, Value]:
+    """The settings of a table, by their variables' names."""
+    settings: dict[str, Value] = {}
+    for entry in node.entries:
+        name = _setting_name(file, entry, entry.key)
+        if name in settings:
+            raise file.error(entry, f"{name} is set twice", "in names, - is the same as _")
+        settings[name] = _value(file, name, entry.node)
+    return settings
+
+
+def _value(file: File, name: str, node: Node) -> Value:
+    """The value of a setting, or of a workload's option."""
+    if node.kind not in SCALARS or not_finite(node):
+        raise file.wrong_type(node, name, "a number, a string, true or false")
+    return _plain(node)
+
+
+def _plain(node: Node) -> Value:
+    """A scalar as records hold it: true and false are ON and OFF."""
+    if node.kind == "boolean":
+        return "ON" if node.value else "OFF"
+    assert isinstance(node.value, int | float | str)
+    return node.value
+
+
+def _misspelled(name: str) -> str | None:
+    """The known name that this one is a slip away from, if it is none itself."""
+    catalog = load_catalog()
+    if name in catalog:
+        return None
+    known = [name for entry in catalog.settings() for name in (entry.name, *entry.aliases)]
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.8)
+    return next((one for one in near if _slips(name, one) <= _SLIPS), None)
+
+
+def _slips(one: str, other: str) -> int:
+    """Letters that differ; two in the wrong order count as two."""
+    steps = difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
+    return sum(max(i2 - i1, j2 - j1) for tag, i1, i2, j1, j2 in steps if tag != "equal")

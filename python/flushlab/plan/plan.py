@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from flushlab.errors import UsageError
+from flushlab.near import nearest
 from flushlab.record import Value
 from flushlab.settings.floor import Floor
 from flushlab.spec.change import SAME_WORKLOAD
@@ -158,3 +160,29 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     base_text: str = ""
     positions: Mapping[str, tuple[int, int]] = {}
     source: str = ""
+
+
+def chosen(words: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
+    """The arms that words stand for, in the plan's order: each is a name, or how only one name begins.
+
+    Raises:
+        UsageError: a word is no arm's, or several arms' beginning.
+    """
+    found = {_meant(word, names) for word in words}
+    return tuple(name for name in names if name in found)
+
+
+def _meant(word: str, names: Sequence[str]) -> str:
+    typed = word.strip().casefold()
+    folded = {name: name.casefold() for name in names}
+    exact = [name for name in names if name == word.strip()] or [n for n in names if folded[n] == typed]
+    whole = [name for name in names if typed and folded[name].startswith(f"{typed} ")]
+    begun = [name for name in names if typed and folded[name].startswith(typed)]
+    for some in (exact, whole, begun):
+        if len(some) == 1:
+            return some[0]
+    if begun:
+        raise UsageError(f"--only {word!r} fits several arms", hint=f"name one of: {'; '.join(begun)}")
+    near = nearest(word, names)
+    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"the plan has: {'; '.join(names)}"
+    raise UsageError(f"--only {word!r}: the plan has no such arm", hint=hint)

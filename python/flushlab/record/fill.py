@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
+from flushlab.record.load import ChoiceDraw, RowTextDraw, TextDraw
+
 
 class Distribution(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How numbers are drawn: the name of a distribution with its parameters."""
@@ -70,27 +72,6 @@ class TimeGenerator(msgspec.Struct, frozen=True, kw_only=True, tag="time", tag_f
     high: int
     digits: int = 0
     distribution: Distribution = UNIFORM
-
-
-class TextGenerator(msgspec.Struct, frozen=True, kw_only=True, tag="text", tag_field="kind"):
-    """`low` to `high` characters of an alphabet of ASCII."""
-
-    low: int
-    high: int
-    alphabet: str
-
-
-class RowTextGenerator(msgspec.Struct, frozen=True, kw_only=True, tag="row_text", tag_field="kind"):
-    """Groups of eleven digits, joined by dashes: sysbench's c has ten, its pad five."""
-
-    groups: int = 10
-
-
-class ChoiceGenerator(msgspec.Struct, frozen=True, kw_only=True, tag="choice", tag_field="kind"):
-    """One of several values, by weight."""
-
-    values: tuple[int | str, ...]
-    weights: tuple[int, ...]
 
 
 class PatternGenerator(msgspec.Struct, frozen=True, kw_only=True, tag="pattern", tag_field="kind"):
@@ -180,9 +161,9 @@ Generator = (
     | DateGenerator
     | DatetimeGenerator
     | TimeGenerator
-    | TextGenerator
-    | RowTextGenerator
-    | ChoiceGenerator
+    | TextDraw
+    | RowTextDraw
+    | ChoiceDraw
     | PatternGenerator
     | ForeignKeyGenerator
     | ConstantGenerator

@@ -112,7 +112,7 @@ class DecimalParameter(msgspec.Struct, frozen=True, kw_only=True, tag="decimal",
     rand: RandSpec = RandSpec()
 
 
-class ChoiceParameter(msgspec.Struct, frozen=True, kw_only=True, tag="choice", tag_field="kind"):
+class ChoiceDraw(msgspec.Struct, frozen=True, kw_only=True, tag="choice", tag_field="kind"):
     """One of several values, by weight."""
 
     values: tuple[int | str, ...]
@@ -131,7 +131,7 @@ class ConnectionParameter(msgspec.Struct, frozen=True, kw_only=True, tag="connec
     """The number of the connection, from 1."""
 
 
-class TextParameter(msgspec.Struct, frozen=True, kw_only=True, tag="text", tag_field="kind"):
+class TextDraw(msgspec.Struct, frozen=True, kw_only=True, tag="text", tag_field="kind"):
     """`low` to `high` characters of an alphabet."""
 
     low: int
@@ -145,7 +145,7 @@ class PatternParameter(msgspec.Struct, frozen=True, kw_only=True, tag="pattern",
     pattern: str
 
 
-class RowTextParameter(msgspec.Struct, frozen=True, kw_only=True, tag="row_text", tag_field="kind"):
+class RowTextDraw(msgspec.Struct, frozen=True, kw_only=True, tag="row_text", tag_field="kind"):
     """Groups of eleven digits, joined by dashes: sysbench's c has ten, its pad five."""
 
     groups: int = 10
@@ -179,12 +179,12 @@ class NowParameter(msgspec.Struct, frozen=True, kw_only=True, tag="now", tag_fie
 Parameter = (
     IntegerParameter
     | DecimalParameter
-    | ChoiceParameter
+    | ChoiceDraw
     | SequenceParameter
     | ConnectionParameter
-    | TextParameter
+    | TextDraw
     | PatternParameter
-    | RowTextParameter
+    | RowTextDraw
     | UuidParameter
     | DatetimeParameter
     | DateParameter

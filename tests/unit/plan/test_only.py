@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from flushlab.errors import UsageError
-from flushlab.plan.only import chosen
+from flushlab.plan.plan import chosen
 
 NAMES = ("B primary key", "H doublewrite off", "J ZFS, 16k records", "J2 ZFS, doublewrite off", "log buffer")
 

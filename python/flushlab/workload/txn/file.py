@@ -14,9 +14,8 @@ from itertools import pairwise
 
 import msgspec
 
-from flushlab.plan.draws import integer, wrong
-from flushlab.plan.table import File, Table, nearest
-from flushlab.plan.toml import Entry, Node, read_toml
+from flushlab.plan.draws import integer
+from flushlab.plan.toml import Entry, File, Node, Table, read_toml, suggestion
 from flushlab.record import Parameter, TxnSpec, TxnStatement, TxnTransaction
 from flushlab.server.databases import is_system
 from flushlab.workload.txn.parameters import read_parameter
@@ -102,7 +101,7 @@ class _Reader(ABC):
     def __init__(self, source: str, path: str, document: str) -> None:
         self.source, self.path = source, path
         self.file = File(path)
-        self.root = Table(self.file, read_toml(document, path=path), "", "the file", self.keys)
+        self.root = Table(self.file, read_toml(document, path=path), "the file", self.keys)
         self.names: list[str] = []
         self.used: set[str] = set()
 
@@ -117,13 +116,12 @@ class _Reader(ABC):
     def read(self) -> TxnFile:
         database = self.root.text("database", DATABASE)
         if not _SCHEMA.fullmatch(database):
-            raise wrong(
-                self.root, "database", f"{database!r} is not a valid database name", "for example shop"
+            raise self.root.wrong(
+                "database", f"{database!r} is not a valid database name", "for example shop"
             )
         if is_system(database):
-            raise wrong(
-                self.root, "database", f"the database {database} is the server's own", "choose another name"
-            )
+            what = f"the database {database} is the server's own"
+            raise self.root.wrong("database", what, "choose another name")
         parameters = self.parameters()
         self.names = list(parameters)
         transactions = self.transactions()
@@ -179,7 +177,7 @@ class _Reader(ABC):
             what = f"transaction {entry.key}"
             if entry.node.kind != "table":
                 raise self.file.wrong_type(entry.node, what, "a table", f"write [{what.replace(' ', '.')}]")
-            table = Table(self.file, entry.node, f"transaction.{entry.key}.", what, self.kind_keys)
+            table = Table(self.file, entry.node, what, self.kind_keys)
             transactions.append(self.transaction(entry, table))
         if not any(one.weight for one in transactions):
             raise self.file.error(entries[0], "no transaction has a weight above 0", "give one a weight")
@@ -210,14 +208,8 @@ class _Reader(ABC):
         )
 
     def think(self, table: Table) -> tuple[int, bool]:
-        milliseconds = table.number("think_ms", 0.0)
-        if not 0 <= milliseconds <= _LONGEST_THINK_MS:
-            what = f"think_ms is {milliseconds:g}, which is out of range"
-            raise wrong(table, "think_ms", what, f"it takes 0 to {_LONGEST_THINK_MS:.0f}")
-        word = table.text("think", "constant")
-        if word not in ("constant", "exponential"):
-            hint = nearest(word, ("constant", "exponential")) or "it takes constant or exponential"
-            raise wrong(table, "think", f"unknown think {word!r}", hint)
+        milliseconds = table.number("think_ms", 0.0, 0.0, _LONGEST_THINK_MS)
+        word = table.word("think", ("constant", "exponential"), "constant")
         return round(milliseconds * 1000), word == "exponential"
 
     def statement(self, sentence: Sentence, place: _Place) -> TxnStatement:
@@ -228,7 +220,7 @@ class _Reader(ABC):
             raise self.file.error(where, what, _NOT_IN_A_TRANSACTION[sentence.verb])
         for name, offset in sentence.parameters:
             if name not in self.names:
-                near = nearest(f":{name}", [f":{known}" for known in self.names])
+                near = suggestion(f":{name}", [f":{known}" for known in self.names])
                 hint = near or f"define it: [parameter.{name}]"
                 raise self.file.error(self.at(place.offset(offset)), f"there is no parameter :{name}", hint)
             self.used.add(name)
@@ -252,7 +244,7 @@ class _Reader(ABC):
         for item in table.items("fresh", ("string",), "a list of names", 'write fresh = ["item"]'):
             name = str(item.value).removeprefix(":")
             if name not in names:
-                hint = nearest(name, names) or f"it has {', '.join(names) or 'no parameters'}"
+                hint = suggestion(name, names) or f"it has {', '.join(names) or 'no parameters'}"
                 raise self.file.error(item, f"the statement has no parameter :{name}", hint)
             numbers.append(self.names.index(name))
         return tuple(numbers)
@@ -296,7 +288,7 @@ class _TomlReader(_Reader):
         table, node = None, item
         if item.kind == "table":
             what = f"statement {index + 1} of {owner.what}"
-            table = Table(self.file, item, f"{owner.path}statements.{index}.", what, _STATEMENT_KEYS)
+            table = Table(self.file, item, what, _STATEMENT_KEYS)
             table.need("sql")
             table.text("sql")
             node = table.entries["sql"].node

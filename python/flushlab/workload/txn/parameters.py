@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 import msgspec
 
 from flushlab.errors import UsageError
 from flushlab.plan import draws
-from flushlab.plan.table import File, Table, choice
-from flushlab.plan.toml import Node
+from flushlab.plan.toml import File, Node, Readers, Table, read_kind
 from flushlab.record import (
-    ChoiceParameter,
     ConnectionParameter,
     DateParameter,
     DatetimeParameter,
@@ -21,9 +17,8 @@ from flushlab.record import (
     Parameter,
     PatternParameter,
     RandSpec,
-    RowTextParameter,
+    RowTextDraw,
     SequenceParameter,
-    TextParameter,
     UuidParameter,
 )
 from flushlab.workload.options import RAND, RAND_TYPE
@@ -49,38 +44,25 @@ def _decimal(table: Table) -> Parameter:
     return DecimalParameter(low=low, high=high, digits=digits, rand_type=rand_type, rand=rand)
 
 
-def _choice(table: Table) -> Parameter:
-    values, weights = draws.choices(table)
-    return ChoiceParameter(values=values, weights=weights)
-
-
 def _sequence(table: Table) -> Parameter:
     start, step = table.whole("start", 1, *draws.INT64), table.whole("step", 1, *draws.INT64)
     if not step:
-        raise draws.wrong(table, "step", "step is 0: the sequence would not advance", "1 is the default")
+        raise table.wrong("step", "step is 0: the sequence would not advance", "1 is the default")
     return SequenceParameter(
-        start=start, step=step, shared=draws.word(table, "scope", ("all", "connection")) == "all"
+        start=start, step=step, shared=table.word("scope", ("all", "connection"), "all") == "all"
     )
-
-
-def _text(table: Table) -> Parameter:
-    low, high = draws.lengths(table)
-    return TextParameter(low=low, high=high, alphabet=draws.alphabet(table))
 
 
 def _pattern(table: Table) -> Parameter:
     table.need("pattern")
     pattern = table.text("pattern")
     if not pattern:
-        raise draws.wrong(table, "pattern", "the pattern is empty", 'write pattern = "##-@@@"')
+        raise table.wrong("pattern", "the pattern is empty", 'write pattern = "##-@@@"')
     return PatternParameter(pattern=pattern)
 
 
 def _uuid(table: Table) -> Parameter:
-    version = table.whole("version", 4, 4, 7)
-    if version not in (4, 7):
-        raise draws.wrong(table, "version", f"version is {version}", "4 is random, 7 ascends with time")
-    return UuidParameter(ascending=version == 7, binary=table.truth("binary", False))
+    return UuidParameter(ascending=draws.ascends(table), binary=table.truth("binary", False))
 
 
 def _datetime(table: Table) -> Parameter:
@@ -95,25 +77,24 @@ def _date(table: Table) -> Parameter:
     return DateParameter(low=low, high=high)
 
 
-_KINDS: Mapping[str, tuple[tuple[str, ...], Callable[[Table], Parameter]]] = {
+KINDS: Readers[Parameter] = {
     "integer": (("low", "high", *_RAND), _integer),
     "decimal": (("low", "high", "digits", *_RAND), _decimal),
-    "choice": (("values", "weights"), _choice),
+    "choice": (("values", "weights"), draws.choice),
     "sequence": (("start", "step", "scope"), _sequence),
     "connection": ((), lambda _: ConnectionParameter()),
-    "text": (("length", "alphabet", "characters"), _text),
+    "text": (("length", "alphabet", "characters"), draws.text),
     "pattern": (("pattern",), _pattern),
     "row_text": (
         ("groups",),
-        lambda table: RowTextParameter(groups=table.whole("groups", 10, 1, _MOST_GROUPS)),
+        lambda table: RowTextDraw(groups=table.whole("groups", 10, 1, _MOST_GROUPS)),
     ),
     "uuid": (("version", "binary"), _uuid),
     "datetime": (("low", "high"), _datetime),
     "date": (("low", "high"), _date),
     "now": ((), lambda _: NowParameter()),
 }
-KINDS = {kind: keys for kind, (keys, _) in _KINDS.items()}
-"""Every type of parameter with its keys."""
+"""Every type of parameter: its keys, and what reads them."""
 
 
 def read_parameter(file: File, name: str, node: Node) -> Parameter:
@@ -122,14 +103,12 @@ def read_parameter(file: File, name: str, node: Node) -> Parameter:
     Raises:
         UsageError: a key that its type does not have, or a value that makes no sense.
     """
-    what = f"parameter {name}"
-    kind = choice(file, node, what, "type", _KINDS, '{ type = "integer", low = 1, high = 10 }')
-    keys, read = _KINDS[kind]
-    return read(Table(file, node, f"parameter.{name}.", f"{what}, of type {kind}", ("type", *keys)))
+    example = '{ type = "integer", low = 1, high = 10 }'
+    return read_kind(file, node, f"parameter {name}", "type", KINDS, example)[1]
 
 
 def _distribution(table: Table) -> tuple[str, RandSpec]:
-    rand_type = draws.word(table, "rand_type", RAND_TYPE.words, "uniform")
+    rand_type = table.word("rand_type", RAND_TYPE.words, "uniform")
     values = {}
     for option in RAND:
         node = table.get(option.name)

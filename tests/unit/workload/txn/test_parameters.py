@@ -4,16 +4,16 @@ import pytest
 
 from flushlab.errors import UsageError
 from flushlab.record import (
-    ChoiceParameter,
+    ChoiceDraw,
     ConnectionParameter,
     DateParameter,
     DatetimeParameter,
     NowParameter,
     Parameter,
     PatternParameter,
-    RowTextParameter,
+    RowTextDraw,
     SequenceParameter,
-    TextParameter,
+    TextDraw,
     UuidParameter,
 )
 from flushlab.workload.txn import parse_txn
@@ -30,10 +30,10 @@ def read(table: str) -> Parameter:
 @pytest.mark.parametrize(
     ("table", "due"),
     [
-        ('type = "choice", values = ["a", 2]', ChoiceParameter(values=("a", 2), weights=(1, 1))),
+        ('type = "choice", values = ["a", 2]', ChoiceDraw(values=("a", 2), weights=(1, 1))),
         (
             'type = "choice", values = [1, 2], weights = [0, 5]',
-            ChoiceParameter(values=(1, 2), weights=(0, 5)),
+            ChoiceDraw(values=(1, 2), weights=(0, 5)),
         ),
         ('type = "sequence"', SequenceParameter()),
         (
@@ -43,11 +43,11 @@ def read(table: str) -> Parameter:
         ('type = "connection"', ConnectionParameter()),
         (
             'type = "text", length = 3, alphabet = "hex"',
-            TextParameter(low=3, high=3, alphabet="0123456789abcdef"),
+            TextDraw(low=3, high=3, alphabet="0123456789abcdef"),
         ),
-        ('type = "text", length = [0, 2], characters = "ab"', TextParameter(low=0, high=2, alphabet="ab")),
+        ('type = "text", length = [0, 2], characters = "ab"', TextDraw(low=0, high=2, alphabet="ab")),
         ('type = "pattern", pattern = "##-@"', PatternParameter(pattern="##-@")),
-        ('type = "row_text"', RowTextParameter(groups=10)),
+        ('type = "row_text"', RowTextDraw(groups=10)),
         ('type = "uuid"', UuidParameter()),
         ('type = "uuid", version = 7, binary = true', UuidParameter(ascending=True, binary=True)),
         (
