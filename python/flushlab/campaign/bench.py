@@ -12,11 +12,13 @@ from typing import Any
 import msgspec
 
 from flushlab.build import Progress, silent
-from flushlab.campaign.pool.once import Once
-from flushlab.campaign.pool.target import once_target_of
+from flushlab.campaign.pool.kept import once_on_kept, require_running
+from flushlab.campaign.pool.protocol import Once
+from flushlab.campaign.pool.target import target_of
 from flushlab.campaign.watcher import watching
 from flushlab.errors import MeasurementError, UsageError
 from flushlab.record import Trial, Warning
+from flushlab.server.start import is_kept
 from flushlab.settings.configuration import Configuration
 from flushlab.spec.build import build
 from flushlab.spec.kinds import BenchSpec
@@ -40,16 +42,22 @@ def bench(*, progress: Progress = silent, **given: Any) -> Trial:
         LoadInterrupted: Ctrl-C in the window; it has what was measured until then.
     """
     spec, watcher = build(BenchSpec, given, all_options()), watching(progress)
-    target = once_target_of(spec)
+    target = target_of(spec, spec.workload)
+    on_kept = is_kept(spec.server.build) and not spec.remote.named_by
+    if on_kept:
+        require_running(spec)
     timing = parse_timing(spec.seconds)
     workload = parse_workload(spec.workload.name, settled(spec.workload).options)
     if spec.hdr_log or spec.per_second:
         workload = _with_seconds(workload, hdr_log=spec.hdr_log or "", per_second=spec.per_second or "")
-    target.require_files(spec.base.memory, spec.base.base, spec.data.dataset)
-    target.require_load(workload)
-    data = target.open_data(spec.data, workload.name, progress)
-    with target.open(progress) as pool:
-        trial = _counted(pool.once(Once(spec, workload, timing, data), watcher))
+    if on_kept:
+        trial = _counted(once_on_kept(Once(spec, workload, timing), watcher))
+    else:
+        target.require_files(spec.base.memory, spec.base.base, spec.data.dataset)
+        target.require_load(workload)
+        data = target.open_data(spec.data, workload.name, progress)
+        with target.open(progress) as pool:
+            trial = _counted(pool.once(Once(spec, workload, timing, data), watcher))
     without = _without_effect(trial, spec.base.settings)
     return msgspec.structs.replace(trial, warnings=(*trial.warnings, *without))
 

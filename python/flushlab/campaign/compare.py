@@ -17,7 +17,7 @@ from flushlab.campaign.data import needing_data
 from flushlab.campaign.duration import ends_by_itself
 from flushlab.campaign.facts import CampaignFacts
 from flushlab.campaign.objective import objective_of, require_comparable
-from flushlab.campaign.pool.protocol import ServerPool
+from flushlab.campaign.pool.protocol import ServerPool, UserFiles
 from flushlab.campaign.pool.target import target_of
 from flushlab.campaign.scheduling import LOOKS_BLOCKS
 from flushlab.campaign.series import Loaded, SeriesInput, run
@@ -26,7 +26,7 @@ from flushlab.errors import UnknownSetting, UsageError, ValueOutOfRange
 from flushlab.plan.plan import COMPARE, ArmPlan, Plan
 from flushlab.record import Value, Warning
 from flushlab.settings.admission import parse_settings
-from flushlab.settings.catalog import canonical
+from flushlab.settings.catalog import canonical, load_catalog
 from flushlab.settings.option_names import load_option_names
 from flushlab.spec.build import build
 from flushlab.spec.kinds import CompareSpec
@@ -217,8 +217,9 @@ def _whole(
     settings = {name: typed(one.settings, pool) for name, one in found.items()}
     _require_different(found, settings)
     files = tuple(dict.fromkeys(one.file for one in found.values()))
-    server = pool.name if several else ""
-    users = pool.files_alike(files, asked.spec.base, asked.data, connections, server, watcher)
+    server = pool.identity.name if several else ""
+    of = UserFiles(asked.spec.base, asked.data, connections, server)
+    users = pool.files_alike(files, of, watcher)
     notes = [
         msgspec.structs.replace(note, text=f"{file}: {note.text}" if file else note.text)
         for file, user in users.items()
@@ -248,10 +249,10 @@ def _typed(given: Mapping[str, Value], pool: ServerPool) -> dict[str, Value]:
         UsageError: one that it does not have, or does not take so.
     """
     identity = pool.identity
-    settings = parse_settings(given, identity.flavor, identity.version, pool.catalog)
+    settings = parse_settings(given, identity.flavor, identity.version, load_catalog())
     for name in settings:
         if (
-            name not in pool.catalog
+            name not in load_catalog()
             and load_option_names().knows(name, identity.flavor, identity.version) is False
         ):
             near = load_option_names().near(name, identity.flavor, identity.version)
@@ -274,6 +275,6 @@ def _where_it_exists(given: Mapping[str, Value], pool: ServerPool) -> dict[str, 
         return _typed(given, pool)
     except (UnknownSetting, ValueOutOfRange):
         names = {canonical(name) for name in given}
-        if any(name not in pool.catalog for name in names):
+        if any(name not in load_catalog() for name in names):
             raise
         return {canonical(name): value for name, value in given.items()}

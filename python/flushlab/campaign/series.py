@@ -41,7 +41,7 @@ from flushlab.plan.plan import BASE, BEST, CONTROL, Claim, Plan, chosen, crossed
 from flushlab.plan.shipped import PIPED, find_plan, read_plan, shipped
 from flushlab.process.running import publish_status
 from flushlab.record import Launch, SourceText, Value, Warning
-from flushlab.settings.catalog import canonical
+from flushlab.settings.catalog import canonical, load_catalog
 from flushlab.settings.option_names import load_option_names
 from flushlab.spec.build import build, stored
 from flushlab.spec.kinds import CompareSpec, SeriesSpec
@@ -221,7 +221,7 @@ def decide(
     """
     spec = asked.spec
     threads = spec.threads if isinstance(spec, SeriesSpec) else None
-    plan, identity, catalog = _with_threads(loaded.plan, threads), pool.identity, pool.catalog
+    plan, identity, catalog = _with_threads(loaded.plan, threads), pool.identity, load_catalog()
     for one in workloads_of(plan, loaded.path).values():
         require_cluster(one.options.get("cluster_load", "one"), identity.nodes)
     connections = _threads(plan)
@@ -266,7 +266,7 @@ def decide(
     changed = dict.fromkeys(name for arm in bound.arms for name in arm.changes)
     return SeriesRequest(
         spec=_settled(asked, loaded, pool),
-        build=pool.name,
+        build=pool.identity.name,
         build_id=pool.key,
         machine=pool.machine(),
         has=here.has,
@@ -374,7 +374,7 @@ def _foresee(
     """The outlook as facts; see `outlook`."""
     with pool.volumes(watcher.say) as volumes:
         request = _decided(load, asked, pool, volumes, watcher)
-    bound = BoundSeries(request, pool.identity, pool.storage, pool.catalog)
+    bound = BoundSeries(request, pool.identity, pool.storage, load_catalog())
     run = CampaignRun(campaign_id="", ending="dry run", machine=pool.machine())
     found = bound.retold((), run)
     return msgspec.structs.replace(found, outlook=of_series(request, pool))
@@ -383,7 +383,7 @@ def _foresee(
 def carry_out(request: SeriesRequest, pool: ServerPool, volumes: Volumes, session: Session) -> CampaignFacts:
     """Runs the campaign and gathers its facts; see `stored.run_campaign`."""
     watcher = session.watcher
-    bound = BoundSeries(request, pool.identity, pool.storage, pool.catalog)
+    bound = BoundSeries(request, pool.identity, pool.storage, load_catalog())
     experiment = bound.experiment()
 
     def conclude(campaign_id: str, ending: Ending) -> CampaignFacts:

@@ -42,6 +42,7 @@ from flushlab.experiment.protocol import Request
 from flushlab.process.running import publish_status
 from flushlab.record import Arm, CrashFacts, Launch, OtherLoad, Trial, Value, Warning
 from flushlab.settings.candidates import Candidate
+from flushlab.settings.catalog import load_catalog
 from flushlab.settings.fit import Scaled, names_fixed
 from flushlab.spec.build import build, stored
 from flushlab.spec.kinds import CrashSpec, TuneSpec
@@ -163,7 +164,7 @@ def decide(asked: TuneInput, pool: ServerPool, watcher: Watcher) -> TuneRequest:
     """
     spec, data = asked.spec, asked.data
     minutes = DEFAULT_MINUTES_FRESH if spec.minutes is None and spec.trials is None else spec.minutes
-    steady = pool.steady_state and minutes is not None and minutes >= FIRST_LOOK_MINUTES
+    steady = pool.restarts and minutes is not None and minutes >= FIRST_LOOK_MINUTES
     workload = _workloads_of(spec, Path.cwd())[0]
     if isinstance(workload, EngineOptions):
         require_cluster(workload.cluster_load, pool.identity.nodes)
@@ -175,7 +176,7 @@ def decide(asked: TuneInput, pool: ServerPool, watcher: Watcher) -> TuneRequest:
     crash_fail, doubt = failure_mode(pool.storage) if spec.crash else UNCRASHED
     request = TuneRequest(
         spec=_settled(asked, pool, start, minutes),
-        build=pool.name,
+        build=pool.identity.name,
         build_id=pool.key,
         machine=pool.machine(),
         persisted=pool.persisted(),
@@ -202,9 +203,14 @@ def decide(asked: TuneInput, pool: ServerPool, watcher: Watcher) -> TuneRequest:
 
 
 def _first_look(pool: ServerPool) -> Warning:
+    longer = (
+        f"--minutes {FIRST_LOOK_MINUTES:.0f} or more"
+        if pool.restarts
+        else "longer windows than turns on your own server"
+    )
     text = (
         "first look, not steady state: commit-path settings only; redo size, buffer pool, flushing and"
-        f" doublewrite need {pool.longer_windows}"
+        f" doublewrite need {longer}"
     )
     return Warning("first-look", text)
 
@@ -246,7 +252,7 @@ def _start(asked: TuneInput, pool: ServerPool, watcher: Watcher, *, steady: bool
     spec, launch = asked.spec, _launch(asked.spec, pool)
     given = pool.parse(spec.base.settings)
     pool.require_taken(given)
-    kept = [pool.catalog.setting(name.replace("-", "_")).name for name in spec.keep]
+    kept = [load_catalog().setting(name.replace("-", "_")).name for name in spec.keep]
     user = pool.user_settings(spec.base, asked.data, max(spec.threads), watcher)
     has = pool.guarding(given)
     original, runs = {**has, **user.theirs, **given}, {**has, **user.here, **given}
@@ -271,7 +277,8 @@ def _start(asked: TuneInput, pool: ServerPool, watcher: Watcher, *, steady: bool
 def _scheduled(request: TuneRequest, asked: TuneInput, pool: ServerPool, watcher: Watcher) -> TuneRequest:
     """The request with its arms in turns, where they can take turns; says how it will be measured."""
     workloads = _workloads(request)
-    pool.say_warnings(request.notes, watcher)
+    for note in () if pool.restarts else request.notes:  # the server's owner may rather stop now
+        watcher.say(note.text)
     if not request.candidates and not request.raised:
         return request
     servers, why = pool.capacity(request, workloads)
@@ -280,7 +287,8 @@ def _scheduled(request: TuneRequest, asked: TuneInput, pool: ServerPool, watcher
             watcher.say(f"each trial gets a fresh server: {why}")
         return msgspec.structs.replace(request, why_fresh=why)
     some = f", {servers} at a time against the base ({why})" if why else ""
-    pool.say_turns(some, watcher)
+    who = "servers" if pool.restarts and pool.identity.nodes == 1 else "arms"
+    watcher.say(f"{who} {pool.turns()}{some}")
     slice_s = max(workload.slice_s or 0.0 for workload in workloads)
     each_s = asked.spec.seconds or max(SIDE_BY_SIDE.seconds, slice_s)
     timing = msgspec.structs.replace(SIDE_BY_SIDE, seconds=each_s)
@@ -327,7 +335,7 @@ def carry_out(request: TuneRequest, pool: ServerPool, session: Session) -> Campa
         return crash_settings(plan, {name: settings}, session.store, campaign_id)
 
     def conclude(campaign_id: str, ending: Ending, others: OtherLoad | None, *, ran: bool) -> CampaignFacts:
-        recovers, result = ran and ending != "interrupted" and pool.recovers, experiment.result()
+        recovers, result = ran and ending != "interrupted" and pool.restarts, experiment.result()
         stood = {BASE, *(point.arm for point in result.frontier)}
         if ran and not (recovers and standing.stand_for(stood)):
             standing.close()  # else the servers that stood alike recover

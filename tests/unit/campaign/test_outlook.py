@@ -26,9 +26,8 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     root = DataRoot(path=tmp_path, storage=Storage(filesystem="ext4"))
     monkeypatch.setattr(target, "find_build", lambda *_, **__: MARIADB)
     monkeypatch.setattr(target, "paper_root", lambda _: root)
-    for name in ("paper", "sandboxes"):
-        help_of = f"flushlab.campaign.pool.{name}.verbose_help"
-        monkeypatch.setattr(help_of, lambda *_: Answer("", "", refuses=False))
+    help_of = "flushlab.campaign.pool.sandboxes.verbose_help"
+    monkeypatch.setattr(help_of, lambda *_: Answer("", "", refuses=False))
     return home
 
 

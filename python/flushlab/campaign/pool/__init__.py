@@ -5,7 +5,6 @@
     sandboxes.py   servers that flushlab starts, one for each arm
     clusters.py    Galera clusters that flushlab starts
     remote.py      a running server of somebody's own, alone or a cluster
-    paper.py       the first two in a dry run: nothing is started or written
 
 Above this package, no code asks which of them it has.
 """

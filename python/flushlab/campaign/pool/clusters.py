@@ -6,19 +6,18 @@ cluster and switch its settings between turns (docs/decisions/0026-turns-on-clus
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from flushlab.build import Progress
-from flushlab.campaign.pool.protocol import PlaceOf, RunnerInput
+from flushlab.campaign.pool.protocol import RunnerInput
 from flushlab.campaign.pool.sandboxes import SandboxPool, connection_arguments
 from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.scheduling import BESIDE_MOST, Capacity, on_places
-from flushlab.campaign.watcher import Watcher
 from flushlab.errors import UsageError
-from flushlab.record import Arm, Launch, Warning
-from flushlab.trial import ArmRunner, StandingRunner
+from flushlab.record import Launch, Warning
+from flushlab.trial import ArmRunner
 from flushlab.trial.standing import CLUSTER_SLICE_S
 from flushlab.trial.switching import restart_settings
 from flushlab.units import counted, format_latency
@@ -85,11 +84,7 @@ class ClusterPool(SandboxPool):
 
     def turns(self, places: int = 0) -> str:
         """How arms take turns, in words that follow "arms"."""
-        return f"take turns on {counted(places, 'cluster')}"
-
-    def say_turns(self, some: str, watcher: Watcher) -> None:
-        """Says how arms of a tuning take turns."""
-        watcher.say(f"arms take turns on clusters{some}")
+        return f"take turns on {counted(places, 'cluster') if places else 'clusters'}"
 
     def runner(self, asked: RunnerInput, progress: Progress) -> ArmRunner:
         """Starts a cluster for each arm.
@@ -103,10 +98,6 @@ class ClusterPool(SandboxPool):
                 hint="remove it, or --cluster",
             )
         return super().runner(asked, progress)
-
-    def standing(self, runner_of: Callable[[Arm], ArmRunner], seed: int, place_of: PlaceOf) -> StandingRunner:
-        """Arms with the same place share a cluster."""
-        return StandingRunner(runner_of, seed, place_of, slice_s=self.slice_s)
 
 
 def co_located(nodes: int, latency_s: float) -> Warning:

@@ -1,59 +1,49 @@
-"""Protocol: what a campaign may ask of the servers that it runs on. Sits in `campaign.pool`."""
+"""Protocol: what a campaign may ask of the servers that it runs on. Sits in `campaign.pool`.
+
+What has a body in `ServerPool` is true of any servers unless their kind says otherwise; what is abstract is
+the least that a new kind has to tell.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
 from flushlab.build import Progress
 from flushlab.campaign.data import Data
 from flushlab.campaign.facts import Resources
+from flushlab.campaign.pool.running_server import has_all
 from flushlab.campaign.request import ArmGroup, SeriesRequest, TuneRequest
 from flushlab.campaign.scheduling import Capacity
-from flushlab.campaign.volumes import Volumes
+from flushlab.campaign.volumes import NoVolumes, Volumes
 from flushlab.campaign.watcher import Watcher
+from flushlab.errors import UsageError
 from flushlab.plan.plan import Plan
-from flushlab.record import Arm, Launch, Machine, ServerIdentity, Storage, Value, Warning
-from flushlab.settings.candidates import Candidate
-from flushlab.settings.catalog import Catalog
+from flushlab.process.running import publish_status
+from flushlab.record import Arm, Launch, Machine, ServerIdentity, Storage, Trial, Value, Warning
+from flushlab.server import Server
+from flushlab.settings.admission import parse_settings
+from flushlab.settings.candidates import Candidate, lift
+from flushlab.settings.catalog import load_catalog
 from flushlab.settings.fit import Scaled
 from flushlab.settings.floor import Floor
-from flushlab.spec.parts import DataSpec, FileSpec, RemoteAccess, ServerSpec, ServersSpec, StorageSpec
-from flushlab.trial import ArmRunner, StandingRunner
-from flushlab.workload import Timing, Workload
+from flushlab.spec.kinds import BenchSpec, CompareSpec, SeriesSpec, TuneSpec
+from flushlab.spec.parts import FileSpec, RemoteAccess, ServerSpec, ServersSpec
+from flushlab.trial import ArmRunner, Draft, StandingRunner, measure
+from flushlab.trial.standing import SLICE_S
+from flushlab.workload import Timing, Workload, on_data
 
 if TYPE_CHECKING:
     from flushlab.campaign.pool.sandboxes import SandboxPool
 
 S = TypeVar("S", ServerSpec, ServersSpec, ServerSpec | ServersSpec)
+CampaignSpec = TuneSpec | SeriesSpec | CompareSpec
+"""A specification that names servers."""
 PlaceOf = Callable[[Arm], str]
 """Arms with the same place differ only in settings that a running server takes, or in their load."""
-
-
-class Placed(Protocol):
-    """A specification that names servers."""
-
-    @property
-    def server(self) -> ServerSpec | ServersSpec:
-        """Servers that flushlab starts."""
-        ...
-
-    @property
-    def storage(self) -> StorageSpec:
-        """Where their data directories lie."""
-        ...
-
-    @property
-    def remote(self) -> RemoteAccess:
-        """The access to somebody's own server."""
-        ...
-
-    @property
-    def data(self) -> DataSpec:
-        """The user's data."""
-        ...
 
 
 class UserSettings(NamedTuple):
@@ -70,6 +60,22 @@ class UserSettings(NamedTuple):
     here: Mapping[str, Value] = {}
     scaled: tuple[Scaled, ...] = ()
     warnings: tuple[Warning, ...] = ()
+
+
+class UserFiles(NamedTuple):
+    """What is asked of the user's option files.
+
+    Attributes:
+        asked: the memory, and whether to scale.
+        data: the user's data, or None.
+        connections: that the workload opens.
+        server: its name in messages; empty if there is only one; None: files are not named either.
+    """
+
+    asked: FileSpec
+    data: Data | None
+    connections: int
+    server: str | None = None
 
 
 class Search(NamedTuple):
@@ -132,60 +138,78 @@ class RunnerInput(NamedTuple):
     outlast_redo: bool = False
 
 
-class ServerPool(Protocol):
+class Once(NamedTuple):
+    """A single run.
+
+    Attributes:
+        spec: what was asked for.
+        workload: what writes.
+        timing: of warm-up and window.
+        data: the user's data, or None.
+    """
+
+    spec: BenchSpec
+    workload: Workload
+    timing: Timing
+    data: Data | None = None
+
+    def measured(self, server: Server, workload: Workload, given: Mapping[str, Value], name: str) -> Trial:
+        """The record of the run on a server that runs already, with the settings that were given."""
+        draft = Draft(arm=Arm(name="bench", settings=given), stage="bench", block=1, variant=0)
+        with publish_status("bench", server=name, workload=workload.name):
+            return measure(draft, server, workload, self.timing, load_catalog())
+
+
+class ServerPool(ABC):
     """Servers that a campaign runs on."""
+
+    restarts: ClassVar[bool] = True
+    """Whether servers may be restarted, killed or exchanged for an arm: then windows may also outlast the
+    redo log, and recovery may be measured."""
+    slice_s: ClassVar[float] = SLICE_S
+    """Shortest slice of a turn."""
 
     # -- which servers, and where
 
     @property
+    @abstractmethod
     def identity(self) -> ServerIdentity:
         """Flavor, version and number of nodes."""
-        ...
 
     @property
-    def name(self) -> str:
-        """Flavor and exact version: `mariadb@11.8.3`."""
-        ...
-
-    @property
+    @abstractmethod
     def key(self) -> str:
         """A campaign that is resumed must find the same: the binary, or the version and the address."""
-        ...
 
     @property
-    def catalog(self) -> Catalog:
-        """Types and meaning of settings."""
-        ...
-
-    @property
+    @abstractmethod
     def storage(self) -> Storage:
         """The storage that durability is judged by."""
-        ...
 
     @property
+    @abstractmethod
     def folder(self) -> Path:
         """Where this machine's disk is watched."""
-        ...
 
+    @abstractmethod
     def machine(self) -> Machine:
         """This machine."""
-        ...
 
     # -- how a campaign names its servers in what it stores
 
     @property
     def access(self) -> RemoteAccess:
         """The access to somebody's own server, without its account; empty for those that flushlab starts."""
-        ...
+        return RemoteAccess()
 
     @property
     def database(self) -> str | None:
         """The database that the access names, or None."""
-        ...
+        return None
 
     def settled(self, server: S) -> S:
         """What was asked for, with the exact version."""
-        ...
+        return server
 
     # -- settings
 
@@ -195,51 +219,39 @@ class ServerPool(Protocol):
         Raises:
             UsageError: the server does not have one, or does not take its value.
         """
-        ...
+        here = self.identity
+        return parse_settings(settings, here.flavor, here.version, load_catalog(), nodes=here.nodes)
 
+    @abstractmethod
     def require_taken(self, settings: Mapping[str, Value]) -> None:
-        """Asks the binary about values that only it can judge.
+        """Asks the binary, if it is here, about values that only it can judge.
 
         Raises:
             UsageError: it refuses one.
         """
-        ...
 
     def hidden_options(self, names: Iterable[str], values: Mapping[str, Value]) -> frozenset[str]:
         """Those of the names that the server takes as options, though none of its variables is called so."""
-        ...
+        return frozenset()
 
     def user_settings(
-        self, file: FileSpec, data: Data | None, connections: int, watcher: Watcher
+        self, asked: FileSpec, data: Data | None, threads: int, watcher: Watcher
     ) -> UserSettings:
         """The user's option file and what the data bring along, as this machine can hold them.
 
         Raises:
             UsageError, StorageError: a file cannot be read, or does not fit and must not be scaled.
         """
-        ...
+        path = Path(asked.base) if asked.base else None
+        return self.files_alike((path,), UserFiles(asked, data, threads), watcher)[path]
 
     def files_alike(
-        self,
-        files: Sequence[Path | None],
-        asked: FileSpec,
-        data: Data | None,
-        connections: int,
-        server: str | None,
-        watcher: Watcher,
+        self, files: Sequence[Path | None], of: UserFiles, watcher: Watcher
     ) -> Mapping[Path | None, UserSettings]:
-        """The same of several option files, scaled by the same factor.
+        """The same of several option files, scaled by the same factor; None: no option file."""
+        return dict.fromkeys(files, UserSettings())
 
-        Args:
-            files: None: no option file.
-            asked: the memory, and whether to scale.
-            data: the user's data, or None.
-            connections: that the workload opens.
-            server: its name in messages; empty if there is only one; None: files are not named either.
-            watcher: told what was scaled.
-        """
-        ...
-
+    @abstractmethod
     def settings(
         self, base: Mapping[str, Value], launch: Launch, watcher: Watcher, also: Iterable[str] = ()
     ) -> dict[str, Value]:
@@ -248,15 +260,24 @@ class ServerPool(Protocol):
         Raises:
             UsageError: the server refuses the base.
         """
-        ...
+
+    def has(self, also: Iterable[str] = ()) -> dict[str, Value]:
+        """Catalogued settings that arms have unless they change them, and further ones by name; none for
+        servers that are started for an arm."""
+        return {}
 
     def persisted(self) -> Mapping[str, str] | None:
         """What SET PERSIST has stored on somebody's own server; None: not known."""
-        ...
+        return None
 
     def guarding(self, given: Iterable[str]) -> dict[str, Value]:
         """Settings that decide what the server keeps and that are there already, without the given ones."""
-        ...
+        catalog, out = load_catalog(), {*given}
+        return {
+            name: value
+            for name, value in self.has().items()
+            if name not in out and name in catalog and catalog.setting(name).durability
+        }
 
     def lift(
         self, settings: Mapping[str, Value], floor: Floor, keep: Iterable[str], launch: Launch
@@ -266,44 +287,26 @@ class ServerPool(Protocol):
         Raises:
             BelowFloor: nothing does, or only a restart of a server that must not be restarted.
         """
-        ...
+        return lift(settings, floor, identity=self.identity, storage=self.storage, launch=launch, keep=keep)
 
     def may_be_below(self, given: Mapping[str, Value]) -> bool:
-        """Whether the user's own settings, of which these were given, may be measured below the floor."""
-        ...
+        """Whether the user's own settings, of which these were given, may be measured below the floor: on
+        somebody's own server only if it has them, since nothing below a floor is set there."""
+        return self.restarts or has_all(given, self.has(given), self.identity)
 
+    @abstractmethod
     def candidates(self, search: Search) -> tuple[tuple[Candidate, ...], tuple[Warning, ...]]:
         """What may be tried, and notes on what is left out."""
-        ...
 
     def reduced(self, plan: Plan, values: Mapping[str, Value]) -> tuple[Plan, tuple[Warning, ...]]:
         """The plan with a base that the servers can have, and notes on what is left out of it."""
-        ...
-
-    @property
-    def restarts(self) -> bool:
-        """Whether a server may be restarted, or another one started, for an arm."""
-        ...
+        return plan, ()
 
     def warnings(self, changed: Iterable[str] = ()) -> tuple[Warning, ...]:
-        """Warnings on figures of these servers.
-
-        Args:
-            changed: names of settings that arms change.
-        """
-        ...
+        """Warnings on figures of these servers, where arms change settings of these names."""
+        return ()
 
     # -- scheduling
-
-    @property
-    def steady_state(self) -> bool:
-        """Whether windows may outlast the redo log."""
-        ...
-
-    @property
-    def longer_windows(self) -> str:
-        """What lets windows outlast the redo log, in words that follow "need"."""
-        ...
 
     def launch(self, each: int, together: int) -> Launch:
         """Arguments of the servers.
@@ -312,16 +315,17 @@ class ServerPool(Protocol):
             each: connections of one arm, at most.
             together: connections of all arms of a campaign.
         """
-        ...
+        return Launch()
 
+    @abstractmethod
     def capacity(self, request: TuneRequest, workloads: Sequence[Workload]) -> Capacity:
         """How many arms of a tuning stand side by side, and why not more.
 
         Raises:
             UsageError: arms have to take turns, and the load cannot be paused.
         """
-        ...
 
+    @abstractmethod
     def groups(
         self, request: SeriesRequest, base: Workload, workloads: Mapping[str, Workload]
     ) -> tuple[ArmGroup, ...]:
@@ -335,46 +339,29 @@ class ServerPool(Protocol):
         Raises:
             UsageError: arms have to take turns, and the load cannot be paused.
         """
-        ...
 
+    @abstractmethod
     def turns(self, places: int = 0) -> str:
-        """How arms take turns, in words that follow "arms".
-
-        Args:
-            places: servers, or clusters, that arms share.
-        """
-        ...
-
-    def say_warnings(self, notes: Sequence[Warning], watcher: Watcher) -> None:
-        """Says warnings that may keep somebody from running a tuning."""
-        ...
-
-    def say_turns(self, some: str, watcher: Watcher) -> None:
-        """Says how arms of a tuning take turns.
-
-        Args:
-            some: why not all of them stand at once; empty: they do.
-            watcher: takes the line.
-        """
-        ...
+        """How arms take turns, in words that follow "arms"; on so many servers or clusters, where they share
+        some."""
 
     # -- running
 
     def reaching(self, workload: Workload, database: str | None) -> Workload:
-        """The workload as it reaches a server.
+        """The workload as it reaches a server, on the user's data if there are any.
 
         Raises:
             UsageError: it cannot.
         """
-        ...
+        return on_data(workload, database) if database else workload
 
+    @abstractmethod
     def crashable(self) -> SandboxPool:
         """The servers as those that may be crashed.
 
         Raises:
             UsageError: they are somebody's own.
         """
-        ...
 
     def used(self, use: Use, progress: Progress) -> AbstractContextManager[None]:
         """Inside, a campaign may run on the servers; what that changes of them is undone.
@@ -382,39 +369,47 @@ class ServerPool(Protocol):
         Raises:
             UsageError, ServerError: something of it is not permitted, or not possible.
         """
-        ...
+        return nullcontext()
 
+    @abstractmethod
     def runner(self, asked: RunnerInput, progress: Progress) -> ArmRunner:
         """Runs trials.
 
         Raises:
             UsageError: the workload is not for these servers.
         """
-        ...
 
     def standing(self, runner_of: Callable[[Arm], ArmRunner], seed: int, place_of: PlaceOf) -> StandingRunner:
-        """Runs trials in turns, on servers that stand."""
-        ...
+        """Runs trials in turns, on servers that stand; arms with the same place share a cluster."""
+        return StandingRunner(
+            runner_of, seed, place_of if self.identity.nodes > 1 else None, slice_s=self.slice_s
+        )
 
     def other(self, server: str, progress: Progress) -> ServerPool:
         """Servers of another build, beside these.
 
         Raises:
             BuildNotFound: there is no such build.
+            UsageError: these are somebody's own.
         """
-        ...
+        raise UsageError(f"{server} cannot be compared with your own server", hint="name one of them")
 
     def volumes(self, progress: Progress) -> Volumes:
         """Data roots and disks of arms that have their own; a context manager."""
-        ...
+        return NoVolumes()
 
-    @property
-    def recovers(self) -> bool:
-        """Whether servers may be killed to measure their recovery."""
-        ...
+    @abstractmethod
+    def once(self, asked: Once, watcher: Watcher) -> Trial:
+        """The record of a single run.
+
+        Raises:
+            UsageError: settings or a workload that the server does not take.
+            LoadInterrupted: Ctrl-C in the window; it has what was measured until then.
+        """
 
     # -- a dry run
 
+    @abstractmethod
     def resources(self, arms: Sequence[Mapping[str, Value]], data_bytes: int | None, stand: int) -> Resources:
         """What a campaign takes of this machine.
 
@@ -423,8 +418,7 @@ class ServerPool(Protocol):
             data_bytes: of the tables, about; None: not known.
             stand: servers, or clusters, at once.
         """
-        ...
 
+    @abstractmethod
     def writes(self, arms: Sequence[Mapping[str, Value]], data_root: str | None) -> dict[str, str]:
         """What a campaign writes besides its records, by place; data directories go to `data_root`."""
-        ...

@@ -1,6 +1,6 @@
 """Remote: a running server of somebody's own, or all nodes of a cluster; nothing is started.
 
-Sits in `campaign.pool`; implements `Target` and `ServerPool`. Arms take turns on the server, which is never
+Sits in `campaign.pool`; implements `ServerPool`. Arms take turns on the server, which is never
 restarted. Reading needs no permission; `remote_use.py` has what takes --allow-writes and --tune-server, and
 undoes it.
 """
@@ -20,10 +20,17 @@ from flushlab.build import Progress
 from flushlab.campaign.data import Data
 from flushlab.campaign.facts import EXTERNAL, Resources
 from flushlab.campaign.pool import remote_use
-from flushlab.campaign.pool.once import Once
-from flushlab.campaign.pool.protocol import Placed, PlaceOf, RunnerInput, S, Search, Use, UserSettings
+from flushlab.campaign.pool.protocol import (
+    CampaignSpec,
+    Once,
+    PlaceOf,
+    RunnerInput,
+    Search,
+    ServerPool,
+    Use,
+)
 from flushlab.campaign.pool.remote_use import Load
-from flushlab.campaign.pool.running_server import guarding, has_all, lifted, tried, without_restarts
+from flushlab.campaign.pool.running_server import lifted, tried, without_restarts
 from flushlab.campaign.pool.sandboxes import SandboxPool
 from flushlab.campaign.quiet import look_around
 from flushlab.campaign.request import ArmGroup, SeriesRequest, TuneRequest
@@ -35,23 +42,21 @@ from flushlab.campaign.scheduling import (
     shared_s,
     standing_group,
 )
-from flushlab.campaign.volumes import NoVolumes, Volumes, paper_root
+from flushlab.campaign.volumes import paper_root
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import UsageError
 from flushlab.machine import describe_client, home_path
 from flushlab.plan.plan import Plan
-from flushlab.process.running import publish_status
 from flushlab.record import Arm, Launch, Machine, ServerIdentity, Storage, Trial, Value, Warning
 from flushlab.server.remote.group import RemoteGroup, open_group
 from flushlab.server.remote.server import Address, from_nodes, from_option_file
 from flushlab.server.variables import persisted
-from flushlab.settings.admission import parse_settings
 from flushlab.settings.candidates import Candidate, propose
-from flushlab.settings.catalog import Catalog, load_catalog
+from flushlab.settings.catalog import load_catalog
 from flushlab.settings.floor import Floor
 from flushlab.spec.option import flag
-from flushlab.spec.parts import DataSpec, FileSpec, RemoteAccess, ServerSpec, ServersSpec, WorkloadSpec
-from flushlab.trial import ArmRunner, Draft, RemoteRunner, StandingRunner, measure
+from flushlab.spec.parts import DataSpec, RemoteAccess, ServerSpec, ServersSpec, WorkloadSpec
+from flushlab.trial import ArmRunner, RemoteRunner, StandingRunner
 from flushlab.trial.standing import CLUSTER_SLICE_S
 from flushlab.workload import Workload, on_data
 from flushlab.workload.engine_options import EngineOptions, reaching, seeded
@@ -120,7 +125,7 @@ class RemoteTarget:
         """The same: a plan's server is one that flushlab would start."""
         return self
 
-    def resuming(self, earlier: Placed) -> RemoteTarget:
+    def resuming(self, earlier: CampaignSpec) -> RemoteTarget:
         """The server of a campaign that goes on.
 
         Raises:
@@ -166,7 +171,7 @@ class RemoteTarget:
 
 
 @dataclass(frozen=True)
-class RemotePool:
+class RemotePool(ServerPool):
     """A running server on which arms take turns.
 
     Attributes:
@@ -178,27 +183,14 @@ class RemotePool:
     target: RemoteTarget
 
     restarts: ClassVar[bool] = False
-    steady_state: ClassVar[bool] = False
-    recovers: ClassVar[bool] = False
     slice_s: ClassVar[float] = CLUSTER_SLICE_S
-    longer_windows: ClassVar[str] = "longer windows than turns on your own server"
 
     # -- which server, and where
-
-    @property
-    def catalog(self) -> Catalog:
-        """Types and meaning of settings."""
-        return load_catalog()
 
     @cached_property
     def identity(self) -> ServerIdentity:
         """As the server tells."""
         return self.server.identity
-
-    @property
-    def name(self) -> str:
-        """Flavor and exact version."""
-        return self.identity.name
 
     @property
     def key(self) -> str:
@@ -235,72 +227,31 @@ class RemotePool:
         """The database of the user's transactions, or None."""
         return self.target.named_database
 
-    def settled(self, server: S) -> S:
-        """Nothing of it: the address says which server it is."""
-        return server
-
     # -- settings
-
-    def parse(self, settings: Mapping[str, Value]) -> dict[str, Value]:
-        """Settings as the server takes them; see `parse_settings`."""
-        identity = self.identity
-        return parse_settings(settings, identity.flavor, identity.version, self.catalog, nodes=identity.nodes)
 
     def require_taken(self, settings: Mapping[str, Value]) -> None:
         """Nothing: the binary is not here."""
-
-    def hidden_options(self, names: Iterable[str], values: Mapping[str, Value]) -> frozenset[str]:
-        """None: options need a restart."""
-        return frozenset()
-
-    def user_settings(
-        self, file: FileSpec, data: Data | None, connections: int, watcher: Watcher
-    ) -> UserSettings:
-        """None: the server has them."""
-        return UserSettings()
-
-    def files_alike(
-        self,
-        files: Sequence[Path | None],
-        asked: FileSpec,
-        data: Data | None,
-        connections: int,
-        server: str | None,
-        watcher: Watcher,
-    ) -> Mapping[Path | None, UserSettings]:
-        """None: the server has its own."""
-        return dict.fromkeys(files, UserSettings())
 
     def settings(
         self, base: Mapping[str, Value], launch: Launch, watcher: Watcher, also: Iterable[str] = ()
     ) -> dict[str, Value]:
         """The settings of the server, whatever the base."""
-        return self._read(also)
+        return self.has(also)
 
-    def _read(self, also: Iterable[str] = ()) -> dict[str, Value]:
-        names = self.catalog.names(self.identity.flavor, self.identity.version)
+    def has(self, also: Iterable[str] = ()) -> dict[str, Value]:
+        """The settings of the server."""
+        names = load_catalog().names(self.identity.flavor, self.identity.version)
         return self.server.read_back({*names, *also})
 
     def persisted(self) -> Mapping[str, str] | None:
         """What SET PERSIST has stored; None: not known."""
         return persisted(self.server.query, self.identity)
 
-    def guarding(self, given: Iterable[str]) -> dict[str, Value]:
-        """Settings of the server that decide what it keeps, without the given ones."""
-        out = {*given}
-        return {
-            name: value for name, value in guarding(self._read(), self.catalog).items() if name not in out
-        }
-
     def lift(
         self, settings: Mapping[str, Value], floor: Floor, keep: Iterable[str], launch: Launch
     ) -> tuple[dict[str, Value], tuple[str, ...]]:
         """What raises settings to a floor while the server runs; see `running_server.lifted`."""
-        return lifted(settings, self._read(settings), floor, self.identity, keep)
-
-    def may_be_below(self, given: Mapping[str, Value]) -> bool:
-        """Only as it is: nothing below a floor is set."""
-        return has_all(given, self._read(given), self.identity)
+        return lifted(settings, self.has(settings), floor, self.identity, keep)
 
     def candidates(self, search: Search) -> tuple[tuple[Candidate, ...], tuple[Warning, ...]]:
         """What may be tried while the server runs. How much memory it may have, only its pool tells."""
@@ -337,21 +288,18 @@ class RemotePool:
             " cannot be seen"
         )
         later = "shows later, in background work, which short turns cannot measure"
-        names = [name for name in changed if name in self.catalog]
+        catalog = load_catalog()
+        names = [name for name in changed if name in catalog]
         return (
             Warning(EXTERNAL, text),
             *(
                 Warning("shows-later", f"the effect of {name} {later}", name)
                 for name in names
-                if self.catalog.setting(name).needs_steady_state
+                if catalog.setting(name).needs_steady_state
             ),
         )
 
     # -- scheduling
-
-    def launch(self, each: int, together: int) -> Launch:
-        """Nothing: the server runs."""
-        return Launch()
 
     def capacity(self, request: TuneRequest, workloads: Sequence[Workload]) -> Capacity:
         """How many loads of a tuning the server lets in."""
@@ -390,15 +338,6 @@ class RemotePool:
         """How arms take turns, in words that follow "arms"."""
         return "take turns on your server"
 
-    def say_warnings(self, notes: Sequence[Warning], watcher: Watcher) -> None:
-        """Says all: the owner may rather stop now."""
-        for note in notes:
-            watcher.say(note.text)
-
-    def say_turns(self, some: str, watcher: Watcher) -> None:
-        """Says how arms of a tuning take turns."""
-        watcher.say(f"arms {self.turns()}{some}")
-
     # -- running
 
     def reaching(self, workload: Workload, database: str | None) -> Load:
@@ -423,23 +362,11 @@ class RemotePool:
     def runner(self, asked: RunnerInput, progress: Progress) -> ArmRunner:
         """Has the server; see `RemoteRunner`."""
         workloads = tuple(self.reaching(one, asked.database) for one in asked.workloads)
-        return RemoteRunner(self.server, self.catalog, workloads, asked.timing, progress)
+        return RemoteRunner(self.server, load_catalog(), workloads, asked.timing, progress)
 
     def standing(self, runner_of: Callable[[Arm], ArmRunner], seed: int, place_of: PlaceOf) -> StandingRunner:
         """All arms share the server."""
         return StandingRunner(runner_of, seed, lambda _: self.server.name, slice_s=self.slice_s)
-
-    def other(self, server: str, progress: Progress) -> RemotePool:
-        """Never: one server is named.
-
-        Raises:
-            UsageError: always.
-        """
-        raise UsageError(f"{server} cannot be compared with your own server", hint="name one of them")
-
-    def volumes(self, progress: Progress) -> Volumes:
-        """None."""
-        return NoVolumes()
 
     # -- a single run
 
@@ -460,9 +387,7 @@ class RemotePool:
             for one in changes:
                 one.make()
             say(f"running {load.name} on {self.identity.title} at {server.name}")
-            draft = Draft(arm=Arm(name="bench", settings=given), stage="bench", block=1, variant=0)
-            with publish_status("bench", server=server.name, workload=load.name):
-                trial = measure(draft, server, load, asked.timing, self.catalog)
+            trial = asked.measured(server, load, given, server.name)
         return msgspec.structs.replace(trial, warnings=(*self.warnings(), *trial.warnings))
 
     # -- a dry run

@@ -14,7 +14,7 @@ from flushlab.errors import BelowFloor
 from flushlab.plan.plan import Plan
 from flushlab.record import Launch, ServerIdentity, Storage, Value, Warning
 from flushlab.settings.candidates import Candidate, lift
-from flushlab.settings.catalog import Catalog, canonical
+from flushlab.settings.catalog import canonical
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.floor import Floor
 from flushlab.trial.switching import restart_settings
@@ -60,13 +60,6 @@ def has_all(settings: Mapping[str, Value], has: Mapping[str, Value], identity: S
     """Whether a server has these settings already."""
     same = Configuration({}, identity).same
     return all(name in has and same(name, has[name], value) for name, value in settings.items())
-
-
-def guarding(has: Mapping[str, Value], catalog: Catalog) -> dict[str, Value]:
-    """The settings of a server that decide what it keeps."""
-    return {
-        name: value for name, value in has.items() if name in catalog and catalog.setting(name).durability
-    }
 
 
 def lifted(

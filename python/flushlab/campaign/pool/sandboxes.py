@@ -6,9 +6,9 @@ Galera cluster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
@@ -17,16 +17,23 @@ import msgspec
 from flushlab.build import Progress, find_build
 from flushlab.build.build import Build
 from flushlab.build.verbose_help import verbose_help
-from flushlab.campaign.data import Data, bytes_of
-from flushlab.campaign.facts import FIRST_LOOK_MINUTES, Resources
-from flushlab.campaign.pool.once import Once
-from flushlab.campaign.pool.protocol import PlaceOf, RunnerInput, S, Search, Use, UserSettings
+from flushlab.campaign.data import bytes_of
+from flushlab.campaign.facts import Resources
+from flushlab.campaign.pool.protocol import (
+    Once,
+    RunnerInput,
+    S,
+    Search,
+    ServerPool,
+    UserFiles,
+    UserSettings,
+)
 from flushlab.campaign.pool.room import copy_bytes, data_bytes_of, data_bytes_of_arms, room
 from flushlab.campaign.pool.user_settings import (
     HOW_TO_SCALE,
-    Holding,
     called,
     file_settings,
+    fit_alike,
     persisted_settings,
 )
 from flushlab.campaign.quiet import look_around
@@ -42,29 +49,25 @@ from flushlab.campaign.scheduling import (
     standing_group,
 )
 from flushlab.campaign.several_servers import in_full
-from flushlab.campaign.volumes import Volumes
+from flushlab.campaign.volumes import PaperVolumes, Volumes
 from flushlab.campaign.watcher import Watcher
 from flushlab.datadir import Snapshots, Volume
 from flushlab.errors import NoMemory, StartFailed
 from flushlab.machine import available_memory_bytes, home_path
-from flushlab.plan.plan import Plan
 from flushlab.process.running import publish_status
 from flushlab.record import Arm, Launch, Machine, ServerIdentity, Storage, Trial, Value, Warning
 from flushlab.server import DataDirectory, Sandbox
-from flushlab.server.sandbox.base_file import require_taken
+from flushlab.server.sandbox.base_file import fit_here, require_taken
 from flushlab.server.sandbox.refusal import refusal
-from flushlab.settings.admission import parse_settings
-from flushlab.settings.candidates import Candidate, lift, propose
-from flushlab.settings.catalog import Catalog, canonical, load_catalog
+from flushlab.settings.candidates import Candidate, propose
+from flushlab.settings.catalog import canonical, load_catalog
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.fit import as_warnings, lines, memory_use, number_of
-from flushlab.settings.floor import Floor
 from flushlab.settings.option_names import read_help
-from flushlab.spec.parts import FileSpec, RemoteAccess, ServersSpec
-from flushlab.trial import ArmRunner, Preparation, StandingRunner, TrialRunner
-from flushlab.trial.standing import SLICE_S
+from flushlab.spec.parts import ServersSpec
+from flushlab.trial import ArmRunner, Preparation, TrialRunner
 from flushlab.units import parse_size
-from flushlab.workload import Workload, on_data
+from flushlab.workload import Workload
 from flushlab.workload.engine_options import EngineOptions, seeded
 
 _SPARE_CONNECTIONS = 50
@@ -75,7 +78,7 @@ nothing while they wait."""
 
 
 @dataclass(frozen=True)
-class SandboxPool:
+class SandboxPool(ServerPool):
     """Servers of one build, each alone.
 
     Attributes:
@@ -83,31 +86,21 @@ class SandboxPool:
         volume: where data directories go.
         nodes: of each server; a server alone has 1.
         latency_s: between nodes, there and back; 0: as on loopback.
+        dry_run: servers that would be started: nothing is fetched, made or limited.
     """
 
     build: Build
     volume: Volume
     nodes: int = 1
     latency_s: float = 0.0
+    dry_run: bool = False
 
-    slice_s: ClassVar[float] = SLICE_S
-    restarts: ClassVar[bool] = True
-    steady_state: ClassVar[bool] = True
-    recovers: ClassVar[bool] = True
-    longer_windows: ClassVar[str] = f"--minutes {FIRST_LOOK_MINUTES:.0f} or more"
     crash_images: ClassVar[int] = 30
     """Crashes of a tuning's winner, where nobody says how many."""
     crash_nodes: ClassVar[Literal["all"] | None] = None
     """Nodes that crash at once."""
-    access: ClassVar[RemoteAccess] = RemoteAccess()
-    database: ClassVar[str | None] = None
 
     # -- which servers, and where
-
-    @property
-    def catalog(self) -> Catalog:
-        """Types and meaning of settings."""
-        return load_catalog()
 
     @property
     def identity(self) -> ServerIdentity:
@@ -120,11 +113,6 @@ class SandboxPool:
             build_id=build.id,
             nodes=self.nodes,
         )
-
-    @property
-    def name(self) -> str:
-        """Of the build, exact version."""
-        return self.build.name
 
     @property
     def key(self) -> str:
@@ -148,16 +136,11 @@ class SandboxPool:
     def settled(self, server: S) -> S:
         """What was asked for, with the exact version."""
         if isinstance(server, ServersSpec):
-            servers = (in_full(server.build, self.name), *server.others)
+            servers = (in_full(server.build, self.build.name), *server.others)
             return msgspec.structs.replace(server, servers=servers)
-        return msgspec.structs.replace(server, server=self.name)
+        return msgspec.structs.replace(server, server=self.build.name)
 
     # -- settings
-
-    def parse(self, settings: Mapping[str, Value]) -> dict[str, Value]:
-        """Settings as the server takes them; see `parse_settings`."""
-        build = self.build
-        return parse_settings(settings, build.flavor, build.version, self.catalog, nodes=self.nodes)
 
     def require_taken(self, settings: Mapping[str, Value]) -> None:
         """Asks the binary about values that only it can judge; see `base_file.require_taken`."""
@@ -165,56 +148,54 @@ class SandboxPool:
 
     def hidden_options(self, names: Iterable[str], values: Mapping[str, Value]) -> frozenset[str]:
         """Those of the names that the binary takes as options, though none of its variables is called so."""
-        strange = {name for name in map(canonical, names) if name not in values and name not in self.catalog}
+        strange = {
+            name for name in map(canonical, names) if name not in values and name not in load_catalog()
+        }
         return read_help(verbose_help(self.build).text).names & strange if strange else frozenset()
 
-    def user_settings(
-        self, file: FileSpec, data: Data | None, connections: int, watcher: Watcher
-    ) -> UserSettings:
-        """The user's option file and what the data bring along, as this machine can hold them."""
-        path = Path(file.base) if file.base else None
-        return self.files_alike((path,), file, data, connections, None, watcher)[path]
-
     def files_alike(
-        self,
-        files: Sequence[Path | None],
-        asked: FileSpec,
-        data: Data | None,
-        connections: int,
-        server: str | None,
-        watcher: Watcher,
+        self, files: Sequence[Path | None], of: UserFiles, watcher: Watcher
     ) -> Mapping[Path | None, UserSettings]:
-        """The same of several option files, scaled by the same factor."""
-        persisted = persisted_settings(data, self.identity, watcher)
+        """The user's option files and what the data bring along, scaled by the same factor."""
+        persisted = persisted_settings(of.data, self.identity, watcher)
         theirs = {
             file: {**file_settings(file, self.build, self.identity, watcher), **persisted} for file in files
         }
-        here = Holding(self.identity, self.volume.data_root, asked, bytes_of(data), connections)
-        fits = here.fits(theirs)
-        for file, fit in fits.items():
-            for line in lines(fit, HOW_TO_SCALE, file=called(file, server)):
+        fit = partial(
+            fit_here,
+            identity=self.identity,
+            root=self.volume.data_root,
+            memory=of.asked.memory,
+            exact=of.asked.exact,
+            connections=of.connections,
+            data_bytes=bytes_of(of.data),
+        )
+        fits = fit_alike(theirs, fit)
+        for file, one in fits.items():
+            for line in lines(one, HOW_TO_SCALE, file=called(file, of.server)):
                 watcher.say(line)
         return {
-            file: UserSettings(theirs[file], fit.settings, fit.scaled, tuple(as_warnings(fit)))
-            for file, fit in fits.items()
+            file: UserSettings(theirs[file], one.settings, one.scaled, tuple(as_warnings(one)))
+            for file, one in fits.items()
         }
 
     def settings(
         self, base: Mapping[str, Value], launch: Launch, watcher: Watcher, also: Iterable[str] = ()
     ) -> dict[str, Value]:
-        """The catalogued settings as a server with this base has them, computed defaults included.
-
-        Args:
-            base: settings to start with.
-            launch: arguments of the server.
-            watcher: told what takes long.
-            also: names of further variables; those that the server does not have are left out.
+        """The catalogued settings as a server with this base has them, computed defaults included; in a dry
+        run those of the catalog, and for others the binary's own help.
 
         Raises:
             UsageError: the server refuses the base.
         """
-        watcher.say(f"reading {self.name}'s settings back")
-        known = self.catalog.names(self.build.flavor, self.build.version)
+        known = load_catalog().names(self.build.flavor, self.build.version)
+        if self.dry_run:
+            configuration = Configuration(base, self.identity)
+            found = {name: value for name in known if (value := configuration.value(name)) is not None}
+            strange = {*also} - {*known}
+            told = read_help(verbose_help(self.build).text).values if strange else {}
+            return {**found, **{name: told[name] for name in strange if name in told}, **base}
+        watcher.say(f"reading {self.build.name}'s settings back")
         try:
             with Sandbox.start(
                 self.build,
@@ -228,24 +209,6 @@ class SandboxPool:
             if error.refusal is None:
                 raise
             raise refusal(error.refusal, self.build) from error
-
-    def persisted(self) -> Mapping[str, str] | None:
-        """Not known: the server is the user's, and not here."""
-        return None
-
-    def guarding(self, given: Iterable[str]) -> dict[str, Value]:
-        """None: the base has all of them."""
-        return {}
-
-    def lift(
-        self, settings: Mapping[str, Value], floor: Floor, keep: Iterable[str], launch: Launch
-    ) -> tuple[dict[str, Value], tuple[str, ...]]:
-        """What raises settings to a floor, and why each; see `candidates.lift`."""
-        return lift(settings, floor, identity=self.identity, storage=self.storage, launch=launch, keep=keep)
-
-    def may_be_below(self, given: Mapping[str, Value]) -> bool:
-        """Whatever a server of flushlab's own loses is nobody's."""
-        return True
 
     def candidates(self, search: Search) -> tuple[tuple[Candidate, ...], tuple[Warning, ...]]:
         """What may be tried with the memory that is free, or that the user allows."""
@@ -261,14 +224,6 @@ class SandboxPool:
             steady_state=search.steady_state,
         )
         return found, ()
-
-    def reduced(self, plan: Plan, values: Mapping[str, Value]) -> tuple[Plan, tuple[Warning, ...]]:
-        """The plan: a server that is started can have any base."""
-        return plan, ()
-
-    def warnings(self, changed: Iterable[str] = ()) -> tuple[Warning, ...]:
-        """None: nothing else runs on these servers."""
-        return ()
 
     # -- scheduling
 
@@ -351,8 +306,9 @@ class SandboxPool:
             return why
         pool = number_of(Configuration(request.base.settings, self.identity), "innodb_buffer_pool_size")
         fits = data_bytes is not None and data_bytes < pool
+        catalog = load_catalog()
         for name in arm.changes:
-            setting = self.catalog.setting(name) if name in self.catalog else None
+            setting = catalog.setting(name) if name in catalog else None
             if setting is None or not setting.needs_steady_state:
                 continue
             if fits and setting.group == "doublewrite":
@@ -386,33 +342,18 @@ class SandboxPool:
         """How arms take turns, in words that follow "arms"."""
         return "stand side by side and take turns"
 
-    def say_warnings(self, notes: Sequence[Warning], watcher: Watcher) -> None:
-        """Nothing: the result has them."""
-
-    def say_turns(self, some: str, watcher: Watcher) -> None:
-        """Says how arms of a tuning take turns."""
-        watcher.say(f"servers stand side by side and take turns{some}")
-
     # -- running
-
-    def reaching(self, workload: Workload, database: str | None) -> Workload:
-        """The workload, on the user's data if there are any."""
-        return on_data(workload, database) if database else workload
 
     def crashable(self) -> SandboxPool:
         """These servers."""
         return self
-
-    def used(self, use: Use, progress: Progress) -> AbstractContextManager[None]:
-        """Nothing of these servers is anybody's."""
-        return nullcontext()
 
     def runner(self, asked: RunnerInput, progress: Progress) -> ArmRunner:
         """Starts a server for each arm; see `TrialRunner`."""
         data, volume = asked.data, self.volume
         preparation = Preparation(
             build=self.build,
-            catalog=self.catalog,
+            catalog=load_catalog(),
             data_root=volume.below,
             dataset=data.dataset if data else None,
             database=data.database if data else "",
@@ -421,7 +362,7 @@ class SandboxPool:
         )
         return TrialRunner(
             build=self.build,
-            catalog=self.catalog,
+            catalog=load_catalog(),
             workloads=tuple(self.reaching(one, asked.database) for one in asked.workloads),
             timing=asked.timing,
             preparation=preparation,
@@ -434,20 +375,13 @@ class SandboxPool:
             latency_s=self.latency_s,
         )
 
-    def standing(self, runner_of: Callable[[Arm], ArmRunner], seed: int, place_of: PlaceOf) -> StandingRunner:
-        """Each arm has a server of its own."""
-        return StandingRunner(runner_of, seed)
-
     def other(self, server: str, progress: Progress) -> Self:
         """Servers of another build, on the same volume."""
-        return replace(self, build=self._found(server, progress))
-
-    def _found(self, server: str, progress: Progress) -> Build:
-        return find_build(server, progress=progress)
+        return replace(self, build=find_build(server, get=not self.dry_run, progress=progress))
 
     def volumes(self, progress: Progress) -> Volumes:
         """Data roots and disks of arms that have their own."""
-        return Volumes(self.volume, progress)
+        return (PaperVolumes if self.dry_run else Volumes)(self.volume, progress)
 
     # -- a single run
 

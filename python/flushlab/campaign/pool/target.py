@@ -1,6 +1,6 @@
 """Target: the servers that a command names, before one is looked for. Sits in `campaign.pool`.
 
-`target_of` chooses: servers that flushlab starts, or a running one. `bench` knows kept ones, too.
+`target_of` chooses: servers that flushlab starts, or a running one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
@@ -18,10 +17,7 @@ from flushlab.build.build import Build
 from flushlab.build.galera import galera_for, require_galera_flavor
 from flushlab.campaign.data import Data, open_data
 from flushlab.campaign.pool.clusters import ClusterPool
-from flushlab.campaign.pool.kept import KeptServer
-from flushlab.campaign.pool.once import OnceTarget
-from flushlab.campaign.pool.paper import PaperClusterPool, PaperPool
-from flushlab.campaign.pool.protocol import Placed, ServerPool
+from flushlab.campaign.pool.protocol import CampaignSpec
 from flushlab.campaign.pool.remote import RemoteTarget
 from flushlab.campaign.pool.sandboxes import SandboxPool
 from flushlab.campaign.volumes import paper_root
@@ -31,7 +27,6 @@ from flushlab.machine import home_path
 from flushlab.process import reap
 from flushlab.process.wire import require_wire
 from flushlab.server.galera.cluster import require_size
-from flushlab.server.start import is_kept
 from flushlab.spec.kinds import BenchSpec
 from flushlab.spec.parts import (
     DEFAULT_SERVER,
@@ -43,68 +38,6 @@ from flushlab.spec.parts import (
 )
 from flushlab.workload import Workload
 from flushlab.workload.engine_options import EngineOptions, require_cluster
-
-
-class Target(Protocol):
-    """The servers that a command names."""
-
-    @property
-    def server(self) -> ServerSpec | ServersSpec:
-        """Servers that flushlab starts, as they were asked for."""
-        ...
-
-    def planned(self, server: str | None, cluster: int | None) -> Target:
-        """With what a plan asks for, where the command does not."""
-        ...
-
-    def resuming(self, earlier: Placed) -> Target:
-        """The servers that a campaign ran on which goes on now.
-
-        Raises:
-            UsageError: others are named now.
-        """
-        ...
-
-    def require_files(self, memory: str | None, *sources: object) -> None:
-        """Refuses option files, or a limit of memory, that mean nothing there.
-
-        Args:
-            memory: that the server may use, or None.
-            sources: option files, and data with settings of their own; those that are None are not given.
-
-        Raises:
-            UsageError: something is given that has no effect.
-        """
-        ...
-
-    def require_load(self, workload: Workload) -> None:
-        """Refuses a workload that needs other nodes than were asked for.
-
-        Raises:
-            UsageError: it does.
-        """
-        ...
-
-    def open_data(self, data: DataSpec, workload: str, progress: Progress) -> Data | None:
-        """The user's data; None if there is none; see `data.open_data`."""
-        ...
-
-    def open(self, progress: Progress) -> AbstractContextManager[ServerPool]:
-        """The servers.
-
-        Raises:
-            BuildNotFound, StorageError, HarnessError, ServerError: they cannot be had.
-            UsageError: they are not what was asked for.
-        """
-        ...
-
-    def look(self) -> AbstractContextManager[ServerPool]:
-        """The servers in a dry run: nothing is started or written.
-
-        Raises:
-            BuildNotFound, ServerError: they are not there.
-        """
-        ...
 
 
 @dataclass(frozen=True)
@@ -127,7 +60,7 @@ class NewServers:
         nodes = asked.cluster if asked.cluster is not None else cluster
         return replace(self, server=msgspec.structs.replace(asked, server=build, cluster=nodes))
 
-    def resuming(self, earlier: Placed) -> NewServers:
+    def resuming(self, earlier: CampaignSpec) -> NewServers:
         """The servers that the campaign was begun with.
 
         Raises:
@@ -171,8 +104,12 @@ class NewServers:
         build = find_build(self.server.build, basedir=_path(self.server.basedir), get=False)
         root = paper_root(_path(self.storage.data_root) or home_path() / "run")
         nodes = nodes_of(self.server.cluster, build)
-        kind = PaperPool if nodes == 1 else PaperClusterPool
-        yield kind(build, Volume(root), nodes, self.server.latency_s or 0.0)
+        kind = SandboxPool if nodes == 1 else ClusterPool
+        yield kind(build, Volume(root), nodes, self.server.latency_s or 0.0, dry_run=True)
+
+
+Target = NewServers | RemoteTarget
+"""The servers that a command names, before one is looked for."""
 
 
 @contextmanager
@@ -213,7 +150,7 @@ def nodes_of(cluster: int | None, build: Build) -> int:
     return cluster
 
 
-def target_of(spec: Placed, workload: WorkloadSpec | None = None) -> Target:
+def target_of(spec: CampaignSpec | BenchSpec, workload: WorkloadSpec | None = None) -> Target:
     """The servers that a command names.
 
     Args:
@@ -226,17 +163,6 @@ def target_of(spec: Placed, workload: WorkloadSpec | None = None) -> Target:
     if spec.remote.named_by:
         return RemoteTarget.of(spec.remote, spec.data.database, workload, spec.server)
     return NewServers(spec.server, spec.storage)
-
-
-def once_target_of(spec: BenchSpec) -> OnceTarget:
-    """The server of a single run, which may be a kept one.
-
-    Raises:
-        UsageError: as `target_of`, or an option has no effect there.
-    """
-    if spec.remote.named_by:
-        return RemoteTarget.of(spec.remote, spec.data.database, spec.workload, spec.server)
-    return KeptServer.of(spec) if is_kept(spec.server.build) else NewServers(spec.server, spec.storage)
 
 
 def _path(text: str | None) -> Path | None:

@@ -5,22 +5,19 @@ Sits in `campaign.pool`; for servers that flushlab starts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from flushlab.build.build import Build
 from flushlab.campaign.data import Data
 from flushlab.campaign.watcher import Watcher
-from flushlab.datadir import DataRoot
 from flushlab.errors import UsageError
 from flushlab.record import ServerIdentity, SourceText, Value
-from flushlab.server.sandbox.base_file import fit_here, read_base_file, whole
+from flushlab.server.sandbox.base_file import read_base_file, whole
 from flushlab.settings.admission import LeftOut, admit, describe_left_out, parse_settings
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.fit import Fit, Shrunk
-from flushlab.spec.parts import FileSpec
 from flushlab.workload import source_text
 
 HOW_TO_SCALE = "--memory changes it, --exact refuses it"
@@ -94,45 +91,18 @@ def called(file: Path | None, server: str | None) -> str:
     return f"{server}: {file or 'the base'}" if server else str(file or "")
 
 
-class Holding(NamedTuple):
-    """What this machine can hold of option files.
+def fit_alike(
+    files: Mapping[Path | None, Mapping[str, Value]], fit: Callable[..., Fit]
+) -> dict[Path | None, Fit]:
+    """Settings of each file as `fit` makes this machine hold them, all scaled by the same factor.
 
-    Attributes:
-        identity: the server.
-        root: where data directories go.
-        asked: the memory, and whether to scale.
-        data_bytes: of the data set, about; None: not known.
-        connections: that the workload opens.
+    Raises:
+        UsageError: as `fit_here`.
     """
-
-    identity: ServerIdentity
-    root: DataRoot
-    asked: FileSpec
-    data_bytes: int | None
-    connections: int
-
-    def fits(self, files: Mapping[Path | None, Mapping[str, Value]]) -> dict[Path | None, Fit]:
-        """Settings of each file as this machine can hold them, all scaled by the same factor.
-
-        Raises:
-            UsageError: as `fit_here`.
-        """
-        fits = {file: self._fit(settings) for file, settings in files.items()}
-        least = min(fits, key=lambda file: fits[file].factor)
-        shrunk = Shrunk(f"{least}", fits[least].factor)
-        return {
-            file: one if one.factor == shrunk.factor else self._fit(files[file], shrunk)
-            for file, one in fits.items()
-        }
-
-    def _fit(self, settings: Mapping[str, Value], like: Shrunk = Shrunk()) -> Fit:
-        return fit_here(
-            settings,
-            self.identity,
-            self.root,
-            memory=self.asked.memory,
-            exact=self.asked.exact,
-            connections=self.connections,
-            like=like,
-            data_bytes=self.data_bytes,
-        )
+    fits = {file: fit(settings) for file, settings in files.items()}
+    least = min(fits, key=lambda file: fits[file].factor)
+    shrunk = Shrunk(f"{least}", fits[least].factor)
+    return {
+        file: one if one.factor == shrunk.factor else fit(files[file], like=shrunk)
+        for file, one in fits.items()
+    }

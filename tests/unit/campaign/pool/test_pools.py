@@ -9,7 +9,6 @@ import pytest
 
 from flushlab.build.verbose_help import Answer
 from flushlab.campaign.pool.clusters import ClusterPool
-from flushlab.campaign.pool.paper import PaperClusterPool, PaperPool
 from flushlab.campaign.pool.protocol import RunnerInput, ServerPool, Use
 from flushlab.campaign.pool.remote import RemotePool, RemoteTarget
 from flushlab.campaign.pool.sandboxes import SandboxPool
@@ -17,7 +16,7 @@ from flushlab.campaign.pool.target import target_of
 from flushlab.campaign.watcher import Watcher
 from flushlab.datadir import DataRoot, Volume
 from flushlab.errors import MeasurementError, StorageError, UsageError
-from flushlab.record import Arm, Launch, ServerIdentity, Storage
+from flushlab.record import Arm, Launch, ServerIdentity, Storage, Value
 from flushlab.server import FakeServer, Sandbox
 from flushlab.server.remote.server import from_nodes
 from flushlab.settings.floor import Floor
@@ -27,8 +26,9 @@ from flushlab.workload import Timing, build_workload
 from tests.unit.builds import MARIADB
 
 FLUSH = "innodb_flush_log_at_trx_commit"
-STARTED = {"sandboxes": (SandboxPool, 1), "clusters": (ClusterPool, 3),
-           "dry run": (PaperPool, 1), "dry run of clusters": (PaperClusterPool, 3)}  # fmt: skip
+STARTED = {"sandboxes": (SandboxPool, 1, False), "clusters": (ClusterPool, 3, False),
+           "dry run": (SandboxPool, 1, True), "dry run of clusters": (ClusterPool, 3, True)}  # fmt: skip
+KEPT: dict[str, Value] = {FLUSH: 1, "sync_binlog": 1, "innodb_doublewrite": "ON"}
 KINDS = [*STARTED, "remote"]
 
 
@@ -40,7 +40,7 @@ class Theirs(FakeServer):
 
     def __init__(self) -> None:
         self.before: dict[str, Any] = {}
-        super().__init__(values={FLUSH: 1, "sync_binlog": 1, "innodb_doublewrite": "ON"})
+        super().__init__(values={**KEPT, "innodb_io_capacity": 200})
 
     @property
     def identity(self) -> ServerIdentity:
@@ -60,9 +60,9 @@ def pool(request: pytest.FixtureRequest, tmp_path: Path, private_home: Path) -> 
     if request.param == "remote":
         server: Any = Theirs()
         return RemotePool(server, RemoteTarget.of(RemoteAccess(dsn="mysql://me:secret@db1:3306")))
-    kind, nodes = STARTED[request.param]
+    kind, nodes, dry_run = STARTED[request.param]
     root = DataRoot(path=tmp_path, storage=Storage(filesystem="ext4", volatile_cache=False))
-    return kind(MARIADB, Volume(root), nodes)
+    return kind(MARIADB, Volume(root), nodes, dry_run=dry_run)
 
 
 every = pytest.mark.parametrize("pool", KINDS, indirect=True)
@@ -76,9 +76,15 @@ def test_what_a_campaign_stores_names_the_same_servers_again(pool: ServerPool) -
     now = TuneSpec(remote=RemoteAccess(dsn="mysql://me@db1:3306")) if kept.remote.place else asked
     found = target_of(now).resuming(kept)
     assert found.server == kept.server
-    assert pool.name == pool.identity.name == MARIADB.name
-    assert kept.remote.place or kept.server.server == pool.name
+    assert pool.identity.name == MARIADB.name
+    assert kept.remote.place or kept.server.server == pool.identity.name
     assert str(MARIADB.version[0]) in pool.key
+
+
+@pytest.mark.parametrize("pool", ["remote"], indirect=True)
+def test_what_decides_what_a_running_server_keeps_is_known(pool: ServerPool) -> None:
+    assert {*pool.guarding(())} == {*KEPT}
+    assert {*pool.guarding([FLUSH])} == {*KEPT} - {FLUSH}
 
 
 @every
@@ -106,9 +112,7 @@ def test_arms_that_differ_in_what_a_running_server_takes_share_one_where_servers
 @every
 def test_warnings_of_figures_and_words_for_turns_are_about_the_servers_there_are(pool: ServerPool) -> None:
     slugs = [one.slug for one in pool.warnings(["innodb_io_capacity", FLUSH])]
-    said: list[str] = []
-    pool.say_turns("", Watcher(said.append))
-    (line,) = said
+    line = pool.turns()
     if not pool.restarts:
         assert (slugs, "your server" in line) == (["external", "shows-later"], True)
     elif pool.identity.nodes > 1:
@@ -131,7 +135,7 @@ def test_only_servers_of_flushlabs_own_crash_move_or_are_exchanged(pool: ServerP
     with pool.volumes(lambda _: None) as volumes:
         assert volumes.open(None, None) is None
         if pool.restarts:
-            assert pool.crashable() is pool and pool.recovers
+            assert pool.crashable() is pool
             return
         with pytest.raises(StorageError, match="cannot move to another place"):
             volumes.open("/dev/shm", None)
@@ -141,7 +145,7 @@ def test_only_servers_of_flushlabs_own_crash_move_or_are_exchanged(pool: ServerP
         pool.other("mysql@8.0", lambda _: None)
     workload = build_workload("upsert", {})
     with pool.runner(RunnerInput((workload,), Timing(), Launch()), lambda _: None) as runner:
-        assert not pool.recovers
+        assert not pool.restarts
         with pytest.raises(MeasurementError, match="is never killed"):
             runner.recovery_s(Arm(name="base", settings={}))
 
@@ -150,7 +154,7 @@ def test_only_servers_of_flushlabs_own_crash_move_or_are_exchanged(pool: ServerP
 def test_servers_that_flushlab_starts_need_no_permission_and_leave_nothing(pool: ServerPool) -> None:
     workload = build_workload("upsert", {})
     with pool.used(Use([workload], None, [{FLUSH: 0}], 16, None), lambda line: pytest.fail(line)):
-        assert pool.guarding(()) == {}
+        assert pool.has() == {} == pool.guarding(())
     assert pool.may_be_below({FLUSH: 0})
     writes = pool.writes([{}], "/data")
     assert "removed as they end" in writes["/data"]
@@ -167,7 +171,7 @@ def test_a_dry_run_reads_settings_of_the_catalog_and_of_the_binarys_help(
     text = "Variables (--variable-name=value)\n--------- -----\nback-log  80\n"
     monkeypatch.setattr(Sandbox, "start", started)
     monkeypatch.setattr(
-        "flushlab.campaign.pool.paper.verbose_help", lambda *_: Answer(text, "", refuses=False)
+        "flushlab.campaign.pool.sandboxes.verbose_help", lambda *_: Answer(text, "", refuses=False)
     )
     found = pool.settings({FLUSH: 2}, Launch(), Watcher(), also=["a_plugin_variable"])
     assert found[FLUSH] == 2

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import pytest
 
 from flushlab.campaign.pool.running_server import (
-    guarding,
     has_all,
     lifted,
     restarts,
@@ -18,7 +17,6 @@ from flushlab.campaign.pool.running_server import (
 from flushlab.errors import BelowFloor
 from flushlab.record import ServerIdentity, Value
 from flushlab.settings.candidates import Candidate
-from flushlab.settings.catalog import load_catalog
 from flushlab.settings.floor import Floor
 from tests.unit.campaign.test_binding import plan
 
@@ -82,10 +80,6 @@ def test_a_server_is_lifted_to_its_floor_only_by_what_it_takes_while_it_runs() -
     torn = {**HAS, "innodb_doublewrite": "OFF"}
     with pytest.raises(BelowFloor, match=r"below the floor strict: innodb_doublewrite = ON .* restart"):
         lifted(torn, torn, Floor.STRICT, MARIADB, ())
-
-
-def test_what_decides_what_a_server_keeps_is_known() -> None:
-    assert {*guarding({**HAS, "innodb_io_capacity": 200}, load_catalog())} == {*HAS}
 
 
 def test_settings_below_a_floor_run_on_a_server_only_if_it_has_them() -> None:
