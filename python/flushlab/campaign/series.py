@@ -59,7 +59,8 @@ from flushlab.workload import (
     sources_of,
     workload_options,
 )
-from flushlab.workload.engine_options import EngineOptions, require_cluster
+from flushlab.workload.engine import require_cluster
+from flushlab.workload.engine_options import EngineOptions
 
 
 class SeriesInput(NamedTuple):

@@ -63,7 +63,8 @@ from flushlab.workload import (
     sources_of,
     workload_options,
 )
-from flushlab.workload.engine_options import EngineOptions, require_cluster
+from flushlab.workload.engine import require_cluster
+from flushlab.workload.engine_options import EngineOptions
 
 DEFAULT_MINUTES, DEFAULT_MINUTES_FRESH = 5.0, 10.0
 SIDE_BY_SIDE = Timing(warm_up_s=1.5, max_warm_up_s=4.0, seconds=1.0)

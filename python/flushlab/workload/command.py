@@ -19,34 +19,27 @@ from flushlab.server.identifier import quoted
 from flushlab.server.protocol import Server
 from flushlab.server.sandbox.client_environment import client_environment
 from flushlab.workload import program
-from flushlab.workload.options import OptionInfo
+from flushlab.workload.options import integer_option, number_option, word_option
 from flushlab.workload.protocol import Measured, Reset, Timing, Window
 
 PREFIX = "command:"
 DATABASE = "flushlab"
 OPTIONS = (
-    OptionInfo(
-        name="timeout",
-        kind="number",
-        default=3600.0,
-        low=1,
-        high=604_800,
-        help="Seconds after which a run is killed, with everything that it started.",
+    number_option(
+        "timeout", 3600.0, 1, 604_800, "Seconds after which a run is killed, with everything that it started."
     ),
-    OptionInfo(
-        name="reset",
-        kind="word",
-        default="each",
-        words=("each", "none"),
-        help="each: every run starts from a fresh copy of the data. none: from what the last run left.",
+    word_option(
+        "reset",
+        "each",
+        ("each", "none"),
+        "each: every run starts from a fresh copy of the data. none: from what the last run left.",
     ),
-    OptionInfo(
-        name="warm_up_runs",
-        kind="integer",
-        default=0,
-        low=0,
-        high=100,
-        help="Runs before the measured one, on the same server and data; they are not timed.",
+    integer_option(
+        "warm_up_runs",
+        0,
+        0,
+        100,
+        "Runs before the measured one, on the same server and data; they are not timed.",
     ),
 )
 SHORT_S = 1.0

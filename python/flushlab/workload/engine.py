@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -18,12 +18,20 @@ from flushlab.errors import (
     ServerError,
     UsageError,
 )
-from flushlab.record import LoadProgress, LoadResult, LoadSpec, MarkedLoadSpec, NodesLoadSpec, Warning
+from flushlab.record import (
+    LoadProgress,
+    LoadResult,
+    LoadSpec,
+    MarkedLoadSpec,
+    NodesLoadSpec,
+    ScriptSpec,
+    SslMode,
+    Warning,
+)
 from flushlab.server.protocol import Server
 from flushlab.server.quorum import quorum_problem
 from flushlab.server.remote.group import RemoteGroup
 from flushlab.units import counted
-from flushlab.workload.engine_options import require_cluster
 from flushlab.workload.failover import Losses, lost_node_warnings
 from flushlab.workload.load_status import LoadStatus
 from flushlab.workload.protocol import Driving, Measured, Timing, Window
@@ -62,6 +70,55 @@ def native(call: Callable[[], T], server: Server) -> T:
 def errno_of(error: FlushlabError) -> int | None:
     """The server's number of an error of a native call; None if the server gave none."""
     return error.__cause__.errno if isinstance(error.__cause__, _core.CoreError) else None
+
+
+class Connected(msgspec.Struct, frozen=True, kw_only=True):
+    """How the native side connects.
+
+    Attributes:
+        transport: `socket` or `tcp`.
+        ssl_mode, ssl_ca: TLS over `tcp`, see `flushlab.record.LoadSpec`.
+    """
+
+    transport: Literal["socket", "tcp"] = "socket"
+    ssl_mode: SslMode = "disabled"
+    ssl_ca: str = ""
+
+
+def run_script(
+    server: Server,
+    script: bytes,
+    how: Connected,
+    *,
+    database: str,
+    limit_s: float,
+    where: str,
+    hint: str | None = None,
+) -> LoadResult:
+    """Runs an SQL script to its end on one connection.
+
+    Raises:
+        MeasurementError: the server refuses a statement; the message begins with `where`.
+        ServerDied, ServerError: the server is gone, or was never reached.
+    """
+    spec = ScriptSpec(
+        endpoint=server.endpoint,
+        transport=how.transport,
+        ssl_mode=how.ssl_mode,
+        ssl_ca=how.ssl_ca,
+        database=database,
+        limit_s=limit_s,
+    )
+
+    def run() -> bytes | str:
+        try:
+            return _core.run_script(msgspec.json.encode(spec), script)
+        except _core.CoreError as error:
+            if error.errno is None and error.kind == "server":
+                raise
+            raise MeasurementError(f"{where}, {error}", hint=hint) from error
+
+    return msgspec.json.decode(native(run, server), type=LoadResult)
 
 
 def prepare(spec: LoadSpec, server: Server, prefix: str, *, filled: bool = True) -> None:
@@ -202,6 +259,19 @@ def connected(driving: Driving, server: Server) -> _core.LoadRun:
         require_cluster(spec.cluster_load, 1 + len(peers))
         spec = msgspec.structs.replace(spec, peers=peers)
     return native(lambda: _core.LoadRun(msgspec.json.encode(spec)), server)
+
+
+def require_cluster(cluster_load: object, nodes: int) -> None:
+    """Refuses to drive a single server's nodes.
+
+    Raises:
+        UsageError: connections are to go to several nodes, and there is one server.
+    """
+    if cluster_load != "one" and nodes == 1:
+        raise UsageError(
+            f"--cluster-load {cluster_load} needs a cluster, but there is one server",
+            hint="remove it, or use --cluster 3",
+        )
 
 
 class LoadInterrupted(KeyboardInterrupt):

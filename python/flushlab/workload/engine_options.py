@@ -3,51 +3,46 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, cast
 
 import msgspec
 
 from flushlab import _core
 from flushlab.errors import UsageError
-from flushlab.record import Endpoint, LoadSpec, NodesLoadSpec, SslMode, Value
-from flushlab.workload.options import RATE, OptionInfo
-from flushlab.workload.protocol import Reset, Workload
+from flushlab.record import Endpoint, LoadSpec, NodesLoadSpec, RandSpec, SslMode, Value
+from flushlab.server.protocol import Server
+from flushlab.workload import engine
+from flushlab.workload.options import RATE, switch_option, text_option, word_option
+from flushlab.workload.protocol import Driving, Measured, Reset, Timing, Window, Workload
 
 OPTIONS = (
     RATE,
-    OptionInfo(
-        name="rate_kind",
-        kind="word",
-        default="constant",
-        words=("constant", "poisson"),
-        help="How a rate's events are spaced: evenly, or at random as from many independent users.",
+    word_option(
+        "rate_kind",
+        "constant",
+        ("constant", "poisson"),
+        "How a rate's events are spaced: evenly, or at random as from many independent users.",
     ),
-    OptionInfo(
-        name="profile",
-        kind="text",
-        default="",
-        help="A rate that changes: ramp:100-5000/60s, step:1000,2000,4000/10s or burst:1000-5000/1s/10s.",
+    text_option(
+        "profile",
+        "",
+        "A rate that changes: ramp:100-5000/60s, step:1000,2000,4000/10s or burst:1000-5000/1s/10s.",
     ),
-    OptionInfo(
-        name="client_sched",
-        kind="word",
-        default="batch",
-        words=("batch", "normal"),
-        help="How the kernel schedules the client's thread: batch (SCHED_BATCH) or normal.",
+    word_option(
+        "client_sched",
+        "batch",
+        ("batch", "normal"),
+        "How the kernel schedules the client's thread: batch (SCHED_BATCH) or normal.",
     ),
-    OptionInfo(
-        name="reconnect",
-        kind="switch",
-        default="off",
-        help="On: a lost connection is counted and reopened; off: it ends the load.",
+    switch_option(
+        "reconnect", "off", "On: a lost connection is counted and reopened; off: it ends the load."
     ),
-    OptionInfo(
-        name="cluster_load",
-        kind="word",
-        default="one",
-        words=("one", "spread", "failover"),
-        help="Where connections to a cluster go: one node, spread over all, or to the first that takes them.",
+    word_option(
+        "cluster_load",
+        "one",
+        ("one", "spread", "failover"),
+        "Where connections to a cluster go: one node, spread over all, or to the first that takes them.",
     ),
 )
 
@@ -66,26 +61,11 @@ def check_schedule(options: Mapping[str, Value]) -> None:
         raise UsageError(error.message, hint=error.hint) from error
 
 
-def require_cluster(cluster_load: object, nodes: int) -> None:
-    """Refuses to drive a single server's nodes.
-
-    Raises:
-        UsageError: connections are to go to several nodes, and there is one server.
-    """
-    if cluster_load != "one" and nodes == 1:
-        raise UsageError(
-            f"--cluster-load {cluster_load} needs a cluster, but there is one server",
-            hint="remove it, or use --cluster 3",
-        )
-
-
-class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
+class EngineOptions(engine.Connected, frozen=True, kw_only=True):
     """The options of workloads that the engine drives; see `flushlab.record.LoadSpec`.
 
     Attributes:
         threads: connections.
-        transport: `socket` or `tcp`.
-        ssl_mode, ssl_ca: TLS over `tcp`.
         seed: of the rows, keys and draws.
         rate, rate_kind, profile: when events are due; none of them: a closed loop.
         client_sched: `batch` or `normal`.
@@ -97,9 +77,6 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     reset: ClassVar[Reset] = "each"
 
     threads: int = 16
-    transport: Literal["socket", "tcp"] = "socket"
-    ssl_mode: SslMode = "disabled"
-    ssl_ca: str = ""
     seed: int = 1
     rate: float = 0.0
     rate_kind: Literal["constant", "poisson"] = "constant"
@@ -117,25 +94,43 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def load(self, endpoint: Endpoint, **what: Any) -> LoadSpec:
         """What the engine is told: these options, and `what` is to be done as further fields."""
-        kind: Callable[..., LoadSpec] = LoadSpec
+        fields = {name: getattr(self, name) for name in EngineOptions.__struct_fields__} | what
+        fields["reconnect"] = self.reconnect == "on" or self.cluster_load == "failover"
         if self.cluster_load != "one":
-            kind, what = NodesLoadSpec, {**what, "cluster_load": self.cluster_load}
-        return kind(
-            endpoint=endpoint,
-            threads=self.threads,
-            transport=self.transport,
-            ssl_mode=self.ssl_mode,
-            ssl_ca=self.ssl_ca,
-            seed=self.seed,
-            rate=self.rate,
-            rate_kind=self.rate_kind,
-            profile=self.profile,
-            client_sched=self.client_sched,
-            reconnect=self.reconnect == "on" or self.cluster_load == "failover",
-            hdr_log=self.hdr_log,
-            per_second=self.per_second,
-            **what,
-        )
+            return NodesLoadSpec(endpoint=endpoint, **fields)
+        del fields["cluster_load"]
+        return LoadSpec(endpoint=endpoint, **fields)
+
+    def driving(self, server: Server) -> Driving:
+        """As of `Workload.driving`."""
+        raise NotImplementedError
+
+    def run(self, server: Server, timing: Timing, window: Window) -> Measured:
+        """Reads its data, warms up until throughput is level, measures one window."""
+        return engine.drive(self.driving(server), server, timing, window)
+
+
+class Draws(EngineOptions, frozen=True, kw_only=True):
+    """The options of workloads that draw rows: sysbench's distributions under sysbench's names.
+
+    Attributes:
+        rand_type: the distribution.
+        rand_spec_iter, rand_spec_pct, rand_spec_res: of `special`; the first also of `gaussian`.
+        rand_pareto_h: of `pareto`.
+        rand_zipfian_exp: of `zipfian`.
+    """
+
+    rand_type: str = "special"
+    rand_spec_iter: int = 12
+    rand_spec_pct: int = 1
+    rand_spec_res: int = 75
+    rand_pareto_h: float = 0.2
+    rand_zipfian_exp: float = 0.8
+
+    @property
+    def rand(self) -> RandSpec:
+        """The parameters as the engine takes them."""
+        return RandSpec(**{name: getattr(self, f"rand_{name}") for name in RandSpec.__struct_fields__})
 
 
 def drawing(workload: Workload, number: int) -> Workload:
@@ -146,13 +141,12 @@ def drawing(workload: Workload, number: int) -> Workload:
     """
     if not isinstance(workload, EngineOptions):
         return workload
-    return cast(Workload, msgspec.structs.replace(workload, seed=workload.seed + number))
+    return _with(workload, seed=workload.seed + number)
 
 
 def reaching(workload: EngineOptions, transport: str, ssl_mode: SslMode, ssl_ca: str) -> Workload:
     """The workload with connections of that kind."""
-    found = msgspec.structs.replace(workload, transport=transport, ssl_mode=ssl_mode, ssl_ca=ssl_ca)
-    return cast(Workload, found)
+    return _with(workload, transport=transport, ssl_mode=ssl_mode, ssl_ca=ssl_ca)
 
 
 def seeded(workload: Workload, seed: int | None) -> Workload:
@@ -163,10 +157,11 @@ def seeded(workload: Workload, seed: int | None) -> Workload:
         UsageError: the engine draws nothing for it.
     """
     if isinstance(workload, EngineOptions):
-        return cast(
-            Workload,
-            msgspec.structs.replace(workload, seed=secrets.randbelow(_SEEDS) if seed is None else seed),
-        )
+        return _with(workload, seed=secrets.randbelow(_SEEDS) if seed is None else seed)
     if seed is not None:
         raise UsageError(f"{workload.name} takes no --seed", hint="remove it")
     return workload
+
+
+def _with(workload: EngineOptions, **changes: object) -> Workload:
+    return cast(Workload, msgspec.structs.replace(workload, **changes))

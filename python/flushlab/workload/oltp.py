@@ -7,20 +7,19 @@ from collections.abc import Mapping
 from flushlab.record import Endpoint, LoadSpec, OltpSpec, RandSpec
 from flushlab.server.protocol import Server
 from flushlab.workload import engine
-from flushlab.workload.draws import Draws
 from flushlab.workload.engine_options import OPTIONS as DRIVING
+from flushlab.workload.engine_options import Draws
 from flushlab.workload.options import (
+    CONNECTING,
     RAND,
     RAND_TYPE,
-    SSL_CA,
-    SSL_MODE,
     TABLE_SIZE,
     TABLES,
     THREADS,
-    TRANSPORT,
-    OptionInfo,
+    integer_option,
+    switch_option,
 )
-from flushlab.workload.protocol import Driving, Measured, Timing, Window
+from flushlab.workload.protocol import Driving
 
 WRITES = {
     "oltp_update_non_index": ("UPDATE",),
@@ -39,36 +38,25 @@ DATABASE = PREFIX = "sbtest"
 """Of the tables, and beginning of their names."""
 
 
-def _count(name: str, default: int, what: str) -> OptionInfo:
-    help = f"{what} of an event."
-    return OptionInfo(name=name, kind="integer", default=default, low=0, high=10_000, help=help)
-
-
-def _switch(name: str, default: str, help: str) -> OptionInfo:
-    return OptionInfo(name=name, kind="switch", default=default, help=help)
-
-
 STATEMENTS = (
-    _count("point_selects", 10, "SELECTs by id"),
-    _count("simple_ranges", 1, "SELECTs of a range"),
-    _count("sum_ranges", 1, "SELECT SUM()s"),
-    _count("order_ranges", 1, "SELECTs with ORDER BY"),
-    _count("distinct_ranges", 1, "SELECT DISTINCTs"),
-    _count("index_updates", 1, "UPDATEs of the indexed k"),
-    _count("non_index_updates", 1, "UPDATEs of c"),
-    _count("delete_inserts", 1, "DELETEs with an INSERT of the same id"),
-    OptionInfo(
-        name="range_size", kind="integer", default=100, low=1, high=1_000_000, help="Rows of a range."
-    ),
-    _switch("range_selects", "on", "Off: an event has no SELECT of a range at all."),
-    _switch("skip_trx", "off", "On: no BEGIN and COMMIT, every statement commits by itself."),
-    _switch("auto_inc", "on", "Off: the client generates the ids, and id has no AUTO_INCREMENT."),
-    _switch("secondary", "off", "On: id has a secondary index, and there is no primary key."),
-    _switch("create_secondary", "on", "Off: k has no index."),
+    integer_option("point_selects", 10, 0, 10_000, "SELECTs by id of an event."),
+    integer_option("simple_ranges", 1, 0, 10_000, "SELECTs of a range of an event."),
+    integer_option("sum_ranges", 1, 0, 10_000, "SELECT SUM()s of an event."),
+    integer_option("order_ranges", 1, 0, 10_000, "SELECTs with ORDER BY of an event."),
+    integer_option("distinct_ranges", 1, 0, 10_000, "SELECT DISTINCTs of an event."),
+    integer_option("index_updates", 1, 0, 10_000, "UPDATEs of the indexed k of an event."),
+    integer_option("non_index_updates", 1, 0, 10_000, "UPDATEs of c of an event."),
+    integer_option("delete_inserts", 1, 0, 10_000, "DELETEs with an INSERT of the same id of an event."),
+    integer_option("range_size", 100, 1, 1_000_000, "Rows of a range."),
+    switch_option("range_selects", "on", "Off: an event has no SELECT of a range at all."),
+    switch_option("skip_trx", "off", "On: no BEGIN and COMMIT, every statement commits by itself."),
+    switch_option("auto_inc", "on", "Off: the client generates the ids, and id has no AUTO_INCREMENT."),
+    switch_option("secondary", "off", "On: id has a secondary index, and there is no primary key."),
+    switch_option("create_secondary", "on", "Off: k has no index."),
 )
 """sysbench's options of its OLTP scripts, under its names; see `flushlab.record.OltpSpec`."""
 
-OPTIONS = (THREADS, TABLES, TABLE_SIZE, TRANSPORT, SSL_MODE, SSL_CA, RAND_TYPE, *RAND, *DRIVING, *STATEMENTS)
+OPTIONS = (THREADS, TABLES, TABLE_SIZE, *CONNECTING, RAND_TYPE, *RAND, *DRIVING, *STATEMENTS)
 
 
 class OltpWorkload(Draws, frozen=True, kw_only=True):
@@ -78,7 +66,7 @@ class OltpWorkload(Draws, frozen=True, kw_only=True):
         name: one of `NAMES`.
         tables, table_size: sbtest1..N and their rows.
         rand_type, rand_…: distribution of ids, see `Draws`.
-        threads, rate, …: how it is driven, see `Driven`; the rate in transactions/s over all connections.
+        threads, rate, …: see `EngineOptions`; the rate in transactions/s over all connections.
         statements: of one event.
     """
 
@@ -116,10 +104,6 @@ class OltpWorkload(Draws, frozen=True, kw_only=True):
     def prepare(self, server: Server) -> None:
         """Creates the database and fills sbtest1..N, unless a data set brought them."""
         engine.prepare(self._spec(server.endpoint), server, PREFIX, filled=self._filled)
-
-    def run(self, server: Server, timing: Timing, window: Window) -> Measured:
-        """Preloads the tables, warms up until throughput is level, measures one window."""
-        return engine.drive(self.driving(server), server, timing, window)
 
     def driving(self, server: Server) -> Driving:
         """Preloads the tables."""

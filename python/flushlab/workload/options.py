@@ -24,7 +24,7 @@ Spelling = Callable[[str], str]
 
 
 class OptionInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """An option of workloads.
+    """An option of workloads; made by the functions below.
 
     Attributes:
         name: as a plan spells it.
@@ -89,84 +89,65 @@ class OptionInfo(msgspec.Struct, frozen=True, kw_only=True):
         return self.check(value, spelling)
 
 
-THREADS = OptionInfo(name="threads", kind="integer", default=16, low=1, high=4096, help="Connections.")
-TABLES = OptionInfo(name="tables", kind="integer", default=8, low=1, high=10_000, help="Number of tables.")
-TABLE_SIZE = OptionInfo(
-    name="table_size", kind="integer", default=10_000, low=1, high=1_000_000_000, help="Rows per table."
+def integer_option(name: str, default: int, low: int, high: int, help: str) -> OptionInfo:
+    """A whole number."""
+    return OptionInfo(name=name, kind="integer", default=default, help=help, low=low, high=high)
+
+
+def number_option(name: str, default: float, low: float, high: float, help: str) -> OptionInfo:
+    """A number."""
+    return OptionInfo(name=name, kind="number", default=default, help=help, low=low, high=high)
+
+
+def word_option(name: str, default: str, words: tuple[str, ...], help: str) -> OptionInfo:
+    """One of several words."""
+    return OptionInfo(name=name, kind="word", default=default, help=help, words=words)
+
+
+def text_option(name: str, default: str, help: str) -> OptionInfo:
+    """Any text."""
+    return OptionInfo(name=name, kind="text", default=default, help=help)
+
+
+def switch_option(name: str, default: str, help: str) -> OptionInfo:
+    """`on` or `off`."""
+    return OptionInfo(name=name, kind="switch", default=default, help=help)
+
+
+THREADS = integer_option("threads", 16, 1, 4096, "Connections.")
+TABLES = integer_option("tables", 8, 1, 10_000, "Number of tables.")
+TABLE_SIZE = integer_option("table_size", 10_000, 1, 1_000_000_000, "Rows per table.")
+TRANSPORT = word_option("transport", "socket", ("socket", "tcp"), "How the load connects.")
+SSL_MODE = word_option(
+    "ssl_mode",
+    "disabled",
+    ("disabled", "required", "verify_ca", "verify_identity"),
+    "TLS mode over tcp, as in MySQL's clients.",
 )
-TRANSPORT = OptionInfo(
-    name="transport", kind="word", default="socket", words=("socket", "tcp"), help="How the load connects."
-)
-SSL_MODE = OptionInfo(
-    name="ssl_mode",
-    kind="word",
-    default="disabled",
-    words=("disabled", "required", "verify_ca", "verify_identity"),
-    help="TLS mode over tcp, as in MySQL's clients.",
-)
-SSL_CA = OptionInfo(
-    name="ssl_ca",
-    kind="text",
-    default="",
-    help="PEM file with the certificates that verify_ca and verify_identity trust.",
-)
-RAND_TYPE = OptionInfo(
-    name="rand_type",
-    kind="word",
-    default="special",
-    words=("special", "uniform", "gaussian", "pareto", "zipfian"),
-    help="Distribution of rows: special (default of sysbench 1.0), uniform (1.1), gaussian, pareto, zipfian.",
+SSL_CA = text_option("ssl_ca", "", "PEM file with the certificates that verify_ca and verify_identity trust.")
+CONNECTING = (TRANSPORT, SSL_MODE, SSL_CA)
+RAND_TYPE = word_option(
+    "rand_type",
+    "special",
+    ("special", "uniform", "gaussian", "pareto", "zipfian"),
+    "Distribution of rows: special (default of sysbench 1.0), uniform (1.1), gaussian, pareto, zipfian.",
 )
 RAND = (
-    OptionInfo(
-        name="rand_spec_iter",
-        kind="integer",
-        default=12,
-        low=1,
-        high=1000,
-        help="Uniform draws behind each number of special's bell and of gaussian.",
+    integer_option(
+        "rand_spec_iter", 12, 1, 1000, "Uniform draws behind each number of special's bell and of gaussian."
     ),
-    OptionInfo(
-        name="rand_spec_pct",
-        kind="integer",
-        default=1,
-        low=0,
-        high=100,
-        help="Percentage of rows that special favors.",
+    integer_option("rand_spec_pct", 1, 0, 100, "Percentage of rows that special favors."),
+    integer_option("rand_spec_res", 75, 0, 100, "Percentage of special's draws that hit those rows."),
+    number_option(
+        "rand_pareto_h", 0.2, 0.001, 0.999, "pareto: the first h of the rows get 1 - h of the draws."
     ),
-    OptionInfo(
-        name="rand_spec_res",
-        kind="integer",
-        default=75,
-        low=0,
-        high=100,
-        help="Percentage of special's draws that hit those rows.",
-    ),
-    OptionInfo(
-        name="rand_pareto_h",
-        kind="number",
-        default=0.2,
-        low=0.001,
-        high=0.999,
-        help="pareto: the first h of the rows get 1 - h of the draws.",
-    ),
-    OptionInfo(
-        name="rand_zipfian_exp",
-        kind="number",
-        default=0.8,
-        low=0,
-        high=30,
-        help="zipfian: the n-th row gets a share proportional to 1/n^exponent.",
+    number_option(
+        "rand_zipfian_exp", 0.8, 0, 30, "zipfian: the n-th row gets a share proportional to 1/n^exponent."
     ),
 )
 """Parameters of the distributions, under sysbench's names."""
-RATE = OptionInfo(
-    name="rate",
-    kind="number",
-    default=0.0,
-    low=0,
-    high=10_000_000,
-    help="Target rate per second (open loop); 0 is as fast as possible.",
+RATE = number_option(
+    "rate", 0.0, 0, 10_000_000, "Target rate per second (open loop); 0 is as fast as possible."
 )
 
 

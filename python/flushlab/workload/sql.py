@@ -4,33 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import msgspec
 
 from flushlab import _core
-from flushlab.errors import MeasurementError, UsageError
-from flushlab.record import LoadResult, ScriptSpec, SslMode, Value
+from flushlab.errors import UsageError
+from flushlab.record import Value
 from flushlab.server.protocol import Server
-from flushlab.workload.engine import native
-from flushlab.workload.options import SSL_CA, SSL_MODE, TRANSPORT
+from flushlab.workload import engine
+from flushlab.workload.options import CONNECTING
 from flushlab.workload.protocol import Measured, Reset, Timing, Window
 
 PREFIX = "sql:"
-OPTIONS = (TRANSPORT, SSL_MODE, SSL_CA)
+OPTIONS = CONNECTING
 DATABASE = "flushlab_script"
 
 _MAX_BYTES = 256 << 20
 
 
-class SqlWorkload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SqlWorkload(engine.Connected, frozen=True, kw_only=True, omit_defaults=True):
     """An SQL script, run once per trial; its figure is the seconds that it takes.
 
     Attributes:
         name: `sql:FILE`, as the user wrote it.
         script: content of the file.
-        transport: `socket` or `tcp`.
-        ssl_mode, ssl_ca: TLS over `tcp`, see `flushlab.record.LoadSpec`.
         database: of the script: an empty one, or that of the user's data.
     """
 
@@ -38,9 +36,6 @@ class SqlWorkload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     name: str
     script: bytes
-    transport: Literal["socket", "tcp"] = "socket"
-    ssl_mode: SslMode = "disabled"
-    ssl_ca: str = ""
     database: str = DATABASE
 
     @classmethod
@@ -59,25 +54,10 @@ class SqlWorkload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         file = name.removeprefix(PREFIX).strip()
         if not file:
             raise UsageError("the workload 'sql:' has no file", hint="write sql:migrations.sql")
-        path = folder / Path(file).expanduser()
-        try:
-            size = path.stat().st_size
-            if size > _MAX_BYTES:
-                raise UsageError(
-                    f"{file} has {size} bytes; the limit is {_MAX_BYTES}",
-                    hint="load bulk data with --dataset",
-                )
-            script = path.read_bytes()
-        except OSError as error:
-            raise UsageError(
-                f"{path} cannot be read: {error.strerror}", hint="sql: takes a file of SQL statements"
-            ) from error
-        try:
-            statements = _core.count_statements(script)
-        except _core.CoreError as error:
-            raise UsageError(f"{file}, {error.message}") from error
-        if not statements:
-            raise UsageError(f"{file} contains no statement", hint="sql: takes a file of SQL statements")
+        hint = "sql: takes a file of SQL statements"
+        script = read_file(folder / Path(file).expanduser(), _MAX_BYTES, hint)
+        if not count_statements(script, file):
+            raise UsageError(f"{file} contains no statement", hint=hint)
         return msgspec.convert({"name": name, "script": script, **options}, cls)
 
     @property
@@ -105,16 +85,15 @@ class SqlWorkload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         user's data stay as they are."""
         if not self._on_data:
             self._empty(server)
-        spec = ScriptSpec(
-            endpoint=server.endpoint,
-            transport=self.transport,
-            ssl_mode=self.ssl_mode,
-            ssl_ca=self.ssl_ca,
-            database=self.database,
-            limit_s=timing.max_seconds,
-        )
         with window:
-            result = native(lambda: self._run(spec), server)
+            result = engine.run_script(
+                server,
+                self.script,
+                self,
+                database=self.database,
+                limit_s=timing.max_seconds,
+                where=self.name.removeprefix(PREFIX),
+            )
         return Measured(
             figure=result.seconds,
             unit="s",
@@ -132,11 +111,31 @@ class SqlWorkload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
             server.query(f"DROP DATABASE {DATABASE}")
             self.prepare(server)
 
-    def _run(self, spec: ScriptSpec) -> LoadResult:
-        try:
-            done = _core.run_script(msgspec.json.encode(spec), self.script)
-        except _core.CoreError as error:
-            if error.errno is None and error.kind == "server":
-                raise  # gone, or never reached
-            raise MeasurementError(f"{self.name.removeprefix(PREFIX)}, {error}") from error
-        return msgspec.json.decode(done, type=LoadResult)
+
+def read_file(path: Path, most_bytes: int, hint: str) -> bytes:
+    """The content of a workload's file.
+
+    Raises:
+        UsageError: it cannot be read, or is too long.
+    """
+    try:
+        size = path.stat().st_size
+        if size > most_bytes:
+            raise UsageError(
+                f"{path} has {size} bytes; the limit is {most_bytes}", hint="load bulk data with --dataset"
+            )
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}", hint=hint) from error
+
+
+def count_statements(script: bytes, where: str) -> int:
+    """Statements of a script.
+
+    Raises:
+        UsageError: something in it does not end; the message begins with `where`.
+    """
+    try:
+        return _core.count_statements(script)
+    except _core.CoreError as error:
+        raise UsageError(f"{where}, {error.message}") from error

@@ -18,57 +18,43 @@ from flushlab.errors import UsageError
 from flushlab.record import Endpoint, LoadSpec, UpsertSpec, Warning
 from flushlab.server.protocol import Server
 from flushlab.workload import engine
-from flushlab.workload.draws import Draws
 from flushlab.workload.engine_options import OPTIONS as DRIVING
+from flushlab.workload.engine_options import Draws
 from flushlab.workload.options import (
+    CONNECTING,
     RAND,
     RAND_TYPE,
-    SSL_CA,
-    SSL_MODE,
     TABLE_SIZE,
     TABLES,
     THREADS,
-    TRANSPORT,
-    OptionInfo,
     Spelling,
+    integer_option,
+    number_option,
+    text_option,
+    word_option,
 )
 from flushlab.workload.protocol import COMMITS, MOST_SLICE_S, Driving, Measured, Timing, Window
 
 NAME = "upsert"
 DATABASE = "upsert"
 
-ROWS = OptionInfo(
-    name="rows", kind="integer", default=1, low=1, high=10_000, help="Rows per statement of upsert."
-)
-KEY = OptionInfo(
-    name="key",
-    kind="word",
-    default="primary",
-    words=("unique", "primary"),
-    help="Where rows of upsert conflict: in a unique index next to an auto-increment primary key, "
+ROWS = integer_option("rows", 1, 1, 10_000, "Rows per statement of upsert.")
+KEY = word_option(
+    "key",
+    "primary",
+    ("unique", "primary"),
+    "Where rows of upsert conflict: in a unique index next to an auto-increment primary key, "
     "or in the primary key.",
 )
-HIT_RATIO = OptionInfo(
-    name="hit_ratio",
-    kind="number",
-    default=0.5,
-    low=0,
-    high=1,
-    help="Share of upsert's rows that already exist.",
-)
-COMMIT = OptionInfo(
-    name="commit",
-    kind="text",
-    default="autocommit",
-    help="When each connection of upsert commits: autocommit, '1000 rows' or '1 s'.",
+HIT_RATIO = number_option("hit_ratio", 0.5, 0, 1, "Share of upsert's rows that already exist.")
+COMMIT = text_option(
+    "commit", "autocommit", "When each connection of upsert commits: autocommit, '1000 rows' or '1 s'."
 )
 OPTIONS = (
     THREADS,
     TABLES,
     TABLE_SIZE,
-    TRANSPORT,
-    SSL_MODE,
-    SSL_CA,
+    *CONNECTING,
     msgspec.structs.replace(RAND_TYPE, default="uniform"),
     *RAND,
     *DRIVING,
@@ -92,7 +78,7 @@ class UpsertWorkload(Draws, frozen=True, kw_only=True):
     Attributes:
         tables, table_size: their number, and the rows that each has before the first statement.
         rand_type, rand_…: distribution of the keys that exist already, see `Draws`.
-        threads, rate, …: how it is driven, see `Driven`; the rate in rows/s over all connections.
+        threads, rate, …: see `EngineOptions`; the rate in rows/s over all connections.
         rows, key, hit_ratio: see `flushlab.record.UpsertSpec`.
         commit: `autocommit`, `N rows` or `T s`: when each connection commits.
     """
@@ -132,8 +118,8 @@ class UpsertWorkload(Draws, frozen=True, kw_only=True):
         engine.prepare(self._spec(server.endpoint), server, self.prefix)
 
     def run(self, server: Server, timing: Timing, window: Window) -> Measured:
-        """Preloads the tables, warms up until throughput is level, measures one window."""
-        measured = engine.drive(self.driving(server), server, timing, window)
+        """As every load, with a doubt about windows of few commits."""
+        measured = super().run(server, timing, window)
         return msgspec.structs.replace(measured, warnings=(*measured.warnings, *self._doubts(measured)))
 
     def driving(self, server: Server) -> Driving:

@@ -59,7 +59,7 @@ SIZES = (
 class Load(EngineOptions, frozen=True, kw_only=True):
     """A load that is asked for its draws alone."""
 
-    def driving(self, server: FakeGroup) -> Any:
+    def driving(self, server: Any) -> Any:
         server.seeds.append(self.seed)
         return self
 

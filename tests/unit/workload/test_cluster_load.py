@@ -8,7 +8,8 @@ from flushlab.errors import UsageError
 from flushlab.record import Endpoint, NodesLoadSpec
 from flushlab.server import FakeServer
 from flushlab.workload import engine
-from flushlab.workload.engine_options import EngineOptions, require_cluster
+from flushlab.workload.engine import require_cluster
+from flushlab.workload.engine_options import EngineOptions
 from flushlab.workload.protocol import Driving
 
 HERE = Endpoint(user="u", password="p", socket="/s")

@@ -37,7 +37,8 @@ from flushlab.spec.parts import (
     WorkloadSpec,
 )
 from flushlab.workload import Workload
-from flushlab.workload.engine_options import EngineOptions, require_cluster
+from flushlab.workload.engine import require_cluster
+from flushlab.workload.engine_options import EngineOptions
 
 
 @dataclass(frozen=True)

@@ -8,21 +8,21 @@ from pathlib import Path
 
 import msgspec
 
-from flushlab import _core
 from flushlab.errors import MeasurementError, UsageError
-from flushlab.record import IGNORED_ERRORS, Endpoint, LoadSpec, ScriptSpec, TxnSpec
+from flushlab.record import IGNORED_ERRORS, TxnSpec
 from flushlab.server.identifier import quoted
 from flushlab.server.protocol import Server
 from flushlab.server.remote.group import RemoteGroup
 from flushlab.workload import engine
 from flushlab.workload.engine_options import OPTIONS as DRIVING
 from flushlab.workload.engine_options import EngineOptions
-from flushlab.workload.options import SSL_CA, SSL_MODE, THREADS, TRANSPORT
-from flushlab.workload.protocol import Driving, Measured, Timing, Window
+from flushlab.workload.options import CONNECTING, THREADS
+from flushlab.workload.protocol import Driving
+from flushlab.workload.sql import count_statements, read_file
 from flushlab.workload.txn.file import parse_txn
 
 PREFIX = "txn:"
-OPTIONS = (THREADS, TRANSPORT, SSL_MODE, SSL_CA, *DRIVING)
+OPTIONS = (THREADS, *CONNECTING, *DRIVING)
 
 _MAX_BYTES = 64 << 20
 _SETUP_LIMIT_S = 3600.0
@@ -69,10 +69,7 @@ class TxnWorkload(EngineOptions, frozen=True, kw_only=True):
         if file.setup_file is not None:
             there = path.parent / Path(file.setup_file).expanduser()
             setup, where = _text(there, "setup_file names a file of SQL statements"), file.setup_file
-        try:
-            _core.count_statements(setup.encode())
-        except _core.CoreError as error:
-            raise UsageError(f"{where}: setup, {error.message}") from error
+        count_statements(setup.encode(), f"{where}: setup")
         return msgspec.convert(
             {
                 "name": name,
@@ -118,58 +115,33 @@ class TxnWorkload(EngineOptions, frozen=True, kw_only=True):
                 f"a different setup has been run in the database {self.database}",
                 hint="start with an empty server (flushlab server reset), or use another database",
             )
-        self._set_up(server)
+        where = f"{self.name.removeprefix(PREFIX)}: setup"
+        engine.run_script(
+            server,
+            self.setup.encode(),
+            self,
+            database=self.database,
+            limit_s=_SETUP_LIMIT_S,
+            where=where,
+            hint="see the server's message",
+        )
         server.query(f"CREATE TABLE {mark} (digest CHAR(64) NOT NULL PRIMARY KEY)")
         server.query(f"INSERT INTO {mark} VALUES ('{self._digest}')")
 
-    def _set_up(self, server: Server) -> None:
-        spec = ScriptSpec(
-            endpoint=server.endpoint,
-            transport=self.transport,
-            ssl_mode=self.ssl_mode,
-            ssl_ca=self.ssl_ca,
-            database=self.database,
-            limit_s=_SETUP_LIMIT_S,
-        )
-
-        def run() -> None:
-            try:
-                _core.run_script(msgspec.json.encode(spec), self.setup.encode())
-            except _core.CoreError as error:
-                if error.errno is None and error.kind == "server":
-                    raise  # gone, or never reached
-                file = self.name.removeprefix(PREFIX)
-                raise MeasurementError(f"{file}: setup, {error}", hint="see the server's message") from error
-
-        engine.native(run, server)
-
-    def run(self, server: Server, timing: Timing, window: Window) -> Measured:
-        """Warms up until throughput is level, measures one window."""
-        return engine.drive(self.driving(server), server, timing, window)
-
     def driving(self, server: Server) -> Driving:
         """Nothing is preloaded: what it reads is its own affair."""
-        return Driving(spec=self._spec(server.endpoint), unit="transactions/s")
-
-    def _spec(self, endpoint: Endpoint) -> LoadSpec:
-        return self.load(
-            endpoint,
+        spec = self.load(
+            server.endpoint,
             workload="txn",
             database=self.database,
             txn=self.spec,
             ignored_errors=(*IGNORED_ERRORS, *self.ignore_errors),
         )
+        return Driving(spec=spec, unit="transactions/s")
 
 
 def _text(path: Path, hint: str) -> str:
     try:
-        size = path.stat().st_size
-        if size > _MAX_BYTES:
-            raise UsageError(
-                f"{path} has {size} bytes; the limit is {_MAX_BYTES}", hint="load bulk data with --dataset"
-            )
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}", hint=hint) from error
+        return read_file(path, _MAX_BYTES, hint).decode()
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not UTF-8 text (byte {error.start})", hint=hint) from error
