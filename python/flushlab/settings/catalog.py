@@ -382,7 +382,7 @@ class Catalog:
             nearby: what names are to be near to, if not that.
             beside: names that are known without being in the catalog.
         """
-        near = nearest(canonical(nearby or name), {*self._names, *beside})
+        near = nearest(canonical(nearby or name), dict.fromkeys((*self._names, *beside)))
         hint = f"did you mean {' or '.join(near)}?" if near else "`flushlab settings` lists them all"
         return UnknownSetting(f"{name} is not a setting that flushlab knows", hint=hint)
 
