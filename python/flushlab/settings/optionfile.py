@@ -157,12 +157,13 @@ def lines(text: str, path: str, *, whole: bool = False) -> Iterator[Line]:
     for number, raw in enumerate(text.split("\n"), start=1):
         line = raw.strip(_BLANKS)
         if not whole and len(raw.encode()) > _LINE_BYTES:
+            open_bracket = line[:1] == "[" and b"]" not in raw.encode()[:_LINE_BYTES]
             yield Line(
                 path=path,
                 line=number,
                 group=group or "",
                 problem=f"is longer than the {_LINE_BYTES} bytes of a line",
-                anywhere=group is None,
+                anywhere=group is None or open_bracket,
             )
         elif line and line[0] not in "#;":
             read = _line(line)

@@ -13,6 +13,8 @@ from flushlab.settings.option_shapes import Shape, load_option_shapes
 from flushlab.settings.optionfile import groups_of
 from flushlab.settings.plugins import Way, plugin_ended, plugin_named, plugin_where
 
+_EARLY = ("max_connections", "getopt_prefix_matching")
+
 
 class OptionsHere:
     """What is known of the server: its groups, its options, its catalog.
@@ -127,14 +129,14 @@ class OptionsHere:
     def abbreviated(self, name: str) -> tuple[str, ...]:
         """The options that MariaDB takes the beginning of a name for; with several it ends. MySQL takes none.
 
-        It looks for a few before all others; of those only max_connections shares its beginnings (10.11.19
-        and 11.8.9 start with `m=1`). Plugins come last, each by itself (`my_getopt.c`, `sql_plugin.cc`).
+        It looks for a few before all others; of those only `_EARLY` share their beginnings (10.11.19 and 11.8.9
+        start with `m=1` and `g=1`). Plugins come last, each by itself (`my_getopt.c`, `sql_plugin.cc`).
         """
         if self.identity.flavor != "mariadb" or not name or self.takes(name):
             return ()
         found = self.names.starting_with(name, *self._key)
-        if "max_connections" in found:
-            return ("max_connections",)
+        if early := [one for one in _EARLY if one in found]:
+            return (early[0],)
         loading = [one for one in found if (shape := self.shape(one)) and shape.kind == "plugin"]
         innodb = [one for one in found if one.startswith("innodb_") and one not in loading]
         own = [one for one in found if one not in (*loading, *innodb)]

@@ -675,6 +675,12 @@ def test_a_value_may_be_left_out_where_the_servers_help_has_it_in_brackets(serve
         ("r=1", False),
         ("loose-r=1", False),
         ("loose-innodb-=ON", False),
+        ("g=1", True),
+        ("disable-ge=1M", True),
+        ("gen=1", False),
+        ("loose-skip-innodb_background_s=TRUE", False),
+        ("innodb_lru_flush_size=32", True),
+        ("skip-bdb", True),
     ],
 )
 def test_mariadb_takes_beginnings_behind_prefixes_and_none_that_several_options_have(

@@ -146,6 +146,7 @@ def test_files_that_include_each_other_are_not_read_for_ever() -> None:
             " the server does not start",
         ),
         (f"[mysqld]\n#{'x' * 5000}\n", "my.cnf:2 the line is longer than the 4094 bytes of a line"),
+        (f"[client]\n[{'x' * 5000}]\n", "my.cnf:2 the line is longer than the 4094 bytes of a line"),
     ],
 )
 def test_a_line_that_stops_the_server_is_told_with_file_and_line(text: str, message: str) -> None:
