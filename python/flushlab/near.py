@@ -14,7 +14,7 @@ A_BEGINNING = 0.9
 def nearest(name: str, known: Iterable[str], *, most: int = 3, cutoff: float = 0.6) -> list[str]:
     """The known name that is nearest, and others that are about as near; none if none is near.
 
-    A name of several words may be the misspelled beginning of longer ones: those come in the order of `known`.
+    A name of several words may be the misspelled beginning of longer ones: these keep the order of `known`.
 
     Args:
         name: as it was spelled.

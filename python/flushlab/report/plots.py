@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import html
 import io
+import itertools
 import math
 import re
+import textwrap
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -73,8 +75,12 @@ _STYLE: dict[Any, Any] = {
     "grid.linewidth": 0.8,
     "path.simplify": False,
 }
-_LABEL = 46
-"""Characters of a name that fit above its row."""
+_LABEL, _LABEL_LINES, _LINE = 46, 3, 15
+"""Characters of a name that fit above its row, lines that it may take, and the height of one."""
+_RISE, _BELOW = 13, 14
+"""Heights of a name above its row's line, and of the room below that line."""
+_HIGH, _GAP, _FOOT = 64, 28, 26
+"""Heights of a panel, of the room for the name above it, and of the ticks below all of them."""
 
 Verdict = Literal["good", "bad", "mute"]
 
@@ -113,33 +119,18 @@ class Step(NamedTuple):
 
 def forest(rows: Sequence[Row], *, name: str, title: str) -> str:
     """Ratios with their intervals, a row each, on a log axis with a line at 1."""
-    pitch, foot = 42, 26
-    height = pitch * len(rows) + foot
+    ruled = _Rows([row.label for row in rows], 42, _FOOT)
 
     def draw(figure: Figure) -> None:
-        axes = axes_in(figure, left=8, right=8, top=2, bottom=foot)
-        axes.set_ylim(len(rows) - 0.28, -0.78)
+        axes = ruled.axes(figure)
         _log_ratios(axes.set_xscale, axes.set_xlim, axes.set_xticks, [row.ratio for row in rows])
         axes.grid(axis="x")
         axes.axvline(1, color=COLOURS["mute"], linewidth=1.2)
-        axes.set_yticks([])
-        for place, row in enumerate(rows):
-            colour = COLOURS[row.verdict]
-            ratio = row.ratio
-            axes.plot([ratio.low, ratio.high], [place, place], color=colour, linewidth=2.4)
-            axes.plot(
-                [ratio.estimate],
-                [place],
-                marker="o",
-                markersize=7,
-                markeredgewidth=1.8,
-                color=colour,
-                markerfacecolor=COLOURS["card"] if row.verdict == "mute" else colour,
-            )
-            above(axes, _clip(row.label), place, 12)
-            above(axes, row.note, place, 12, at_end=True, colour=colour)
+        for place, row in zip(ruled.places, rows, strict=True):
+            _whisker(axes.plot, row.ratio, place, COLOURS[row.verdict], filled=row.verdict != "mute")
+            above(axes, row.note, place, _RISE, at_end=True, colour=COLOURS[row.verdict])
 
-    return inline_svg(draw, height, name, title)
+    return inline_svg(draw, ruled.height, name, title)
 
 
 def frontier(steps: Sequence[Step], *, name: str, title: str) -> str:
@@ -159,16 +150,8 @@ def frontier(steps: Sequence[Step], *, name: str, title: str) -> str:
         for place, step in zip(places, steps, strict=True):
             ratio = step.ratio
             colour = COLOURS["good"] if ratio.low > 1 else COLOURS["mute"]
-            axes.plot([place, place], [ratio.low, ratio.high], color=colour, linewidth=2.4)
-            axes.plot(
-                [place],
-                [ratio.estimate],
-                marker="o",
-                markersize=9 if step.is_winner else 7,
-                markeredgewidth=1.8,
-                color=colour,
-                markerfacecolor=colour if ratio.low > 1 else COLOURS["card"],
-            )
+            size = 9 if step.is_winner else 7
+            _whisker(lambda y, x, **look: axes.plot(x, y, **look), ratio, place, colour, size, ratio.low > 1)
             if step.free is not None and step.free != ratio:
                 axes.plot(
                     [place],
@@ -195,29 +178,28 @@ def frontier(steps: Sequence[Step], *, name: str, title: str) -> str:
 class _Stack:
     """Panels above each other, one an arm, over the same seconds and on one scale."""
 
-    _HIGH, _GAP, _FOOT = 64, 28, 24
-
     def __init__(self, arms: Sequence[str], highest: float, seconds: float) -> None:
-        self._arms, self._seconds, self.top = arms, seconds, 1.04 * (highest or 1)
-        self.height = (self._HIGH + self._GAP) * len(arms) + self._FOOT
-        self._step = self.top * (self._HIGH + self._GAP) / self._HIGH
-        self.floors = [self._step * place for place in reversed(range(len(arms)))]
+        self._names, self._seconds, self.top = [*map(_wrapped, arms)], seconds, 1.04 * (highest or 1)
+        gaps = [_GAP + _LINE * name.count("\n") for name in self._names]
+        self.height, self._gap = _HIGH * len(arms) + sum(gaps) + _FOOT, gaps[0]
+        floors = [0, *itertools.accumulate(_HIGH + gap for gap in reversed(gaps[1:]))]
+        self.floors = [self.top / _HIGH * floor for floor in reversed(floors)]
 
     def axes(self, figure: Figure) -> Axes:
         """Axes with the name of each arm above its panel."""
-        axes = axes_in(figure, left=46, right=14, top=self._GAP, bottom=self._FOOT)
-        axes.set_ylim(0, self._step * (len(self._arms) - 1) + self.top)
+        axes = axes_in(figure, left=46, right=14, top=self._gap, bottom=_FOOT)
+        axes.set_ylim(0, self.floors[0] + self.top)
         axes.set_xlim(0, self._seconds)
         marks = round_ticks(self._seconds, count=4)
         axes.set_xticks(marks, [f"{mark:g} s" if mark else "0" for mark in marks])
         ticks = round_ticks(self.top / 1.04)
         axes.set_yticks(
             [floor + tick for floor in self.floors for tick in ticks],
-            [short(tick) for tick in ticks] * len(self._arms),
+            [short(tick) for tick in ticks] * len(self._names),
         )
         axes.grid(axis="y")
-        for arm, floor in zip(self._arms, self.floors, strict=True):
-            axes.annotate(_clip(arm), (0, floor + self.top), (0, 6), textcoords="offset points")
+        for name, floor in zip(self._names, self.floors, strict=True):
+            above(axes, name, floor + self.top, 6)
         return axes
 
 
@@ -234,16 +216,9 @@ def seconds(panels: Sequence[Throughput], *, name: str, title: str) -> str:
             _line(axes, panel.seconds, floor, COLOURS["mute"] if place == 0 else COLOURS["accent"])
             stalls = sorted({second * POINTS // longest for second in panel.stalled})
             if stalls:
-                axes.plot(
-                    [stall * longest / POINTS + 0.5 for stall in stalls],
-                    [floor] * len(stalls),
-                    linestyle="none",
-                    marker="^",
-                    markersize=6,
-                    color=COLOURS["bad"],
-                    clip_on=False,
-                    zorder=3,
-                )
+                at = [stall * longest / POINTS + 0.5 for stall in stalls]
+                look = {"marker": "^", "markersize": 6, "markeredgewidth": 1, "clip_on": False, "zorder": 3}
+                _dots(axes, at, [floor] * len(stalls), COLOURS["bad"], **look)
 
     return inline_svg(draw, stack.height, name, title)
 
@@ -261,48 +236,31 @@ def rounds(panels: Sequence[Rounds], *, name: str, title: str) -> str:
             colour = COLOURS["mute"] if place == 0 else COLOURS["accent"]
             for shown, marker, ink in ((panel.kept, "o", colour), (panel.dropped, "x", COLOURS["bad"])):
                 picked = shown[:: 1 + len(shown) // POINTS]
-                axes.plot(
-                    [at - first for at, _ in picked],
-                    [floor + rate for _, rate in picked],
-                    linestyle="none",
-                    marker=marker,
-                    markersize=4,
-                    markeredgewidth=0 if marker == "o" else 1.4,
-                    color=ink,
-                    clip_on=False,
-                    zorder=3,
-                )
+                x, y = [at - first for at, _ in picked], [floor + rate for _, rate in picked]
+                edge = 0 if marker == "o" else 1.4
+                look = {"marker": marker, "markersize": 4, "markeredgewidth": edge}
+                _dots(axes, x, y, ink, clip_on=False, zorder=3, **look)
 
     return inline_svg(draw, stack.height, name, title)
 
 
 def figures(rows: Mapping[str, Sequence[float]], *, name: str, title: str) -> str:
     """A workload without a series: the figure of each trial, a row per arm."""
-    pitch, foot = 38, 26
+    ruled = _Rows([*rows], 38, _FOOT)
     top = max(max(values) for values in rows.values())
 
     def draw(figure: Figure) -> None:
-        axes = axes_in(figure, left=8, right=8, top=2, bottom=foot)
-        axes.set_ylim(len(rows) - 0.3, -0.8)
+        axes = ruled.axes(figure)
         axes.set_xlim(0, 1.04 * top)
         ticks = round_ticks(top, count=4)
         axes.set_xticks(ticks, [short(tick) for tick in ticks])
-        axes.set_yticks([])
         axes.grid(axis="x")
-        for place, (arm, values) in enumerate(rows.items()):
-            above(axes, _clip(arm), place, 10)
-            axes.plot(
-                list(values)[-POINTS:],
-                [place] * min(len(values), POINTS),
-                linestyle="none",
-                marker="o",
-                markersize=5,
-                alpha=0.55,
-                color=COLOURS["mute"] if place == 0 else COLOURS["accent"],
-                markeredgewidth=0,
-            )
+        for number, (place, values) in enumerate(zip(ruled.places, rows.values(), strict=True)):
+            shown = list(values)[-POINTS:]
+            colour = COLOURS["accent" if number else "mute"]
+            _dots(axes, shown, [place] * len(shown), colour, markersize=5, alpha=0.55)
 
-    return inline_svg(draw, pitch * len(rows) + foot, name, title)
+    return inline_svg(draw, ruled.height, name, title)
 
 
 def stacked(
@@ -314,31 +272,27 @@ def stacked(
     title: str,
 ) -> str:
     """One quantity per class of files, a stacked bar per arm; a sum that lacks a class is a bound."""
-    pitch = 38
+    ruled = _Rows([row.arm for row in rows], 40, 6, width=_LABEL - 6)
     sums = [sum(read(row).values()) for row in rows]
     told = {kind for row in rows for kind in (*row.looked_for, *read(row))}
     top = max(sums) or 1
 
     def draw(figure: Figure) -> None:
-        axes = axes_in(figure, left=8, right=8, top=2, bottom=4)
-        axes.set_ylim(len(rows) - 0.55, -0.75)
+        axes = ruled.axes(figure)
         axes.set_xlim(0, top)
         axes.set_xticks([])
-        axes.set_yticks([])
         axes.spines["bottom"].set_visible(False)
         left = [0.0] * len(rows)
         for kind in FILE_CLASSES:
             values = [read(row).get(kind, 0.0) for row in rows]
             if any(values):
-                colour = COLOURS[f"class-{kind}"]
-                axes.barh(range(len(rows)), values, 0.36, left, color=colour, linewidth=0)
+                axes.barh(ruled.places, values, 14, left, color=COLOURS[f"class-{kind}"], linewidth=0)
                 left = [start + value for start, value in zip(left, values, strict=True)]
-        for place, (row, whole) in enumerate(zip(rows, sums, strict=True)):
-            above(axes, _clip(row.arm, _LABEL - 6), place, 10)
+        for place, row, whole in zip(ruled.places, rows, sums, strict=True):
             is_whole = told & {*row.classes} <= read(row).keys()
-            above(axes, spell(whole) if is_whole else f"≥ {spell(whole)}", place, 10, at_end=True)
+            above(axes, spell(whole) if is_whole else f"≥ {spell(whole)}", place, _RISE, at_end=True)
 
-    return inline_svg(draw, pitch * len(rows) + 6, name, title)
+    return inline_svg(draw, ruled.height, name, title)
 
 
 # -- drawing ---------------------------------------------------------------------------------------------
@@ -355,18 +309,64 @@ def axes_in(figure: Figure, *, left: float, right: float, top: float, bottom: fl
 def above(
     axes: Axes, text: str, place: float, rise: float, *, at_end: bool = False, colour: str = COLOURS["ink"]
 ) -> None:
-    """A row's text: its name at the left or its figure, bold, at the right."""
-    axes.annotate(
-        text,
-        (1 if at_end else 0, place),
-        (0, rise),
-        xycoords=("axes fraction", "data"),
-        textcoords="offset points",
-        ha="right" if at_end else "left",
-        va="baseline",
-        weight="bold" if at_end else "normal",
-        color=colour,
-    )
+    """A row's text: its name, in one or more lines, at the left or its figure, bold, at the right."""
+    for number, line in enumerate(reversed(text.split("\n"))):
+        axes.annotate(
+            line,
+            (1 if at_end else 0, place),
+            (0, rise + _LINE * number),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            ha="right" if at_end else "left",
+            va="baseline",
+            weight="bold" if at_end else "normal",
+            color=colour,
+        )
+
+
+class _Rows:
+    """Rows below each other, each with its name above it; a long name takes several lines.
+
+    Attributes:
+        places: of the rows' lines, in units from the top.
+        height: of the plot.
+    """
+
+    def __init__(self, names: Sequence[str], pitch: int, foot: int, *, width: int = _LABEL) -> None:
+        self._names, self._foot = [_wrapped(name, width) for name in names], foot
+        ends = [*itertools.accumulate(pitch + _LINE * name.count("\n") for name in self._names)]
+        self.places = [end - _BELOW for end in ends]
+        self.height = ends[-1] + foot
+
+    def axes(self, figure: Figure) -> Axes:
+        """Axes with all names."""
+        axes = axes_in(figure, left=8, right=8, top=0, bottom=self._foot)
+        axes.set_ylim(self.height - self._foot, 0)
+        axes.set_yticks([])
+        for place, name in zip(self.places, self._names, strict=True):
+            above(axes, name, place, _RISE)
+        return axes
+
+
+def _whisker(
+    plot: Callable[..., object],
+    ratio: Ratio,
+    place: float,
+    colour: str,
+    size: int = 7,
+    filled: bool = True,
+) -> None:
+    """A ratio on its interval; a hollow dot where the interval has 1 in it."""
+    plot([ratio.low, ratio.high], [place, place], color=colour, linewidth=2.4)
+    face = colour if filled else COLOURS["card"]
+    dot = {"marker": "o", "markersize": size, "markeredgewidth": 1.8, "markerfacecolor": face}
+    plot([ratio.estimate], [place], color=colour, **dot)
+
+
+def _dots(axes: Axes, x: Sequence[float], y: Sequence[float], colour: str, **chosen: Any) -> None:
+    """Marks without a line between them."""
+    look: dict[str, Any] = {"marker": "o", "markeredgewidth": 0} | chosen
+    axes.plot(x, y, linestyle="none", color=colour, **look)
 
 
 def _log_ratios(
@@ -440,9 +440,10 @@ def short(value: float) -> str:
     return f"{value:g}"
 
 
-def _clip(text: str, length: int = _LABEL) -> str:
+def _wrapped(text: str, width: int = _LABEL) -> str:
+    """A name in lines that fit."""
     printable = "".join(one if one.isprintable() else "·" for one in text)
-    return printable if len(printable) <= length else printable[: length - 1] + "…"
+    return "\n".join(textwrap.wrap(printable, width, max_lines=_LABEL_LINES, placeholder="…"))
 
 
 # -- from matplotlib's SVG to ours -----------------------------------------------------------------------

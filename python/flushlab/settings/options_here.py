@@ -129,8 +129,8 @@ class OptionsHere:
     def abbreviated(self, name: str) -> tuple[str, ...]:
         """The options that MariaDB takes the beginning of a name for; with several it ends. MySQL takes none.
 
-        It looks for a few before all others; of those only `_EARLY` share their beginnings (10.11.19 and 11.8.9
-        start with `m=1` and `g=1`). Plugins come last, each by itself (`my_getopt.c`, `sql_plugin.cc`).
+        It looks for a few before all others; of those only `_EARLY` share their beginnings (10.11.19 and
+        11.8.9 start with `m=1` and `g=1`). Plugins come last, each alone (`my_getopt.c`, `sql_plugin.cc`).
         """
         if self.identity.flavor != "mariadb" or not name or self.takes(name):
             return ()

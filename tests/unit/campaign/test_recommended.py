@@ -209,6 +209,20 @@ def test_what_carries_over_is_said_of_every_server_that_was_measured() -> None:
     assert "the settings and the version (mysql@8.0.15, mariadb@10.11.19)" in text
 
 
+def test_the_page_of_two_servers_tells_each_doubt_once_and_of_which_server_the_control_is() -> None:
+    faster = arm("mysql@8.0 two", 1.3, 1.2, 1.4, settings=FLUSH, floor="second")
+    doubt = Warning("noisy", "throughput was not level")
+    facts = msgspec.structs.replace(
+        TWO_SERVERS, arms=(faster, *TWO_SERVERS.arms[1:]), warnings=(doubt,), floor="second"
+    )
+    advice = [page.Advice(one, option_file="\n".join(one.comments)) for one in of_campaign(facts)]
+    html = page.render(row("compare", facts), facts, (), advice)
+    todo = html[html.index("What to do") : html.index("<nav")]
+    assert len(advice) == 2 and todo.count("Doubt: throughput was not level.") == 2
+    assert "The control is the first server&#39;s base once more; other servers have none." in html
+    assert "<dt>--floor</dt><dd>second</dd>" in html and "<dt>floor</dt><dd>strict</dd>" in html
+
+
 def test_the_page_shows_settings_of_the_recommended_arm_beside_the_base_of_its_server() -> None:
     trials = [
         msgspec.structs.replace(one, settings={"sync_binlog": 7}, server=MARIADB)

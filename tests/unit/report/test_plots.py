@@ -118,3 +118,14 @@ def test_turns_are_drawn_where_they_were_measured_and_dropped_ones_as_crosses() 
     assert plain.count("<use") <= plots.POINTS
     assert crossed.count("<use") == plain.count("<use") + 1
     assert "var(--bad)" in crossed and "var(--bad)" not in plain
+
+
+def test_a_long_name_takes_several_lines_above_its_row_and_pushes_the_next_row_down() -> None:
+    words = ("mysql@8.0.15", "innodb_flush_log_at_trx_commit=2", "innodb_doublewrite=OFF", "sync_binlog=1000")
+    long = " ".join(words)
+    rows = [plots.Row(name, ratio(1.5, 1.4, 1.6), "good", "1.50×") for name in ("A", long, "B")]
+    svg = plots.forest(rows, name="ratios", title="")
+    written = [text.text or "" for text in ElementTree.fromstring(svg).iter("text")]
+    assert sorted(word for line in written if line in long for word in line.split()) == sorted(words)
+    first, second, third = (float(y) for y in re.findall(r'<use [^>]*y="([0-9.]+)"', svg))
+    assert second - first > third - second + 25

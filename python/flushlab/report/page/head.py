@@ -101,6 +101,8 @@ def keys(subject: Subject) -> Iterator[tuple[str, str]]:
     floors = [
         _floor(facts, base, best) for (base, _), best in zip(facts.by_server, best_arms(facts), strict=True)
     ]
+    if facts.floor and len(floors) > 1 and set(floors) != {facts.floor}:
+        yield "--floor", facts.floor
     if len(set(floors)) == 1 and floors[0]:
         yield "floor", floors[0]
     for one, (base, _), floor in zip(subject.servers, facts.by_server, floors, strict=True):
@@ -133,9 +135,9 @@ def _keys_without_facts(subject: Subject) -> Iterator[tuple[str, str]]:
 
 def _floor(facts: CampaignFacts, base: ArmFacts, best: ArmFacts | None) -> str:
     """The floor that the answer keeps on a server."""
-    if facts.plan is not None:
-        return facts.floor or base.verdict
-    return (best or base).verdict or facts.floor
+    if facts.plan is None:
+        return (best or base).verdict or facts.floor
+    return base.verdict if len(facts.by_server) > 1 else facts.floor or base.verdict
 
 
 def _blocks(facts: CampaignFacts) -> str:

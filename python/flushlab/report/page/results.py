@@ -55,10 +55,13 @@ def ratios(subject: Subject) -> Iterator[Section]:
     ]
     lead = (
         f"{_COMPARES[facts.objective]} {the_base(facts)}, each with its interval. All intervals hold "
-        "together with 95 % probability. Filled: the interval excludes 1. The control is the base once more."
+        "together with 95 % probability. Filled: the interval excludes 1. The control is "
     )
-    if any(arm.against for arm in every):
+    if len(facts.by_server) > 1:
+        lead += "the first server's base once more; other servers have none."
         lead += " Each server's configurations are compared with its own base."
+    else:
+        lead += "the base once more."
     if arms := [arm for arm in every if not arm.is_base]:
         notes = tuple(f"{words[0].upper()}{words[1:]}." for words in ways(facts))
         yield _section(Section("ratios", "Against the base", lead, notes=notes), arms, facts)
