@@ -25,7 +25,7 @@ from flushlab.campaign.crash.plan import CrashPlan
 from flushlab.campaign.pool.target import open_servers
 from flushlab.campaign.watcher import Watcher
 from flushlab.cli.app import make_app
-from flushlab.crashed import cluster_killed
+from flushlab.crashed import killed
 from flushlab.errors import CommandFailed, MeasurementError, StorageError, UsageError
 from flushlab.experiment.frontier import FrontierPoint
 from flushlab.record import CrashFacts, NodeWay, PointKind, Ratio, ReplicaState, Value
@@ -101,14 +101,14 @@ def test_a_cluster_that_cannot_read_its_tables_once_it_is_back_is_inconsistent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     require_galera(name := "mariadb@10.11")
-    come_back = cluster_killed.bring_back
+    come_back = killed.bring_back
 
     def loses_the_ledger(cluster: Cluster, down: Collection[int]) -> dict[int, NodeWay]:
         ways = come_back(cluster, down)
         cluster.query("DROP DATABASE flushlab_crash")
         return ways
 
-    monkeypatch.setattr(cluster_killed, "bring_back", loses_the_ledger)
+    monkeypatch.setattr(killed, "bring_back", loses_the_ledger)
     asked: dict[str, Any] = {"cluster": 2, "nodes": "all", "fail": "process", "images": 1, "seconds": 0.5}
     ((image,),) = (arm.images for arm in crash(server=name, controls=False, **asked).arms)
     assert image.outcome == "inconsistent"

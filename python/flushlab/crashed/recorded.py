@@ -23,7 +23,7 @@ import msgspec
 from flushlab.build import Build
 from flushlab.build.galera import galera_for
 from flushlab.crashed import ddl_workload, judge, replicated
-from flushlab.crashed.cluster_killed import bring_back, node_on
+from flushlab.crashed.killed import bring_back, node_on
 from flushlab.crashed.ledger import Note, before, read_notes
 from flushlab.crashed.nodes import NotBack, as_one, see
 from flushlab.crashed.points import Moments, choose

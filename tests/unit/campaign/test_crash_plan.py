@@ -18,7 +18,7 @@ def test_the_model_of_a_clusters_control_is_that_of_all_nodes_at_once() -> None:
         flavor="mariadb", version=MARIADB.version, version_text="10.11.19", build_id=MARIADB.id, nodes=3
     )
     nothing: Any = None
-    target: Any = SimpleNamespace(identity=identity)
+    target: Any = SimpleNamespace(identity=identity, nodes=3)
     spec = build(CrashSpec, {"fail": "process", "cluster": 3})
     plan = CrashPlan(target=target, watcher=nothing, load=CrashLoad(), spec=spec)
     disk, settings = Storage(filesystem="ext4"), {"innodb_flush_log_at_trx_commit": 0}

@@ -71,7 +71,7 @@ def crashing(nodes: str | None, cluster: int | None, fail: str) -> CrashSpec:
 
 
 def test_one_node_of_a_cluster_crashes_unless_it_is_said() -> None:
-    assert which_nodes(crashing(None, None, "power")) == ""
+    assert which_nodes(crashing(None, None, "power")) == "all"
     assert which_nodes(crashing(None, 3, "power")) == "one"
     assert which_nodes(crashing("cascade", 3, "process")) == "cascade"
     assert which_nodes(crashing("all", 2, "process")) == "all"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flushlab.crashed.cluster_killed import KilledCluster, bring_back
+from flushlab.crashed.killed import KilledCluster, bring_back
 from flushlab.crashed.nodes import NotBack
 from flushlab.crashed.run import CrashedServer
 from flushlab.datadir import DataRoot

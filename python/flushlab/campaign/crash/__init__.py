@@ -3,6 +3,6 @@
 `crash` is what users call. A campaign of crashes runs in the loop of `campaign`: `experiment` asks for
 crashes, `runner` makes them, each is a row, `facts` says what rows come to. Beside them: `request` (what was
 asked for), `plan` (what all configurations share), `load` (what servers are under), `control` (what must
-lose), `side_by_side` (two images judged at a time), `records` (those that were kept), `replay` (one image
+lose), `side_by_side` (two images judged at a time), `kept_recordings` (found again), `replay` (one image
 again), and `check` for `tune --crash`.
 """

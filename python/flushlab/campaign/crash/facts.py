@@ -50,7 +50,7 @@ def facts_of(
         tear=spec.tear,
         lying_flushes=spec.lying_flushes if spec.fail == "lying-disk" else 0,
         nodes=spec.server.cluster or 1,
-        crashed=which_nodes(spec),
+        crashed=which_nodes(spec) if spec.server.cluster else "",
         ending=ending,
         arms=tuple(arms),
         seed=spec.seed,

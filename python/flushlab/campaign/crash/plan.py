@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
@@ -59,11 +58,6 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
     spec: CrashSpec
 
     @property
-    def which(self) -> NodesKind | Literal[""]:
-        """Which of a cluster's nodes crash; empty for a server alone."""
-        return which_nodes(self.spec)
-
-    @property
     def failure(self) -> Failure:
         """What a crash leaves of a disk."""
         kind = self.spec.fail
@@ -87,7 +81,7 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
         """The crashes of settings, by name, as a server takes them, and of the control."""
         ledger = self.load.has_ledger
         arms = [CrashArm(name=name, settings=one, checks_rows=ledger) for name, one in planned.items()]
-        control = control_of(arms[0].settings, self.spec.fail, cluster=bool(self.which), ledger=ledger)
+        control = control_of(arms[0].settings, self.spec.fail, cluster=self.target.nodes > 1, ledger=ledger)
         return CrashExperiment(arms, self.spec.images, control if self.spec.controls else None)
 
     def settings_of(
@@ -164,9 +158,9 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
             emulate=own_disk(self.spec.storage.disk_iops, self.spec.storage.disk),
         )
 
-    def which_of(self, arm: CrashArm) -> NodesKind | Literal[""]:
-        """Which nodes of an arm's cluster crash: of a control, which must lose, all."""
-        return "all" if self.which and arm.control else self.which
+    def which_of(self, arm: CrashArm) -> NodesKind:
+        """Which nodes of an arm's server crash: of a control, which must lose, all."""
+        return "all" if arm.control else which_nodes(self.spec)
 
     def judged(self, arm: CrashArm, storage: Storage | None) -> CrashArm:
         """The arm with its floor and what the durability model says of its crashes; as it is where the
@@ -174,8 +168,8 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
         if storage is None:
             return arm
         situation = arm.settings, self.target.identity, storage, Launch()
-        which = self.which_of(arm)
-        failure = _OF_NODES[which] if which else FAILURES[self.spec.fail]
+        alone = self.target.nodes == 1
+        failure = FAILURES[self.spec.fail] if alone else _OF_NODES[self.which_of(arm)]
         return msgspec.structs.replace(
             arm,
             floor=str(durability.verdict(*situation)),

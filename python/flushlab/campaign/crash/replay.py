@@ -9,8 +9,8 @@ from typing import get_args
 import msgspec
 
 from flushlab.build import list_builds
+from flushlab.campaign.crash.kept_recordings import require_build
 from flushlab.campaign.crash.plan import CrashPlan
-from flushlab.campaign.crash.records import require_build
 from flushlab.crashed.minimise import minimise
 from flushlab.crashed.recorded import Images
 from flushlab.crashed.run import Fault, Run

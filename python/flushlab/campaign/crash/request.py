@@ -99,8 +99,8 @@ def require_sensible(spec: CrashSpec) -> None:
         )
 
 
-def which_nodes(spec: CrashSpec) -> NodesKind | Literal[""]:
-    """Which nodes crash; empty where there is one server.
+def which_nodes(spec: CrashSpec) -> NodesKind:
+    """Which nodes crash; a single server crashes as a whole.
 
     Raises:
         UsageError: nodes of no cluster, or a failure that nodes do not have.
@@ -109,7 +109,7 @@ def which_nodes(spec: CrashSpec) -> NodesKind | Literal[""]:
     if cluster is None:
         if nodes is not None:
             raise UsageError("--nodes is of a cluster", hint="add --cluster 3")
-        return ""
+        return "all"
     which: tuple[NodesKind, ...] = get_args(NodesKind)
     found = next((one for one in which if one == (nodes or "one")), None)
     if found is None:

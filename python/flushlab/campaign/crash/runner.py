@@ -16,13 +16,12 @@ from typing import Self
 import msgspec
 
 from flushlab.campaign.crash.experiment import CrashExperiment
+from flushlab.campaign.crash.kept_recordings import record_of, remove_stumps, require_build
 from flushlab.campaign.crash.plan import CrashPlan
-from flushlab.campaign.crash.records import record_of, remove_stumps, require_build
 from flushlab.campaign.crash.request import MOST_IMAGES
 from flushlab.campaign.crash.side_by_side import judge_all
 from flushlab.crashed import points as points_of
-from flushlab.crashed.cluster_killed import KilledCluster
-from flushlab.crashed.killed import Killed, KilledServer
+from flushlab.crashed.killed import Killed, victim_of
 from flushlab.crashed.recording import record
 from flushlab.crashed.run import Fault
 from flushlab.errors import MeasurementError, NoSpace, StartFailed, StorageError
@@ -100,10 +99,10 @@ def crashes_of(plan: CrashPlan, arm: CrashArm, images: int, numbers: Sequence[in
     """
     on_disk = plan.spec.fail != "process"
     try:
-        if _lives(plan, arm):
+        if not on_disk or plan.which_of(arm) != "all":
             yield from _killed(plan, arm, images, numbers)
         else:
-            yield from _recorded(plan, arm, images, numbers, _owner(campaign, arm))
+            yield from _recorded(plan, arm, images, numbers, f"{campaign} {arm.name}" if campaign else "")
     except NoSpace as error:
         if error.of_data and on_disk:
             error.hint = _larger(plan)
@@ -118,26 +117,18 @@ def crashes_of(plan: CrashPlan, arm: CrashArm, images: int, numbers: Sequence[in
         raise refusal(error.refusal, plan.target.build) from error
 
 
-def _owner(campaign: str, arm: CrashArm) -> str:
-    return f"{campaign} {arm.name}" if campaign else ""
-
-
 def _larger(plan: CrashPlan) -> str:
     return f"make the disk larger: --disk-size {2 * plan.spec.disk_size} (MiB)"
 
 
-def _lives(plan: CrashPlan, arm: CrashArm) -> bool:
-    return plan.spec.fail == "process" or plan.which_of(arm) not in ("", "all")
-
-
 def _killed(plan: CrashPlan, arm: CrashArm, images: int, numbers: Sequence[int]) -> Crashes:
     plan.watcher.say(f"{arm.name}: crashing")
-    points = points_of.kills(images, plan.spec.seed * MOST_IMAGES, recovery=not plan.which)
-    with _victim(plan, arm) as killed:
+    with _victim(plan, arm) as victim:
+        points = points_of.kills(images, plan.spec.seed * MOST_IMAGES, recovery=victim.may_crash_in_recovery)
         for number in numbers:
-            image = killed.kill(points[number])
-            judged = plan.judged(arm, killed.storage)
-            judged = msgspec.structs.replace(judged, commits_per_s=killed.commits_per_s)
+            image = victim.kill(points[number])
+            judged = plan.judged(arm, victim.storage)
+            judged = msgspec.structs.replace(judged, commits_per_s=victim.commits_per_s)
             yield Crash(arm=judged, number=number, image=image)
 
 
@@ -145,16 +136,19 @@ def _killed(plan: CrashPlan, arm: CrashArm, images: int, numbers: Sequence[int])
 def _victim(plan: CrashPlan, arm: CrashArm) -> Iterator[Killed]:
     """What is killed over and over."""
     root, load_on = plan.target.volume.data_root.path, partial(plan.load_on, arm, set())
-    with passing_folder(root, "crash") as notes:
-        which, killed = plan.which_of(arm), plan.server_of(arm)
-        if which:
-            disks = None if plan.spec.fail == "process" else plan.disks()
-            victim: Killed = KilledCluster(killed, load_on, notes, which, disks)
-        else:
-            replicas = root if plan.spec.replica and not arm.control else None
-            victim = KilledServer(killed, load_on, notes, afresh=plan.load.runs_once, replicas=replicas)
-        with victim:
-            yield victim
+    with (
+        passing_folder(root, "crash") as notes,
+        victim_of(
+            plan.server_of(arm),
+            load_on,
+            notes,
+            which=plan.which_of(arm),
+            disks=None if plan.spec.fail == "process" else plan.disks(),
+            afresh=plan.load.runs_once,
+            replicas=root if plan.spec.replica and not arm.control else None,
+        ) as victim,
+    ):
+        yield victim
 
 
 def _recorded(plan: CrashPlan, arm: CrashArm, images: int, numbers: Sequence[int], owner: str) -> Crashes:

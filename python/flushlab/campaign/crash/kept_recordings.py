@@ -1,4 +1,4 @@
-"""Records: those that an earlier session has kept for an arm, found again. Sits in `campaign.crash`."""
+"""Kept recordings: those that an earlier session has kept for an arm. Sits in `campaign.crash`."""
 
 from __future__ import annotations
 

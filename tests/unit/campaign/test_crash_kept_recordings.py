@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.campaign.crash import records
-from flushlab.campaign.crash.records import record_of, remove_stumps
+from flushlab.campaign.crash import kept_recordings
+from flushlab.campaign.crash.kept_recordings import record_of, remove_stumps
 from flushlab.crashed.ledger import Note, packed, read_notes
 from flushlab.crashed.run import RecordedNode, Run
 from flushlab.machine import ownership
@@ -27,7 +27,7 @@ def test_a_record_that_was_cut_short_too_soon_is_removed_before_the_next(
     record(marked(tmp_path / "newer.record", "mine"), 7, whole=False)
     (tmp_path / "newer.record/record.json").write_text('{"version": 2, "size": 4096}')
     removed: list[str] = []
-    monkeypatch.setattr(records, "remove_record", lambda folder: removed.append(folder.name))
+    monkeypatch.setattr(kept_recordings, "remove_record", lambda folder: removed.append(folder.name))
     remove_stumps(tmp_path, "mine")
     assert removed == ["stump.record", "without a load yet.record"]
     assert record_of(tmp_path, "mine") == tmp_path / "whole.record"
@@ -54,7 +54,7 @@ def test_the_records_of_a_cluster_are_found_again_even_if_they_were_cut_short(
         disk(cut / node.disk, [(100 + number + second) * 1_000 for second in range(seconds)])
     (cut / "notes").write_bytes(packed(Note(1, 1, 0, 101_000)))
     removed: list[str] = []
-    monkeypatch.setattr(records, "remove_record", lambda folder: removed.append(folder.name))
+    monkeypatch.setattr(kept_recordings, "remove_record", lambda folder: removed.append(folder.name))
     remove_stumps(tmp_path, "mine")
     assert removed == ["begun.record", *([] if found else ["cut short.record"])]
     assert record_of(tmp_path, "mine") == (cut if found else None)
