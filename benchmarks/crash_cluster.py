@@ -121,7 +121,7 @@ def table(done: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     for name, one in done.items():
         fail, nodes, flush, binlog, _, link = name.split()
         (arm,) = one["found"]["arms"]
-        together.setdefault((nodes, fail, link, flush, binlog), []).extend(arm["details"])
+        together.setdefault((nodes, fail, link, flush, binlog), []).extend(arm["images"])
     for cell, images in sorted(together.items()):
         outcomes = Counter(image["outcome"] for image in images)
         lost = [image["lost"] for image in images if image["outcome"] == "lost"]

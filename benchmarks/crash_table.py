@@ -103,11 +103,11 @@ def main() -> None:
             keep=record,
             progress=say,
         )
-        arm = document(facts)["arms"][0]
-        outcomes = {image.outcome for image in arm["details"]}
+        arm = document(facts).arms[0]
+        outcomes = {image.outcome for image in arm.images}
         cut_short = facts.ending == "interrupted"
-        if arm["record"] and (cut_short or (outcomes and outcomes <= {"kept", "lost"})):
-            remove_record(Path(arm["record"]))  # only with flushlab's mark in it; the folder around it stays
+        if arm.folder and (cut_short or (outcomes and outcomes <= {"kept", "lost"})):
+            remove_record(Path(arm.folder))  # only with flushlab's mark in it; the folder around it stays
         if cut_short:
             say(f"interrupted; this cell is not written: {cell}")
             raise SystemExit(130)
@@ -127,7 +127,7 @@ def say(*lines: str) -> None:
 
 def row(one: Mapping[str, Any]) -> str:
     """A cell as a line of the table; random and chosen points together, but for those that fail at random."""
-    details = one["arm"]["details"]
+    details = one["arm"]["images"]
     outcomes = [image["outcome"] for image in details]
     lost = sorted(image["lost"] for image in details if image["outcome"] == "lost")
     logs = [image["binlog"] for image in details if image["binlog"]]
@@ -140,9 +140,9 @@ def row(one: Mapping[str, Any]) -> str:
     )
     span = f"{lost[0]:,}–{lost[-1]:,}" if lost else ""
     binlog = f"lacks {gone[0]:,}–{gone[-1]:,} in {len(gone)}" if gone else "complete"
-    arm = one["arm"]
-    failed = arm["images"] - arm["kept"] - arm["unknown"]
-    bound = "" if arm["bound_95"] is None else f" (at most {arm['bound_95']:.1%})"
+    random = one["arm"]["random"]
+    judged = random["images"] - random["unknown"]
+    bound = "" if random["bound_95"] is None else f" (at most {random['bound_95']:.1%})"
     ddl = [image["ddl"] for image in details if image.get("ddl")]
     words = [
         one["server"],
@@ -151,7 +151,7 @@ def row(one: Mapping[str, Any]) -> str:
         one.get("fail", "power"),
         len(details),
         *counts,
-        f"{failed} of {arm['images'] - arm['unknown']}{bound}",
+        f"{judged - random['kept']} of {judged}{bound}",
         span,
         f"{binlog}; behind {behind}, ahead {ahead}" if logs else "",
         *(_replicas(details)),

@@ -1,4 +1,4 @@
-"""Makes docs/reference/campaign-json.md and bench-json.md from the docstrings of the documents' structs.
+"""Makes the pages of JSON documents in docs/reference from the docstrings of the documents' structs.
 
 .venv/bin/python scripts/json_reference.py    # writes the files; tests hold them to be up to date
 """
@@ -15,6 +15,7 @@ import msgspec
 
 from flushlab.report.bench import BenchDocument
 from flushlab.report.campaign import CampaignDocument
+from flushlab.report.crash import CrashDocument
 from flushlab.report.outlook import OutlookDocument
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
@@ -45,9 +46,30 @@ Exit codes: 0 a figure that counts; 130 after Ctrl-C; 2 usage, 3 server, 4 measu
 or other load disturbed it: `outcome` is `void`), 5 storage, 6 harness.
 """
 
+CRASH = """# JSON of `flushlab crash`
+
+Made from the docstrings of the structs by `scripts/json_reference.py`; do not edit it here.
+
+`--json FILE` (`-` for stdout), or `flushlab report ID --json FILE` for a stored campaign, writes one document.
+Its `schema` is `flushlab.crash/1`. Python has the same facts: `flushlab.crash(…)` returns `CrashFacts`. Within
+the schema, fields may be added but are never renamed or removed. `[]` marks a list.
+
+## Outcomes
+
+| outcome | meaning |
+|---|---|
+| `kept` | every commit that was acknowledged before the crash is there |
+| `sound` | without a ledger: the server starts, and again after another kill, and `CHECK TABLE` finds all tables sound |
+| `lost` | the last commits of a connection are missing, and all before them are there; also commits that recovery had brought back and that are gone after another kill and start |
+| `inconsistent` | nodes that differ, a gap, half a transaction, a commit that nobody asked for, a table that cannot be read, that `CHECK TABLE` finds damaged or that DDL has half made, or rows that appear only after another kill and start |
+| `not_started` | the server does not start on what was left; `reasons` has its words |
+| `unknown` | flushlab could not judge: memory, space or a port was missing, or a time limit was reached; a warning says why. If it could judge no image of any arm, it exits with 4 |
+"""  # noqa: E501
+
 PAGES: Mapping[str, tuple[str, tuple[type[msgspec.Struct], ...]]] = {
     "campaign-json.md": (CAMPAIGN, (CampaignDocument, OutlookDocument)),
     "bench-json.md": (BENCH, (BenchDocument,)),
+    "crash-json.md": (CRASH, (CrashDocument,)),
 }
 """Head of each page, and the documents that it begins with."""
 

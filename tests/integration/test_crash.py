@@ -94,7 +94,7 @@ def test_a_cluster_that_is_killed_as_a_whole_comes_back_with_all_and_tells_how()
     assert first == "bootstrap"
     assert second in ("ist", "sst")
     assert all(node.crashed and node.outcome == "kept" for node in image.nodes)
-    assert document(facts)["arms"][0]["nodes"]["bootstrap"] == 1
+    assert getattr(document(facts).arms[0].nodes, "bootstrap", 0) == 1
 
 
 def test_a_cluster_that_cannot_read_its_tables_once_it_is_back_is_inconsistent(
@@ -210,7 +210,7 @@ def test_a_command_is_judged_by_whether_the_server_starts_and_its_tables_are_sou
         ("sound", 0, ())
     ] * 2
     assert [warning.slug for warning in facts.warnings] == ["no-ledger"]
-    assert document(facts)["verdict"] == "unknown", "nothing shows that damage would have been seen"
+    assert document(facts).verdict == "unknown", "nothing shows that damage would have been seen"
 
 
 def test_damage_to_a_commands_tables_is_seen(build: Callable[[str], Build], tmp_path: Path) -> None:
@@ -311,8 +311,8 @@ def test_a_power_cut_takes_what_was_not_synced_and_can_be_replayed(
     safe, unsafe = facts.arms
     assert verdict_of(safe) == "kept"
     assert verdict_of(unsafe) == "lost"
-    failing = document(facts)["failing"]
-    again = crash(server="mariadb@10.11", replay=failing[0]["line"])
+    failing = document(facts).failing
+    again = crash(server="mariadb@10.11", replay=failing[0].line)
     first = next(image for image in unsafe.images if image.outcome == "lost")
     assert _essence(again.arms[0].images[0]) == _essence(first)
 

@@ -5,13 +5,23 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any, get_args
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import get_args
 
-from flushlab.record import CrashArm, CrashImage, CrashKind, ReplicaOutcome, ReplicaState
+import msgspec
+
+from flushlab.record import (
+    CrashArm,
+    CrashImage,
+    CrashKind,
+    CrashOutcome,
+    NodeAlone,
+    ReplicaOutcome,
+    ReplicaState,
+)
 from flushlab.units import counted
 
-OUTCOMES = ("kept", "sound", "lost", "inconsistent", "not_started", "unknown")
+OUTCOMES: tuple[CrashOutcome, ...] = get_args(CrashOutcome)
 WHAT: Mapping[CrashKind, str] = {
     "process": "the server was killed",
     "os": "the operating system crashed",
@@ -24,8 +34,159 @@ WHAT: Mapping[CrashKind, str] = {
 """What happened."""
 
 
-REPLICAS: Mapping[str, str] = {"replica": "replica", "new_replica": "new replica"}
-"""Of an image, and in words: one that had followed the server before the crash; one that had not."""
+class Spread(msgspec.Struct, frozen=True):
+    """Median and maximum over several crashes.
+
+    Attributes:
+        p50: median.
+        max: maximum.
+    """
+
+    p50: float
+    max: float
+
+
+class OutcomeCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """Crashes by outcome.
+
+    Attributes:
+        kept, sound, lost, inconsistent, not_started, unknown: number of crashes with this outcome.
+        lost_commits: acknowledged commits that a crash lost, over the crashes that lost some; None: none did.
+    """
+
+    kept: int = 0
+    sound: int = 0
+    lost: int = 0
+    inconsistent: int = 0
+    not_started: int = 0
+    unknown: int = 0
+    lost_commits: Spread | None = None
+
+
+class UnflushedCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """Crashes between an acknowledgement and the disk's next flush: a server that syncs before it answers
+    keeps such commits; a control with a relaxed flush policy should not.
+
+    Attributes:
+        images: number of such crashes.
+        bad: number of them that did not keep everything.
+    """
+
+    images: int
+    bad: int
+
+
+class BinlogCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """Binary logs after crashes.
+
+    Attributes:
+        images: binary logs that were read.
+        unread: binary logs that could not be read.
+        lost: binary logs that lack acknowledged commits.
+        behind: binary logs that lack commits of the tables.
+        ahead: binary logs with commits that the tables lack.
+        lost_commits: acknowledged commits that a binary log lacks; None: none does.
+    """
+
+    images: int
+    unread: int
+    lost: int
+    behind: int
+    ahead: int
+    lost_commits: Spread | None
+
+
+class GtidCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """GTIDs of recovered servers.
+
+    Attributes:
+        images: servers whose GTIDs were counted.
+        behind: servers with fewer GTIDs than commits in the tables.
+        ahead: servers with more.
+        behind_commits, ahead_commits: difference in commits; None: none differs so.
+    """
+
+    images: int
+    behind: int
+    ahead: int
+    behind_commits: Spread | None
+    ahead_commits: Spread | None
+
+
+class ReplicaCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """Replicas of recovered servers.
+
+    Attributes:
+        images: crashes after which a replica was judged.
+        follows, diverged, stopped, unknown: number of replicas with this outcome.
+        errors: number of replicas that stopped, by the error's number.
+        ahead: replicas with commits that the server lacked.
+        ahead_commits: number of these commits; None: no replica had any.
+        lacks: replicas that lack commits of the server in the end.
+        lacks_commits: number of these commits; None: no replica lacks any.
+        bound_95: as of `CrashCounts`, for the share of replicas that do not follow.
+    """
+
+    images: int
+    follows: int
+    diverged: int
+    stopped: int
+    unknown: int
+    errors: Mapping[str, int]
+    ahead: int
+    ahead_commits: Spread | None
+    lacks: int
+    lacks_commits: Spread | None
+    bound_95: float | None
+
+
+class DdlCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """Crashes with DDL beside the load.
+
+    Attributes:
+        images: number of these crashes.
+        lost: crashes that have undone acknowledged statements.
+        lost_statements: number of these statements; None: none was undone.
+    """
+
+    images: int
+    lost: int
+    lost_statements: Spread | None
+
+
+class CrashCounts(OutcomeCounts, frozen=True, kw_only=True):
+    """Crashes of one kind, counted.
+
+    Attributes:
+        images: number of crashes.
+        lost_s: age of the oldest lost commit in seconds, over the crashes that lost some; None: none did.
+        bound_95: upper end of the one-sided 95 % interval of Clopper and Pearson for the share of crashes
+            that do not keep everything; of random crashes: valid for random moments of this recording.
+        unflushed: None without a ledger or a recorded disk.
+        binlog: None without a binary log.
+        gtid: None without GTIDs, and where other transactions than the ledger's have some.
+        replica, new_replica: with `--replica`: of a replica that had followed the server before the crash,
+            and of a new one; else None.
+        ddl: None without DDL beside the load.
+    """
+
+    images: int
+    lost_s: Spread | None
+    bound_95: float | None
+    unflushed: UnflushedCounts | None
+    binlog: BinlogCounts | None
+    gtid: GtidCounts | None
+    replica: ReplicaCounts | None
+    new_replica: ReplicaCounts | None
+    ddl: DdlCounts | None
+
+    @property
+    def replicas(self) -> Iterator[tuple[str, ReplicaCounts]]:
+        """Counts of replicas that were judged, each with its kind in words."""
+        if self.replica:
+            yield "replica", self.replica
+        if self.new_replica:
+            yield "new replica", self.new_replica
 
 
 def age(lost_s: float) -> str:
@@ -41,201 +202,206 @@ def at_most(seconds: float) -> str:
 
 def measured(arm: CrashArm) -> list[str]:
     """What an arm's crashes have left, with the bound of what may be expected, in words."""
-    at_random = [image for image in arm.images if image.point.kind == "random"]
-    chosen = [image for image in arm.images if image.point.kind != "random"]
     if not arm.images:
         return ["not crashed"]
-    words = [f"{_tally(at_random)}{_bound(at_random)}"] if at_random else []
-    if chosen:
-        words.append(f"chosen: {_tally(chosen)}")
+    words = []
+    if random := at_random(arm.images):
+        found = counts(random)
+        bound = found.bound_95
+        fail = "" if bound is None or bound == 1 else f" (at most {bound:.1%} fail)"
+        words.append(f"{_tally(found)}{fail}")
+    if others := chosen(arm.images):
+        words.append(f"chosen: {_tally(counts(others))}")
     found = counts(arm.images)
-    if lost := found["lost_commits"]:
-        words.append(f"up to {lost['max']:,.0f} commits lost, {age(found['lost_s']['max'])}")
-    if binlog := found["binlog"]:
-        words.append(f"binary log: {_of_the_binlog(binlog)}")
-    if (gtid := found["gtid"]) and (gtid["behind"] or gtid["ahead"]):
-        words.append(f"GTIDs: {gtid_in_words(gtid)}")
-    if ddl := found["ddl"]:
-        words.append(f"DDL: {ddl_in_words(ddl)}")
-    for name, what in REPLICAS.items():
-        if replicas := found[name]:
-            words.append(f"{what}: {_tally_of_replicas(replicas)}")
+    if found.lost_commits and found.lost_s:
+        words.append(f"up to {found.lost_commits.max:,.0f} commits lost, {age(found.lost_s.max)}")
+    if found.binlog:
+        words.append(f"binary log: {_of_the_binlog(found.binlog)}")
+    if found.gtid and (found.gtid.behind or found.gtid.ahead):
+        words.append(f"GTIDs: {gtid_in_words(found.gtid)}")
+    if found.ddl:
+        words.append(f"DDL: {ddl_in_words(found.ddl)}")
+    words += [f"{what}: {_tally_of_replicas(replicas)}" for what, replicas in found.replicas]
     return words
 
 
-def _of_the_binlog(binlog: Mapping[str, Any]) -> str:
+def _of_the_binlog(binlog: BinlogCounts) -> str:
     parts = []
-    if binlog["lost"]:
-        parts.append(f"lacks up to {binlog['lost_commits']['max']:,.0f} in {binlog['lost']:,}")
-    for way in ("behind", "ahead"):
-        if binlog[way]:
-            parts.append(f"{way} in {binlog[way]:,}")
-    if binlog["unread"]:
-        parts.append(f"not read in {binlog['unread']:,}")
+    if binlog.lost_commits:
+        parts.append(f"lacks up to {binlog.lost_commits.max:,.0f} in {binlog.lost:,}")
+    if binlog.behind:
+        parts.append(f"behind in {binlog.behind:,}")
+    if binlog.ahead:
+        parts.append(f"ahead in {binlog.ahead:,}")
+    if binlog.unread:
+        parts.append(f"not read in {binlog.unread:,}")
     return ", ".join(parts) or "complete"
 
 
-def _tally(images: Sequence[CrashImage]) -> str:
-    found = [(name, sum(image.outcome == name for image in images)) for name in OUTCOMES]
-    of = f" of {len(images):,}"
-    told = []
-    for name, count in found:
-        if count:
-            told.append(f"{count:,}{of} {name.replace('_', ' ')}")
-            of = ""
-    return ", ".join(told)
+def _tally(found: CrashCounts) -> str:
+    """`28 of 30 kept, 2 lost`."""
+    told = [(getattr(found, name), name.replace("_", " ")) for name in OUTCOMES if getattr(found, name)]
+    (first, name), *others = told
+    return ", ".join([f"{first:,} of {found.images:,} {name}", *(f"{n:,} {name}" for n, name in others)])
 
 
-def _bound(images: Sequence[CrashImage]) -> str:
-    bound = counts(images)["bound_95"]
-    return "" if bound is None or bound == 1 else f" (at most {bound:.1%} fail)"
+def at_random(images: Iterable[CrashImage]) -> list[CrashImage]:
+    """Crashes at random moments."""
+    return [image for image in images if image.point.kind == "random"]
 
 
-def counts(images: Sequence[CrashImage]) -> dict[str, Any]:
-    """Images by outcome; what the losing ones lost; the bound on the share of those that do not keep all."""
-    from flushlab.statistics.proportion import upper_bound  # its folder takes seconds to load
+def chosen(images: Iterable[CrashImage]) -> list[CrashImage]:
+    """Crashes at moments where a promise is most likely to break."""
+    return [image for image in images if image.point.kind != "random"]
 
+
+def counts(images: Sequence[CrashImage]) -> CrashCounts:
+    """Crashes by outcome, losses, and the bound on the share of crashes that do not keep everything."""
     judged = [image for image in images if image.outcome != "unknown"]
     bad = [image for image in judged if image.outcome not in ("kept", "sound")]
-    lost = [image.lost for image in bad if image.outcome == "lost" and image.lost]
-    seconds = [image.lost_s for image in bad if image.outcome == "lost" and image.lost]
+    lost = [image for image in bad if image.outcome == "lost"]
     gtids = [image.gtid for image in images if image.gtid is not None]
     ddl = [image.ddl for image in images if image.ddl is not None]
     binlogs = [image.binlog for image in images if image.binlog is not None]
     unread = sum(bool(image.binlog_unread) for image in images)
     unflushed = [image for image in judged if image.unflushed]
-    return {
-        "images": len(images),
-        **{name: sum(image.outcome == name for image in images) for name in OUTCOMES},
-        "lost_commits": spread(lost),
-        "lost_s": spread(seconds),
-        "bound_95": upper_bound(len(bad), len(judged)) if judged else None,
-        "unflushed": {
-            "images": len(unflushed),
-            "bad": sum(image.outcome not in ("kept", "sound") for image in unflushed),
-        }
+    return CrashCounts(
+        images=len(images),
+        **tally(images),
+        lost_commits=spread(filter(None, (image.lost for image in lost))),
+        lost_s=spread(image.lost_s for image in lost if image.lost),
+        bound_95=_bound(len(bad), len(judged)),
+        unflushed=UnflushedCounts(
+            images=len(unflushed), bad=sum(image.outcome not in ("kept", "sound") for image in unflushed)
+        )
         if any(image.unflushed is not None for image in images)
         else None,
-        "binlog": None
-        if not binlogs and not unread
-        else {
-            "images": len(binlogs),
-            "unread": unread,
-            "lost": sum(one.lost > 0 for one in binlogs),
-            "behind": sum(one.behind > 0 for one in binlogs),
-            "ahead": sum(one.ahead > 0 for one in binlogs),
-            "lost_commits": spread([one.lost for one in binlogs if one.lost]),
-        },
-        "gtid": None
-        if not gtids
-        else {
-            "images": len(gtids),
-            "behind": sum(one.behind > 0 for one in gtids),
-            "ahead": sum(one.ahead > 0 for one in gtids),
-            "behind_commits": spread([one.behind for one in gtids if one.behind]),
-            "ahead_commits": spread([one.ahead for one in gtids if one.ahead]),
-        },
-        **{name: _replicas(images, name) for name in REPLICAS},
-        "ddl": None
-        if not ddl
-        else {
-            "images": len(ddl),
-            "lost": sum(one.lost > 0 for one in ddl),
-            "lost_statements": spread([one.lost for one in ddl if one.lost]),
-        },
-    }
+        binlog=BinlogCounts(
+            images=len(binlogs),
+            unread=unread,
+            lost=sum(one.lost > 0 for one in binlogs),
+            behind=sum(one.behind > 0 for one in binlogs),
+            ahead=sum(one.ahead > 0 for one in binlogs),
+            lost_commits=spread(filter(None, (one.lost for one in binlogs))),
+        )
+        if binlogs or unread
+        else None,
+        gtid=GtidCounts(
+            images=len(gtids),
+            behind=sum(one.behind > 0 for one in gtids),
+            ahead=sum(one.ahead > 0 for one in gtids),
+            behind_commits=spread(filter(None, (one.behind for one in gtids))),
+            ahead_commits=spread(filter(None, (one.ahead for one in gtids))),
+        )
+        if gtids
+        else None,
+        replica=_replicas([image.replica for image in images if image.replica is not None]),
+        new_replica=_replicas([image.new_replica for image in images if image.new_replica is not None]),
+        ddl=DdlCounts(
+            images=len(ddl),
+            lost=sum(one.lost > 0 for one in ddl),
+            lost_statements=spread(filter(None, (one.lost for one in ddl))),
+        )
+        if ddl
+        else None,
+    )
 
 
-def _replicas(images: Sequence[CrashImage], name: str) -> dict[str, Any] | None:
-    from flushlab.statistics.proportion import upper_bound  # its folder takes seconds to load
+def tally(found: Iterable[CrashImage | NodeAlone]) -> dict[str, int]:
+    """Numbers of each outcome."""
+    numbers = Counter(one.outcome for one in found)
+    return {name: numbers[name] for name in OUTCOMES}
 
-    found: list[ReplicaState] = [one for image in images if (one := getattr(image, name)) is not None]
+
+def _replicas(found: Sequence[ReplicaState]) -> ReplicaCounts | None:
     if not found:
         return None
-    judged = [one for one in found if one.outcome != "unknown"]
+    numbers = Counter(one.outcome for one in found)
     errors = Counter(str(one.error) for one in found if one.outcome == "stopped")
-    return {
-        "images": len(found),
-        **{outcome: sum(one.outcome == outcome for one in found) for outcome in get_args(ReplicaOutcome)},
-        "errors": dict(sorted(errors.items())),
-        "ahead": sum(one.ahead > 0 for one in found),
-        "ahead_commits": spread([one.ahead for one in found if one.ahead]),
-        "lacks": sum(one.lacks > 0 for one in found),
-        "lacks_commits": spread([one.lacks for one in found if one.lacks]),
-        "bound_95": upper_bound(sum(one.outcome != "follows" for one in judged), len(judged))
-        if judged
-        else None,
-    }
+    judged = len(found) - numbers["unknown"]
+    return ReplicaCounts(
+        images=len(found),
+        **{outcome: numbers[outcome] for outcome in get_args(ReplicaOutcome)},
+        errors=dict(sorted(errors.items())),
+        ahead=sum(one.ahead > 0 for one in found),
+        ahead_commits=spread(filter(None, (one.ahead for one in found))),
+        lacks=sum(one.lacks > 0 for one in found),
+        lacks_commits=spread(filter(None, (one.lacks for one in found))),
+        bound_95=_bound(judged - numbers["follows"], judged),
+    )
 
 
-def replica_in_words(replica: dict[str, Any]) -> str:
-    """Whether replicas could go on, and what they have too much or lack, of `counts`."""
+def _bound(bad: int, judged: int) -> float | None:
+    from flushlab.statistics.proportion import upper_bound  # its folder takes seconds to load
+
+    return upper_bound(bad, judged) if judged else None
+
+
+def replica_in_words(replica: ReplicaCounts) -> str:
+    """Whether replicas could go on, and what they have too much or lack."""
     parts = [_tally_of_replicas(replica)]
-    if replica["ahead"]:
-        most = counted(int(replica["ahead_commits"]["max"]), "commit")
-        parts.append(f"before that it had up to {most} that the server lacked, in {replica['ahead']:,}")
-    if replica["lacks"]:
-        most = counted(int(replica["lacks_commits"]["max"]), "commit")
-        parts.append(f"in the end it lacks up to {most} of the server's, in {replica['lacks']:,}")
+    if replica.ahead_commits:
+        most = counted(int(replica.ahead_commits.max), "commit")
+        parts.append(f"before that it had up to {most} that the server lacked, in {replica.ahead:,}")
+    if replica.lacks_commits:
+        most = counted(int(replica.lacks_commits.max), "commit")
+        parts.append(f"in the end it lacks up to {most} of the server's, in {replica.lacks:,}")
     return "; ".join(parts)
 
 
-def _tally_of_replicas(replica: Mapping[str, Any]) -> str:
+def _tally_of_replicas(replica: ReplicaCounts) -> str:
     """`follows in 3 of 30, stops in 27 (error 1236 in 27)`."""
-    errors = ", ".join(f"error {number} in {count:,}" for number, count in replica["errors"].items())
+    errors = ", ".join(f"error {number} in {count:,}" for number, count in replica.errors.items())
     words = {
-        "follows": "follows in",
-        "diverged": "diverges silently in",
-        "stopped": "stops in",
-        "unknown": "not judged in",
+        "follows in": (replica.follows, ""),
+        "diverges silently in": (replica.diverged, ""),
+        "stops in": (replica.stopped, f" ({errors})"),
+        "not judged in": (replica.unknown, ""),
     }
-    told, of = [], f" of {replica['images']:,}"
-    for outcome, word in words.items():
-        if count := replica[outcome]:
-            told.append(f"{word} {count:,}{of}{f' ({errors})' if outcome == 'stopped' else ''}")
+    told, of = [], f" of {replica.images:,}"
+    for word, (count, why) in words.items():
+        if count:
+            told.append(f"{word} {count:,}{of}{why}")
             of = ""
     return ", ".join(told)
 
 
-def binlog_in_words(binlog: dict[str, Any]) -> str:
-    """What the binary logs lack or have too much, of `counts`."""
+def binlog_in_words(binlog: BinlogCounts) -> str:
+    """What the binary logs lack or have too much."""
     parts = []
-    if binlog["lost"]:
-        most = binlog["lost_commits"]["max"]
-        parts.append(f"lacks acknowledged commits in {binlog['lost']}, at most {most:,.0f}")
-    if binlog["behind"]:
-        parts.append(f"behind the tables in {binlog['behind']}")
-    if binlog["ahead"]:
-        parts.append(f"ahead of the tables in {binlog['ahead']}")
-    if binlog["unread"]:
-        parts.append(f"not read in {binlog['unread']}")
-    of = counted(binlog["images"] + binlog["unread"], "image")
+    if binlog.lost_commits:
+        most = binlog.lost_commits.max
+        parts.append(f"lacks acknowledged commits in {binlog.lost}, at most {most:,.0f}")
+    if binlog.behind:
+        parts.append(f"behind the tables in {binlog.behind}")
+    if binlog.ahead:
+        parts.append(f"ahead of the tables in {binlog.ahead}")
+    if binlog.unread:
+        parts.append(f"not read in {binlog.unread}")
+    of = counted(binlog.images + binlog.unread, "image")
     return f"of {of}: {'; '.join(parts)}" if parts else f"complete in {of}"
 
 
-def gtid_in_words(gtid: dict[str, Any]) -> str:
-    """Whether the server counts the GTIDs of what its tables have, of `counts`."""
+def gtid_in_words(gtid: GtidCounts) -> str:
+    """Whether the servers count the GTIDs of their tables' commits."""
     parts = []
-    if gtid["behind"]:
-        most = gtid["behind_commits"]["max"]
-        parts.append(f"up to {most:,.0f} will be given out a second time in {gtid['behind']}")
-    if gtid["ahead"]:
-        most = gtid["ahead_commits"]["max"]
-        parts.append(f"up to {most:,.0f} belong to commits missing from the tables in {gtid['ahead']}")
-    of = counted(gtid["images"], "image")
+    if most := gtid.behind_commits:
+        parts.append(f"up to {most.max:,.0f} will be given out a second time in {gtid.behind}")
+    if most := gtid.ahead_commits:
+        parts.append(f"up to {most.max:,.0f} belong to commits missing from the tables in {gtid.ahead}")
+    of = counted(gtid.images, "image")
     return f"of {of}: {'; '.join(parts)}" if parts else f"as the tables in {of}"
 
 
-def ddl_in_words(ddl: dict[str, Any]) -> str:
-    """Acknowledged DDL statements that are undone, of `counts`."""
-    of = counted(ddl["images"], "image")
-    if not ddl["lost"]:
+def ddl_in_words(ddl: DdlCounts) -> str:
+    """Acknowledged DDL statements that are undone."""
+    of = counted(ddl.images, "image")
+    if not ddl.lost_statements:
         return f"no statement lost in {of}"
-    return f"statements lost in {ddl['lost']} of {of}, at most {ddl['lost_statements']['max']:,.0f}"
+    return f"statements lost in {ddl.lost} of {of}, at most {ddl.lost_statements.max:,.0f}"
 
 
-def spread(values: Sequence[float]) -> dict[str, float] | None:
-    """Median and maximum; None of nothing."""
-    if not values:
-        return None
-    return {"p50": statistics.median(values), "max": max(values)}
+def spread(values: Iterable[float]) -> Spread | None:
+    """Median and maximum; None: there are no values."""
+    some = list(values)
+    return Spread(statistics.median(some), max(some)) if some else None

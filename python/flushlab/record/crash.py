@@ -38,8 +38,12 @@ class CrashPoint(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         at: number of the last record that was answered before the crash; 0 where the process was killed; of a
             cluster whose disks were recorded, nanoseconds from the load's first commit to the crash.
-        kind: how it was chosen.
-        seed: chooses among what the failure may leave.
+        kind: `random`: any moment of the recording, or with `torn` any write of pages; or a chosen moment:
+            `after_ack`: just after an acknowledgement; `before_flush`: just before a flush; `most_unsynced`:
+            just before one of the 5 % of flushes with the most data waiting for them; `after_write`: just
+            after a write, each file equally often (not on btrfs, and not with `torn`); `in_recovery`: any
+            moment, with another crash while the server recovers.
+        seed: choice among the states that the failure may leave.
     """
 
     at: int
@@ -48,12 +52,12 @@ class CrashPoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BinlogState(msgspec.Struct, frozen=True, kw_only=True):
-    """What the binary log of a recovered server holds of the ledger, beside its rows.
+    """The binary log of a recovered server beside its tables.
 
     Attributes:
-        lost: acknowledged commits that are not in it.
-        behind: commits that the tables have and it has not: replicas will never get them.
-        ahead: commits that it has and the tables have not: replicas have what their source lost.
+        lost: acknowledged commits that the binary log lacks.
+        behind: commits of the tables that the binary log lacks: replicas will never get them.
+        ahead: commits of the binary log that the tables lack: replicas have what their source lost.
     """
 
     lost: int = 0
@@ -62,11 +66,11 @@ class BinlogState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GtidState(msgspec.Struct, frozen=True, kw_only=True):
-    """Which transactions a recovered server says that it has executed, beside its rows.
+    """The GTIDs of a recovered server beside its tables.
 
     Attributes:
-        behind: commits that the tables have and it does not count: their GTIDs will be given to others.
-        ahead: GTIDs that it counts of commits that the tables lack: no replica will send these again.
+        behind: commits of the tables without a GTID: their GTIDs will be given to others.
+        ahead: GTIDs of commits that the tables lack: no source will send these again.
     """
 
     behind: int = 0
@@ -74,15 +78,15 @@ class GtidState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a real replica of a recovered server that goes on with new commits.
+    """A real replica of a recovered server that goes on with new commits.
 
     Attributes:
-        outcome: `follows`: replication goes on, and both have the same rows in the end; `diverged`: it goes
-            on, and they have not; `stopped`: by an error; `unknown`: flushlab could not look.
-        ahead: commits that it had, and the recovered server had not, before they met.
-        lacks: commits of the recovered server that it has not in the end.
-        error: number of the error that stopped it; 0: none did.
-        said: the error's words; with `unknown`, why.
+        outcome: `follows`: replication goes on, and both have the same rows in the end; `diverged`:
+            replication goes on with different rows; `stopped`: by an error; `unknown`: not judged.
+        ahead: commits of the replica that the recovered server lacked before they met.
+        lacks: commits of the recovered server that the replica lacks in the end.
+        error: number of the error that stopped replication; 0: none.
+        said: the error's words; with `unknown`, the reason.
     """
 
     outcome: ReplicaOutcome
@@ -93,11 +97,11 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DdlState(msgspec.Struct, frozen=True, kw_only=True):
-    """What a recovered server has of the statements that ran beside the ledger's load and changed tables.
+    """DDL statements beside the ledger's load.
 
     Attributes:
         acknowledged: statements before the crash.
-        lost: the last ones of them, which the tables do not show.
+        lost: acknowledged statements that are undone.
     """
 
     acknowledged: int
@@ -105,7 +109,7 @@ class DdlState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeAlone(msgspec.Struct, frozen=True, kw_only=True):
-    """What one node's data hold by themselves: a server without Galera was started on them.
+    """One node's data without the other nodes: a server without Galera was started on them.
 
     Attributes:
         outcome, lost, binlog, reasons: as of `CrashImage`.
@@ -122,12 +126,15 @@ class CrashNode(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         number: from 1.
-        crashed: the node was among those that crashed.
-        way: how it came back.
-        outcome: what it has, once the cluster is whole again; of one that stayed, before that too.
-        lost: acknowledged commits that it lacks.
-        position: how far it had come by itself when it came back (`grastate.dat` or `--wsrep-recover`).
-        alone: where the data were looked at without the other nodes.
+        crashed: whether the node crashed.
+        way: `bootstrap`: the cluster was started from the node; `ist`: the node got the transactions that it
+            lacked; `sst`: it got a copy of another node's data; `none`: it lacked nothing; `stayed`: it did
+            not crash. If a node came back more than once, the last time counts.
+        outcome: of the node, once the cluster is whole again.
+        lost: acknowledged commits that the node lacks.
+        position: the last of the cluster's transactions that the node had by itself when it came back
+            (`grastate.dat` or `--wsrep-recover`); None: unknown.
+        alone: of recorded disks, the node's data without the other nodes; None: not checked.
     """
 
     number: int
@@ -144,9 +151,9 @@ class CrashPart(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         record: number of the write.
-        place: of the first one on the disk, in bytes.
+        place: of the first sector on the disk, in bytes.
         length: in bytes.
-        file: that they belong to, from the root of the disk; empty: the file system's own, or not known.
+        file: path from the root of the disk; empty: the file system's own sectors, or not known.
         offset: in the file, in bytes.
     """
 
@@ -158,15 +165,15 @@ class CrashPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CrashCause(msgspec.Struct, frozen=True, kw_only=True):
-    """The fewest sectors that no flush had made durable, and that make a crash what it is.
+    """The fewest sectors, out of those that no flush had made durable, that bring about an outcome.
 
     Attributes:
-        way: `kept`: it is so if these are there, and no others of that kind; `missing`: if these are not, and
-            all others are; `any`: whatever is there of them.
+        way: `kept`: these sectors are there, and no others of that kind; `missing`: these sectors are not
+            there, and all others are; `any`: the outcome does not depend on them.
         parts: the sectors; none for `any`.
-        sectors: how many were kept, or missing, in the image that was minimised.
+        sectors: number of sectors kept, or missing, in the image that was minimised.
         tries: images that were judged.
-        ended: `done`, or `limit`: fewer may do.
+        ended: `done`, or `limit`: fewer sectors may do.
     """
 
     way: Literal["kept", "missing", "any"]
@@ -177,27 +184,29 @@ class CrashCause(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CrashImage(msgspec.Struct, frozen=True, kw_only=True):
-    """One crash and what the server made of it.
+    """One crash and its outcome.
 
     Attributes:
-        point: of the crash.
-        outcome: see `CrashOutcome`.
+        point: moment of the crash.
+        outcome: see Outcomes.
         acknowledged: commits before the crash; 0 without a ledger.
-        lost: of them, those that the tables do not have.
-        lost_s: from the acknowledgement of the first of them to the crash.
+        lost: acknowledged commits that the tables lack.
+        lost_s: from the acknowledgement of the first of them to the crash, in seconds.
         unflushed: commits acknowledged since the disk's last flush before the crash; None where no disk was
-            recorded. A server that syncs before it answers keeps them; one that does not loses them.
+            recorded. A server that syncs before it answers keeps them; any other loses them.
         binlog: None without a binary log, or where it could not be read.
-        binlog_unread: why it could not be read; empty if it was, or if there is none.
+        binlog_unread: why the binary log could not be read; else empty.
         gtid: None without GTIDs, or where other transactions than the ledger's have some, too.
-        ddl: None where none ran beside the load.
-        replica: one that had followed the server before the crash, and went on with what came back; None
-            without one, or where nothing came back.
-        new_replica: one that follows what came back from the beginning of its binary log; None likewise.
+        ddl: None without DDL beside the load.
+        replica: a replica that had followed the server before the crash; None without `--replica`, or where
+            the server did not come back.
+        new_replica: a replica that follows the recovered server from the beginning of its binary log; None
+            likewise.
         reasons: of the outcome, in words; the server's own where it does not start.
-        seconds: how long all of it took.
-        cause: where it was minimised.
-        nodes: of a cluster, each; the other fields are then those of the cluster as one.
+        seconds: time for the judgement.
+        cause: with `--minimise`; else None.
+        nodes: each node of a cluster; the other fields are then those of the cluster as one: a commit that
+            any node acknowledged must be on every node once the cluster is whole again.
     """
 
     point: CrashPoint
@@ -224,15 +233,17 @@ class CrashArm(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: of the configuration.
         settings: of the server.
-        control: it must lose; else nothing is known of the others.
-        checks_rows: there is a ledger; else only starts and consistency were looked at.
-        commits_per_s: while it was recorded.
-        records: writes and flushes that were recorded.
-        folder: of the record, where it was kept.
-        floor: that it meets by the durability model, with the condition on the disk; empty: not known.
-        guarantee: what the durability model says of it under this failure.
-        fault: what the server did when the disk failed under load; empty if it did not.
-        images: in the order in which they were judged.
+        control: the configuration must lose; it runs only if no other one lost.
+        checks_rows: there is a ledger; without one only starts and tables were judged, and crashes are
+            `sound` at best.
+        commits_per_s: commits per second that were acknowledged before the crash.
+        records: writes and flushes that were recorded under load.
+        folder: of the record with `--keep`; else empty.
+        floor: the floor that the settings meet by the durability model, with its condition on the disk;
+            empty: not known.
+        guarantee: the durability model's words about the settings under this failure.
+        fault: with `eio` and `full`, what the server did when the disk failed, in words; else empty.
+        images: the crashes.
     """
 
     name: str
@@ -280,21 +291,21 @@ class CrashFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         server: name and version.
-        workload: beside the ledger.
-        beside: what ran beside it; empty: nothing.
-        fail: failure mode.
-        fs: file system; empty where the process was killed.
-        disk: how slow the disk was while the run was recorded, as it was asked for; empty: not made slow.
-        tear: bytes that the disk wrote whole; 0: it tore no write.
-        lying_flushes: flushes that a lying disk had not done; 0: it did not lie.
-        nodes: of the cluster; 1: a server alone.
-        crashed: which of them; empty for a server alone.
-        ending: `done` or `interrupted`.
-        arms: the requested ones, then the controls.
-        seed: of the points.
+        workload: the load.
+        beside: what ran beside the ledger's load: `ddl`, `command: …` or `sql:FILE`; empty: nothing.
+        fail: the failure: `process`, `os`, `power`, `lying-disk`, `torn`, `eio` or `full`.
+        fs: file system of the recorded disk; empty for `process`.
+        disk: how slow the disk was during the recording (`--disk`); empty: not made slow.
+        tear: bytes that the disk wrote atomically; 0: it tore no write.
+        lying_flushes: flushes that a lying disk skipped; 0: it did not lie.
+        nodes: number of nodes of the cluster; 1: a single server.
+        crashed: the nodes that crashed: `one`, `all`, `rolling` or `cascade`; empty for a single server.
+        ending: `done`, or `interrupted` by Ctrl-C.
+        arms: the configurations, then the control.
+        seed: of the crash points.
         warnings: doubts.
-        campaign: its id in the store; empty if it is not stored.
-        sources: the texts that were run, as they were when it started.
+        campaign: id for `flushlab report` and `--resume`; empty for `--replay`.
+        sources: option files, and texts that were run, as they were when the campaign began.
     """
 
     server: str

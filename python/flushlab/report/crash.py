@@ -1,11 +1,12 @@
-"""Crashes for people and as `flushlab.crash/1`; docs/reference/crash-json.md describes the latter. Pure."""
+"""Crashes for people and as `flushlab.crash/1`. Pure."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -13,24 +14,28 @@ from rich.text import Text
 from flushlab.campaign.facts import resuming
 from flushlab.crashed.measured import (
     OUTCOMES,
-    REPLICAS,
     WHAT,
+    CrashCounts,
+    OutcomeCounts,
     at_most,
+    at_random,
     binlog_in_words,
+    chosen,
     counts,
     ddl_in_words,
     gtid_in_words,
     measured,
     replica_in_words,
     spread,
+    tally,
 )
-from flushlab.record import CrashArm, CrashCause, CrashFacts, CrashImage, CrashPart, NodeWay
+from flushlab.record import CrashArm, CrashCause, CrashFacts, CrashImage, CrashOutcome, CrashPart, NodeWay
 from flushlab.spec.parts import RemoteAccess
 from flushlab.units import counted
 
-SCHEMA = "flushlab.crash/1"
-_WORST = ("not_started", "inconsistent", "lost", "unknown", "sound", "kept")
+_WORST: tuple[CrashOutcome, ...] = ("not_started", "inconsistent", "lost", "unknown", "sound", "kept")
 """Worst first."""
+_UNKNOWN: CrashOutcome = "unknown"
 _WAYS: Mapping[NodeWay, str] = {
     "bootstrap": "bootstrapped",
     "ist": "IST",
@@ -50,55 +55,118 @@ _LEAST, _NAMES = 22, 34
 """How wide the column of names is: most settings stay whole."""
 
 
-def document(facts: CrashFacts) -> dict[str, Any]:
+class AloneCounts(OutcomeCounts, frozen=True, kw_only=True):
+    """Nodes whose data a server without Galera checked.
+
+    Attributes:
+        looked_at: number of these nodes.
+    """
+
+    looked_at: int
+
+
+class NodeCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """Nodes of a cluster over all crashes, by the way in which they came back.
+
+    Attributes:
+        stayed, bootstrap, ist, sst, none: number of nodes; see `way` of a node.
+        alone: of the nodes' data without the other nodes; None: not checked.
+    """
+
+    stayed: int
+    bootstrap: int
+    ist: int
+    sst: int
+    none: int
+    alone: AloneCounts | None
+
+
+class CrashArmDocument(CrashArm, frozen=True, kw_only=True):
+    """A configuration, its crashes, and what these come to.
+
+    Attributes:
+        random: crashes at random moments of the recording; with `torn`, at random writes.
+        chosen: crashes at chosen moments; see `kind` of a point.
+        nodes: of a cluster, over all crashes; None for a single server.
+    """
+
+    random: CrashCounts
+    chosen: CrashCounts
+    nodes: NodeCounts | None
+
+
+class FailingImage(msgspec.Struct, frozen=True, kw_only=True):
+    """A crash that did not keep everything.
+
+    Attributes:
+        arm: name of the configuration.
+        image: the crash.
+        line: argument of `--replay`, as `FOLDER:at=N:seed=N`, and for a chosen moment a colon and its kind
+            (`recovery` for `in_recovery`); None without `--keep`.
+        options: further arguments of the command line that judges the same crash (`--fail` …).
+    """
+
+    arm: str
+    image: CrashImage
+    line: str | None
+    options: tuple[str, ...]
+
+
+class CrashDocument(CrashFacts, frozen=True, kw_only=True, tag_field="schema", tag="flushlab.crash/1"):
+    """The document: `schema`, the facts, and what follows from them.
+
+    Attributes:
+        verdict: the worst outcome of a configuration; `unknown` where nothing was lost and no control lost
+            either.
+        failing: crashes that did not keep everything, the control's left out.
+    """
+
+    arms: tuple[CrashArmDocument, ...] = ()
+    verdict: CrashOutcome
+    failing: tuple[FailingImage, ...]
+
+
+def document(facts: CrashFacts) -> CrashDocument:
     """The JSON document."""
-    return {
-        "schema": SCHEMA,
-        "campaign": facts.campaign or None,
-        "server": facts.server,
-        "workload": facts.workload,
-        "beside": facts.beside or None,
-        "sources": list(facts.sources),
-        "fail": facts.fail,
-        "fs": facts.fs,
-        "disk": facts.disk or None,
-        "tear": facts.tear,
-        "lying_flushes": facts.lying_flushes,
-        "seed": facts.seed,
-        "nodes": facts.nodes,
-        "crashed": facts.crashed or None,
-        "ending": facts.ending,
-        "arms": [_arm(arm, facts.fail) for arm in facts.arms if not arm.control],
-        "controls": [_arm(arm, facts.fail) for arm in facts.arms if arm.control],
-        "verdict": verdict(facts),
-        "failing": [
-            {
-                "arm": arm.name,
-                "image": image,
-                "line": line(arm, image),
-                "options": options(facts) if arm.folder else [],
-            }
-            for arm in facts.arms
-            if not arm.control
-            for image in failing(arm)
-        ],
-        "warnings": list(facts.warnings),
-    }
+    known = {name: getattr(facts, name) for name in facts.__struct_fields__}
+    known["arms"] = tuple(
+        CrashArmDocument(
+            **{name: getattr(arm, name) for name in arm.__struct_fields__},
+            random=counts(at_random(arm.images)),
+            chosen=counts(chosen(arm.images)),
+            nodes=_nodes(arm.images),
+        )
+        for arm in facts.arms
+    )
+    bad = [
+        FailingImage(
+            arm=arm.name,
+            image=image,
+            line=line(arm, image),
+            options=tuple(options(facts)) if arm.folder else (),
+        )
+        for arm in facts.arms
+        if not arm.control
+        for image in failing(arm)
+    ]
+    return CrashDocument(**known, verdict=verdict(facts), failing=tuple(bad))
 
 
-def verdict(facts: CrashFacts) -> str:
+def verdict(facts: CrashFacts) -> CrashOutcome:
     """The worst that happened to what was asked for; `unknown` if nothing did and no control lost either."""
-    worst = [verdict_of(arm) for arm in facts.arms if not arm.control]
-    found = next((one for one in _WORST if one in worst), "unknown")
+    found = _worst(verdict_of(arm) for arm in facts.arms if not arm.control)
     if found in ("kept", "sound") and not any(failing(arm) for arm in facts.arms if arm.control):
         return "unknown"
     return found
 
 
-def verdict_of(arm: CrashArm) -> str:
+def verdict_of(arm: CrashArm) -> CrashOutcome:
     """The worst outcome of an arm's images."""
-    seen = {image.outcome for image in arm.images}
-    return next((one for one in _WORST if one in seen), "unknown")
+    return _worst(image.outcome for image in arm.images)
+
+
+def _worst(outcomes: Iterable[CrashOutcome]) -> CrashOutcome:
+    return min(outcomes, key=_WORST.index, default=_UNKNOWN)
 
 
 def failing(arm: CrashArm) -> list[CrashImage]:
@@ -145,43 +213,17 @@ def moment(arm: CrashArm, image: CrashImage) -> str:
     return f"record {image.point.at:,}{', then in recovery' if image.point.kind == 'in_recovery' else ''}"
 
 
-def _arm(arm: CrashArm, fail: str) -> dict[str, Any]:
-    at_random = [image for image in arm.images if image.point.kind == "random"]
-    chosen = [image for image in arm.images if image.point.kind != "random"]
-    return {
-        "name": arm.name,
-        "settings": dict(arm.settings),
-        "fail": fail,
-        **counts(at_random),
-        "adversarial": counts(chosen),
-        "checks_rows": arm.checks_rows,
-        "commits_per_s": arm.commits_per_s,
-        "records": arm.records,
-        "floor": arm.floor or None,
-        "guarantee": arm.guarantee,
-        "fault": arm.fault or None,
-        "record": arm.folder or None,
-        "nodes": _nodes(arm.images),
-        "details": list(arm.images),
-    }
-
-
-def _nodes(images: Sequence[CrashImage]) -> dict[str, Any] | None:
-    """How a cluster's nodes came back, and what each had by itself; None for a server alone."""
+def _nodes(images: Sequence[CrashImage]) -> NodeCounts | None:
     nodes = [node for image in images for node in image.nodes]
     if not nodes:
         return None
+    ways = Counter(node.way for node in nodes)
     alone = [node.alone for node in nodes if node.alone is not None]
-    return {
-        **{way: sum(node.way == way for node in nodes) for way in _WAYS},
-        "alone": None
-        if not alone
-        else {
-            "looked_at": len(alone),
-            **{name: sum(one.outcome == name for one in alone) for name in OUTCOMES},
-            "lost_commits": spread([one.lost for one in alone if one.outcome == "lost"]),
-        },
-    }
+    lost = spread(one.lost for one in alone if one.outcome == "lost")
+    return NodeCounts(
+        **{way: ways[way] for way in _WAYS},
+        alone=AloneCounts(looked_at=len(alone), **tally(alone), lost_commits=lost) if alone else None,
+    )
 
 
 def render(facts: CrashFacts) -> RenderableType:
@@ -238,49 +280,45 @@ def _rows_of(arm: CrashArm) -> Table:
     table = Table(show_header=False, box=None, pad_edge=False, title=arm.name, title_justify="left")
     table.add_column(style="dim", min_width=13)
     table.add_column()
-    at_random = [image for image in arm.images if image.point.kind == "random"]
-    chosen = [image for image in arm.images if image.point.kind != "random"]
-    if at_random or not chosen:
-        table.add_row("random", _in_words(at_random))
-    if chosen:
-        table.add_row("chosen", _in_words(chosen))
-    found = counts(arm.images)
-    if lost := found["lost_commits"]:
-        seconds = found["lost_s"]
+    random, others, found = at_random(arm.images), chosen(arm.images), counts(arm.images)
+    if random or not others:
+        table.add_row("random", _in_words(random))
+    if others:
+        table.add_row("chosen", _in_words(others))
+    if (lost := found.lost_commits) and (seconds := found.lost_s):
         table.add_row(
             "lost commits",
-            f"{lost['p50']:,.0f} in the median, {lost['max']:,.0f} at most;"
-            f" {at_most(seconds['p50'])} and {at_most(seconds['max'])} old",
+            f"{lost.p50:,.0f} in the median, {lost.max:,.0f} at most;"
+            f" {at_most(seconds.p50)} and {at_most(seconds.max)} old",
         )
     if must := must_lose(arm, found):
         table.add_row("must lose", must)
     if arm.fault:
         table.add_row("the server", arm.fault.removeprefix("the server "))
-    if binlog := found["binlog"]:
-        table.add_row("binary log", binlog_in_words(binlog))
-    if gtid := found["gtid"]:
-        table.add_row("GTIDs", gtid_in_words(gtid))
-    for name, what in REPLICAS.items():
-        if replica := found[name]:
-            table.add_row(what, replica_in_words(replica))
+    if found.binlog:
+        table.add_row("binary log", binlog_in_words(found.binlog))
+    if found.gtid:
+        table.add_row("GTIDs", gtid_in_words(found.gtid))
+    for what, replica in found.replicas:
+        table.add_row(what, replica_in_words(replica))
     if nodes := _nodes(arm.images):
-        ways = [f"{words} {nodes[way]:,}" for way, words in _WAYS.items() if nodes[way]]
+        ways = [f"{words} {n:,}" for way, words in _WAYS.items() if (n := getattr(nodes, way))]
         if ways:
             table.add_row("the nodes", ", ".join(ways))
-        if alone := nodes["alone"]:
-            table.add_row("each alone", _alone_in_words(alone))
+        if nodes.alone:
+            table.add_row("each alone", _alone_in_words(nodes.alone))
     if arm.guarantee:
         table.add_row("the model", arm.guarantee)
     if arm.floor:
         table.add_row("floor", arm.floor)
-    if ddl := found["ddl"]:
-        table.add_row("DDL", ddl_in_words(ddl))
+    if found.ddl:
+        table.add_row("DDL", ddl_in_words(found.ddl))
     if arm.commits_per_s:
         table.add_row("load", f"{arm.commits_per_s:,.0f} commits/s")
     return table
 
 
-def must_lose(arm: CrashArm, found: Mapping[str, Any]) -> str:
+def must_lose(arm: CrashArm, found: CrashCounts) -> str:
     """Of a control that answers before it syncs: how many of the crashes that had something to lose were
     noticed; empty for any other arm, or where none had.
 
@@ -289,11 +327,11 @@ def must_lose(arm: CrashArm, found: Mapping[str, Any]) -> str:
         found: `counts` of its images.
     """
     relaxed = arm.settings.get("innodb_flush_log_at_trx_commit") in (0, 2)
-    unflushed = found["unflushed"]
-    if not (arm.control and relaxed and unflushed and unflushed["images"]):
+    unflushed = found.unflushed
+    if not (arm.control and relaxed and unflushed and unflushed.images):
         return ""
     return (
-        f"{unflushed['bad']:,} of {counted(unflushed['images'], 'image')} cut between an acknowledgement and"
+        f"{unflushed.bad:,} of {counted(unflushed.images, 'image')} cut between an acknowledgement and"
         " the next flush did not keep everything"
     )
 
@@ -302,17 +340,19 @@ def _in_words(images: Sequence[CrashImage]) -> str:
     if not images:
         return "no image"
     seen = counts(images)
-    found = [f"{seen[name]:,} {name.replace('_', ' ')}" for name in OUTCOMES if seen[name]]
-    bound = seen["bound_95"]
+    bound = seen.bound_95
     upper = "" if bound is None or bound == 1 else f"; at most {bound:.1%} fail (95 %)"
-    return f"{counted(len(images), 'image')}: {', '.join(found)}{upper}"
+    return f"{counted(len(images), 'image')}: {_outcomes(seen)}{upper}"
 
 
-def _alone_in_words(alone: dict[str, Any]) -> str:
-    found = [f"{alone[name]:,} {name.replace('_', ' ')}" for name in OUTCOMES if alone[name]]
-    lost = alone["lost_commits"]
-    most = f"; {lost['p50']:,.0f} commits in the median, {lost['max']:,.0f} at most" if lost else ""
-    return f"of {counted(alone['looked_at'], 'node')}: {', '.join(found)}{most}"
+def _alone_in_words(alone: AloneCounts) -> str:
+    lost = alone.lost_commits
+    most = f"; {lost.p50:,.0f} commits in the median, {lost.max:,.0f} at most" if lost else ""
+    return f"of {counted(alone.looked_at, 'node')}: {_outcomes(alone)}{most}"
+
+
+def _outcomes(found: OutcomeCounts) -> str:
+    return ", ".join(f"{n:,} {name.replace('_', ' ')}" for name in OUTCOMES if (n := getattr(found, name)))
 
 
 def said(facts: CrashFacts) -> str:

@@ -102,7 +102,7 @@ def test_a_node_that_cannot_read_its_tables_is_inconsistent_and_counts(
     assert reason.startswith("node 2 cannot read its tables: ")
     assert "corrupt" in reason
     assert [node.outcome for node in image.nodes] == ["kept", "inconsistent"]
-    assert counts([image])["bound_95"] == 1
+    assert counts([image]).bound_95 == 1
 
 
 @pytest.mark.parametrize(

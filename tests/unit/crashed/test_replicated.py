@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flushlab.crashed.measured import counts, measured, replica_in_words
+from flushlab.crashed.measured import Spread, counts, measured, replica_in_words
 from flushlab.crashed.replicated import judge
 from flushlab.record import CrashArm, CrashImage, CrashPoint, ReplicaState
 
@@ -43,16 +43,19 @@ IMAGES = tuple(image(one) for one in (STOPPED, FOLLOWS, UNKNOWN, None))
 
 def test_replicas_are_counted_with_their_errors_and_a_bound() -> None:
     found = counts(IMAGES)
-    assert found["new_replica"] is None
-    replica = found["replica"]
-    assert (replica["images"], replica["follows"], replica["stopped"]) == (3, 1, 1)
-    assert replica["errors"] == {"1236": 1}
-    assert replica["ahead_commits"] == {"p50": 3, "max": 3}
-    assert round(replica["bound_95"], 3) == 0.975, "1 of 2 that were judged does not follow"
+    assert found.new_replica is None
+    replica = found.replica
+    assert replica is not None
+    assert (replica.images, replica.follows, replica.stopped) == (3, 1, 1)
+    assert replica.errors == {"1236": 1}
+    assert replica.ahead_commits == Spread(p50=3, max=3)
+    assert round(replica.bound_95 or 0, 3) == 0.975, "1 of 2 that were judged does not follow"
 
 
 def test_replicas_in_words() -> None:
-    assert replica_in_words(counts(IMAGES)["replica"]) == (
+    found = counts(IMAGES).replica
+    assert found is not None
+    assert replica_in_words(found) == (
         "follows in 1 of 3, stops in 1 (error 1236 in 1), not judged in 1; before that it had up to"
         " 3 commits that the server lacked, in 1; in the end it lacks up to 5 commits of the server's, in 1"
     )

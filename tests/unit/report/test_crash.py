@@ -25,22 +25,22 @@ def test_without_a_control_that_loses_nothing_is_known() -> None:
 
 
 def test_points_that_were_chosen_count_apart_from_random_ones() -> None:
-    found = document(facts(BASE, CONTROL))["arms"][0]
-    assert (found["images"], found["kept"], found["adversarial"]["images"]) == (9, 9, 3)
-    assert round(found["bound_95"], 3) == 0.283  # 1 - 0.05^(1/9)
+    found = document(facts(BASE, CONTROL)).arms[0]
+    assert (found.random.images, found.random.kept, found.chosen.images) == (9, 9, 3)
+    assert round(found.random.bound_95 or 0, 3) == 0.283  # 1 - 0.05^(1/9)
 
 
 def test_a_failing_image_has_a_line_where_its_record_was_kept() -> None:
-    failing = document(facts(BASE, LOSING))["failing"]
+    failing = document(facts(BASE, LOSING)).failing
     assert len(failing) == 12
-    assert failing[0]["line"] == "/records/r1:at=1000:seed=0"
+    assert failing[0].line == "/records/r1:at=1000:seed=0"
 
 
 def test_what_replay_needs_beside_the_line_is_told() -> None:
     lying = msgspec.structs.replace(facts(BASE, LOSING), fail="lying-disk", lying_flushes=20, tear=4096)
-    assert document(facts(BASE, LOSING))["failing"][0]["options"] == []
-    options = ["--fail", "lying-disk", "--tear", "4096", "--lying-flushes", "20"]
-    assert document(lying)["failing"][0]["options"] == options
+    assert document(facts(BASE, LOSING)).failing[0].options == ()
+    options = ("--fail", "lying-disk", "--tear", "4096", "--lying-flushes", "20")
+    assert document(lying).failing[0].options == options
     told = " ".join(text_of(render(lying)).split())
     line = "/records/r1:at=1011:seed=11:after_ack"
     assert f"flushlab crash --replay {line} --fail lying-disk --tear 4096 --lying-flushes 20" in told
@@ -49,15 +49,17 @@ def test_what_replay_needs_beside_the_line_is_told() -> None:
 
 
 def test_the_binary_log_is_counted_beside_the_tables() -> None:
-    found = document(facts(BASE, CONTROL))["arms"][0]
-    assert (found["lost"], found["binlog"]["behind"], found["binlog"]["ahead"]) == (0, 9, 0)
+    found = document(facts(BASE, CONTROL)).arms[0].random
+    assert found.binlog is not None
+    assert (found.lost, found.binlog.behind, found.binlog.ahead) == (0, 9, 0)
 
 
 def test_a_binary_log_that_could_not_be_read_is_counted_apart() -> None:
     unread = msgspec.structs.replace(image(0), binlog=None, binlog_unread="it is encrypted")
     some = msgspec.structs.replace(BASE, images=(unread, image(1)))
-    found = document(facts(some, CONTROL))["arms"][0]["binlog"]
-    assert (found["images"], found["unread"]) == (1, 1)
+    found = document(facts(some, CONTROL)).arms[0].random.binlog
+    assert found is not None
+    assert (found.images, found.unread) == (1, 1)
     assert said(facts(some, CONTROL)).endswith("; the binary log could not be read")
     none = msgspec.structs.replace(BASE, images=(unread,))
     assert "of 1 image: not read in 1" in text_of(render(facts(none, CONTROL)))

@@ -154,4 +154,4 @@ def test_the_page_carries_the_texts_that_it_ran_and_no_word_that_no_flag_gives()
     assert "large.sql is not shown: it has 3 MiB or is no text. SHA-256: cd" in shown
     assert "The plan as stored" in shown and '"workload_digest": "a-digest"' in shown
     assert "secret" not in shown
-    assert crash.document(found)["sources"] == [script, large]
+    assert crash.document(found).sources == (script, large)

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from flushlab.crashed.measured import (
     OUTCOMES,
-    REPLICAS,
     WHAT,
     age,
+    at_random,
     binlog_in_words,
     counts,
     ddl_in_words,
@@ -86,32 +86,30 @@ def _measured(facts: CrashFacts) -> Table:
 
 def _measured_rows(arm: CrashArm) -> Iterator[tuple[Cell, ...]]:
     found = counts(arm.images)
-    at_random = tuple(image for image in arm.images if image.point.kind == "random")
-    bound = counts(at_random)["bound_95"]
-    lost, seconds, binlog = found["lost_commits"], found["lost_s"], found["binlog"]
+    random = counts(at_random(arm.images))
+    bound, lost, seconds = random.bound_95, found.lost_commits, found.lost_s
     yield (
         Cell(arm.name, "name", "it must lose" if arm.control else ""),
         _kept(arm.images),
         Cell(
             "" if bound is None or bound == 1 else f"{bound:.1%}",
             "num",
-            f"of {len(at_random):,} random" if at_random else "",
+            f"of {random.images:,} random" if random.images else "",
         ),
-        Cell(f"up to {lost['max']:,.0f}", "num", age(seconds["max"]))
-        if lost
+        Cell(f"up to {lost.max:,.0f}", "num", age(seconds.max))
+        if lost and seconds
         else Cell("none" if arm.checks_rows else "not known", "num"),
     )
-    if binlog:
-        yield (Cell(f"Binary log: {binlog_in_words(binlog)}."),)
+    if found.binlog:
+        yield (Cell(f"Binary log: {binlog_in_words(found.binlog)}."),)
     if must := must_lose(arm, found):
         yield (Cell(f"It must lose: {must}."),)
-    if gtid := found["gtid"]:
-        yield (Cell(f"GTIDs: {gtid_in_words(gtid)}."),)
-    if ddl := found["ddl"]:
-        yield (Cell(f"DDL: {ddl_in_words(ddl)}."),)
-    for name, what in REPLICAS.items():
-        if replica := found[name]:
-            yield (Cell(f"{what[0].upper()}{what[1:]}: {replica_in_words(replica)}."),)
+    if found.gtid:
+        yield (Cell(f"GTIDs: {gtid_in_words(found.gtid)}."),)
+    if found.ddl:
+        yield (Cell(f"DDL: {ddl_in_words(found.ddl)}."),)
+    for what, replica in found.replicas:
+        yield (Cell(f"{what.capitalize()}: {replica_in_words(replica)}."),)
     if arm.guarantee:
         yield (Cell(f"The model: {arm.guarantee}."),)
     if arm.floor:
@@ -133,11 +131,11 @@ def _by_moment(facts: CrashFacts) -> Table:
 def _kept(images: tuple[CrashImage, ...]) -> Cell:
     """How many of them kept everything, and what became of the others."""
     found = counts(images)
-    others = [name for name in OUTCOMES if name not in ("kept", "sound") and found[name]]
+    others = {name: n for name in OUTCOMES if name not in ("kept", "sound") and (n := getattr(found, name))}
     return Cell(
-        f"{found['kept'] + found['sound']:,} of {len(images):,}",
-        "num bad" if set(others) - {"unknown"} else "num mute" if others else "num good",
-        ", ".join(f"{found[name]:,} {name.replace('_', ' ')}" for name in others),
+        f"{found.kept + found.sound:,} of {len(images):,}",
+        "num bad" if others.keys() - {"unknown"} else "num mute" if others else "num good",
+        ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in others.items()),
     )
 
 
