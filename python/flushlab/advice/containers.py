@@ -11,9 +11,9 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-import jinja2
 import msgspec
 
+from flushlab.advice.template import template
 from flushlab.build.find import parse_name
 from flushlab.errors import UsageError
 from flushlab.record import Value
@@ -134,34 +134,16 @@ def render(
     Raises:
         UnknownSetting, ValueOutOfRange: one of them is not this server's.
     """
-    return (
-        _environment()
-        .get_template(TEMPLATES[form])
-        .render(
-            image=image.name,
-            flavor=image.flavor,
-            prefix="MYSQL" if image.flavor == "mysql" else "MARIADB",
-            arguments=arguments(image, chosen),
-            database=database,
-            class_name="MySQLContainer" if image.flavor == "mysql" else "MariaDBContainer",
-            password="throwaway",
-            command=shlex.join(command) or "./run-the-tests",
-        )
+    return template(TEMPLATES[form], quoted=_quoted, shell=shlex.quote).render(
+        image=image.name,
+        flavor=image.flavor,
+        prefix="MYSQL" if image.flavor == "mysql" else "MARIADB",
+        arguments=arguments(image, chosen),
+        database=database,
+        class_name="MySQLContainer" if image.flavor == "mysql" else "MariaDBContainer",
+        password="throwaway",
+        command=shlex.join(command) or "./run-the-tests",
     )
-
-
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("flushlab.advice"),
-        autoescape=False,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters["quoted"] = _quoted
-    environment.filters["shell"] = shlex.quote
-    return environment
 
 
 def _quoted(text: str) -> str:

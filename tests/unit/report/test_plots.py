@@ -128,4 +128,4 @@ def test_a_long_name_takes_several_lines_above_its_row_and_pushes_the_next_row_d
     written = [text.text or "" for text in ElementTree.fromstring(svg).iter("text")]
     assert sorted(word for line in written if line in long for word in line.split()) == sorted(words)
     first, second, third = (float(y) for y in re.findall(r'<use [^>]*y="([0-9.]+)"', svg))
-    assert second - first > third - second + 25
+    assert second - first == third - second + 15
