@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from flushlab.build import Build
-from flushlab.build.option_shapes import ask_limited, ask_shapes
-from flushlab.build.verbose_help import ask_ignored, refused, verbose_help
+from flushlab.build.verbose_help import refused, verbose_help
 from flushlab.errors import StartFailed
 from flushlab.record import ServerIdentity
 from flushlab.server import Sandbox
@@ -22,6 +22,8 @@ from flushlab.settings.optionfile import groups_of, instance_of
 from flushlab.settings.reading import read
 
 CATALOG = load_catalog()
+_SCRIPT = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "option_names.py"))
+ask_ignored, ask_limited, ask_shapes = (_SCRIPT[f"ask_{what}"] for what in ("ignored", "limited", "shapes"))
 BUILDS = ("mariadb@10.11", "mariadb@11.8", "mysql@5.7", "mysql@8.0", "mysql@9.7")
 NOT_ALONE = {"innodb_page_size", "innodb_log_write_ahead_size", "innodb_buffer_pool_size", "expire_logs_days"}
 """Adjusted or refused only when InnoDB starts, or another way to set another one of them."""

@@ -1,9 +1,8 @@
 """Build: installed server distributions, where they come from, and how to execute them."""
 
-from flushlab.build.build import Build
+from flushlab.build.build import Build, Progress, silent
 from flushlab.build.find import DEFAULT, find_build, list_builds, obtainable, survey
 from flushlab.build.prefix import origin
-from flushlab.build.progress import Progress, silent
 from flushlab.build.source import Found, Obtainable
 
 __all__ = [

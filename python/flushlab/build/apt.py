@@ -18,8 +18,8 @@ from pathlib import Path
 
 import msgspec
 
+from flushlab.build.build import Progress
 from flushlab.build.library import debian_packages, library_missing, missing_libraries
-from flushlab.build.progress import Progress
 from flushlab.errors import ServerError
 from flushlab.machine import home
 
@@ -62,9 +62,11 @@ def available() -> bool:
     return shutil.which("apt-get") is not None and shutil.which("dpkg-deb") is not None
 
 
-def candidate_version(package: str) -> str | None:
-    """Version of a package that apt would download here, or None if its lists don't know it."""
-    done = run(["apt-cache", *_options(), "show", "--no-all-versions", package])
+def candidate_version(package: str, configuration: Path | None = None) -> str | None:
+    """Version of a package that apt would download here, or None if its lists don't know it; by another
+    release's lists if their configuration is given."""
+    options = ["-c", str(configuration)] if configuration else _options()
+    done = run(["apt-cache", *options, "show", "--no-all-versions", package])
     match = re.search(r"^Version: (\S+)$", done.stdout, re.MULTILINE) if done.returncode == 0 else None
     return match[1] if match else None
 

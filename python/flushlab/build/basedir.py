@@ -1,21 +1,21 @@
-"""Source `basedir`: an unpacked distribution that the user names, by option or `$FLUSHLAB_BASEDIR`."""
+"""Sources `path` and `basedir`: servers that the system has installed, and an unpacked distribution that the
+user names, by option or `$FLUSHLAB_BASEDIR`. flushlab installs nothing there."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from pathlib import Path
 
 from flushlab.build.build import Build
 from flushlab.build.inspect import inspect_once, server_in
-from flushlab.build.progress import Progress
-from flushlab.build.source import Found, Obtainable
-from flushlab.errors import BuildNotFound, FlushlabError, ServerError
+from flushlab.build.source import Found, Source
+from flushlab.errors import BuildNotFound, FlushlabError
 
 VARIABLE = "FLUSHLAB_BASEDIR"
+SBIN = ("/usr/local/sbin", "/usr/sbin", "/usr/libexec")
 
 
-class BasedirSource:
+class BasedirSource(Source):
     """The distribution that `$FLUSHLAB_BASEDIR` names."""
 
     name = "basedir"
@@ -30,13 +30,26 @@ class BasedirSource:
         except FlushlabError as error:
             return Found(problems=(error,))
 
-    def obtainable(self) -> Iterable[Obtainable]:
-        """Nothing."""
-        return ()
 
-    def get(self, wanted: Obtainable, progress: Progress) -> Build:
-        """Never called: nothing is obtainable."""
-        raise ServerError(f"{wanted.name} cannot be fetched from {self.name}")
+class PathSource(Source):
+    """The servers on PATH, and in the sbin directories that a plain user's PATH lacks."""
+
+    name = "path"
+
+    def installed(self) -> Found:
+        """Every distinct server binary on PATH."""
+        builds: dict[str, Build] = {}
+        problems: list[FlushlabError] = []
+        for folder in (*os.environ.get("PATH", os.defpath).split(os.pathsep), *SBIN):
+            mysqld = server_in(Path(folder)) if folder else None
+            if mysqld is None or str(mysqld.resolve()) in builds:
+                continue
+            try:
+                real = mysqld.resolve()
+                builds[str(real)] = inspect_once(real, source=self.name, prefix=real.parent.parent)
+            except FlushlabError as error:
+                problems.append(error)
+        return Found(builds=tuple(builds.values()), problems=tuple(problems))
 
 
 def places(folder: Path) -> tuple[Path, ...]:

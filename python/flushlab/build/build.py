@@ -1,10 +1,19 @@
-"""Build: an installed server distribution, and how to execute it."""
+"""Build: an installed server distribution, and how to execute it; and how it is told what takes long."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import msgspec
 
 from flushlab.record.server import Flavor
+
+Progress = Callable[[str], None]
+"""Takes one short sentence at a time, for people; libraries never print."""
+
+
+def silent(_message: str) -> None:
+    """Tells nobody."""
 
 
 class Build(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,11 +17,10 @@ import msgspec
 
 from flushlab.build import apt, release
 from flushlab.build.apt import Package
-from flushlab.build.build import Build
+from flushlab.build.build import Build, Progress
 from flushlab.build.inspect import inspect
-from flushlab.build.prefix import prefixes, publish, taking_turns
-from flushlab.build.progress import Progress
-from flushlab.build.source import Found, Obtainable
+from flushlab.build.prefix import publish, taking_turns
+from flushlab.build.source import Obtainable, Source
 from flushlab.errors import ServerError
 from flushlab.record.server import Flavor
 
@@ -52,14 +51,10 @@ SERIES = (
 )
 
 
-class DebianSource:
+class DebianSource(Source):
     """Servers from Debian's packages."""
 
     name = "debian"
-
-    def installed(self) -> Found:
-        """Prefixes that were unpacked earlier."""
-        return Found(builds=tuple(prefixes(self.name)))
 
     def obtainable(self) -> Iterable[Obtainable]:
         """MariaDB of this release, and the series of other releases."""

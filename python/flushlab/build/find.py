@@ -15,15 +15,23 @@ from pathlib import Path
 
 import msgspec
 
-from flushlab.build.basedir import build_in
-from flushlab.build.build import Build
-from flushlab.build.progress import Progress, silent
-from flushlab.build.source import Found, Obtainable
-from flushlab.build.sources import SOURCES
-from flushlab.build.tarball import build_from, is_address
+from flushlab.build.basedir import BasedirSource, PathSource, build_in
+from flushlab.build.build import Build, Progress, silent
+from flushlab.build.debian import DebianSource
+from flushlab.build.maven import MavenSource
+from flushlab.build.source import Found, Obtainable, Source
+from flushlab.build.tarball import TarballSource, build_from, is_address
 from flushlab.errors import BuildNotFound, UsageError
 
 DEFAULT = "mariadb"
+SOURCES: tuple[Source, ...] = (
+    BasedirSource(),
+    PathSource(),
+    DebianSource(),
+    MavenSource(),
+    TarballSource(),
+)
+"""Earlier ones win when two hold the very same binary."""
 
 _NAME = re.compile(r"(?P<flavor>mariadb|mysql)(?:@(?P<version>\d+(?:\.\d+)*))?")
 

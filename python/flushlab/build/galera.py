@@ -16,9 +16,8 @@ import msgspec
 
 from flushlab.build import apt, release
 from flushlab.build.apt import Package
-from flushlab.build.build import Build
+from flushlab.build.build import Build, Progress, silent
 from flushlab.build.prefix import publish_prefix
-from flushlab.build.progress import Progress, silent
 from flushlab.errors import BuildNotFound, UsageError
 from flushlab.machine import home_path
 

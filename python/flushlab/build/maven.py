@@ -20,12 +20,11 @@ from pathlib import Path
 import msgspec
 
 from flushlab.build import apt
-from flushlab.build.build import Build
+from flushlab.build.build import Build, Progress
 from flushlab.build.inspect import inspect
 from flushlab.build.library import library_missing, missing_libraries
-from flushlab.build.prefix import prefixes, publish
-from flushlab.build.progress import Progress
-from flushlab.build.source import Found, Obtainable
+from flushlab.build.prefix import publish
+from flushlab.build.source import Obtainable, Source
 from flushlab.build.unpack import let_all_enter
 from flushlab.errors import ServerError
 
@@ -65,14 +64,10 @@ ARTIFACTS = (
 )
 
 
-class MavenSource:
+class MavenSource(Source):
     """MySQL from test artifacts."""
 
     name = "maven"
-
-    def installed(self) -> Found:
-        """Prefixes that were unpacked earlier."""
-        return Found(builds=tuple(prefixes(self.name)))
 
     def obtainable(self) -> Iterable[Obtainable]:
         """The pinned artifacts, on the one platform that they hold a server for."""

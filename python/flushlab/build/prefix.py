@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,8 +19,8 @@ import msgspec
 from flushlab.build.apt import Package
 from flushlab.build.build import Build
 from flushlab.errors import NoSpace, StorageError
-from flushlab.machine import home_part, home_path, ownership
-from flushlab.process import RunRecord, discard, passing_folder, reap
+from flushlab.machine import home_part, home_path
+from flushlab.process import discard, passing_folder, reap
 from flushlab.units import format_size
 
 _NEEDED_BYTES = 500 << 20
@@ -53,25 +53,21 @@ def origin(build: Build) -> tuple[Package, ...]:
 
 def prefixes(source: str) -> list[Build]:
     """Builds of a source that are published under flushlab's home."""
-    builds = []
-    for file in sorted((home_path() / "builds").glob(f"{source}-*/build.json")):
-        try:
-            build = msgspec.json.decode(file.read_bytes(), type=Published).build
-        except (OSError, msgspec.DecodeError):
-            continue  # removed meanwhile, or written by another version: not a build of ours
-        if Path(build.mysqld).is_file():
-            builds.append(build)
-    return builds
+    files = sorted((home_path() / "builds").glob(f"{source}-*/build.json"))
+    return [build for file in files if (build := _build_of(file)) is not None]
 
 
 def published(key: str) -> Build | None:
     """The build in the prefix `key`, or None if it is not there."""
+    return _build_of(home_path() / "builds" / key / "build.json")
+
+
+def _build_of(document: Path) -> Build | None:
     try:
-        document = (home_path() / "builds" / key / "build.json").read_bytes()
-        found = msgspec.json.decode(document, type=Published).build
+        build = msgspec.json.decode(document.read_bytes(), type=Published).build
     except (OSError, msgspec.DecodeError):
-        return None
-    return found if Path(found.mysqld).is_file() else None
+        return None  # removed meanwhile, or written by another version: not a build of ours
+    return build if Path(build.mysqld).is_file() else None
 
 
 def publish(
@@ -94,7 +90,8 @@ def publish(
 
     def whole(staging: Path, final: Path) -> Build:
         build, origin = fill(staging)
-        build = _moved(build, staging, final)
+        text = msgspec.json.encode(build).decode().replace(str(staging), str(final))
+        build = msgspec.json.decode(text, type=Build)
         document = Published(build=build, origin=tuple(origin))
         (staging / "build.json").write_bytes(msgspec.json.encode(document))
         return build
@@ -120,12 +117,11 @@ def publish_prefix(
     Raises:
         NoSpace, StorageError: as `publish`.
     """
-    final = _folder() / key
+    final = home_part("builds") / key
     with taking_turns(final.with_name(f".{key}.lock")):
         if (found := there(key)) is not None:
             return found
         reap()
-        _adopt(final)
         if os.path.lexists(final) and not discard(final, what="build", name=key):
             raise StorageError(
                 f"{final} is in the place of a build, and flushlab did not make it", hint="move it away"
@@ -135,23 +131,6 @@ def publish_prefix(
             content = fill(staging, final)
             staging.rename(final)
     return content
-
-
-def _adopt(prefix: Path) -> None:
-    """Marks a prefix of flushlab 0.1, which is proven by the document that it published there."""
-    with suppress(OSError, msgspec.DecodeError):
-        if ownership.read_mark(str(prefix)) is None and not prefix.is_symlink():
-            msgspec.json.decode((prefix / "build.json").read_bytes(), type=Published)
-            ownership.mark_existing(str(prefix), RunRecord.mine("adopt").mark("build", prefix.name))
-
-
-def _moved(build: Build, old: Path, new: Path) -> Build:
-    text = msgspec.json.encode(build).decode()
-    return msgspec.json.decode(text.replace(str(old), str(new)), type=Build)
-
-
-def _folder() -> Path:
-    return home_part("builds")
 
 
 def require_space(folder: Path, needed_bytes: int) -> None:

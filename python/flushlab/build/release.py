@@ -17,13 +17,14 @@ from pathlib import Path
 
 from flushlab.build import apt
 from flushlab.build.apt import Package
-from flushlab.build.progress import Progress
+from flushlab.build.build import Progress
 from flushlab.build.unpack import let_all_enter
 from flushlab.errors import ServerError
 from flushlab.machine import home
 
 MIRROR = "FLUSHLAB_DEBIAN_MIRROR"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+"""Of the package debian-archive-keyring."""
 LAUNCH = "launch"
 """Folder of a prefix whose `bin` and `sbin` hold scripts that run the programs by the prefix's own linker."""
 
@@ -46,12 +47,7 @@ _HINT = "check the network, or use --basedir, or a tarball by path or URL"
 
 def available() -> bool:
     """True if packages of other releases can be had here."""
-    return apt.available() and keyring().is_file() and mirror() is not None
-
-
-def keyring() -> Path:
-    """Debian's archive keyring (package debian-archive-keyring)."""
-    return KEYRING
+    return apt.available() and KEYRING.is_file() and mirror() is not None
 
 
 def mirror() -> str | None:
@@ -86,14 +82,12 @@ def folder_of(suite: str) -> Path:
 
 def candidate_version(suite: str, package: str) -> str | None:
     """Version of a package in a suite's lists, or None if they have none."""
-    folder = folder_of(suite)
-    done = apt.run(["apt-cache", "-c", str(folder / "apt.conf"), "show", "--no-all-versions", package])
-    match = re.search(r"^Version: (\S+)$", done.stdout, re.MULTILINE) if done.returncode == 0 else None
-    if match is None:
+    version = apt.candidate_version(package, folder_of(suite) / "apt.conf")
+    if version is None:
         _version_seen(suite, package).unlink(missing_ok=True)
-        return None
-    apt.write_once(_version_seen(suite, package), [match[1]])
-    return match[1]
+    else:
+        apt.write_once(_version_seen(suite, package), [version])
+    return version
 
 
 def known_version(suite: str, package: str) -> str | None:
@@ -231,7 +225,7 @@ def _configure(suite: str, address: str) -> Path:
     architecture = apt.run(["dpkg", "--print-architecture"]).stdout.strip()
     status = apt.write_once(folder / "status", [line.format(architecture=architecture) for line in _STATUS])
     sources = apt.write_once(
-        folder / "sources.list", [f"deb [arch={architecture} signed-by={keyring()}] {address} {suite} main"]
+        folder / "sources.list", [f"deb [arch={architecture} signed-by={KEYRING}] {address} {suite} main"]
     )
     return apt.write_once(
         folder / "apt.conf",

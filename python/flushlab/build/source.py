@@ -1,15 +1,15 @@
-"""Source: where builds come from. One source is one file and one line in `SOURCES` (sources.py)."""
+"""Source: where builds come from, and what each source has here."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import ClassVar
 
 import msgspec
 
-from flushlab.build.build import Build
-from flushlab.build.progress import Progress
-from flushlab.errors import FlushlabError
+from flushlab.build.build import Build, Progress
+from flushlab.build.prefix import prefixes
+from flushlab.errors import FlushlabError, ServerError
 from flushlab.record.server import Flavor
 
 
@@ -49,21 +49,19 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[FlushlabError, ...] = ()
 
 
-class Source(Protocol):
-    """Where builds come from."""
+class Source:
+    """Where builds come from: a class that says what it does otherwise, and one line in `find.SOURCES`."""
 
-    @property
-    def name(self) -> str:
-        """Stands in `Build.source`."""
-        ...
+    name: ClassVar[str]
+    """Stands in `Build.source`."""
 
     def installed(self) -> Found:
         """Builds of this source that are here. Quick, no network, raises nothing for a broken build."""
-        ...
+        return Found(builds=tuple(prefixes(self.name)))
 
     def obtainable(self) -> Iterable[Obtainable]:
         """Builds that `get` can fetch on this machine. Quick, no network."""
-        ...
+        return ()
 
     def get(self, wanted: Obtainable, progress: Progress) -> Build:
         """Fetches a build into flushlab's home, or finds it there.
@@ -71,4 +69,4 @@ class Source(Protocol):
         Raises:
             ServerError: it could not be fetched or does not run here.
         """
-        ...
+        raise ServerError(f"{wanted.name} cannot be fetched from {self.name}")

@@ -3,7 +3,7 @@
 Build layer. `/path/mysql-8.4.6-linux.tar.xz`, `https://…/mariadb.tar.gz`, each with `#sha256=…` behind it if
 its content is to be checked. Unpacked once: the prefix is keyed by the content's SHA-256. What is in it is
 found out by running its server, as the user that servers run as. The formats are those of tar with gzip, xz,
-bzip2 or, where the command zstd is installed, Zstandard.
+bzip2 or Zstandard.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedRandom, BufferedReader
 from pathlib import Path, PurePosixPath
@@ -25,12 +25,11 @@ from flushlab import atomic
 from flushlab.build import apt, unpack
 from flushlab.build.apt import Package
 from flushlab.build.basedir import places
-from flushlab.build.build import Build
+from flushlab.build.build import Build, Progress
 from flushlab.build.inspect import inspect, server_in
 from flushlab.build.library import library_missing, missing_libraries
-from flushlab.build.prefix import prefixes, publish, published, require_space
-from flushlab.build.progress import Progress
-from flushlab.build.source import Found, Obtainable
+from flushlab.build.prefix import publish, published, require_space
+from flushlab.build.source import Source
 from flushlab.errors import BuildNotFound, NoSpace, ServerError, StorageError, UsageError
 from flushlab.machine import home, server_user
 
@@ -46,22 +45,10 @@ _CHUNK_BYTES = 1 << 20
 _SILENCE_S = 60.0
 
 
-class TarballSource:
-    """Distributions that were unpacked from tarballs."""
+class TarballSource(Source):
+    """Distributions that were unpacked from tarballs; the user names them."""
 
     name = "tarball"
-
-    def installed(self) -> Found:
-        """Prefixes that were unpacked earlier."""
-        return Found(builds=tuple(prefixes(self.name)))
-
-    def obtainable(self) -> Iterable[Obtainable]:
-        """Nothing: the user names them."""
-        return ()
-
-    def get(self, wanted: Obtainable, progress: Progress) -> Build:
-        """Never called: nothing is obtainable."""
-        raise ServerError(f"{wanted.name} cannot be fetched from {self.name}")
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):

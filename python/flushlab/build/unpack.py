@@ -13,13 +13,13 @@ import gzip
 import lzma
 import os
 import shutil
-import subprocess
 import tarfile
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
+
+import zstandard
 
 from flushlab.errors import NoSpace, ServerError
 from flushlab.units import format_size
@@ -38,9 +38,11 @@ _OPENERS: dict[str, Callable[[Any], Any]] = {
     "gz": lambda file: gzip.GzipFile(fileobj=file),
     "xz": lzma.LZMAFile,
     "bz2": bz2.BZ2File,
+    "zst": lambda file: zstandard.ZstdDecompressor().stream_reader(
+        file, read_across_frames=True, closefd=False
+    ),
 }
-_END_S = 60.0
-_BROKEN = (tarfile.TarError, EOFError, lzma.LZMAError, zlib.error, ValueError)
+_BROKEN = (tarfile.TarError, EOFError, lzma.LZMAError, zlib.error, zstandard.ZstdError, ValueError)
 
 
 def tar(archive: IO[bytes], folder: Path, *, name: str) -> None:
@@ -57,11 +59,11 @@ def tar(archive: IO[bytes], folder: Path, *, name: str) -> None:
     """
     folder = folder.resolve()
     try:
-        with _plain(archive, name) as content:
-            with tarfile.open(fileobj=content, mode="r|") as members:
-                _unpack(members, folder, name)
-            while content.read(1 << 20):
-                pass
+        content = _plain(archive)
+        with tarfile.open(fileobj=content, mode="r|") as members:
+            _unpack(members, folder, name)
+        while content.read(1 << 20):
+            pass
         let_all_enter(folder)
     except _BROKEN as error:
         raise ServerError(
@@ -83,31 +85,12 @@ def let_all_enter(folder: Path) -> None:
         Path(directory).chmod(0o755)
 
 
-@contextmanager
-def _plain(archive: IO[bytes], name: str) -> Iterator[IO[bytes]]:
+def _plain(archive: IO[bytes]) -> IO[bytes]:
     """The archive's content, decompressed on the way; what is cut off or damaged is an error at its end."""
     start = archive.read(8)
     archive.seek(0)
     kind = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), "")
-    if kind != "zst":
-        yield _OPENERS[kind](archive) if kind else archive
-        return
-    zstd = shutil.which("zstd")
-    if zstd is None:
-        raise ServerError(
-            f"{name} is compressed with Zstandard, and the command zstd is not on PATH",
-            hint="install the package zstd, or use a tarball in gz or xz",
-        )
-    os.lseek(archive.fileno(), 0, os.SEEK_SET)  # what was read above is in Python's buffer
-    command = [zstd, "-dcq"]
-    with subprocess.Popen(command, stdin=archive, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
-        assert child.stdout is not None
-        try:
-            yield child.stdout
-            if child.wait(_END_S) != 0:
-                raise EOFError(f"zstd ended with exit code {child.returncode}")
-        finally:
-            child.kill()
+    return _OPENERS[kind](archive) if kind else archive
 
 
 def _unpack(members: tarfile.TarFile, folder: Path, name: str) -> None:
@@ -119,7 +102,7 @@ def _unpack(members: tarfile.TarFile, folder: Path, name: str) -> None:
             raise ServerError(
                 f"{name} unpacks to more than {MAX_MEMBERS:,} files or {format_size(MAX_BYTES)}"
             )
-        target = _target(member, folder, name)
+        target = _inside(folder, member.name, member, name)
         if target == folder:
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -147,12 +130,8 @@ def _unpack(members: tarfile.TarFile, folder: Path, name: str) -> None:
             raise ServerError(f"{name} is refused: its links lead out of the target folder")
 
 
-def _target(member: tarfile.TarInfo, folder: Path, name: str) -> Path:
-    """Where a member comes to lie, with the links of its directories followed."""
-    return _inside(folder, member.name, member, name)
-
-
 def _inside(folder: Path, path: str, member: tarfile.TarInfo, name: str) -> Path:
+    """Where a member comes to lie, with the links of its directories followed."""
     parts = PurePosixPath(path)
     if parts.is_absolute() or ".." in parts.parts or "\0" in path:
         raise _refused(member, name, f"is at {path!r}, outside the archive")

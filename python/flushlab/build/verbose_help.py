@@ -10,12 +10,11 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from flushlab.build.build import Build
 from flushlab.errors import ServerError
-from flushlab.settings.option_names import read_ignored
 
 _LIMIT_S = 60
 _OF_A_PLUGIN = re.compile(r"Parsing options for plugin '\w+' failed")
@@ -83,15 +82,3 @@ def _refused(build: Build, arguments: Sequence[str]) -> dict[str, str]:
         return {arguments[0]: answer.complaints}
     half = len(arguments) // 2
     return _refused(build, arguments[:half]) | _refused(build, arguments[half:])
-
-
-def ask_ignored(build: Build, names: Iterable[str]) -> frozenset[str]:
-    """Those of the names that the build takes as options and does nothing with; only MariaDB has such.
-
-    Raises:
-        ServerError: as `verbose_help`.
-    """
-    if build.flavor != "mariadb":
-        return frozenset()
-    answer = verbose_help(build, [f"--loose-{name.replace('_', '-')}=1" for name in sorted(names)])
-    return read_ignored(answer.complaints) & frozenset(names)

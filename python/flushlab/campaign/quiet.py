@@ -17,7 +17,7 @@ import msgspec
 from flushlab.campaign.analysis import too_busy
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import MeasurementError
-from flushlab.machine import others
+from flushlab.machine import pressure
 from flushlab.record import OtherLoad
 from flushlab.trial import VOID_FOREIGN_CPU_SHARE, VOID_STEAL_SHARE
 from flushlab.units import format_seconds
@@ -37,7 +37,7 @@ Watch = Callable[[float, Path], OtherLoad]
 
 
 def look_around(
-    data_root: Path, watcher: Watcher, *, wait: bool, watch: Watch = others.watch
+    data_root: Path, watcher: Watcher, *, wait: bool, watch: Watch = pressure.watch
 ) -> OtherLoad | None:
     """What others take of the machine now; None if the check is switched off.
 

@@ -16,7 +16,7 @@ from typing import NamedTuple, Self
 import msgspec
 
 from flushlab import _core
-from flushlab.build.progress import Progress, silent
+from flushlab.build.build import Progress, silent
 from flushlab.datadir.data_root import DataRoot
 from flushlab.datadir.fault_disk import LEAST_BYTES, Delay, FaultDisk, FileSystemName, require_fault_disk
 from flushlab.errors import HarnessError

@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from flushlab.build.progress import Progress, silent
+from flushlab.build.build import Progress, silent
 from flushlab.datadir.data_root import DataRoot
 from flushlab.datadir.disk_limit import LimitedDisk, limit_disk
 from flushlab.datadir.disk_profile import parse_disk

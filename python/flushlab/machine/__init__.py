@@ -1,8 +1,8 @@
 """Machine: what flushlab runs on: home folder, servers' user, processors, memory, devices, pressure."""
 
+from flushlab.machine.cgroup import available_memory_bytes, memory_bytes
 from flushlab.machine.describe import cpu_count, describe, describe_client, threads_left
 from flushlab.machine.home import home, home_part, home_path, make_open, state, state_path
-from flushlab.machine.memory import available_memory_bytes, memory_bytes
 from flushlab.machine.mounts import BlockDevice, FileSystem, file_system_of
 from flushlab.machine.pressure import MachineSample, Pressure, between, sample
 from flushlab.machine.user import ServerUser, may_enter, may_write, server_user

@@ -1,4 +1,4 @@
-"""Control groups: what this process may use of memory and processors, in cgroup v1 and v2.
+"""Control groups: what this process may use of memory and processors, in cgroup v1 and v2, and what is free.
 
 Machine layer. A limit anywhere between this process's group and the hierarchy's root holds, so every
 ancestor that can be seen is asked and the tightest wins.
@@ -100,6 +100,32 @@ def memory_headroom_bytes(group: Group) -> int | None:
         droppable = facts.get("total_inactive_file" if group.version == 1 else "inactive_file", 0)
         headrooms.append(max(0, limit - used + droppable))
     return min(headrooms, default=None)
+
+
+def parse_meminfo(text: str) -> dict[str, int]:
+    """Name -> bytes, from /proc/meminfo; lines that are not in kB are left out."""
+    facts = {}
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) == 3 and words[2] == "kB":
+            facts[words[0].rstrip(":")] = int(words[1]) * 1024
+    return facts
+
+
+def memory_bytes() -> int:
+    """Memory that this process can use at most: the smaller of physical memory and the cgroup's limit."""
+    physical = parse_meminfo(Path("/proc/meminfo").read_text())["MemTotal"]
+    group = group_of_self("memory")
+    limit = None if group is None else memory_limit_bytes(group)
+    return physical if limit is None else min(physical, limit)
+
+
+def available_memory_bytes() -> int:
+    """Memory usable now without swapping: the smaller of MemAvailable and the cgroup's headroom."""
+    available = parse_meminfo(Path("/proc/meminfo").read_text())["MemAvailable"]
+    group = group_of_self("memory")
+    headroom = None if group is None else memory_headroom_bytes(group)
+    return available if headroom is None else min(available, headroom)
 
 
 def thread_headroom(group: Group) -> int | None:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from flushlab.machine.cgroup import cpu_quota, group_of_self, thread_headroom, usable_cpus
-from flushlab.machine.memory import memory_bytes
+from flushlab.machine.cgroup import cpu_quota, group_of_self, memory_bytes, thread_headroom, usable_cpus
 from flushlab.machine.mounts import file_system_of
 from flushlab.record import DiskEmulation, DiskLimit, Machine
 

@@ -2,7 +2,7 @@
 
 Machine layer; everything that stores something starts from `home()` or `state()`. The folder exists and can
 be written to when it is returned, and the user that servers run as can reach the home. It is flushlab's own:
-made by it, or empty, or known by its mark or by what an earlier flushlab left in it. Others are refused.
+made by it, or empty, or known by its mark. Others are refused.
 
 Where: `$FLUSHLAB_HOME` if set, for both. Otherwise the platform's cache directory, `$XDG_CACHE_HOME/flushlab`
 or `~/.cache/flushlab`, and for results, which nobody wants to lose with a cache, its state directory,
@@ -23,9 +23,6 @@ from flushlab.machine.user import first_closed_parent, server_user
 
 ROOT_HOME = Path("/var/cache/flushlab")
 ROOT_STATE = Path("/var/lib/flushlab")
-
-_EARLIER = ("builds/*/build.json", "builds/.inspected/*.json", "*/*/manifest.json")
-"""What only flushlab leaves in a home; flushlab 0.1 had no marks."""
 
 _NOBODYS = ("lost+found",)
 
@@ -131,17 +128,8 @@ def _own(path: Path, what: str, mode: int) -> Path:
     return path
 
 
-def _is_earlier(path: Path) -> bool:
-    store = path / "store.sqlite"
-    if store.is_file():
-        with store.open("rb") as file:
-            if file.read(16) == b"SQLite format 3\0":  # whose it is, the store itself looks
-                return True
-    return any(next(path.glob(pattern), None) for pattern in _EARLIER)
-
-
 def _mark(path: Path, what: str) -> None:
-    if any(one.name not in _NOBODYS for one in path.iterdir()) and not _is_earlier(path):
+    if any(one.name not in _NOBODYS for one in path.iterdir()):
         if os.path.lexists(path / ownership.MARK):  # another flushlab was quicker, and marks before it fills
             return
         raise NotWritable(

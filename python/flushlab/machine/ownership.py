@@ -20,7 +20,7 @@ import stat
 
 TYPE_CHECKING = False  # typing and collections.abc would double the guard's start-up time
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 MARK = ".flushlab"
 """Name of the mark: a JSON object of strings, `token` among them."""
@@ -31,7 +31,17 @@ _MNT_DETACH, _UMOUNT_NOFOLLOW = 0x2, 0x8
 _NOT_MOUNTED = {errno.EINVAL, errno.ENOENT, errno.ENOTDIR}
 _NOT_SUPPORTED = {errno.EINVAL, errno.ENOSYS}
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PARENT = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+@contextlib.contextmanager
+def _opened(name: str, flags: int = _FOLDER, *, above: int | None = None, mode: int = 0o600) -> Iterator[int]:
+    descriptor = os.open(name, flags, mode, dir_fd=above)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def new_token() -> str:
@@ -48,24 +58,18 @@ def make(folder: str, mark: Mapping[str, str], mode: int = 0o700) -> None:
     """
     parent, name = os.path.split(folder)
     limbo = _limbo(mark["token"])
-    above = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with _opened(parent, _PARENT) as above:
         if _exists(above, name):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), folder)
         os.mkdir(limbo, 0o700, dir_fd=above)
         try:
-            made = os.open(limbo, _FOLDER, dir_fd=above)
-            try:
+            with _opened(limbo, above=above) as made:
                 _write_mark(made, mark)
                 os.fchmod(made, mode)
-            finally:
-                os.close(made)
             _rename_new(above, limbo, name, folder)
         except BaseException:
             _clear(above, mark["token"])
             raise
-    finally:
-        os.close(above)
 
 
 def mark_existing(folder: str, mark: Mapping[str, str]) -> None:
@@ -74,32 +78,24 @@ def mark_existing(folder: str, mark: Mapping[str, str]) -> None:
     Raises:
         OSError: it is no real directory, or something of the mark's name is in it.
     """
-    opened = os.open(folder, _FOLDER)
-    try:
+    with _opened(folder) as opened:
         _write_mark(opened, mark)
-    finally:
-        os.close(opened)
 
 
 def _write_mark(folder: int, mark: Mapping[str, str]) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    file = os.open(MARK, flags, 0o600, dir_fd=folder)
-    try:
+    with _opened(MARK, flags, above=folder) as file:
         os.write(file, json.dumps({"flushlab": "1", **mark}).encode() + b"\n")
-    finally:
-        os.close(file)
 
 
-def read_mark(folder: str) -> dict[str, str] | None:
-    """The mark in a folder; None for anything that is not a real directory with a mark in it."""
+def read_mark(folder: str, above: int | None = None) -> dict[str, str] | None:
+    """The mark in a folder, below another one that is open; None for anything that is not a real directory
+    with a mark in it."""
     try:
-        opened = os.open(folder, _FOLDER)
+        with _opened(folder, above=above) as opened:
+            return _mark(opened)
     except OSError:
         return None
-    try:
-        return _mark(opened)
-    finally:
-        os.close(opened)
 
 
 def remove(folder: str, **proof: str) -> bool:
@@ -116,11 +112,13 @@ def remove(folder: str, **proof: str) -> bool:
     """
     parent, name = os.path.split(folder)
     try:
-        above = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        above = os.open(parent, _PARENT)
     except (FileNotFoundError, NotADirectoryError):
         return True
     try:
-        token = proof.get("token") or _token_of(above, name, proof)
+        token = proof.get("token")
+        if token is None and (mark := read_mark(name, above)) is not None and _proves(mark, proof):
+            token = mark["token"]
         if token is not None:
             _put_aside(above, name, token, proof)
             _clear(above, token)
@@ -183,19 +181,14 @@ def _clear(above: int, token: str) -> None:
     """Deletes what has the token's passing name; its mark goes last."""
     limbo = _limbo(token)
     try:
-        opened = os.open(limbo, _FOLDER, dir_fd=above)
+        with _opened(limbo, above=above) as opened:
+            # Its maker may have been killed before the mark was whole: then nothing else is in it.
+            if _proves(_mark(opened), {"token": token}) or set(os.listdir(opened)) <= {MARK}:  # noqa: PTH208
+                _empty(opened, os.fstat(opened).st_dev, keep=MARK)
+                _unlink(MARK, opened)
+                os.rmdir(limbo, dir_fd=above)
     except FileNotFoundError:
         return
-    try:
-        # Its maker may have been killed before the mark was whole: then nothing else is in it.
-        if _proves(_mark(opened), {"token": token}) or set(os.listdir(opened)) <= {MARK}:  # noqa: PTH208
-            _empty(opened, os.fstat(opened).st_dev, keep=MARK)
-            _unlink(MARK, opened)
-            os.rmdir(limbo, dir_fd=above)
-    except FileNotFoundError:
-        return
-    finally:
-        os.close(opened)
 
 
 def _empty(folder: int, device: int, keep: str | None = None) -> None:
@@ -208,46 +201,21 @@ def _empty(folder: int, device: int, keep: str | None = None) -> None:
             if not entry.is_dir(follow_symlinks=False):
                 _unlink(entry.name, folder)
                 continue
-            try:
-                below = os.open(entry.name, _FOLDER, dir_fd=folder)
-            except FileNotFoundError:
-                continue
-            try:
-                if os.fstat(below).st_dev == device:
-                    _empty(below, device)
-            finally:
-                os.close(below)
-            try:
+            with contextlib.suppress(FileNotFoundError):
+                with _opened(entry.name, above=folder) as below:
+                    if os.fstat(below).st_dev == device:
+                        _empty(below, device)
                 os.rmdir(entry.name, dir_fd=folder)
-            except FileNotFoundError:
-                continue
-
-
-def _token_of(above: int, name: str, proof: Mapping[str, str]) -> str | None:
-    try:
-        opened = os.open(name, _FOLDER, dir_fd=above)
-    except OSError:
-        return None
-    try:
-        mark = _mark(opened)
-        return mark["token"] if mark is not None and _proves(mark, proof) else None
-    finally:
-        os.close(opened)
 
 
 def _mark(folder: int) -> dict[str, str] | None:
     try:
-        file = os.open(MARK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-    except OSError:
-        return None
-    try:
-        if not stat.S_ISREG(os.fstat(file).st_mode):
-            return None
-        found = json.loads(os.read(file, _MARK_BYTES))
+        with _opened(MARK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, above=folder) as file:
+            if not stat.S_ISREG(os.fstat(file).st_mode):
+                return None
+            found = json.loads(os.read(file, _MARK_BYTES))
     except (OSError, ValueError):
         return None
-    finally:
-        os.close(file)
     is_mark = isinstance(found, dict) and found.get("flushlab") == "1" and _is_token(found.get("token"))
     return found if is_mark else None
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from flushlab.build import apt
+from flushlab.build.build import silent
 from flushlab.build.debian import DebianSource, upstream_version
-from flushlab.build.progress import silent
 from flushlab.errors import ServerError
 
 pytestmark = pytest.mark.usefixtures("private_home")

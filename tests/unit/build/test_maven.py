@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from flushlab.build import maven
+from flushlab.build.build import silent
 from flushlab.build.maven import ARCHIVE, ARTIFACTS, JAR_DIR, Artifact, MavenSource
-from flushlab.build.progress import silent
 from flushlab.errors import ServerError
 
 pytestmark = pytest.mark.usefixtures("private_home")

@@ -12,7 +12,7 @@ from flushlab.build import Build
 from flushlab.build.apt import Package
 from flushlab.build.prefix import origin, prefixes, publish
 from flushlab.errors import NoSpace, ServerError, StorageError
-from flushlab.machine import home, ownership
+from flushlab.machine import home
 from tests.trees import tree
 
 pytestmark = pytest.mark.usefixtures("private_home")
@@ -113,13 +113,6 @@ def test_what_is_in_a_builds_place_is_refused_and_left(private_home: Path, there
         publish("maven-x", fill)
     after = tree(private_home / "builds")
     assert {name: after[name] for name in before} == before
-
-
-def test_prefix_of_flushlab_0_1_that_lost_its_server_is_made_again(private_home: Path) -> None:
-    made = publish("maven-x", fill)
-    (private_home / "builds/maven-x" / ownership.MARK).unlink()
-    Path(made.mysqld).unlink()
-    assert publish("maven-x", fill) == made
 
 
 def test_prefix_without_its_server_is_no_build_and_is_made_again() -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from flushlab.build import apt, debian, release
 from flushlab.build.apt import Package
+from flushlab.build.build import silent
 from flushlab.build.debian import DebianSource
 from flushlab.build.find import find_build
-from flushlab.build.progress import silent
 from flushlab.errors import ServerError
 
 MIRROR = "http://mirror.invalid/debian"

@@ -2,8 +2,8 @@ import platform
 from pathlib import Path
 
 from flushlab.machine import available_memory_bytes, describe, memory_bytes
+from flushlab.machine.cgroup import parse_meminfo
 from flushlab.machine.describe import parse_cpu_model
-from flushlab.machine.memory import parse_meminfo
 from flushlab.record import DiskLimit
 
 

@@ -105,14 +105,6 @@ def test_folder_with_files_of_somebody_elses_is_no_home_and_stays_as_it_is(chose
     assert tree(chosen) == before
 
 
-@pytest.mark.parametrize("there", ["builds/debian-mariadb/build.json", "snapshots/0123/manifest.json"])
-def test_home_of_flushlab_0_1_goes_on(chosen: Path, there: str) -> None:
-    (chosen / there).parent.mkdir(parents=True)
-    (chosen / there).write_text("{}")
-    assert home() == chosen
-    assert ownership.read_mark(str(chosen)) is not None
-
-
 def test_home_that_is_ours_may_get_other_files_later(chosen: Path) -> None:
     home()
     (chosen / "notes").write_text("mine")
