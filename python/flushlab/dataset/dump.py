@@ -1,16 +1,83 @@
-"""Dump: one file of SQL as mysqldump, mariadb-dump and graphical clients write it, plain or compressed.
+"""Dump: the user's data as SQL. `SqlData` is all kinds of dumps; `Dump` is one file of statements.
 
-Sits in `dataset`. A client's `source` in it is followed within its folder.
+Sits in `dataset`. Such a file, plain or compressed, is of mysqldump, mariadb-dump or a graphical client. A
+client's `source` in it is followed within its folder.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import ClassVar
+
+import msgspec
 
 from flushlab.dataset.filling import Filling
-from flushlab.dataset.script import Script, stem
-from flushlab.dataset.sql_data import SqlData
-from flushlab.dataset.survey import Survey
+from flushlab.dataset.pieces import pieces
+from flushlab.dataset.survey import Survey, survey
+from flushlab.record import Value
+
+COMPRESSED = (".gz", ".zst", ".xz", ".bz2")
+_ENDINGS = {".sql", ".dump", *COMPRESSED}
+_NO_NAME = re.compile(r"[^A-Za-z0-9_$]+")
+
+
+class SqlData(msgspec.Struct, frozen=True, kw_only=True):
+    """A dump. Kinds of it have `files`, `databases` and `load` of their own.
+
+    Attributes:
+        path: absolute.
+    """
+
+    KIND: ClassVar[str]
+    """In its key."""
+
+    path: str
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All files of the dump.
+
+        Raises:
+            StorageError: it lacks files, or has rows in a form that is not SQL.
+        """
+        raise NotImplementedError
+
+    @property
+    def databases(self) -> tuple[str, ...]:
+        """Databases in the dump, without the server's own; the one that it is for, if it names none itself.
+
+        Raises:
+            StorageError: it cannot be read.
+        """
+        raise NotImplementedError
+
+    @property
+    def takes_any(self) -> bool:
+        """It names no database itself, so it can be loaded into any."""
+        return False
+
+    @property
+    def key(self) -> Mapping[str, str]:
+        """Changes with the content.
+
+        Raises:
+            StorageError: it cannot be read.
+        """
+        return {"dataset": f"{self.KIND} {self.survey().digest}"}
+
+    def survey(self) -> Survey:
+        """Its databases, accounts and size; remembered."""
+        return survey(Path(self.path), self.files)
+
+    def settings(self) -> dict[str, Value]:
+        """None: a dump's settings hold for its own statements."""
+        return {}
+
+    def load(self, filling: Filling) -> None:
+        """Loads it."""
+        raise NotImplementedError
 
 
 class Dump(SqlData, frozen=True, kw_only=True):
@@ -19,9 +86,14 @@ class Dump(SqlData, frozen=True, kw_only=True):
     KIND = "dump"
 
     @property
+    def file(self) -> Path:
+        """The file."""
+        return Path(self.path)
+
+    @property
     def files(self) -> tuple[Path, ...]:
         """The file itself; its survey says which ones it reads."""
-        return (Path(self.path),)
+        return (self.file,)
 
     @property
     def takes_any(self) -> bool:
@@ -32,18 +104,37 @@ class Dump(SqlData, frozen=True, kw_only=True):
     def databases(self) -> tuple[str, ...]:
         """Those that it uses; one by its header or its own name if it uses none."""
         found = self.survey()
-        return found.all_databases or (found.named or stem(Path(self.path)),)
+        return found.all_databases or (found.named or stem(self.file),)
 
     def survey(self) -> Survey:
-        """What is in it; remembered."""
-        return self._script.survey()
+        """Its databases, accounts and size; remembered."""
+        return survey(self.file, [self.file], within=self.file.resolve().parent)
 
     def load(self, filling: Filling) -> None:
         """Runs its statements in their order."""
         found = self.survey()
         database = found.begins_in if found.databases else filling.database
-        self._script.run(filling, database=database, created=found.created)
+        self.run(filling, database=database, created=found.created)
 
-    @property
-    def _script(self) -> Script:
-        return Script(file=Path(self.path))
+    def run(self, filling: Filling, *, database: str | None, created: Iterable[str]) -> None:
+        """Runs its statements in their order.
+
+        Args:
+            filling: target of the statements.
+            database: default of the first statements.
+            created: databases that are there, or that it creates before it uses them.
+        """
+        found = self.survey()
+        for name in found.databases:
+            if name not in created:
+                filling.create(name)
+        follow = {Path(one.path) for one in found.followed}
+        sql = pieces(self.file, filling.read)
+        filling.run(sql, self.file.name, database=database, alone=True, script=self.file, followed=follow)
+
+
+def stem(path: Path) -> str:
+    """A database's name from a file's or a folder's."""
+    while path.suffix in _ENDINGS:
+        path = path.with_suffix("")
+    return _NO_NAME.sub("_", path.name).strip("_") or "dump"

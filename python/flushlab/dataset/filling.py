@@ -16,8 +16,9 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TypeVar
@@ -28,8 +29,7 @@ import pymysql
 from flushlab import _core
 from flushlab.dataset.pieces import pieces
 from flushlab.dataset.refused import refused
-from flushlab.dataset.source import sourced, unreadable
-from flushlab.dataset.survey import Survey
+from flushlab.dataset.survey import Survey, sourced, unreadable
 from flushlab.errors import DumpRefused, FlushlabError, HarnessError, ProtocolError, ServerError
 from flushlab.machine import cpu_count
 from flushlab.record import StreamProgress, StreamSpec
@@ -43,17 +43,8 @@ LEFT_OUT = (
     *("CHANGE MASTER", "CHANGE REPLICATION", "START SLAVE", "START REPLICA", "START GROUP_REPLICATION"),
     *("RESET MASTER", "RESET SLAVE", "RESET REPLICA", "RESET BINARY", "PURGE BINARY", "PURGE MASTER"),
     *("SET GLOBAL", "SET PERSIST", "SET PERSIST_ONLY", "INSTALL", "UNINSTALL", "CREATE SERVER", "SHUTDOWN"),
-    *(
-        "CREATE USER",
-        "ALTER USER",
-        "DROP USER",
-        "CREATE ROLE",
-        "SET DEFAULT",
-        "SET PASSWORD",
-        "GRANT",
-        "REVOKE",
-    ),
-    *("CREATE LOGFILE", "CREATE UNDO", "FLUSH PRIVILEGES"),
+    *("CREATE USER", "ALTER USER", "DROP USER", "CREATE ROLE", "SET DEFAULT", "SET PASSWORD"),
+    *("GRANT", "REVOKE", "CREATE LOGFILE", "CREATE UNDO", "FLUSH PRIVILEGES"),
 )
 """Beginnings of statements. `SET @@GLOBAL.GTID_PURGED = …` is a `SET GLOBAL`."""
 
@@ -101,11 +92,6 @@ class Filling:
         self._turn = threading.Lock()
         self._stopped = threading.Event()
 
-    @property
-    def seconds(self) -> float:
-        """Since it began."""
-        return time.monotonic() - self._began
-
     def read(self, piece: bytes) -> None:
         """A piece of a file has been read, as it is there; says how far that is, now and then."""
         with self._turn:
@@ -115,7 +101,7 @@ class Filling:
                 return
             self._said = now
             share = min(1.0, self._read / max(1, self._survey.bytes))
-            rate = self._read / self.seconds
+            rate = self._read / (now - self._began)
             left = (self._survey.bytes - self._read) / rate
             self._say(
                 f"loading: {share:.0%} of {format_size(self._survey.bytes)}, {format_size(rate)}/s,"
@@ -190,10 +176,7 @@ class Filling:
         )
         try:
             stream = _core.ScriptStream(msgspec.json.encode(spec))
-
-            def meanwhile() -> None:
-                self._tell_of_indexes(stream)
-
+            meanwhile = partial(self._tell_of_indexes, stream)
             try:
                 if self._feed(stream, sql, _Reads(script, followed), meanwhile):
                     stream.finish(meanwhile)
@@ -249,7 +232,7 @@ class Filling:
                         writer.join()
             except pymysql.MySQLError as error:
                 errno, text = explain(error)
-                if not self._server_lives(errno):
+                if errno in (0, 2006, 2013):
                     self._server.query("SELECT 1")  # raises ServerDied with the log's tail
                 raise refused(
                     f"{name}: ERROR {errno}: {text}", errno, self._survey, self._server.identity
@@ -268,38 +251,29 @@ class Filling:
         with ThreadPoolExecutor(max_workers=min(_WORKERS, cpu_count(), len(items))) as pool:
             futures = [pool.submit(act, item) for item in items]
             try:
-                done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+                for future in as_completed(futures):
+                    future.result()
             except BaseException:
                 self._stopped.set()
                 pool.shutdown(cancel_futures=True)
                 raise
-            failed = next((future for future in done if future.exception() is not None), None)
-            if failed is not None:
-                self._stopped.set()
-                pool.shutdown(cancel_futures=True)
-                failed.result()
 
     def notes(self) -> Iterator[str]:
-        """What was left out, in words."""
-        outside = sorted(
-            rule.removeprefix("database ") for rule in self.left_out if rule.startswith("database ")
-        )
-        if outside:
-            yield f"{self._path}: left out the server's own databases ({', '.join(outside)})"
-        rules = [
-            rule
-            for rule in self.left_out
-            if not rule.startswith(("database ", "client "))
-            and rule not in ("statements in them", "sql_mode")
-        ]
+        """Statements that were left out, and files that may be cut off, in words."""
+
+        def named(kind: str) -> str:
+            found = sorted(rule.removeprefix(kind) for rule in self.left_out if rule.startswith(kind))
+            return ", ".join(found)
+
+        if outside := named("database "):
+            yield f"{self._path}: left out the server's own databases ({outside})"
+        told = ("database ", "client ", "statements in them", "sql_mode")
+        rules = sorted(rule for rule in self.left_out if not rule.startswith(told))
         if rules:
-            listed = ", ".join(f"{rule} ({self.left_out[rule]})" for rule in sorted(rules))
+            listed = ", ".join(f"{rule} ({self.left_out[rule]})" for rule in rules)
             yield f"{self._path}: left out statements about the server itself: {listed}"
-        commands = sorted(
-            rule.removeprefix("client ") for rule in self.left_out if rule.startswith("client ")
-        )
-        if commands:
-            yield f"{self._path}: left out commands of the client: {', '.join(commands)}"
+        if commands := named("client "):
+            yield f"{self._path}: left out commands of the client: {commands}"
         if count := self.left_out.get("sql_mode"):
             where = counted(count, "statement")
             yield f"{self._path}: left out SQL modes that {self._server.identity.name} lacks, in {where}"
@@ -311,9 +285,7 @@ class Filling:
             return unreadable(name, error)
         if error.errno is None:
             if error.kind == "server":
-                self._server.query(
-                    "SELECT 1"
-                )  # if it is gone, or dying, raises ServerDied with the log's tail
+                self._server.query("SELECT 1")  # raises ServerDied with the log's tail if it is gone
             kind = {"server": ServerError, "protocol": ProtocolError}.get(error.kind, HarnessError)
             return kind(f"{name}: {error.message}", hint=error.hint)
         return refused(f"{name}, {error.message}", error.errno, self._survey, self._server.identity)
@@ -332,9 +304,6 @@ class Filling:
         with self._turn:
             for rule, count in progress.left_out.items():
                 self.left_out[rule] = self.left_out.get(rule, 0) + count
-
-    def _server_lives(self, errno: int) -> bool:
-        return errno not in (0, 2006, 2013)
 
 
 class _Reads:

@@ -11,20 +11,27 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
-from itertools import chain
 from pathlib import Path
 
+from flushlab.dataset.dump import COMPRESSED, Dump, SqlData, stem
 from flushlab.dataset.filling import Filling
-from flushlab.dataset.script import COMPRESSED, Script, stem
-from flushlab.dataset.sql_data import SqlData
 from flushlab.dataset.survey import Survey
 from flushlab.errors import DumpRefused, StorageError
 from flushlab.server.databases import is_system
 
 _ENDINGS = (".sql", *(f".sql{one}" for one in COMPRESSED))
-_ROWS = ("INSERT", "REPLACE", "LOAD DATA", "UPDATE", "DELETE")
 _SCHEMAS, _TABLES, _OTHER, _ROUTINES, _VIEWS, _TRIGGERS = range(6)
 """In the order of loading. A view may call a function; neither is looked into when a routine is made."""
+
+_STAGES = (
+    ({"CREATE TABLE", "CREATE SEQUENCE"}, _TABLES),
+    ({"INSERT", "REPLACE", "LOAD DATA", "UPDATE", "DELETE"}, _OTHER),
+    ({"CREATE VIEW"}, _VIEWS),
+    ({"CREATE FUNCTION", "CREATE PROCEDURE", "CREATE PACKAGE"}, _ROUTINES),
+    ({"CREATE TRIGGER", "CREATE EVENT"}, _TRIGGERS),
+    ({"CREATE DATABASE", "CREATE SCHEMA"}, _SCHEMAS),
+)
+"""Statements of a file and its stage; the first that fits."""
 
 _NUMBER = re.compile(r"(\d+)")
 _NUMBERED = re.compile(r"[vV]?\d")
@@ -82,13 +89,13 @@ class SqlFolder(SqlData, frozen=True, kw_only=True):
     def load(self, filling: Filling) -> None:
         """Loads schemas, tables, rows, routines, views and triggers, in this order."""
         filling.be_lenient()
-        for name in self._not_its_own:
+        for name in sorted({name for name in map(self._named, self._all) if is_system(name)}):
             filling.left_out[f"database {name}"] = 1
         scripts = self._scripts()
         created = {name for script in scripts for name in script.survey().created}
         takes_any = self.takes_any
 
-        def run(script: Script) -> None:
+        def run(script: Dump) -> None:
             found = script.survey()
             database = found.begins_in if found.databases else self._named(script)
             if takes_any or (not found.databases and not database):
@@ -103,24 +110,20 @@ class SqlFolder(SqlData, frozen=True, kw_only=True):
                 _each_after_others(views, run)
 
     @property
-    def _all(self) -> list[Script]:
-        return [Script(file=file) for file in self.files]
-
-    @property
-    def _not_its_own(self) -> list[str]:
-        """The server's own databases that its files are for."""
-        return sorted({name for name in map(self._named, self._all) if is_system(name)})
+    def _all(self) -> list[Dump]:
+        return [Dump(path=str(file)) for file in self.files]
 
     @property
     def _numbered(self) -> bool:
+        """Its files are in the order of their numbers."""
         return all(_NUMBERED.match(file.name) for file in self.files)
 
-    def _named(self, script: Script) -> str:
+    def _named(self, script: Dump) -> str:
         """The database that a file is for, by its header or its folder; empty if there is no telling."""
         folder = script.file.parent
         return script.survey().named or (folder.name if folder != Path(self.path) else "")
 
-    def _scripts(self) -> list[Script]:
+    def _scripts(self) -> list[Dump]:
         """In the order of loading."""
         all_ = [script for script in self._all if not is_system(self._named(script))]
         read = {Path(one.path) for script in all_ for one in script.survey().followed}
@@ -133,7 +136,7 @@ class SqlFolder(SqlData, frozen=True, kw_only=True):
             )
         numbered = self._numbered
 
-        def order(script: Script) -> tuple[object, ...]:
+        def order(script: Dump) -> tuple[object, ...]:
             stage = (0, 0) if numbered else (_stage(script), 0 if script.survey().created else 1)
             return (*stage, _natural(script.file))
 
@@ -146,9 +149,8 @@ def sql_files(folder: Path) -> list[Path]:
     Raises:
         StorageError: rows lie beside them in another form, or a file leads out of the folder.
     """
-    found = _sql_in(folder) or list(
-        chain.from_iterable(_sql_in(one) for one in sorted(folder.iterdir()) if one.is_dir())
-    )
+    folders = (one for one in sorted(folder.iterdir()) if one.is_dir())
+    found = _sql_in(folder) or [file for one in folders for file in _sql_in(one)]
     for file in found:
         rows = file.with_name(f"{file.name.partition('.sql')[0]}.txt")
         if rows.is_file():
@@ -171,14 +173,14 @@ def _natural(file: Path) -> tuple[object, ...]:
     return (*(int(part) if at % 2 else part for at, part in enumerate(parts)), str(file))
 
 
-def _each_after_others(views: list[Script], run: Callable[[Script], None]) -> None:
+def _each_after_others(views: list[Dump], run: Callable[[Dump], None]) -> None:
     """Runs those that wait for another one once that is there.
 
     Raises:
         DumpRefused: what they need is in no file.
     """
     while views:
-        waiting: list[tuple[Script, DumpRefused]] = []
+        waiting: list[tuple[Dump, DumpRefused]] = []
         for view in views:
             try:
                 run(view)
@@ -191,17 +193,6 @@ def _each_after_others(views: list[Script], run: Callable[[Script], None]) -> No
         views = [view for view, _ in waiting]
 
 
-def _stage(script: Script) -> int:
+def _stage(script: Dump) -> int:
     kinds = set(script.survey().kinds)
-    rows = kinds.intersection(_ROWS)
-    if kinds & {"CREATE TABLE", "CREATE SEQUENCE"}:
-        return _TABLES
-    if rows:
-        return _OTHER
-    if "CREATE VIEW" in kinds:
-        return _VIEWS
-    if kinds & {"CREATE FUNCTION", "CREATE PROCEDURE", "CREATE PACKAGE"}:
-        return _ROUTINES
-    if kinds & {"CREATE TRIGGER", "CREATE EVENT"}:
-        return _TRIGGERS
-    return _SCHEMAS if kinds & {"CREATE DATABASE", "CREATE SCHEMA"} else _OTHER
+    return next((stage for made, stage in _STAGES if kinds & made), _OTHER)

@@ -14,9 +14,9 @@ from pathlib import Path
 from flushlab.build.build import Build
 from flushlab.datadir import DataRoot, Snapshot, SnapshotKey, Snapshots
 from flushlab.dataset.directory import Directory, adopt
+from flushlab.dataset.dump import SqlData
 from flushlab.dataset.filling import Filling
 from flushlab.dataset.open import Dataset
-from flushlab.dataset.sql_data import SqlData
 from flushlab.dataset.survey import Survey
 from flushlab.errors import StorageError, UsageError
 from flushlab.machine import available_memory_bytes
@@ -47,11 +47,6 @@ USER_TABLES = (
     "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' "
     f"AND table_schema NOT IN {SYSTEM_LIST}"
 )
-
-
-def settings_of(data: Dataset | None) -> dict[str, Value]:
-    """Settings that the data set brings along; none without one."""
-    return data.settings() if data is not None else {}
 
 
 def loaded(

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from flushlab.dataset.dump import SqlData
 from flushlab.dataset.filling import Filling
 from flushlab.dataset.pieces import pieces
-from flushlab.dataset.sql_data import SqlData
 from flushlab.errors import StorageError
 from flushlab.server.databases import is_system
 

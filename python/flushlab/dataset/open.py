@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from flushlab.dataset.directory import Directory, require_prepared
-from flushlab.dataset.dump import Dump
+from flushlab.dataset.dump import Dump, SqlData
 from flushlab.dataset.folder import SqlFolder, sql_files
 from flushlab.dataset.mydumper import METADATA, MydumperDump
 from flushlab.dataset.pieces import pieces
 from flushlab.dataset.shell import DONE, HEADER, ShellDump
-from flushlab.dataset.sql_data import SqlData
 from flushlab.errors import StorageError, UsageError
 from flushlab.server.databases import require_not_system
 
@@ -82,7 +81,9 @@ def choose_database(data: Dataset, asked: str | None) -> str:
         return require_not_system(there[0])
     if asked is None:
         raise UsageError(
-            f"{data.path} has {len(there)} databases: {_listed(there)}" if there else _none(data),
+            f"{data.path} has {len(there)} databases: {_listed(there)}"
+            if there
+            else f"{data.path} has no database besides the server's own",
             hint="choose the workload's with --database NAME" if there else "use a dump that has one",
         )
     if asked not in there and not data.takes_any:
@@ -90,10 +91,6 @@ def choose_database(data: Dataset, asked: str | None) -> str:
             f"there is no database {asked} in {data.path}", hint=f"it has {_listed(there)}" if there else None
         )
     return require_not_system(asked)
-
-
-def _none(data: Dataset) -> str:
-    return f"{data.path} has no database besides the server's own"
 
 
 def _listed(names: Sequence[str]) -> str:

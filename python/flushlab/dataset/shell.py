@@ -16,9 +16,9 @@ from typing import Any
 
 import msgspec
 
+from flushlab.dataset.dump import SqlData
 from flushlab.dataset.filling import Filling
 from flushlab.dataset.pieces import pieces
-from flushlab.dataset.sql_data import SqlData
 from flushlab.dataset.survey import Survey, survey
 from flushlab.errors import StorageError
 from flushlab.server.databases import is_system

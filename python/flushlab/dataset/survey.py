@@ -2,27 +2,30 @@
 
 Sits in `dataset`. It yields the digest by which its snapshot is found again, its databases, and the accounts
 that its views, routines and triggers name. A script (not the files of mydumper and MySQL Shell) is split into
-statements: those that name databases, and the client's `source`, are found wherever they stand.
+statements: those that name databases, and the client's `source`, are found wherever they stand. A script may
+read files of its own folder only.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from flushlab import _core, atomic
 from flushlab.dataset.pieces import pieces
-from flushlab.dataset.source import require_end, sourced, unreadable
-from flushlab.errors import StorageError
+from flushlab.errors import DumpRefused, StorageError
 from flushlab.machine import home_path
 from flushlab.server.databases import is_system
 
 FORMAT = "3"
 """Raise this when a survey finds more."""
+
+MOST_FILES, DEEPEST = 1000, 16
+"""Files that a script may read, and how deep one may lie in others."""
 
 _OVERLAP_BYTES = 512
 _HEAD_BYTES = 8 << 10
@@ -107,8 +110,8 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(dict.fromkeys((*([self.begins_in] if self.begins_in else ()), *self.databases)))
 
 
-class Reader:
-    """Gathers what is known of SQL as it is read."""
+class _Reader:
+    """Gathers accounts, paths and the header of SQL as it is read."""
 
     def __init__(self) -> None:
         self.definers: dict[tuple[str, str], None] = {}
@@ -119,7 +122,6 @@ class Reader:
         self._tail = b"\n"
 
     def read(self, piece: bytes) -> None:
-        """The next piece."""
         self.sql_bytes += len(piece)
         if len(self.head) < _HEAD_BYTES:
             self.head += piece[:_HEAD_BYTES]
@@ -179,7 +181,7 @@ def survey(
 
 
 def _read(path: Path, files: list[Path], sql: Callable[[Path], bool], within: Path | None) -> Survey:
-    whole, reader, size = hashlib.sha256(), Reader(), 0
+    whole, reader, size = hashlib.sha256(), _Reader(), 0
     found = _Statements(within)
     reading = list(files)
     cut_off: tuple[str, ...] = ()
@@ -193,11 +195,8 @@ def _read(path: Path, files: list[Path], sql: Callable[[Path], bool], within: Pa
         found.read(file, b"", last=True)
         reading += [one for one in found.sources.get(file.resolve(), ()) if one not in reading]
         size += file.stat().st_size
-        name = (
-            str(file.relative_to(path if within is None else within))
-            if file not in files or file != path
-            else ""
-        )
+        alone = file in files and file == path
+        name = "" if alone else str(file.relative_to(path if within is None else within))
         whole.update(f"{name} {digest.hexdigest()}\n".encode())
         if len(files) == 1 and file in files and not reader.completed:
             cut_off = (file.name,)
@@ -207,9 +206,9 @@ def _read(path: Path, files: list[Path], sql: Callable[[Path], bool], within: Pa
                 hint="a sandbox keeps to its own files: remove that from the dump",
             )
     if within is not None:
-        require_end(files[0].resolve(), found.sources)
-    header = _header(reader.head)
-    begins_here = header.database and not is_system(header.database)
+        _require_end(files[0].resolve(), found.sources)
+    named, origin = _header(reader.head)
+    begins_here = named and not is_system(named)
     databases = tuple(dict.fromkeys(one.database for one in found.databases))
     return Survey(
         digest=whole.hexdigest(),
@@ -217,10 +216,10 @@ def _read(path: Path, files: list[Path], sql: Callable[[Path], bool], within: Pa
         sql_bytes=reader.sql_bytes,
         databases=databases,
         created=tuple(one.database for one in found.databases if one.created),
-        begins_in=header.database if databases and found.begins_within and begins_here else None,
-        named=header.database,
+        begins_in=named if databases and found.begins_within and begins_here else None,
+        named=named,
         definers=tuple(reader.definers),
-        origin=header.origin,
+        origin=origin,
         cut_off=cut_off,
         kinds=tuple(sorted(found.kinds)),
         followed=tuple(Followed(path=str(one), state=_state(one)) for one in reading[len(files) :]),
@@ -228,14 +227,12 @@ def _read(path: Path, files: list[Path], sql: Callable[[Path], bool], within: Pa
 
 
 class _Named(msgspec.Struct, frozen=True):
-    """A database in a statement."""
-
     database: str
     created: bool
 
 
 class _Findings(msgspec.Struct, frozen=True):
-    """What the native core finds in a script."""
+    """JSON of the native core on a script."""
 
     kinds: list[str]
     databases: list[_Named]
@@ -243,7 +240,7 @@ class _Findings(msgspec.Struct, frozen=True):
 
 
 class _Statements:
-    """Gathers what the statements of scripts are about; of other files nothing."""
+    """Gathers databases and kinds of the statements of scripts; of other files nothing."""
 
     def __init__(self, within: Path | None) -> None:
         self._within = within
@@ -273,14 +270,8 @@ class _Statements:
             self._script = None
 
 
-class _Header(msgspec.Struct, frozen=True):
-    """What a dump's first lines say; empty: nothing."""
-
-    database: str
-    origin: str
-
-
-def _header(head: bytes) -> _Header:
+def _header(head: bytes) -> tuple[str, str]:
+    """Database and origin by a dump's first lines; empty where they do not say."""
     sequel = _SEQUEL.search(head.replace(_SEQUEL_WIDE, b":"))
     if sequel:
         version, database = sequel[1], _text(sequel[2])
@@ -290,7 +281,66 @@ def _header(head: bytes) -> _Header:
         database = _text(named[named.lastindex or 0]) if named else ""
     flavor = "MariaDB" if b"mariadb" in version.lower() else "MySQL"
     bare = version.removeprefix(b"5.5.5-") if flavor == "MariaDB" else version
-    return _Header(database=database, origin=f"{flavor} {_text(bare.partition(b'-')[0])}" if version else "")
+    return database, f"{flavor} {_text(bare.partition(b'-')[0])}" if version else ""
+
+
+def sourced(folder: Path, by: Path, line: int, name: str) -> Path:
+    """The file that `source NAME` is for: beside the script, or beside the file that has the command.
+
+    Args:
+        folder: of the script, resolved.
+        by: the file that has the command, resolved.
+        line: of the command.
+        name: as it stands there.
+
+    Raises:
+        StorageError: there is none, or it is not in the folder.
+    """
+    where = f"{by}, line {line}: source {name}"
+    if Path(name).is_absolute():
+        raise StorageError(
+            f"{where} has an absolute path", hint=f"copy the file into {folder}, and write its name alone"
+        )
+    for candidate in (folder / name, by.parent / name):
+        file = candidate.resolve()
+        if not file.is_relative_to(folder):
+            raise StorageError(
+                f"{where} leads out of the dump's folder",
+                hint=f"copy the file into {folder}: no other is read",
+            )
+        if file.is_file():
+            return file
+    raise StorageError(f"{where}: there is no {folder / name}", hint="copy it to where the dump is")
+
+
+def unreadable(name: str, error: _core.CoreError) -> DumpRefused:
+    """The error for a script that cannot be split, or has a command that is not taken."""
+    hint = error.hint or "the dump is cut off or damaged: make it again"
+    return DumpRefused(f"{name}, {error.message}", hint=hint)
+
+
+def _require_end(file: Path, sources: Mapping[Path, Sequence[Path]]) -> None:
+    """Raises StorageError if files read each other in a circle, or too many, or too deep."""
+    files: dict[Path, tuple[int, int]] = {}
+
+    def look(at: Path, chain: tuple[Path, ...]) -> tuple[int, int]:
+        if at in chain:
+            raise StorageError(
+                f"{chain[-1]} reads {at}, which is being read", hint="remove that source command"
+            )
+        if at not in files:
+            inner = [look(one, (*chain, at)) for one in sources.get(at, ())]
+            count = 1 + sum(count for count, _ in inner)
+            files[at] = count, 1 + max((height for _, height in inner), default=0)
+        count, height = files[at]
+        if count > MOST_FILES or height > DEEPEST:
+            raise StorageError(
+                f"{file} reads more than {MOST_FILES} files, or one within {DEEPEST} others",
+                hint="give a script that reads fewer",
+            )
+        return count, height
+
+    look(file, ())
 
 
 def _found(text: bytes, wanted: bytes) -> Iterable[int]:

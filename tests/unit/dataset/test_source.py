@@ -8,7 +8,7 @@ import pytest
 
 from flushlab.dataset import open_dataset
 from flushlab.dataset.dump import Dump
-from flushlab.dataset.source import DEEPEST
+from flushlab.dataset.survey import DEEPEST
 from flushlab.errors import DumpRefused, StorageError
 
 pytestmark = pytest.mark.usefixtures("private_home")
