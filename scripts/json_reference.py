@@ -13,6 +13,7 @@ from typing import Any, get_args, get_type_hints
 
 import msgspec
 
+from flushlab.bulk.filled import Filled
 from flushlab.report.bench import BenchDocument
 from flushlab.report.campaign import CampaignDocument
 from flushlab.report.crash import CrashDocument
@@ -66,10 +67,20 @@ the schema, fields may be added but are never renamed or removed. `[]` marks a l
 | `unknown` | flushlab could not judge: memory, space or a port was missing, or a time limit was reached; a warning says why. If it could judge no image of any arm, it exits with 4 |
 """  # noqa: E501
 
+FILL = """# JSON of `flushlab fill`
+
+Made from the docstrings of the structs by `scripts/json_reference.py`; do not edit it here.
+
+`--json FILE` (`-` for stdout) writes one document. Its `schema` is `flushlab.fill/1`. Python has the same
+value: `flushlab.fill(…)` returns a `Filled`. Within the schema, fields may be added but are never renamed or
+removed. `[]` marks a list.
+"""
+
 PAGES: Mapping[str, tuple[str, tuple[type[msgspec.Struct], ...]]] = {
     "campaign-json.md": (CAMPAIGN, (CampaignDocument, OutlookDocument)),
     "bench-json.md": (BENCH, (BenchDocument,)),
     "crash-json.md": (CRASH, (CrashDocument,)),
+    "fill-json.md": (FILL, (Filled,)),
 }
 """Head of each page, and the documents that it begins with."""
 

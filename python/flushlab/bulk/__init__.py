@@ -1,7 +1,8 @@
-"""Bulk: rows of a plan into a server, as fast as it takes them; what `flushlab fill` does.
+"""Bulk: rows of a plan into a server, as fast as it takes them: `flushlab fill`.
 
-Sits above `workload` and `telemetry`. `native` drives the loader; `loading` is the story of one load;
-`choice` finds the fastest way on a slice; `notes` make a load that was killed go on without a duplicate or a
-hole; `verify` reads back; `before` looks at the server first; `bound` says what the limit was; `ladder`
-climbs from one row a statement to all of it.
+Sits above `workload` and `telemetry`. `fill` checks the request and opens a server (`destinations`);
+`loading` is the story of one load. `preflight` looks at the server first; `tables` are made ready; `choice`
+finds the fastest way on slices of rows; `native` drives the loader; `notes` make a load that was killed go on
+without a duplicate or a hole; `verify` reads back; `bound` names the limit; `ladder` climbs from one row a
+statement to the fastest settings.
 """

@@ -1,7 +1,7 @@
 """Choice: the fastest way to load a table, found on slices of its rows.
 
-Sits in `bulk`. Slices are rows that stay loaded, and two ways take them in turns: what else the machine does
-then slows both. What is tried first is kept unless another way wins three of those rounds more than it loses;
+Sits in `bulk`. Slices are rows that stay loaded, and two ways take them in turns: other load on the machine
+then slows both. The way tried first is kept unless another one wins three of those rounds more than it loses;
 two that it loses end it. So a way that is a fifth slower is hardly ever taken, on a busy machine either.
 
 Not tried, because slices cannot tell or nothing ever won: indexes wait wherever they can (on MariaDB 10.11
@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 from flushlab import _core
 from flushlab.bulk.filled import LoadMethod, Tried
-from flushlab.bulk.native import Range
+from flushlab.bulk.native import Counts, Range
 from flushlab.machine import cpu_count
 from flushlab.record import ServerIdentity
 from flushlab.server.identifier import quoted
@@ -36,6 +36,10 @@ _MOST_SLICES = 30
 """In all, of about forty that the rows come to."""
 _BEHIND = 1.2
 """A load that is so much slower than another way was is reason to compare the two again."""
+_SLICE_SHARE = 1 / 40
+_MOST_SLICE_ROWS = 50_000
+_PIECES = 8
+"""Of what is left once ways have been tried: so often it is seen whether the load keeps its rate."""
 INSERT_ROWS = 1000
 INSERT_BYTES = 512 << 10
 LOAD_BYTES = 256 << 10
@@ -184,6 +188,76 @@ class Slices:
         self._seconds[way] = self._seconds.get(way, 0.0) + seconds
         self._slices += 1
         return rows / seconds
+
+
+LoadsRanges = Callable[[LoadMethod, tuple[Range, ...], Counts], Counts]
+"""Loads ranges in a way, with the counts of what was loaded before."""
+
+
+class Unloaded:
+    """Rows of a table that are not loaded yet: loaded in slices as long as ways are tried, then in pieces.
+
+    Args:
+        ranges: of one table.
+        load: loads some of them.
+    """
+
+    def __init__(self, ranges: Iterable[Range], load: LoadsRanges) -> None:
+        self._left = {one.id: one for one in ranges}
+        self._load = load
+        self._slice_rows = min(round(rows_of(self._left.values()) * _SLICE_SHARE), _MOST_SLICE_ROWS)
+        self._counts = Counts()
+
+    @property
+    def slices(self) -> int:
+        """Whole slices that are left."""
+        return rows_of(self._left.values()) // max(1, self._slice_rows)
+
+    def slice(self, way: LoadMethod) -> tuple[int, float]:
+        """Loads the next slice; rows and seconds."""
+        return self._next(way, self._slice_rows)
+
+    def watched(self, way: LoadMethod, after: Callable[[LoadMethod, float], LoadMethod]) -> LoadMethod:
+        """Loads all that is left in pieces; the way of the last one.
+
+        Args:
+            way: of the first one.
+            after: says how to go on, from the way so far and its rows a second.
+        """
+        each = -(-rows_of(self._left.values()) // _PIECES)
+        while rows_of(self._left.values()) > each:
+            rows, seconds = self._next(way, each)
+            way = after(way, rows / seconds)
+        self.rest(way)
+        return way
+
+    def _next(self, way: LoadMethod, rows: int) -> tuple[int, float]:
+        most_first = sorted(self._left.values(), key=lambda one: one.first - one.end)
+        each = -(-rows // way.connections)
+        ranges = tuple(
+            msgspec.structs.replace(one, end=min(one.first + each, one.end))
+            for one in most_first[: way.connections]
+            if one.first < one.end
+        )
+        counts = self._take(way, ranges)
+        return counts.committed, counts.seconds
+
+    def rest(self, way: LoadMethod) -> None:
+        """Loads all that is left, if anything is."""
+        if ranges := tuple(one for one in self._left.values() if one.first < one.end):
+            self._take(way, ranges)
+
+    def _take(self, way: LoadMethod, ranges: tuple[Range, ...]) -> Counts:
+        counts = self._load(way, ranges, self._counts)
+        for one in ranges:
+            self._left[one.id] = msgspec.structs.replace(self._left[one.id], first=one.end)
+        self._counts = self._counts.plus(counts)
+        return counts
+
+
+def rows_of(ranges: Iterable[Range]) -> int:
+    """Rows in all ranges."""
+    return sum(one.end - one.first for one in ranges)
 
 
 def gains_by_preparing(identity: ServerIdentity) -> bool:

@@ -2,31 +2,40 @@
 
 Sits in `bulk`. A new sandbox starts with the fastest settings of its floor and ends with its defaults, after
 an orderly stop; a kept one has its commits relaxed for the load only, even if that is killed and goes on
-later; what is not a sandbox is left as it is unless its owner asks for the same.
+later; any other server is left as it is unless its owner asks for the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 
-import msgspec
-
-from flushlab.build import Build, Progress
+from flushlab.build import Build, Progress, find_build
 from flushlab.bulk import unfinished
+from flushlab.datadir import own_disk
 from flushlab.dataset.loaded import fast_settings
 from flushlab.dataset.survey import Survey
 from flushlab.errors import UsageError
+from flushlab.generate.plan import FillPlan
 from flushlab.record import Storage, Value
 from flushlab.server import DataDirectory, Instance, Sandbox
+from flushlab.server.databases import require_not_system
 from flushlab.server.galera.cluster import Cluster
 from flushlab.server.protocol import Server
+from flushlab.server.remote.members import members, require_alike
+from flushlab.server.remote.put_back import Changes
+from flushlab.server.remote.rights import Needs, require_rights
+from flushlab.server.remote.server import Address, RemoteServer, from_nodes, from_option_file
+from flushlab.server.start import CLUSTER, SANDBOX
 from flushlab.server.variables import set_variable
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.durability import guarantees, meets
 from flushlab.settings.floor import Floor
+from flushlab.spec.kinds import FillSpec
 from flushlab.undo import Undo, undo_all
 
 _COMMITS: tuple[dict[str, Value], ...] = (
@@ -39,6 +48,298 @@ _COMMITS: tuple[dict[str, Value], ...] = (
 _REDO = ("innodb_redo_log_capacity", "innodb_log_file_size")
 _REDO_STEP = 16 << 20
 _MOST_REDO = 1 << 30
+_ROW_BYTES = 200
+"""About, of a row in its table and indexes: for the size of a new sandbox's buffer pool and redo log."""
+_DATABASE = "app"
+_PRIVILEGES = ("SELECT", "INSERT", "UPDATE", "CREATE", "DROP", "ALTER")
+"""Of a load: its notes and a sample of rows are tables beside those that it fills."""
+_INFILE = "local_infile"
+_ALLOW = f"SET GLOBAL {_INFILE} = 1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Destination:
+    """A server that takes rows.
+
+    Attributes:
+        server: target of the rows.
+        address: how its sessions connect.
+        database: of the tables.
+        create: it was made for these rows: so are the database and its tables.
+        fast: settings that the floor allows a sandbox while rows come.
+        quicken: makes the server as fast as the floor allows; called once all is known to fit.
+    """
+
+    server: Server
+    address: Address
+    database: str
+    create: bool = False
+    fast: Mapping[str, Value] = field(default_factory=dict)
+    quicken: Callable[[], object] = lambda: None
+
+    @property
+    def ours(self) -> bool:
+        """A sandbox, which nobody else uses. Not a cluster: rows that one of its sessions keeps from the
+        binary log, no other node gets."""
+        return isinstance(self.server, Sandbox)
+
+
+def destination(spec: FillSpec, plan: FillPlan, progress: Progress) -> AbstractContextManager[Destination]:
+    """The server that was asked for, ready for rows; as it was, or with its defaults, behind it.
+
+    Raises:
+        UsageError: there is none of that name, no database is named, or the account lacks rights.
+        FlushlabError: it could not be started.
+    """
+    server, load_bytes = spec.server.build, _ROW_BYTES * plan.rows
+    if spec.remote.named_by:
+        return _external(spec, plan, load_bytes, progress)
+    if server.startswith(SANDBOX):
+        return _kept_sandbox(server.removeprefix(SANDBOX), spec, load_bytes, progress)
+    if server.startswith(CLUSTER):
+        return _kept_cluster(server.removeprefix(CLUSTER), spec)
+    if spec.server.cluster is not None:
+        return _new_cluster(spec, spec.server.cluster, progress)
+    return _new_sandbox(spec, load_bytes, progress)
+
+
+@contextmanager
+def _external(spec: FillSpec, plan: FillPlan, load_bytes: int, progress: Progress) -> Iterator[Destination]:
+    """Somebody's own server, or all nodes of its cluster if their settings may be changed."""
+    floor, remote, tune_server = spec.floor, spec.remote, spec.remote.tune_server
+    if floor is not None and not tune_server:
+        raise UsageError(
+            "--floor needs a sandbox: a server that is not flushlab's keeps its settings",
+            hint="remove it, or allow changes with --tune-server",
+        )
+    by_file = from_option_file(Path(remote.defaults_file)) if remote.defaults_file else None
+    addresses = (by_file,) if by_file else from_nodes(str(remote.dsn))
+    name = spec.database or addresses[0].database
+    if not name:
+        raise UsageError("no database is named", hint="use --database NAME, or name it in the DSN")
+    needs = Needs(database=require_not_system(name), privileges=_PRIVILEGES, table=plan.tables[0].name)
+    with ExitStack() as stack:
+        asked = addresses if tune_server else addresses[:1]
+        named = [stack.enter_context(RemoteServer(one)) for one in asked]
+        found = Destination(server=named[0], address=addresses[0], database=name)
+        if not tune_server:
+            require_rights(named, needs)
+            yield found
+            return
+        wanted = settings_of_others(named[0], floor or Floor.SECOND, load_bytes)
+        nodes = members(named, stack)
+        changes = [Changes(node, wanted) for node in nodes]
+        changed = {name for one in changes for name in one.before}
+        require_rights(nodes, needs._replace(settings=tuple(changed)))
+
+        def quicken() -> None:
+            _tune(changes, progress)
+            require_alike(nodes, wanted)
+
+        with Undo() as undo:
+            for one in reversed(changes):
+                undo.callback(one.put_back, progress)
+            yield replace(found, quicken=quicken)
+
+
+def _tune(every: Sequence[Changes], progress: Progress) -> None:
+    """Says how to undo the changes, and makes them; on each node of a cluster."""
+    needed = [one for one in every if one.do]
+    if not needed:
+        progress("--tune-server: nothing to change, the server is as fast as the floor allows")
+        return
+    where = {one: f"on {one.where}: " if len(every) > 1 else "" for one in needed}
+    for one in needed:
+        progress(f"--tune-server: until the load ends, {where[one]}{' '.join(one.do)}")
+    for one in needed:
+        progress(f"--tune-server: if flushlab cannot put it back, {where[one] or 'run '}{' '.join(one.undo)}")
+    for one in needed:
+        one.make()
+
+
+@contextmanager
+def _new_sandbox(spec: FillSpec, load_bytes: int, progress: Progress) -> Iterator[Destination]:
+    """A new sandbox that is kept; with its defaults once all went well, and before the ladder."""
+    build, data = _build_and_data(spec, progress)
+    settings, arguments = settings_for(build, load_bytes, spec.floor or Floor.THROWAWAY)
+    server = Sandbox.start(
+        build,
+        settings={} if spec.ladder else settings,
+        arguments=[] if spec.ladder else arguments,
+        data=data,
+        instance=Instance(kept=True),
+        progress=progress,
+    )
+    with _kept_once_begun(server, progress):
+        unfinished.begin(server, defaults=True)
+        progress(f"rows go to the new sandbox {server.name}")
+        server.query(_ALLOW)
+        yield _sandbox(
+            server, spec, settings, partial(_restart_fast, server, settings, arguments), create=True
+        )
+    _restart_with_defaults(server, progress)
+    unfinished.end(server)
+
+
+@contextmanager
+def _kept_sandbox(name: str, spec: FillSpec, load_bytes: int, progress: Progress) -> Iterator[Destination]:
+    """A kept sandbox, with its commits relaxed down to the floor once it is quickened; as it was behind it.
+
+    One that was made for a load that was cut short goes on as it began, and ends as it would have.
+    """
+    with Sandbox.attach(name) as server:
+        if (node := server.membership) is not None:
+            raise UsageError(
+                f"{name} is a node of the cluster {node.cluster}: its rows are the cluster's",
+                hint=f"use --server cluster:{node.cluster}",
+            )
+        left = unfinished.left(server)
+        if left is not None and left.defaults:
+            settings, arguments = dict(server.settings), list(server.arguments)
+            if spec.floor is not None or spec.ladder:
+                settings, arguments = settings_for(server.build, load_bytes, spec.floor or Floor.THROWAWAY)
+            unfinished.begin(server, defaults=True)
+            if spec.ladder:
+                _restart_with_defaults(server, progress)
+            server.query(_ALLOW)
+            yield _sandbox(server, spec, settings, partial(_restart_fast, server, settings, arguments))
+            _restart_with_defaults(server, progress)
+            unfinished.end(server)
+            return
+        wanted = relaxed_commits(server, spec.floor or Floor.SECOND, server.storage)
+        if left is not None:
+            before = left.values
+        else:
+            ((infile,),) = server.query("SELECT @@global.local_infile")
+            before = {**server.read_back([*wanted, "innodb_buffer_pool_size"]), _INFILE: int(infile)}
+        with Undo() as undo:
+            undo.callback(_give_back, server, before)
+            unfinished.begin(server, values=before)
+            server.query(_ALLOW)
+            yield _sandbox(server, spec, wanted, partial(_set, server, wanted))
+
+
+def _sandbox(
+    server: Sandbox,
+    spec: FillSpec,
+    fast: Mapping[str, Value],
+    quicken: Callable[[], object],
+    *,
+    create: bool = False,
+) -> Destination:
+    return Destination(
+        server=server,
+        address=Address(endpoint=server.endpoint),
+        database=spec.database or _DATABASE,
+        create=create,
+        fast=fast,
+        quicken=quicken,
+    )
+
+
+def _restart_fast(server: Sandbox, settings: dict[str, Value], arguments: Sequence[str]) -> None:
+    if dict(server.settings) != settings:
+        server.stop()
+        server.set_before_start(settings, arguments)
+        server.start_again()
+    server.query(_ALLOW)
+
+
+def _restart_with_defaults(server: Sandbox, progress: Progress) -> None:
+    progress(f"restarting {server.name} with its defaults")
+    server.stop()
+    server.set_before_start({}, [])
+    server.start_again()
+
+
+@contextmanager
+def _new_cluster(spec: FillSpec, size: int, progress: Progress) -> Iterator[Destination]:
+    """A new cluster that is kept."""
+    build, data = _build_and_data(spec, progress)
+    cluster = Cluster.start(build, size=size, data=data, instance=Instance(kept=True), progress=progress)
+    with (
+        _kept_once_begun(cluster, progress),
+        _relaxed(cluster, spec, Floor.THROWAWAY, create=True) as found,
+    ):
+        yield found
+
+
+@contextmanager
+def _kept_cluster(name: str, spec: FillSpec) -> Iterator[Destination]:
+    with Cluster.attach(name) as cluster, _relaxed(cluster, spec, Floor.SECOND) as found:
+        yield found
+
+
+@contextmanager
+def _relaxed(
+    cluster: Cluster, spec: FillSpec, floor: Floor, *, create: bool = False
+) -> Iterator[Destination]:
+    with relaxed_cluster(cluster, spec.floor or floor) as quicken:
+        yield Destination(
+            server=cluster,
+            address=Address(endpoint=cluster.endpoint),
+            database=spec.database or _DATABASE,
+            create=create,
+            quicken=quicken,
+        )
+        cluster.settled()
+
+
+@contextmanager
+def relaxed_cluster(cluster: Cluster, floor: Floor) -> Iterator[Callable[[], None]]:
+    """Relaxes a cluster's commits down to the floor, on every node, when called; they are as they were
+    behind it."""
+    wanted = relaxed_commits(cluster, floor, cluster.storage)
+
+    def quicken() -> None:
+        for node in cluster.nodes:
+            _set(node, wanted)
+
+    with Undo() as undo:
+        for node in cluster.nodes:
+            left = unfinished.left(node)
+            before = left.values if left is not None else node.read_back(wanted)
+            undo.callback(_give_back, node, before)
+            unfinished.begin(node, values=before)
+        yield quicken
+
+
+def _build_and_data(spec: FillSpec, progress: Progress) -> tuple[Build, DataDirectory]:
+    basedir = Path(spec.server.basedir) if spec.server.basedir else None
+    found = find_build(spec.server.build, basedir=basedir, progress=progress)
+    disk = own_disk(spec.storage.disk_iops, spec.storage.disk)
+    return found, DataDirectory.below(spec.storage.data_root, disk)
+
+
+@contextmanager
+def _kept_once_begun(server: Sandbox | Cluster, progress: Progress) -> Iterator[None]:
+    """Removes a new server if the request was wrong; else says how to go on if the load was cut short."""
+    kind = "cluster" if isinstance(server, Cluster) else "sandbox"
+    try:
+        yield
+    except UsageError:
+        server.remove()
+        raise
+    except BaseException:
+        start = "" if server.alive() else f"flushlab server start --name {server.name} starts it again, "
+        again = f"flushlab fill … --server {kind}:{server.name} --resume goes on"
+        progress(f"the {kind} {server.name} is kept: {start}{again}")
+        raise
+
+
+def _give_back(server: Sandbox, before: Mapping[str, Value]) -> None:
+    """Gives back each setting, whatever is refused; the next load gives back the rest."""
+    if server.alive():
+        undo_all(partial(_set, server, {name: value}) for name, value in before.items())
+        unfinished.end(server)
+
+
+def _set(server: Server, settings: Mapping[str, Value]) -> None:
+    for name, value in settings.items():
+        if name == _INFILE:
+            server.query(f"SET GLOBAL {_INFILE} = {int(value)}")
+        elif server.read_back([name]) != {name: value}:
+            set_variable(server.query, server.identity, name, value)
 
 
 def relaxed_commits(server: Server, floor: Floor, storage: Storage) -> dict[str, Value]:
@@ -54,7 +355,7 @@ def relaxed_commits(server: Server, floor: Floor, storage: Storage) -> dict[str,
 
 
 def settings_of_others(server: Server, floor: Floor, load_bytes: int) -> dict[str, Value]:
-    """What makes a load faster on a server that is not a sandbox, within the floor, and is put back easily.
+    """Settings that make a load faster on a server that is not a sandbox, within the floor, and are put back.
 
     Commits, and a redo log that holds the load, up to 1 GiB. Not the buffer pool: how much memory the server
     may have cannot be seen, and a pool that is made smaller again throws out pages of others.
@@ -87,189 +388,3 @@ def settings_for(build: Build, data_bytes: int, floor: Floor) -> tuple[dict[str,
     for name in ("innodb_doublewrite", "innodb_flush_method", "innodb_flush_log_at_trx_commit"):
         settings.pop(name, None)
     return settings, []
-
-
-class Destination(msgspec.Struct, frozen=True, kw_only=True):
-    """A sandbox that takes rows.
-
-    Attributes:
-        server: target of the rows.
-        fast: settings that its floor allows while rows come, and words of its command line.
-        new: it was made for these rows: it may be restarted.
-    """
-
-    server: Sandbox
-    fast: tuple[dict[str, Value], list[str]]
-    new: bool
-
-    def quicken(self) -> None:
-        """From now on it runs with the fastest settings that the floor allows."""
-        settings, arguments = self.fast
-        if not self.new:
-            for name, value in settings.items():
-                set_variable(self.server.query, self.server.identity, name, value)
-            return
-        if dict(self.server.settings) != settings:
-            self.server.stop()
-            self.server.set_before_start(settings, arguments)
-            self.server.start_again()
-        self.server.query(_ALLOW)
-
-
-_INFILE = "local_infile"
-_ALLOW = f"SET GLOBAL {_INFILE} = 1"
-
-
-@contextmanager
-def new_sandbox(
-    build: Build, data_bytes: int, floor: Floor, data: DataDirectory, progress: Progress, *, slow: bool
-) -> Iterator[Destination]:
-    """A new sandbox that is kept; with its defaults once all went well, and gone if the request was wrong.
-
-    Args:
-        build: of the server.
-        data_bytes: of the rows, about.
-        floor: until all rows are there.
-        data: its data directory.
-        progress: takes a line at a time.
-        slow: start with the server's defaults.
-    """
-    fast = settings_for(build, data_bytes, floor)
-    server = Sandbox.start(
-        build,
-        settings={} if slow else fast[0],
-        arguments=[] if slow else fast[1],
-        data=data,
-        instance=Instance(kept=True),
-        progress=progress,
-    )
-    try:
-        unfinished.begin(server, unfinished.Before(defaults=True))
-        progress(f"rows go to the new sandbox {server.name}")
-        server.query(_ALLOW)
-        yield Destination(server=server, fast=fast, new=True)
-    except UsageError:
-        server.remove()
-        raise
-    except BaseException:
-        progress(_how_to_go_on("sandbox", server))
-        raise
-    _restart_with_defaults(server, progress)
-
-
-@contextmanager
-def kept_sandbox(
-    name: str, data_bytes: int, floor: Floor | None, progress: Progress, *, slow: bool
-) -> Iterator[Destination]:
-    """A kept sandbox, with its commits relaxed down to the floor once it is quickened; as it was behind it.
-
-    One that was made for a load that was cut short goes on as it began, and ends as it would have.
-
-    Args:
-        name: of the sandbox.
-        data_bytes: of the rows, about.
-        floor: until all rows are there; None: `second`, or what an interrupted load began with.
-        progress: takes a line at a time.
-        slow: restore the state before an interrupted load.
-    """
-    with Sandbox.attach(name) as server:
-        left = unfinished.left(server)
-        if left is not None and left.defaults:
-            fast = (dict(server.settings), list(server.arguments))
-            if floor is not None or slow:
-                fast = settings_for(server.build, data_bytes, floor or Floor.THROWAWAY)
-            unfinished.begin(server, left)
-            if slow:
-                _restart_with_defaults(server, progress, ended=False)
-            server.query(_ALLOW)
-            yield Destination(server=server, fast=fast, new=True)
-            _restart_with_defaults(server, progress)
-            return
-        wanted = relaxed_commits(server, floor or Floor.SECOND, server.storage)
-        before = left.values if left is not None else _values(server, [*wanted, "innodb_buffer_pool_size"])
-        with Undo() as undo:
-            undo.callback(_give_back, server, before)
-            unfinished.begin(server, unfinished.Before(values=before))
-            server.query(_ALLOW)
-            yield Destination(server=server, fast=(wanted, []), new=False)
-
-
-def _give_back(server: Sandbox, before: Mapping[str, Value]) -> None:
-    """Gives back each setting, whatever is refused; the next load gives back what could not be."""
-    if server.alive():
-        undo_all(partial(_set, server, {name: value}) for name, value in before.items())
-        unfinished.end(server)
-
-
-def _values(server: Sandbox, names: Sequence[str]) -> dict[str, Value]:
-    ((infile,),) = server.query("SELECT @@global.local_infile")
-    return {**server.read_back(names), _INFILE: int(infile)}
-
-
-def _restart_with_defaults(server: Sandbox, progress: Progress, *, ended: bool = True) -> None:
-    progress(f"restarting {server.name} with its defaults")
-    server.stop()
-    server.set_before_start({}, [])
-    server.start_again()
-    if ended:
-        unfinished.end(server)
-
-
-def _how_to_go_on(kind: str, server: Sandbox | Cluster) -> str:
-    """What is said of a new sandbox or cluster whose load was cut short."""
-    start = "" if server.alive() else f"flushlab server start --name {server.name} starts it again, "
-    again = f"flushlab fill … --server {kind}:{server.name} --resume goes on"
-    return f"the {kind} {server.name} is kept: {start}{again}"
-
-
-@contextmanager
-def new_cluster(build: Build, size: int, data: DataDirectory, progress: Progress) -> Iterator[Cluster]:
-    """A new cluster that is kept; gone if the request was wrong.
-
-    Args:
-        build: of its nodes.
-        size: how many.
-        data: the nodes' data directories.
-        progress: takes a line at a time.
-    """
-    cluster = Cluster.start(
-        build,
-        size=size,
-        data=data,
-        instance=Instance(kept=True),
-        progress=progress,
-    )
-    try:
-        yield cluster
-    except UsageError:
-        cluster.remove()
-        raise
-    except BaseException:
-        progress(_how_to_go_on("cluster", cluster))
-        raise
-
-
-@contextmanager
-def relaxed_cluster(cluster: Cluster, floor: Floor) -> Iterator[Callable[[], None]]:
-    """What relaxes a cluster's commits down to the floor, on every node; they are as they were behind it."""
-    wanted = relaxed_commits(cluster, floor, cluster.storage)
-
-    def quicken() -> None:
-        for node in cluster.nodes:
-            _set(node, wanted)
-
-    with Undo() as undo:
-        for node in cluster.nodes:
-            left = unfinished.left(node)
-            before = left.values if left is not None else node.read_back(wanted)
-            undo.callback(_give_back, node, before)
-            unfinished.begin(node, unfinished.Before(values=before))
-        yield quicken
-
-
-def _set(server: Server, settings: Mapping[str, Value]) -> None:
-    for name, value in settings.items():
-        if name == _INFILE:
-            server.query(f"SET GLOBAL {_INFILE} = {int(value)}")
-        elif server.read_back([name]) != {name: value}:
-            set_variable(server.query, server.identity, name, value)

@@ -1,4 +1,7 @@
-"""Filled: what a load did. Frozen values, pure."""
+"""Filled: the result of a load, also its JSON (`flushlab.fill/1`). Frozen values, pure.
+
+docs/reference/fill-json.md is made from the docstrings by `scripts/json_reference.py`.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,11 @@ class LoadMethod(msgspec.Struct, frozen=True, kw_only=True):
     """How rows reach the server.
 
     Attributes:
-        method: `single` is one row a statement, committed by itself.
-        indexes: when secondary indexes are built; `none` where there are none that could wait.
+        method: `load-data`, `insert` or `single`: one row a statement, committed by itself.
+        connections: that rows are sent over.
+        batch_rows: rows of one INSERT, at most.
+        packet_bytes: of one statement of INSERT, or one packet of LOAD DATA.
+        indexes: when secondary indexes that can wait are built: `before` or `after` the rows.
         prepared: rows are parameters of a prepared INSERT, a hundred at a time; `batch_rows` is of statements
             that the server does not prepare, and of the last one.
     """
@@ -41,7 +47,13 @@ class LoadMethod(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tried(msgspec.Struct, frozen=True, kw_only=True):
-    """A way on slices of the rows."""
+    """A way on slices of the rows.
+
+    Attributes:
+        way: how rows were sent.
+        rows: of its slices.
+        rows_per_s: without indexes that wait.
+    """
 
     way: LoadMethod
     rows: int
@@ -52,9 +64,10 @@ class FilledTable(msgspec.Struct, frozen=True, kw_only=True):
     """A table after the load.
 
     Attributes:
+        name: of the table.
         rows: loaded now.
         total: in the table.
-        sampled: rows read back and compared with the generator; None if the table has no key to find them by.
+        sampled: rows read back and compared with the generator; None if the table has no unique key.
     """
 
     name: str
@@ -67,8 +80,13 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     """A rung of the ladder.
 
     Attributes:
+        name: of the rung.
+        rows: committed.
+        seconds: of loading.
+        rows_per_s: committed rows a second.
         ratio: to the rung before it; 1 for the first, None behind one that loaded nothing.
-        bound_by: limit of the load; `why` has the figures.
+        bound_by: limit of the load.
+        why: the figures of `bound_by`.
     """
 
     name: str
@@ -85,45 +103,56 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
         return "" if self.ratio is None else f"{self.ratio:.1f}×"
 
 
-class Filled(msgspec.Struct, frozen=True, kw_only=True):
-    """A load that is whole.
+class Filled(msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="flushlab.fill/1"):
+    """A load that is whole. A load that fails verification is an error.
 
     Attributes:
-        plan: for people.
         rows: loaded by this command.
-        resumed_rows: committed by an interrupted load before.
-        seconds: from the first connection of the load until the last index stood; verification is apart.
-        bound_by: limit of the load; `why` has the figures.
-        verified: counts, checks and sampled rows were as they must be.
-        waited: seconds in which the load waited for others, by what for: `replica lag`, `flow control`.
+        rows_per_s: of `rows` in `seconds`.
+        seconds: from the first connection of the load until the last index stood: it includes trying ways and
+            building indexes, but not verification.
+        index_seconds: building indexes, a part of `seconds`.
+        verify_seconds: verification.
+        resumed_rows: rows that an interrupted load had committed before.
+        bytes: of rows, as sent.
+        way: how rows were sent.
+        tried: by `--method auto`, in the order in which they were tried.
+        waited: seconds that the load waited, by reason: `replica lag`, `flow control`.
+        bound_by: the limit of the load: `replica lag`, `flow control`, `client CPU`, `server CPU`, `CPU`,
+            `log syncs`, `round trips`, `buffer pool`, `disk`, `other programs`, `server` or `nothing`.
+        why: the figures of `bound_by`.
+        verified: true: counts, checks and sampled rows were as they must be.
+        tables: after the load.
+        warnings: doubts; `retried`: transactions sent again after a deadlock or a lock wait;
+            `load-data-refused`: rows went as INSERT.
+        steps: of `--ladder`; empty without it.
+        plan: its name.
+        server: target of the rows.
+        sandbox: name of the sandbox or cluster; empty for your own server.
+        database: of the tables.
+        client: the command that opens the sandbox's database; empty for your own server.
         peak_bytes: the most memory that flushlab has had.
-        client: command that opens the sandbox's database; empty without a sandbox.
-        steps: the ladder's; empty without one.
     """
 
-    plan: str
-    server: ServerIdentity
-    sandbox: str
-    database: str
-    tables: tuple[FilledTable, ...]
     rows: int
-    resumed_rows: int
-    bytes: int
+    rows_per_s: float
     seconds: float
     index_seconds: float
     verify_seconds: float
+    resumed_rows: int
+    bytes: int
     way: LoadMethod
     tried: tuple[Tried, ...]
+    waited: Mapping[str, float] = {}
     bound_by: str
     why: str
-    verified: bool
-    peak_bytes: int
-    client: str = ""
-    waited: Mapping[str, float] = {}
+    verified: bool = True
+    tables: tuple[FilledTable, ...]
     warnings: tuple[Warning, ...] = ()
     steps: tuple[Step, ...] = ()
-
-    @property
-    def rows_per_s(self) -> float:
-        """Rows a second, verification not included."""
-        return self.rows / max(self.seconds, 1e-6)
+    plan: str
+    server: ServerIdentity
+    sandbox: str = ""
+    database: str
+    client: str = ""
+    peak_bytes: int

@@ -15,6 +15,7 @@ from flushlab import _core
 from flushlab.bulk.bound import Evidence
 from flushlab.bulk.throttle import Throttle
 from flushlab.errors import ServerError, UsageError
+from flushlab.generate.plan import FillPlan
 from flushlab.machine import MachineSample, between, cpu_count, sample
 from flushlab.record import Endpoint
 from flushlab.server.protocol import Server
@@ -40,7 +41,7 @@ class Range(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TableLoad(msgspec.Struct, frozen=True, kw_only=True):
-    """What is loaded, where to and how.
+    """A load of ranges of a table, as `crates/load/src/bulk/spec.rs` reads it.
 
     Attributes:
         plan: JSON of the plan.
@@ -151,7 +152,7 @@ class MeasuredLoads:
         self._server = server
         self._throttle = throttle
         self._counts = Counts()
-        self._begin = self._last = _look(server, None, throttle)
+        self._begin = self._last = self._look(self._counts)
 
     def run(self, spec: TableLoad, show: Show | None = None) -> Counts:
         """Loads rows until all are there or the limit is reached; begins no transaction while the throttle
@@ -171,7 +172,7 @@ class MeasuredLoads:
                     load.hold(throttle.holds() is not None)
                 if show is not None:
                     counts = msgspec.json.decode(load.progress(), type=Counts)
-                    now = _look(server, self._counts.plus(counts), throttle)
+                    now = self._look(self._counts.plus(counts))
                     show(counts, _evidence(spec.connections, self._last, now))
                     self._last = now
         except BaseException as error:
@@ -189,19 +190,24 @@ class MeasuredLoads:
         Args:
             connections: of most rows.
         """
-        now = _look(self._server, self._counts, self._throttle)
+        now = self._look(self._counts)
         return Loaded(counts=self._counts, evidence=_evidence(connections, self._begin, now))
 
+    def _look(self, counts: Counts) -> _Look:
+        waited = dict(self._throttle.waited) if self._throttle is not None else {}
+        server = self._server
+        return _Look(counts, cpu.cpu_times(server.pid), sample(), status.counters(server), waited)
 
-def sample_rows(server: Server, plan: str, table: str, rows: Sequence[int]) -> str:
-    """Those rows of a plan's table, as the VALUES of one INSERT.
+
+def sample_rows(server: Server, plan: FillPlan, table: str, rows: Sequence[int]) -> str:
+    """Rows of a plan's table, by number, as the VALUES of one INSERT.
 
     Raises:
         UsageError: the plan cannot give them: a function of the user's failed.
         KeyboardInterrupt: on Ctrl-C, in the midst of such a function too.
     """
     try:
-        return native(lambda: _core.sample_rows(plan, table, list(rows)), server)
+        return native(lambda: _core.sample_rows(plan.json.decode(), table, list(rows)), server)
     except UsageError as error:
         if error.message.endswith(_CTRL_C):
             raise KeyboardInterrupt from error
@@ -212,35 +218,22 @@ _CTRL_C = ": KeyboardInterrupt: "
 """How the text of a function's error ends that Ctrl-C ended."""
 
 
-def run(spec: TableLoad, server: Server) -> Loaded:
-    """One load, with what it was seen to cost; see `MeasuredLoads.run`."""
-    looks = MeasuredLoads(server)
-    looks.run(spec)
-    return looks.loaded(spec.connections)
-
-
 class _Look(msgspec.Struct, frozen=True):
-    counts: Counts | None
+    counts: Counts
     cpu: cpu.CpuTimes
     machine: MachineSample
     counters: dict[str, int]
     waited: dict[str, float]
 
 
-def _look(server: Server, counts: Counts | None, throttle: Throttle | None) -> _Look:
-    waited = dict(throttle.waited) if throttle is not None else {}
-    return _Look(counts, cpu.cpu_times(server.pid), sample(), status.counters(server), waited)
-
-
 def _evidence(connections: int, before: _Look, now: _Look) -> Evidence:
-    then, counts = before.counts, now.counts
-    assert counts is not None
-
     def grown(name: str) -> float:
-        return float(getattr(counts, name) - (getattr(then, name) if then is not None else 0))
+        return float(getattr(now.counts, name) - getattr(before.counts, name))
 
     shares = between(before.machine, now.machine)
     deltas = status.deltas(before.counters, now.counters)
+    then_s, now_s = before.cpu.server_s, now.cpu.server_s
+    server_cpu_s = None if then_s is None or now_s is None else now_s - then_s
     return Evidence(
         seconds=max(grown("seconds"), 1e-6),
         cores=cpu_count(),
@@ -249,7 +242,7 @@ def _evidence(connections: int, before: _Look, now: _Look) -> Evidence:
         statements=int(grown("statements")),
         commits=int(grown("commits")),
         client_cpu_s=grown("cpu_s"),
-        server_cpu_s=_between(before.cpu.server_s, now.cpu.server_s),
+        server_cpu_s=server_cpu_s,
         send_s=grown("send_s"),
         answer_s=grown("answer_s"),
         commit_s=grown("commit_s"),
@@ -261,7 +254,3 @@ def _evidence(connections: int, before: _Look, now: _Look) -> Evidence:
             before.cpu, now.cpu, now.machine.at_s - before.machine.at_s, cpu_count()
         ),
     )
-
-
-def _between(before: float | None, now: float | None) -> float | None:
-    return None if before is None or now is None else now - before

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import msgspec
 
 from flushlab.bulk.native import Range
-from flushlab.bulk.own_tables import is_there
+from flushlab.bulk.tables import is_there
 from flushlab.errors import UsageError
 from flushlab.server.identifier import quoted
 from flushlab.server.protocol import Server
@@ -63,18 +63,7 @@ class Notes:
             f"SELECT id, plan, table_name, first_row, next_row, end_row, add_indexes FROM {self.table}"
             " ORDER BY id"
         )
-        return [
-            Note(
-                id=int(id_),
-                plan=str(plan),
-                table=str(table),
-                first=int(a),
-                next=int(n),
-                end=int(e),
-                add_indexes=str(add),
-            )
-            for id_, plan, table, a, n, e, add in rows
-        ]
+        return [msgspec.convert(dict(zip(Note.__struct_fields__, row, strict=True)), Note) for row in rows]
 
     def write(self, notes: Iterable[Note]) -> None:
         """Makes the table with these notes.
@@ -98,7 +87,7 @@ class Notes:
         for note in notes:
             self._server.query(
                 f"INSERT INTO {self._in_format} VALUES (%s, %s, %s, %s, %s, %s, %s)",
-                (note.id, note.plan, note.table, note.first, note.next, note.end, note.add_indexes),
+                msgspec.structs.astuple(note),
             )
 
     def indexes_wait(self, table: str, add: str) -> None:

@@ -1,10 +1,13 @@
-"""Preflight: limits of a server that would stop or slow a load, and connections that sleep.
+"""Preflight: limits of a server and its disk that would stop or slow a load, and connections that sleep.
 
-Sits in `bulk`. Reads variables, status and one look at the process list; changes nothing.
+Sits in `bulk`. Reads variables, status and one look at the process list; changes nothing. What a row takes in
+InnoDB is not known beforehand: numbers take less than as text, keys and page headers more. So only rows that
+cannot fit on the disk by far are refused, and those that may not fit are a doubt.
 """
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
@@ -18,23 +21,20 @@ from flushlab.server.protocol import Server
 from flushlab.units import counted, format_seconds, format_size
 
 _VARIABLES = (
-    *(
-        "max_connections",
-        "max_allowed_packet",
-        "local_infile",
-        "read_only",
-        "super_read_only",
-        "table_open_cache",
-    ),
-    *("wait_timeout", "interactive_timeout", "log_bin", "innodb_redo_log_capacity", "innodb_log_file_size"),
-    *("innodb_log_files_in_group", "innodb_buffer_pool_size", "wsrep_on", "wsrep_load_data_splitting"),
+    *("max_connections", "max_allowed_packet", "local_infile", "read_only", "super_read_only"),
+    *("table_open_cache", "wait_timeout", "interactive_timeout", "log_bin", "innodb_redo_log_capacity"),
+    *("innodb_log_file_size", "innodb_log_files_in_group", "innodb_buffer_pool_size"),
+    *("wsrep_on", "wsrep_load_data_splitting"),
 )
-_SPARE_CONNECTIONS = 5
 _SLEEPERS_SHARE = 0.25
 """Of max_connections: from here on sleeping connections matter."""
 _SHORTER_S = 600
 """A wait_timeout that pools live with well: they test or renew connections."""
 _TOLD = 4
+_AT_LEAST = 1 / 4
+"""Of a row's bytes as it is sent: what it takes in the table at least."""
+_USUALLY = 1.7
+"""Sysbench's rows with their index, and users with their two, took 1.2 to 1.7 times what was sent."""
 
 
 class ServerState(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,7 +121,7 @@ def require_connections(seen: ServerState, connections: int) -> None:
 def load_warnings(
     seen: ServerState, connections: int, load_bytes: int, *, ours: bool, waits: bool = False
 ) -> list[Warning]:
-    """What will slow the load down or fill a disk, and what to do about it.
+    """Limits that will slow the load down or fill a disk, and the way out.
 
     Args:
         seen: the server.
@@ -130,62 +130,53 @@ def load_warnings(
         ours: the server is a sandbox, which nobody else uses.
         waits: the load waits for replicas.
     """
-    found = []
-    if not ours and not seen.is_on("local_infile"):
-        found.append(
-            Warning(
-                "local-infile",
-                "local_infile is OFF: rows go as INSERT, which is slower; SET GLOBAL local_infile = ON would"
-                " allow LOAD DATA LOCAL",
-            )
-        )
-    if not ours and seen.splits_load_data:
-        found.append(
-            Warning(
-                "wsrep-load-data-splitting",
-                "wsrep_load_data_splitting is ON: rows go as INSERT, since the server would commit LOAD DATA"
-                " every 10,000 rows, and --resume could not tell how far it is",
-            )
-        )
-    if seen.number("max_allowed_packet", 1 << 30) < 1 << 20:
-        size = format_size(seen.number("max_allowed_packet"))
-        found.append(Warning("max-allowed-packet", f"max_allowed_packet is {size}: packets are as small"))
-    if seen.number("table_open_cache", 1 << 30) < connections + 4:
-        found.append(
-            Warning(
-                "table-open-cache",
-                f"table_open_cache={seen.number('table_open_cache')} is less than the load's"
-                f" {connections} connections need: tables are closed and reopened all the time",
-            )
-        )
-    redo = seen.redo_bytes
-    if redo and load_bytes > 2 * redo:
-        found.append(
-            Warning(
-                "redo-capacity",
-                f"about {format_size(load_bytes)} of rows go through {format_size(redo)} of redo log: the"
-                " server"
-                " has to flush pages as fast as rows come; a larger redo log would let it write less",
-            )
-        )
-    if not ours and seen.is_on("log_bin"):
-        found.append(
-            Warning(
-                "binlog-growth",
-                f"the binary log will grow by about {format_size(load_bytes)}; replicas apply it",
-            )
-        )
-    if not ours and seen.replicas and not waits:
-        found.append(
-            Warning(
-                "replicas",
-                f"{counted(seen.replicas, 'replica')} may fall behind: with --replica, the load waits for the"
-                " servers named",
-            )
-        )
-    if told := sleeping(seen):
-        found.append(Warning("sleeping-connections", "; ".join(told)))
-    return found
+    redo, packet, tables = seen.redo_bytes, seen.number("max_allowed_packet", 1 << 30), "table_open_cache"
+    coming = format_size(load_bytes)
+    found = (
+        (
+            "local-infile",
+            not ours and not seen.is_on("local_infile"),
+            "local_infile is OFF: rows go as INSERT, which is slower; SET GLOBAL local_infile = ON would"
+            " allow LOAD DATA LOCAL",
+        ),
+        (
+            "wsrep-load-data-splitting",
+            not ours and seen.splits_load_data,
+            "wsrep_load_data_splitting is ON: rows go as INSERT, since the server would commit LOAD DATA"
+            " every 10,000 rows, and --resume could not tell how far it is",
+        ),
+        (
+            "max-allowed-packet",
+            packet < 1 << 20,
+            f"max_allowed_packet is {format_size(packet)}: packets are as small",
+        ),
+        (
+            "table-open-cache",
+            seen.number(tables, 1 << 30) < connections + 4,
+            f"{tables}={seen.number(tables)} is less than the load's {connections} connections need: tables"
+            " are closed and reopened all the time",
+        ),
+        (
+            "redo-capacity",
+            redo and load_bytes > 2 * redo,
+            f"about {coming} of rows go through {format_size(redo)} of redo log: the server has to flush"
+            " pages as fast as rows come; a larger redo log would let it write less",
+        ),
+        (
+            "binlog-growth",
+            not ours and seen.is_on("log_bin"),
+            f"the binary log will grow by about {coming}; replicas apply it",
+        ),
+        (
+            "replicas",
+            not ours and seen.replicas and not waits,
+            f"{counted(seen.replicas, 'replica')} may fall behind: with --replica, the load waits for the"
+            " servers named",
+        ),
+    )
+    warnings = [Warning(slug, text) for slug, holds, text in found if holds]
+    told = sleeping(seen)
+    return [*warnings, Warning("sleeping-connections", "; ".join(told))] if told else warnings
 
 
 def sleeping(seen: ServerState, *, needed: bool = False) -> list[str]:
@@ -219,6 +210,44 @@ def sleeping(seen: ServerState, *, needed: bool = False) -> list[str]:
                 f" {closed} of them (it holds for connections made after the change)"
             )
     return told
+
+
+class FreeSpace(msgspec.Struct, frozen=True, kw_only=True):
+    """Free bytes of the file system below a server's data directory."""
+
+    path: str
+    free_bytes: int
+
+
+def free_space(server: Server) -> FreeSpace | None:
+    """Free space below a server's data directory; None if the directory is not visible from here."""
+    if server.pid is None:
+        return None
+    ((path,),) = server.query("SELECT @@datadir")
+    try:
+        facts = os.statvfs(f"/proc/{server.pid}/root{path}")
+    except OSError:
+        return None
+    return FreeSpace(path=str(path), free_bytes=facts.f_bavail * facts.f_frsize)
+
+
+def space_warning(found: FreeSpace, load_bytes: int) -> Warning | None:
+    """A warning where rows may not fit.
+
+    Args:
+        found: free space below the data directory.
+        load_bytes: size of the rows as they are sent.
+
+    Raises:
+        UsageError: the rows would take several times the free space.
+    """
+    coming, free = format_size(load_bytes), format_size(found.free_bytes)
+    text = f"about {coming} of rows are to come, and {free} are free in {found.path}"
+    if load_bytes * _AT_LEAST > found.free_bytes:
+        hint = "take fewer --rows, or a disk with more room (--data-root for a new sandbox)"
+        raise UsageError(text, hint=hint)
+    too_large = load_bytes * _USUALLY > found.free_bytes
+    return Warning("disk-space", f"{text}: they may not fit") if too_large else None
 
 
 def _without_port(host: Any) -> str:

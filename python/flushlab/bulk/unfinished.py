@@ -20,40 +20,43 @@ from flushlab.server import Sandbox
 _FILE = "fill.json"
 
 
-class Before(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be given back.
+class Unfinished(msgspec.Struct, frozen=True, kw_only=True):
+    """A load that has not given back all yet.
 
     Attributes:
+        owner: its process.
         defaults: the sandbox was made for the load: it is restarted with its defaults.
-        values: of global variables, by name.
+        values: global variables to give back, by name.
     """
 
+    owner: ProcessIdentity
     defaults: bool = False
     values: Mapping[str, Value] = {}
 
+    @property
+    def runs_elsewhere(self) -> bool:
+        """It is a load of another process that still runs."""
+        return self.owner != myself() and self.owner.alive()
 
-class _Note(msgspec.Struct, frozen=True, kw_only=True):
-    before: Before
-    owner: ProcessIdentity
 
-
-def left(server: Sandbox) -> Before | None:
-    """What a load that was cut short did not give back; None where there was none, or it still runs."""
+def left(server: Sandbox) -> Unfinished | None:
+    """A load that was cut short; None where there was none, or it still runs."""
     note = _read(server)
-    return None if note is None or _is_anothers(note) else note.before
+    return None if note is None or note.runs_elsewhere else note
 
 
-def begin(server: Sandbox, before: Before) -> None:
+def begin(server: Sandbox, *, defaults: bool = False, values: Mapping[str, Value] | None = None) -> None:
     """Notes what is to be given back, unless another load that still runs has done so.
 
     Raises:
         NotWritable: it cannot be written down.
     """
-    if (note := _read(server)) is not None and _is_anothers(note):
+    if (note := _read(server)) is not None and note.runs_elsewhere:
         return
     path = server.folder / _FILE
+    note = Unfinished(owner=myself(), defaults=defaults, values=values or {})
     try:
-        atomic.write(path, msgspec.json.encode(_Note(before=before, owner=myself())), mode=0o600)
+        atomic.write(path, msgspec.json.encode(note), mode=0o600)
     except OSError as error:
         raise NotWritable(
             f"{path} cannot be written: {error.strerror}", hint="nothing was changed or loaded"
@@ -66,13 +69,8 @@ def end(server: Sandbox) -> None:
         (server.folder / _FILE).unlink(missing_ok=True)
 
 
-def _is_anothers(note: _Note) -> bool:
-    """A load of another process that still runs."""
-    return note.owner != myself() and note.owner.alive()
-
-
-def _read(server: Sandbox) -> _Note | None:
+def _read(server: Sandbox) -> Unfinished | None:
     try:
-        return msgspec.json.decode((server.folder / _FILE).read_bytes(), type=_Note)
+        return msgspec.json.decode((server.folder / _FILE).read_bytes(), type=Unfinished)
     except (FileNotFoundError, msgspec.DecodeError):  # written by rename: another flushlab's form at worst
         return None

@@ -1,19 +1,20 @@
 """Verify: whether the rows in a table are those of the plan.
 
 Sits in `bulk`. Sampled rows are made anew by the generator and inserted, in strict mode, into a
-table of the same shape: before the load, what does not fit is an error; afterwards the server compares both
-tables, value by value and strings byte by byte.
+table of the same shape: before the load, a row that does not fit is an error; afterwards the server compares
+both tables, value by value and strings byte by byte.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from flushlab.bulk.native import sample_rows
-from flushlab.bulk.own_tables import remake
-from flushlab.bulk.source import Source, SourceTable
+from flushlab.bulk.tables import own_table
 from flushlab.errors import UsageError
+from flushlab.generate.plan import FillPlan, PlanTable
 from flushlab.server.control import StatementFailed
 from flushlab.server.identifier import quoted
 from flushlab.server.protocol import Server
@@ -37,36 +38,36 @@ def sampled_rows(first: int, end: int, count: int = SAMPLED) -> list[int]:
 
 
 class Sample:
-    """Rows of a table, as the generator has them, beside the table."""
+    """Rows of a table, as the generator has them, in a table of their own beside it."""
 
     def __init__(
-        self, server: Server, database: str, source: Source, table: SourceTable, rows: Sequence[int]
+        self, server: Server, database: str, plan: FillPlan, table: PlanTable, rows: Sequence[int]
     ) -> None:
         self._server = server
         self._database = database
-        self._source = source
+        self._plan = plan
         self._table = table
         self.rows = rows
-        self._made = False
 
-    def make(self) -> None:
-        """Inserts them into a table of their own.
+    @contextmanager
+    def inserted(self) -> Iterator[None]:
+        """Inserts them; gone behind it.
 
         Raises:
             UsageError: the table cannot hold one of them, or the server take it in one statement.
         """
-        remake(self._server, self._database, _SAMPLE, self._table.name)
-        self._made = True
-        ((most,),) = self._server.query(
-            "SELECT LEAST(@@global.max_allowed_packet, @@session.max_allowed_packet)"
-        )
-        for at in range(0, len(self.rows), _BATCH):
-            self._insert(self.rows[at : at + _BATCH], int(most))
+        with own_table(self._server, self._database, _SAMPLE, self._table.name):
+            ((most,),) = self._server.query(
+                "SELECT LEAST(@@global.max_allowed_packet, @@session.max_allowed_packet)"
+            )
+            for at in range(0, len(self.rows), _BATCH):
+                self._insert(self.rows[at : at + _BATCH], int(most))
+            yield
 
     def _insert(self, rows: Sequence[int], most: int) -> None:
         """Inserts rows in statements of less than `most` bytes."""
         sample, columns = quoted(self._database, _SAMPLE), ",".join(map(quoted, self._table.columns))
-        values = sample_rows(self._server, self._source.json, self._table.name, rows)
+        values = sample_rows(self._server, self._plan, self._table.name, rows)
         sql = f"INSERT INTO {sample} ({columns}) VALUES {values}"
         size = len(sql.encode())
         if size >= most and len(rows) > 1:
@@ -89,25 +90,11 @@ class Sample:
                 hint="change the plan's column, or the table's",
             ) from error
 
-    def drop(self) -> None:
-        """Removes the table if it was made here."""
-        if self._made:
-            self._server.query(f"DROP TABLE IF EXISTS {quoted(self._database, _SAMPLE)}")
-
     def different(self) -> int | None:
         """How many are not in the table as they are here; None if it has no key to find them by."""
         key = self._key()
         if not key:
             return None
-        on = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in key)
-        same = " AND ".join(self._same(name, kind) for name, kind in self._types())
-        ((found,),) = self._server.query(
-            f"SELECT COUNT(*) FROM {quoted(self._database, _SAMPLE)} s"
-            f" STRAIGHT_JOIN {quoted(self._database, self._table.name)} t ON {on} WHERE {same}"
-        )
-        return len(self.rows) - int(found)
-
-    def _types(self) -> list[tuple[str, str]]:
         kinds = dict(
             self._server.query(
                 "SELECT column_name, data_type FROM information_schema.columns"
@@ -115,13 +102,13 @@ class Sample:
                 (self._database, self._table.name),
             )
         )
-        return [(name, str(kinds[name]).lower()) for name in self._table.columns]
-
-    def _same(self, name: str, kind: str) -> str:
-        mine, theirs = f"s.{quoted(name)}", f"t.{quoted(name)}"
-        if kind in _BYTES or kind.endswith(_BLOBS):
-            return f"CAST({theirs} AS BINARY) <=> CAST({mine} AS BINARY)"
-        return f"{theirs} <=> {mine}"
+        on = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in key)
+        same = " AND ".join(_same(name, str(kinds[name]).lower()) for name in self._table.columns)
+        ((found,),) = self._server.query(
+            f"SELECT COUNT(*) FROM {quoted(self._database, _SAMPLE)} s"
+            f" STRAIGHT_JOIN {quoted(self._database, self._table.name)} t ON {on} WHERE {same}"
+        )
+        return len(self.rows) - int(found)
 
     def _key(self) -> list[str]:
         """Columns of a unique index that the plan fills: the primary key if it does."""
@@ -137,10 +124,11 @@ class Sample:
         return next((columns for columns in indexes.values() if filled.issuperset(columns)), [])
 
 
-def count(server: Server, database: str, table: str) -> int:
-    """Rows in a table."""
-    ((rows,),) = server.query(f"SELECT COUNT(*) FROM {quoted(database, table)}")
-    return int(rows)
+def _same(name: str, kind: str) -> str:
+    mine, theirs = f"s.{quoted(name)}", f"t.{quoted(name)}"
+    if kind in _BYTES or kind.endswith(_BLOBS):
+        return f"CAST({theirs} AS BINARY) <=> CAST({mine} AS BINARY)"
+    return f"{theirs} <=> {mine}"
 
 
 def orphans(server: Server, database: str, table: str) -> list[str]:

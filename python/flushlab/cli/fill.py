@@ -15,8 +15,8 @@ from flushlab.spec.kinds import FillSpec
 from flushlab.units import format_seconds, format_size
 
 if TYPE_CHECKING:
-    from flushlab.bulk.loading import RowProgress
     from flushlab.generate.export import Exported, Progress
+    from flushlab.record.running import FillProgress
 
 SCHEMA = "flushlab.fill-export/1"
 SPEC = FillSpec
@@ -68,17 +68,17 @@ def _load(given: Mapping[str, Any], watch: bool, json: str | None) -> None:
     """Loads a plan's rows into a server."""
     from flushlab.bulk.fill import fill as run
     from flushlab.cli.progress import RowsProgress
-    from flushlab.report import fill as report
+    from flushlab.report.fill import render
 
-    def show(far: RowProgress) -> None:
-        rate, left = f"{far.table} {far.rows_per_s:,.0f} rows/s", f"{format_seconds(far.seconds_left)} left"
-        doing = f"{rate} ({far.bound.what}), {left}"  # 80 columns have no room for more
-        more = f"{rate}, {format_size(far.bytes)}, {left}, bound by {far.bound.what}"
+    def show(far: FillProgress) -> None:
+        rate, left = f"{far.table} {far.rows_per_s:,.0f} rows/s", f"{format_seconds(far.left_s)} left"
+        doing = f"{rate} ({far.bound_by}), {left}"  # 80 columns have no room for more
+        more = f"{rate}, {format_size(far.bytes)}, {left}, bound by {far.bound_by}"
         bar.show_rows(far.rows, far.total, doing, more)
 
     with watched(watch), RowsProgress() as bar:
         done = run(**given, progress=say, show=show)
-    deliver_result(report.render(done), report.document(done), json)
+    deliver_result(render(done), done, json)
 
 
 def _write_plan(given: Mapping[str, Any], schema: str) -> None:

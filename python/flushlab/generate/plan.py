@@ -6,7 +6,9 @@ Sits in `generate`; apart from reading that one file it is pure. Built-in plans 
 from __future__ import annotations
 
 import difflib
+import hashlib
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 
 import msgspec
@@ -50,7 +52,7 @@ class PlanTable(msgspec.Struct, frozen=True, kw_only=True):
     create: str
 
 
-class FillPlan(msgspec.Struct, frozen=True, kw_only=True):
+class FillPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A plan that is ready to run.
 
     Attributes:
@@ -63,10 +65,20 @@ class FillPlan(msgspec.Struct, frozen=True, kw_only=True):
     spec: GeneratorSpec
     tables: tuple[PlanTable, ...]
 
-    @property
+    @cached_property
     def json(self) -> bytes:
-        """What `flushlab._core` reads."""
+        """The specification as `flushlab._core` reads it."""
         return msgspec.json.encode(self.spec)
+
+    @property
+    def digest(self) -> str:
+        """Equal for equal rows."""
+        return hashlib.sha256(self.json).hexdigest()
+
+    @property
+    def rows(self) -> int:
+        """Rows of all tables."""
+        return sum(table.rows for table in self.tables)
 
 
 def builtin_names() -> tuple[str, ...]:

@@ -1,10 +1,6 @@
-"""Fill: what `flushlab fill` prints, and its JSON (`flushlab.fill/1`). Sits in `report`."""
+"""Fill: what `flushlab fill` prints. Sits in `report`."""
 
 from __future__ import annotations
-
-from typing import Any
-
-import msgspec
 
 from flushlab.bulk.filled import Filled, FilledTable
 from flushlab.units import counted, format_seconds, format_size
@@ -37,25 +33,8 @@ def render(done: Filled) -> str:
     return "\n".join(lines)
 
 
-def document(done: Filled) -> dict[str, Any]:
-    """The JSON."""
-    fields: dict[str, Any] = msgspec.to_builtins(done)
-    return {
-        "schema": "flushlab.fill/1",
-        "rows": fields.pop("rows"),
-        "rows_per_s": done.rows_per_s,
-        "seconds": fields.pop("seconds"),
-        "method": done.way.method,
-        "connections": done.way.connections,
-        **fields,
-    }
-
-
 def _times(done: Filled) -> str:
-    parts = [
-        ("rows", done.seconds - done.index_seconds),
-        ("indexes", done.index_seconds),
-    ]
+    parts = (("rows", done.seconds - done.index_seconds), ("indexes", done.index_seconds))
     counted_in = ", ".join(f"{what} {format_seconds(seconds)}" for what, seconds in parts if seconds)
     return f"{counted_in}; not counted: verification {format_seconds(done.verify_seconds)}"
 

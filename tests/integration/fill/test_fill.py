@@ -19,9 +19,9 @@ from flushlab.build import Build
 from flushlab.bulk import choice, ladder
 from flushlab.bulk.fill import fill
 from flushlab.bulk.filled import LoadMethod
-from flushlab.bulk.loading import RowProgress
 from flushlab.datadir import DataRoot
 from flushlab.errors import FlushlabError, ServerDied, ServerError, UsageError
+from flushlab.record.running import FillProgress
 from flushlab.server import DataDirectory, Instance, Sandbox
 from flushlab.server.control import connect
 from flushlab.server.identifier import quoted
@@ -38,11 +38,11 @@ def mariadb(shared_sandbox: StartSandbox) -> Sandbox:
     return shared_sandbox(settings=RELAXED, instance=Instance(kept=True))
 
 
-def at(share: float, act: Callable[[], object]) -> Callable[[RowProgress], None]:
+def at(share: float, act: Callable[[], object]) -> Callable[[FillProgress], None]:
     """Acts once a load has so much of its rows."""
     left = [act]
 
-    def show(far: RowProgress) -> None:
+    def show(far: FillProgress) -> None:
         if left and far.rows >= share * far.total:
             left.pop()()
 

@@ -18,10 +18,10 @@ import pytest
 
 from flushlab.bulk.fill import fill
 from flushlab.bulk.filled import Filled
-from flushlab.bulk.loading import RowProgress
 from flushlab.errors import ServerError, UsageError
 from flushlab.machine import state_path
 from flushlab.record import Value
+from flushlab.record.running import FillProgress
 from flushlab.server import Instance, Sandbox
 from flushlab.server.control import connect
 from flushlab.server.remote.put_back import FOLDER, Changes, put_back_left
@@ -69,7 +69,7 @@ def told(warnings: Any) -> dict[str, str]:
 def test_a_load_that_is_given_up_in_a_deadlock_goes_again(
     target: Target, other: pymysql.connections.Connection[Any], small_chunks: None
 ) -> None:
-    def cross(_far: RowProgress) -> None:
+    def cross(_far: FillProgress) -> None:
         if waits(target, "current_waits"):
             with other.cursor() as cursor:
                 cursor.execute(f"SELECT id FROM {target.database}.users WHERE id = 690 FOR UPDATE")
@@ -86,7 +86,7 @@ def test_a_load_that_waited_too_long_for_a_lock_goes_again(
     before = waits(target, "waits")
     target.server.query("SET GLOBAL innodb_lock_wait_timeout = 1")
 
-    def let_go(_far: RowProgress) -> None:
+    def let_go(_far: FillProgress) -> None:
         if waits(target, "waits") >= before + 2:
             other.rollback()
 

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flushlab.bulk.choice import split
+from flushlab.bulk.choice import Unloaded, split
 from flushlab.bulk.filled import LoadMethod
 from flushlab.bulk.native import Counts, Range
-from flushlab.bulk.unloaded import Unloaded
 
 
 def way(connections: int) -> LoadMethod:
