@@ -14,8 +14,8 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
-from typing import IO, Any
+from dataclasses import dataclass
+from typing import IO
 
 import pytest
 
@@ -75,13 +75,9 @@ class Database:
             KeyError: it has none for that worker.
         """
         suffix = "" if worker is None else f"_{worker}"
-        found: dict[str, Any] = {
-            field.name: environment[
-                f"FLUSHLAB_{'DATABASE' if field.name == 'name' else field.name.upper()}{suffix}"
-            ]
-            for field in fields(cls)
-        }
-        return cls(**found | {"port": int(found["port"])})
+        names = ("host", "port", "socket", "user", "password", "database", "url", "jdbc_url", "reset_url")
+        found = {name: environment[f"FLUSHLAB_{name.upper()}{suffix}"] for name in names}
+        return cls(port=int(found.pop("port")), name=found.pop("database"), **found)
 
     def __repr__(self) -> str:
         """Never shows the password."""
@@ -128,7 +124,7 @@ class Held:
         )
 
     def environment(self) -> dict[str, str]:
-        """What `flushlab test` gives its command, as soon as its servers are ready.
+        """The variables of the command, as soon as its servers are ready.
 
         Raises:
             pytest.UsageError: there will be none; with flushlab's own words.
@@ -253,10 +249,10 @@ def flushlab_database(pytestconfig: pytest.Config) -> Database:
 
 def _options(config: pytest.Config) -> list[str]:
     """The command line of `flushlab test`."""
-    names = ("server", "database", "prepare", "inputs", "clones")
-    given = [(name, config.getoption(f"flushlab_{name}")) for name in names]
-    given.append(
-        ("workers", getattr(config.option, "numprocesses", None) or 1)
-    )  # pytest-xdist's, or this one
-    every = [(name, one) for name, value in given for one in (value if isinstance(value, list) else [value])]
-    return [word for name, one in every if one not in (None, "") for word in (f"--{name}", str(one))]
+    words = []
+    for name in ("server", "database", "prepare", "inputs", "clones"):
+        given = config.getoption(f"flushlab_{name}")
+        for value in given if isinstance(given, list) else [given]:
+            words += [f"--{name}", str(value)] if value not in (None, "") else []
+    workers = getattr(config.option, "numprocesses", None) or 1  # pytest-xdist's, or this process
+    return [*words, "--workers", str(workers)]

@@ -73,10 +73,10 @@ def test(
     if spec.compare and spec.throwaway.dataset:
         raise UsageError("--compare cannot be combined with --dataset", hint="load the data in --prepare")
     require_writable(json)
-    from flushlab.suite import database as suite
     from flushlab.suite.environment import parse_templates
+    from flushlab.suite.request import read_request
 
-    request = suite.request(
+    request = read_request(
         spec.throwaway,
         say,
         words=spec.command,

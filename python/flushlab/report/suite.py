@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,10 +11,10 @@ import msgspec
 from flushlab.record import Ratio
 from flushlab.suite.request import SuiteRequest
 from flushlab.suite.session import SuiteResult
+from flushlab.units import counted, format_seconds, format_size
 
 if TYPE_CHECKING:
     from flushlab.suite.comparison import Compared, Side
-from flushlab.units import counted, format_seconds, format_size
 
 SCHEMA = "flushlab.test/1"
 
@@ -60,14 +59,8 @@ def summary(result: SuiteResult, request: SuiteRequest) -> list[str]:
         lines += [f"flushlab: {result.death}"]
     if result.server is None:
         return lines
-    seconds = result.seconds
-    parts = [f"ready {format_seconds(seconds['ready'])}"]
-    if seconds["prepare"]:
-        parts.append(f"prepare {format_seconds(seconds['prepare'])}")
-    parts += [
-        f"command {format_seconds(seconds['command'])}",
-        f"teardown {format_seconds(seconds['teardown'])}",
-    ]
+    names = ("ready", *(["prepare"] if result.seconds["prepare"] else []), "command", "teardown")
+    parts = [f"{name} {format_seconds(result.seconds[name])}" for name in names]
     where = "in memory" if result.in_memory else "on disk"
     template = "nothing prepared" if result.template == "none" else f"template {result.template}"
     lines.append(f"flushlab: {result.server.name} {where}, {template}: {', '.join(parts)}")
@@ -98,13 +91,17 @@ def _hints(result: SuiteResult, request: SuiteRequest) -> list[str]:
 def compared_document(compared: Compared, request: SuiteRequest) -> dict[str, Any]:
     """A comparison as `flushlab.test/1`: the last fast run, what stock told, both sides and the ratios."""
     last = compared.stock[-1]
+    tables = {
+        name: [
+            {"part": part, **msgspec.structs.asdict(one)}
+            for part, told in last.told.items()
+            for one in getattr(told, name)
+        ]
+        for name in ("io_by_file", "statements_by_kind", "stages")
+    }
     return {
         **document(compared.result, request),
-        "io_by_file": [row for part, told in last.told.items() for row in _rows(part, told.io_by_file)],
-        "statements_by_kind": [
-            row for part, told in last.told.items() for row in _rows(part, told.statements_by_kind)
-        ],
-        "stages": [row for part, told in last.told.items() for row in _rows(part, told.stages)],
+        **tables,
         "ratio": _ratio(compared.ratio),
         "database_ratio": _ratio(compared.database_ratio),
         "prepared_s": round(compared.prepared_s, 4),
@@ -118,22 +115,20 @@ def compared_document(compared: Compared, request: SuiteRequest) -> dict[str, An
 def comparison(compared: Compared) -> list[str]:
     """The table: parts of the run, then where stock's time went."""
     stock, fast = compared.stock, compared.fast
-    rows = [("", "stock", "fast", "")]
-    for name, label in (
-        ("ready", "setup: server"),
-        ("prepare", "setup: migrations"),
-        ("command", "tests"),
-        ("teardown", "teardown"),
-    ):
-        rows.append(_seconds(label, stock, fast, partial(_part, name)))
-    rows.append(_seconds("total", stock, fast, lambda side: side.total_s))
-    rows.append(_seconds("  the database's share", stock, fast, lambda side: side.database_s))
-    rows.append(_seconds("  the application's share", stock, fast, lambda side: side.application_s))
-    syncs = [one.fsyncs for one in (stock[-1], fast[-1])]
-    if None not in syncs:
-        rows.append(("fsyncs", f"{syncs[0]:,}", f"{syncs[1]:,}", ""))
-    lines = _aligned(rows)
-    lines.append("")
+    parts: tuple[tuple[str, Callable[[Side], float]], ...] = (
+        ("setup: server", lambda side: side.seconds["ready"]),
+        ("setup: migrations", lambda side: side.seconds["prepare"]),
+        ("tests", lambda side: side.seconds["command"]),
+        ("teardown", lambda side: side.seconds["teardown"]),
+        ("total", lambda side: side.total_s),
+        ("  the database's share", lambda side: side.database_s),
+        ("  the application's share", lambda side: side.application_s),
+    )
+    rows = [("", "stock", "fast", ""), *(_seconds(label, stock, fast, of) for label, of in parts)]
+    slow, quick = stock[-1].fsyncs, fast[-1].fsyncs
+    if slow is not None and quick is not None:
+        rows.append(("fsyncs", f"{slow:,}", f"{quick:,}", ""))
+    lines = [*_aligned(rows), ""]
     lines.append(f"{_words(compared.ratio)} as fast; the database's share {_words(compared.database_ratio)}")
     if compared.prepared_s:
         lines.append(
@@ -148,31 +143,32 @@ def _where(side: Side) -> list[str]:
     lines = []
     for part, told in side.told.items():
         what = "migrations" if part == "prepare" else "tests"
-        files = [("file", "fsyncs", "written", "time")]
-        total = sum(one.seconds or 0.0 for one in told.io_by_file)
-        for file in told.io_by_file[:_MOST]:
-            share = (file.seconds or 0.0) / total if total else 0.0
-            fsyncs = "" if file.fsyncs is None else f"{file.fsyncs:,}"
-            written = format_size(file.written_bytes or 0)
-            files.append((file.file, fsyncs, written, f"{file.seconds or 0:.2f} s ({share:.0%})"))
-        kinds = [("statement", "count", "time", "")]
-        for kind in told.statements_by_kind[:_MOST]:
-            kinds.append((kind.kind, f"{kind.count:,}", f"{kind.seconds or 0:.2f} s", ""))
-        stages = [("stage", "count", "time", "")]
-        for stage in told.stages[:_MOST]:
-            stages.append((stage.stage, f"{stage.count:,}", f"{stage.seconds:.2f} s", ""))
-        for title, rows in (("I/O", files), ("statements", kinds), ("stages", stages)):
-            if len(rows) > 1:
-                lines += ["", f"stock, {what}: {title}", *_aligned(rows)]
+        total = sum(one.seconds or 0.0 for one in told.io_by_file) or 1.0
+        files = [
+            (
+                one.file,
+                "" if one.fsyncs is None else f"{one.fsyncs:,}",
+                format_size(one.written_bytes or 0),
+                f"{one.seconds or 0:.2f} s ({(one.seconds or 0.0) / total:.0%})",
+            )
+            for one in told.io_by_file
+        ]
+        kinds = [
+            (one.kind, f"{one.count:,}", f"{one.seconds or 0:.2f} s", "") for one in told.statements_by_kind
+        ]
+        stages = [(one.stage, f"{one.count:,}", f"{one.seconds:.2f} s", "") for one in told.stages]
+        for title, head, rows in (
+            ("I/O", ("file", "fsyncs", "written", "time"), files),
+            ("statements", ("statement", "count", "time", ""), kinds),
+            ("stages", ("stage", "count", "time", ""), stages),
+        ):
+            if rows:
+                lines += ["", f"stock, {what}: {title}", *_aligned([head, *rows[:_MOST]])]
         lines += [f"not available: {name}: {why}" for name, why in told.untold.items()]
     return lines
 
 
 _MOST = 6
-
-
-def _part(name: str, side: Side) -> float:
-    return side.seconds[name]
 
 
 def _seconds(
@@ -202,10 +198,6 @@ def _words(ratio: Ratio) -> str:
 
 def _ratio(ratio: Ratio) -> dict[str, float]:
     return {name: round(getattr(ratio, name), 3) for name in ("estimate", "low", "high")}
-
-
-def _rows(part: str, told: Sequence[msgspec.Struct]) -> list[dict[str, Any]]:
-    return [{"part": part, **msgspec.structs.asdict(one)} for one in told]
 
 
 def _side(side: Side) -> dict[str, Any]:

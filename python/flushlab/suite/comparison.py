@@ -17,13 +17,11 @@ import msgspec
 from flushlab.datadir import Volume
 from flushlab.record import Performance, Ratio, Value
 from flushlab.server import DataDirectory, Instance, Sandbox, Startup
-from flushlab.suite import command
-from flushlab.suite.command import Ended
 from flushlab.suite.environment import create_database, fields_of, variables
 from flushlab.suite.profile import throwaway
 from flushlab.suite.request import SuiteRequest
-from flushlab.suite.session import Say, Session, SuiteResult, require_prepared, settings_of
-from flushlab.telemetry import Observation, observe, performance
+from flushlab.suite.session import Say, Session, SuiteResult, observed, require_prepared, settings_of
+from flushlab.telemetry import Observation, performance
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +99,8 @@ def compare(request: SuiteRequest, blocks: int, volume: Volume, say: Say) -> Com
         stock.append(_run_stock(telling, volume))
         say(f"block {block} of {blocks}: fast")
         result = Session(telling, say).run(observe=True)
-        fast.append(_side(result))
+        seen = {"command": result.observation} if result.observation is not None else {}
+        fast.append(_side(result.seconds, result.exit_code, seen, result.settings))
     assert result is not None, "there is at least one block"
     return Compared(
         stock=tuple(stock),
@@ -145,43 +144,27 @@ def _run_stock(request: SuiteRequest, volume: Volume) -> Side:
         seen: dict[str, Observation] = {}
         if request.prepare:
             shell = ["/bin/sh", "-c", request.prepare]
-            ended, seconds["prepare"], seen["prepare"] = _observed(sandbox, shell, environment, stdout=2)
+            ended, seconds["prepare"], seen["prepare"] = observed(sandbox, shell, environment, stdout=2)
             require_prepared(ended)
-        ended, seconds["command"], seen["command"] = _observed(sandbox, request.words, environment)
+        ended, seconds["command"], seen["command"] = observed(sandbox, request.words, environment)
         closing = time.monotonic()
         sandbox.stop()
         seconds["teardown"] = time.monotonic() - closing
+    return _side(seconds, ended.exit_code, seen, settings)
+
+
+def _side(
+    seconds: Mapping[str, float],
+    exit_code: int,
+    seen: Mapping[str, Observation],
+    settings: Mapping[str, Value],
+) -> Side:
+    counted = [one.watched.fsyncs_by_file for one in seen.values()]
+    known = [sum(one.values()) for one in counted if one is not None]
     return Side(
         seconds=seconds,
-        exit_code=ended.exit_code,
+        exit_code=exit_code,
         told={part: one.performance for part, one in seen.items() if one.performance is not None},
-        fsyncs=_fsyncs(list(seen.values())),
+        fsyncs=sum(known) if known and len(known) == len(counted) else None,
         settings=settings,
     )
-
-
-def _observed(
-    sandbox: Sandbox, words: Sequence[str], environment: Mapping[str, str], stdout: int | None = None
-) -> tuple[Ended, float, Observation]:
-    seen = Observation()
-    with observe(sandbox, seen):
-        began = time.monotonic()
-        ended = command.run(words, environment, stdout=stdout)
-        took = time.monotonic() - began
-    return ended, took, seen
-
-
-def _side(result: SuiteResult) -> Side:
-    seen = result.observation
-    return Side(
-        seconds=result.seconds,
-        exit_code=result.exit_code,
-        told={"command": seen.performance} if seen is not None and seen.performance is not None else {},
-        fsyncs=_fsyncs([seen]) if seen is not None else None,
-        settings=result.settings,
-    )
-
-
-def _fsyncs(seen: Sequence[Observation]) -> int | None:
-    counted = [one.watched.fsyncs_by_file for one in seen]
-    return None if None in counted else sum(sum(one.values()) for one in counted if one is not None)

@@ -1,8 +1,8 @@
 """Environment: how a command finds its server: variables of its environment, and templates for others.
 
-Suite layer, pure. `FLUSHLAB_…` is flushlab's own; `MYSQL_…` is what MySQL's and MariaDB's clients and many
-frameworks read; `DATABASE_URL` likewise. With several workers, worker i has its own in `FLUSHLAB_…_i`, and
-the plain names mean worker 1.
+Suite layer, pure. `FLUSHLAB_…` is flushlab's own; `MYSQL_…` and `DATABASE_URL` are those of clients and
+frameworks (`client_environment`). With several workers, worker i has its own in `FLUSHLAB_…_i`, and the plain
+names mean worker 1.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from flushlab.server.sandbox.client_environment import client_environment
 
 FIELDS = ("host", "port", "socket", "user", "password", "database", "url", "jdbc_url")
 
-_EXAMPLES = {"--charset": "utf8mb4", "--collation": "utf8mb4_bin"}
 _DATABASE = re.compile(r"[A-Za-z0-9_$-]{1,64}")
 _PASSWORD = re.compile(r"[A-Za-z0-9._~-]{1,64}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -99,18 +98,11 @@ def database_characters(charset: str | None, collation: str | None) -> str:
     Raises:
         UsageError: a name that no character set or collation can have.
     """
-    clauses = ""
-    for flag, keyword, name in (
-        ("--charset", "CHARACTER SET", charset),
-        ("--collation", "COLLATE", collation),
-    ):
-        if name is not None:
-            if not re.fullmatch(r"[A-Za-z0-9_]{1,64}", name):
-                raise UsageError(
-                    f"{flag} {name!r} is not a name", hint=f"for example {flag} {_EXAMPLES[flag]}"
-                )
-            clauses += f" {keyword} {name}"
-    return clauses
+    for flag, name, example in (("charset", charset, "utf8mb4"), ("collation", collation, "utf8mb4_bin")):
+        if name is not None and not re.fullmatch(r"[A-Za-z0-9_]{1,64}", name):
+            raise UsageError(f"--{flag} {name!r} is not a name", hint=f"for example --{flag} {example}")
+    clauses = [f" CHARACTER SET {charset}"] if charset is not None else []
+    return "".join([*clauses, *([f" COLLATE {collation}"] if collation is not None else [])])
 
 
 def check_password(text: str | None) -> str | None:
@@ -142,29 +134,18 @@ def fields_of(build: Build, endpoint: Endpoint, database: str) -> dict[str, str]
     }
 
 
-def variables(
-    servers: Sequence[Mapping[str, str]], templates: Sequence[Template], reset_urls: Sequence[str] = ()
-) -> dict[str, str]:
+def variables(servers: Sequence[Mapping[str, str]], templates: Sequence[Template]) -> dict[str, str]:
     """Variables for a command.
 
     Args:
-        servers: each worker's fields.
+        servers: each worker's fields, perhaps with its `name` and its `reset_url`.
         templates: the user's, filled in with worker 1's fields.
-        reset_urls: each worker's address of a reset; none if there is none.
     """
     first = servers[0]
-    named = client_environment(first)
+    named = client_environment(first) | {"FLUSHLAB_WORKERS": str(len(servers))}
     for suffix, fields in (("", first), *((f"_{i}", one) for i, one in enumerate(servers, 1))):
         named |= {f"FLUSHLAB_{name.upper()}{suffix}": value for name, value in fields.items()}
-    for suffix, url in (("", reset_urls[0] if reset_urls else ""), *_numbered(reset_urls)):
-        if url:
-            named[f"FLUSHLAB_RESET_URL{suffix}"] = url
-    named["FLUSHLAB_WORKERS"] = str(len(servers))
     return named | {template.name: render(template, first) for template in templates}
-
-
-def _numbered(urls: Sequence[str]) -> list[tuple[str, str]]:
-    return [(f"_{i}", url) for i, url in enumerate(urls, 1)]
 
 
 def _jdbc_url(build: Build, endpoint: Endpoint, database: str) -> str:

@@ -1,18 +1,23 @@
-"""Request: a run of a suite, checked before anything is started. Sits in `suite`."""
+"""Request: a run of a suite, read and checked before anything is started. Sits in `suite`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from flushlab.build import Build
-from flushlab.record import Value
+from flushlab.build import Build, Progress, find_build, silent
+from flushlab.datadir import DataRoot
+from flushlab.process import reap
+from flushlab.record import ServerIdentity, Value
 from flushlab.spec.commands import DatabaseSpec
-from flushlab.suite.environment import Template
-from flushlab.suite.inputs import Input
+from flushlab.suite.environment import Template, check_database, check_password, database_characters
+from flushlab.suite.inputs import Input, read_inputs
+from flushlab.suite.profile import CHOICES
+from flushlab.suite.templates import check_cache
+from flushlab.units import parse_size
 
 if TYPE_CHECKING:
     from flushlab.settings.fit import Scaled
@@ -68,3 +73,80 @@ class SuiteRequest(msgspec.Struct, frozen=True, kw_only=True):
     def data_root(self) -> Path | None:
         """Parent of data directories on disk."""
         return Path(self.spec.data_root) if self.spec.data_root else None
+
+
+def read_request(
+    spec: DatabaseSpec,
+    progress: Progress = silent,
+    *,
+    words: Sequence[str] = (),
+    templates: tuple[Template, ...] = (),
+    workers: int = 1,
+    password: str | None = None,
+) -> SuiteRequest:
+    """A run of a suite, checked before anything is started; arguments as the attributes of `SuiteRequest`.
+
+    Raises:
+        UsageError, StorageError: a value that cannot work, with the way out.
+    """
+    files = read_inputs(list(spec.inputs), Path.cwd())
+    key: Mapping[str, str] = {}
+    name = spec.database
+    if spec.dataset is not None:
+        from flushlab.dataset import choose_database, open_dataset  # a suite without data starts without it
+
+        data = open_dataset(spec.dataset)
+        name, key = choose_database(data, name), data.key
+    characters = database_characters(spec.charset, spec.collation)
+    name = check_database(name or "app")
+    for reaped in reap():
+        progress(f"cleaned up after an earlier run: {reaped}")
+    found = find_build(spec.server, basedir=Path(spec.basedir) if spec.basedir else None, progress=progress)
+    settings: Mapping[str, Value] = {}
+    if spec.settings:
+        from flushlab.settings.admission import parse_settings
+        from flushlab.settings.catalog import load_catalog  # a suite without settings starts without it
+
+        settings = parse_settings(spec.settings, found.flavor, found.version, load_catalog())
+    base, scaled, notes = _base(spec, found, progress) if spec.base else ({}, (), ())
+    return SuiteRequest(
+        spec=spec,
+        build=found,
+        words=tuple(words),
+        database=name,
+        dataset_key=key,
+        characters=characters,
+        settings={**base, **settings},
+        inputs=files,
+        templates=templates,
+        workers=workers,
+        password=check_password(password),
+        cache=check_cache(Path(spec.cache) if spec.cache else None),
+        limit_bytes=parse_size(spec.cache_size),
+        scaled=scaled,
+        base_notes=notes,
+    )
+
+
+def _base(
+    spec: DatabaseSpec, build: Build, progress: Progress
+) -> tuple[dict[str, Value], tuple[Scaled, ...], tuple[str, ...]]:
+    """The settings of the option file, without those that make a throwaway server fast; the settings that
+    were scaled, and notes on those that were left out."""
+    from flushlab.server.sandbox.base_file import fit_here, read_base_file
+    from flushlab.settings.fit import lines
+
+    assert spec.base is not None, "there is an option file"
+    root = DataRoot.open(Path(spec.data_root) if spec.data_root else None)
+    identity = ServerIdentity(
+        flavor=build.flavor, version=build.version, version_text=build.version_text, build_id=build.id
+    )
+    read = read_base_file(Path(spec.base), build, identity)
+    for note in read.notes:
+        progress(f"warning: {note}")
+    own = {choice.name for choice in CHOICES if choice.holds(build, "memory") or choice.holds(build, "disk")}
+    found = fit_here(read.settings, identity, root, exact=spec.exact)
+    for line in lines(found, "--exact refuses it"):
+        progress(line)
+    settings = {name: value for name, value in found.settings.items() if name not in own}
+    return settings, tuple(one for one in found.scaled if one.name in settings), read.notes

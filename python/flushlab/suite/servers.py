@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -46,8 +47,8 @@ class SuiteServer:
     """One throwaway server.
 
     Args:
-        sandbox: the server.
-        snapshot, snapshots: the template that it was started on.
+        sandbox: its first server.
+        snapshot, snapshots: the template that it was started on, and its store.
         clones: servers that may take its place.
 
     Attributes:
@@ -56,13 +57,7 @@ class SuiteServer:
         stopped_for: why it was stopped while the suite ran; empty if it was not.
     """
 
-    def __init__(
-        self,
-        sandbox: Sandbox,
-        snapshot: Snapshot,
-        snapshots: Snapshots,
-        clones: Clones,
-    ) -> None:
+    def __init__(self, sandbox: Sandbox, snapshot: Snapshot, snapshots: Snapshots, clones: Clones) -> None:
         self.sandbox = sandbox
         self._first = sandbox
         self._clones = clones
@@ -186,9 +181,9 @@ class SuiteServer:
             try:
                 self._clones.end()
                 self._later(lambda: None).result()  # a copy that is being made lies beside the data
-                if self._next is not None:
-                    shutil.rmtree(self._next, ignore_errors=True)
-                    self._next = None
+                spare, self._next = self._next, None
+                if spare is not None:
+                    shutil.rmtree(spare, ignore_errors=True)
                 profile = throwaway(self.sandbox.build, "disk", settings)
                 self.sandbox.stop()
                 self.sandbox.move_to_own_folder()
@@ -215,19 +210,15 @@ class SuiteServer:
             undo_all([*front, *behind, self._clones.end, self.sandbox.close, self._first.close])
 
     def _take(self) -> Path:
-        if self._next is None:
-            return self._copy()
         fresh, self._next = self._next, None
-        return fresh
+        return fresh or self._copy()
 
     def _renew(self, old: Path) -> None:
         shutil.rmtree(old, ignore_errors=True)
         if self._ended or self._clones.begun:
             return  # nobody resets it again, or the next reset takes a clone
-        try:
+        with suppress(StorageError):  # no room for a spare one: the next reset makes its own
             self._next = self._copy()
-        except StorageError:
-            self._next = None  # no room for a spare one: the next reset makes its own
 
     def _copy(self) -> Path:
         return fresh_copy(self._snapshot, self._snapshots, self.sandbox.datadir)
@@ -271,9 +262,9 @@ def start_servers(
     *,
     count: int,
     root: ChosenRoot,
-    password: str | None,
+    password: str,
     say: Say,
-    clones: int | None = 0,
+    clones: int | None,
 ) -> Servers:
     """Starts servers on copies of a template; on disk if memory turns out to be full.
 
@@ -282,7 +273,7 @@ def start_servers(
         snapshot, snapshots: the template and its store.
         count: number of servers.
         root: parent of their data directories.
-        password: of their account; random if None.
+        password: of their account.
         say: takes a line for the user.
         clones: per server; None: some for a server that is reset often, if memory allows.
 

@@ -31,9 +31,8 @@ from flushlab.suite import command, prepare
 from flushlab.suite.command import Ended
 from flushlab.suite.endpoint import ResetEndpoint
 from flushlab.suite.environment import create_database, fields_of, variables
-from flushlab.suite.habits import Objects
 from flushlab.suite.inputs import changes, read_scripts
-from flushlab.suite.monitor import SuiteMonitor
+from flushlab.suite.monitor import Objects, SuiteMonitor
 from flushlab.suite.profile import content_settings, throwaway
 from flushlab.suite.request import SuiteRequest
 from flushlab.suite.root import ChosenRoot, choose
@@ -41,7 +40,7 @@ from flushlab.suite.servers import Servers, SuiteServer, start_servers
 from flushlab.suite.templates import Facts, Recipe, Templates, read_facts
 
 if TYPE_CHECKING:
-    pass
+    from flushlab.telemetry import Observation
 
 Say = Callable[[str], None]
 
@@ -71,6 +70,7 @@ class SuiteResult(msgspec.Struct, frozen=True, kw_only=True):
         notes: lines for the user, in order.
         death: why a server was gone before the command's end, with its log's tail; empty if none was.
         stopped: flushlab itself stopped a server while the command ran, for want of room.
+        observation: `telemetry.Observation` of the command on worker 1's server, where it was asked for.
     """
 
     exit_code: int
@@ -88,7 +88,6 @@ class SuiteResult(msgspec.Struct, frozen=True, kw_only=True):
     death: str = ""
     stopped: bool = False
     observation: Any = None
-    """`telemetry.Observation` of the command on worker 1's server, where it was asked for."""
 
 
 def require_prepared(ended: Ended) -> None:
@@ -121,9 +120,7 @@ class Session:
         self._prepare_s = 0.0
         self._observe = False
         self._began_s = 0.0
-        self._password = (
-            request.password or new_password()
-        )  # one for all workers: one thing less to tell them
+        self._password = request.password or new_password()  # one for all workers: less to tell them
         self._templates = Templates(request.cache, request.limit_bytes)
         profile = throwaway(request.build, "memory", request.settings)
         require_admitted(profile.settings)
@@ -211,8 +208,8 @@ class Session:
                 for server in servers.all:
                     server.expect_resets()
                 ready = since_process_start() - self._began_s
-                with self._on_board(servers):
-                    ended, command_s, seen = self._run_command(servers, environment)
+                with self._published(servers):
+                    ended, command_s, seen = self._run_command(servers.all[0].sandbox, environment)
             closing = time.monotonic()
             self._notes += watch.notes
             first = servers.all[0].sandbox
@@ -249,15 +246,15 @@ class Session:
         )
 
     @contextmanager
-    def _on_board(self, servers: Servers) -> Iterator[None]:
-        """Whoever watches finds the suite and its servers."""
+    def _published(self, servers: Servers) -> Iterator[None]:
+        """`flushlab watch` finds the suite and its servers meanwhile."""
         about = f"command: {self._request.words[0]}"
         with (
-            publish_status("test", server=self._request.build.name, workload=about) as told,
+            publish_status("test", server=self._request.build.name, workload=about) as live,
             ExitStack() as stack,
         ):
             for number, server in enumerate(servers.all, 1):
-                stack.enter_context(told.standing(watched(server.sandbox, f"worker {number}")))
+                stack.enter_context(live.standing(watched(server.sandbox, f"worker {number}")))
             yield
 
     def _read_back(self, sandbox: Sandbox) -> dict[str, Value]:
@@ -268,20 +265,15 @@ class Session:
             self._note(doubt.text)
         return got
 
-    def _run_command(self, servers: Servers, environment: Mapping[str, str]) -> tuple[Ended, float, Any]:
-        began = time.monotonic()
+    def _run_command(self, sandbox: Sandbox, environment: Mapping[str, str]) -> tuple[Ended, float, Any]:
         if not self._observe:
-            ended = command.run(self._request.words, environment)
-            return ended, time.monotonic() - began, None
-        from flushlab.telemetry import Observation, observe, performance
-
-        sandbox, seen = servers.all[0].sandbox, Observation()
-        performance.switch_on(sandbox)
-        with observe(sandbox, seen):
             began = time.monotonic()
             ended = command.run(self._request.words, environment)
-            took = time.monotonic() - began
-        return ended, took, seen
+            return ended, time.monotonic() - began, None
+        from flushlab.telemetry import performance
+
+        performance.switch_on(sandbox)
+        return observed(sandbox, self._request.words, environment)
 
     def _obtain(self) -> tuple[Snapshot, str]:
         """The template to start from, and how it was come by."""
@@ -291,17 +283,15 @@ class Session:
         if found is not None:
             return found, "hit"
         known = self._templates.find_prefix(self._recipe)
-        if known is not None and (why := prepare.reason_not_reusable(known[1])):
-            self._say(_in_full(known[1], f"cannot be built on: {why}"))
-        elif known is not None:
-            snapshot = self._prepare_on(known[0], known[1])
-            if snapshot is not None:
-                return snapshot, "prefix"
-        elif known is None:
+        if known is None:
             self._say_changes()
-        snapshot = self._prepare_on(self._unprepared(), None)
-        assert snapshot is not None, "only a prefix can turn out to be unusable"
-        return snapshot, "miss"
+        elif why := prepare.reason_not_reusable(known[1]):
+            self._say(_in_full(known[1], f"cannot be built on: {why}"))
+        elif (snapshot := self._prepare_on(*known)) is not None:
+            return snapshot, "prefix"
+        made = self._prepare_on(self._unprepared(), None)
+        assert made is not None, "only a prefix can turn out to be unusable"
+        return made, "miss"
 
     def _say_changes(self) -> None:
         """Says which files have changed since the last template of this folder, so that it is of no use."""
@@ -364,18 +354,15 @@ class Session:
 
         Args:
             base: the template.
-            known: what is known of it if it is one of fewer inputs; None for the full run.
+            known: its facts if it is one of fewer inputs; None for the full run.
 
         Returns:
             The new template; None if it cannot be built upon `base` without doubt.
-
-        Raises:
-            UsageError: it failed on the full run.
         """
         servers = self._start(base, 1)
         with servers:
             sandbox = servers.all[0].sandbox
-            environment = self._environment(servers, ())
+            environment = self._environment(servers)
             ended = self._prepare_once(environment)
             seconds = self._prepare_s
             if known is None or ended.interrupted:
@@ -461,18 +448,31 @@ class Session:
             self._note(f"the data directory is on disk: {chosen.reason}")
         return chosen
 
-    def _environment(self, servers: Servers, urls: Sequence[str]) -> dict[str, str]:
-        fields = [
-            fields_of(self._request.build, server.endpoint, self._request.database) for server in servers.all
-        ]
-        own = variables(fields, self._request.templates, urls)
-        names = {"FLUSHLAB_NAME": servers.all[0].name}
-        names |= {f"FLUSHLAB_NAME_{i}": one.name for i, one in enumerate(servers.all, 1)}
-        return {**os.environ, **own, **names}
+    def _environment(self, servers: Servers, urls: Sequence[str] = ()) -> dict[str, str]:
+        build, database = self._request.build, self._request.database
+        fields = [{**fields_of(build, one.endpoint, database), "name": one.name} for one in servers.all]
+        fields = (
+            [{**one, "reset_url": url} for one, url in zip(fields, urls, strict=True)] if urls else fields
+        )
+        return {**os.environ, **variables(fields, self._request.templates)}
 
     def _note(self, text: str) -> None:
         if text not in self._notes:
             self._notes.append(text)
+
+
+def observed(
+    sandbox: Sandbox, words: Sequence[str], environment: Mapping[str, str], stdout: int | None = None
+) -> tuple[Ended, float, Observation]:
+    """Runs a command and watches a server meanwhile: how it ended, its seconds, and the findings."""
+    from flushlab.telemetry import Observation, observe  # for comparisons only: they take long to import
+
+    seen = Observation()
+    with observe(sandbox, seen):
+        began = time.monotonic()
+        ended = command.run(words, environment, stdout=stdout)
+        took = time.monotonic() - began
+    return ended, took, seen
 
 
 def settings_of(sandbox: Sandbox, names: Iterable[str]) -> dict[str, Value]:

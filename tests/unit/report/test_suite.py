@@ -13,7 +13,7 @@ from flushlab.report.suite import compared_document, comparison, document, summa
 from flushlab.settings.fit import Scaled
 from flushlab.spec.commands import DatabaseSpec
 from flushlab.suite.comparison import Compared, Side
-from flushlab.suite.habits import Objects
+from flushlab.suite.monitor import Objects
 from flushlab.suite.request import SuiteRequest
 from flushlab.suite.session import SuiteResult
 from tests.unit.builds import MYSQL57

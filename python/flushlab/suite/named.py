@@ -1,7 +1,8 @@
-"""Reset: a pristine database again, by a server's name: of a running `flushlab test`, or a kept one.
+"""Named: a suite's server by its name: the variables of a kept one, and a pristine database again.
 
-Suite layer. The first is asked over its endpoint, whose address lies in the sandbox's folder; a kept one is
-killed, gets its build's initialised data directory, and starts again on its port and socket.
+Suite layer. A running `flushlab test` is asked for a reset over its endpoint, whose address lies in the
+sandbox's folder; a kept server is killed, gets its build's initialised data directory, and starts again on
+its port and socket.
 """
 
 from __future__ import annotations
@@ -18,9 +19,24 @@ from flushlab.process import run_folder
 from flushlab.server import Sandbox
 from flushlab.server.sandbox.contents import fresh_copy
 from flushlab.server.sandbox.initialise import initialised
+from flushlab.suite.environment import check_database, create_database, fields_of, variables
 from flushlab.suite.session import RESET_FILE
 
 _ANSWER_S = 900.0
+
+
+def environment(name: str, database: str) -> dict[str, str]:
+    """The variables by which a suite finds a kept sandbox, its password among them.
+
+    Raises:
+        UsageError: there is no such sandbox, or the database, made if it is missing, cannot have that name.
+        ServerError: it does not run.
+    """
+    check_database(database)
+    with Sandbox.attach(name) as sandbox:
+        sandbox.query(create_database(database, ""))
+        fields = fields_of(sandbox.build, sandbox.endpoint, database)
+    return variables([{**fields, "name": name}], ())
 
 
 def reset(name: str) -> float:
