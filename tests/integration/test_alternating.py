@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 
 import pytest
 
@@ -16,7 +17,7 @@ BASE: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 1, "innodb_log_file_
 
 @pytest.fixture
 def alternating(build: Callable[[str], Build]) -> Iterator[AlternatingRunner]:
-    with AlternatingRunner(runner(build("mariadb@10.11")), BASE) as opened:
+    with closing(AlternatingRunner(runner(build("mariadb@10.11")), BASE)) as opened:
         yield opened
 
 

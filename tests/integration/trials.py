@@ -31,6 +31,7 @@ def trial_runner(
         catalog=catalog,
         workloads=workloads,
         timing=timing,
+        progress=preparation.progress,
         preparation=preparation,
         data_root=root,
         arguments=arguments,

@@ -32,8 +32,7 @@ from flushlab.campaign.request import TuneRequest
 from flushlab.errors import FlushlabError, ServerError
 from flushlab.experiment.blocks import BASE, CONTROL, YOURS
 from flushlab.experiment.frontier import TuneResult
-from flushlab.experiment.guards import Guards
-from flushlab.experiment.tune import Tune, TunePlan
+from flushlab.experiment.tune import Guards, Tune, TunePlan
 from flushlab.record import (
     Arm,
     Comparison,

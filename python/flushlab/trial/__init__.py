@@ -1,6 +1,5 @@
 """Trial: one run of a workload on one server under one arm, from snapshot to record."""
 
-from flushlab.trial.alternating import AlternatingRunner
 from flushlab.trial.measurement import (
     REDO_WRAPS,
     VOID_FOREIGN_CPU_SHARE,
@@ -9,9 +8,7 @@ from flushlab.trial.measurement import (
     measure,
 )
 from flushlab.trial.preparation import Preparation
-from flushlab.trial.protocol import ArmRunner
-from flushlab.trial.remote import RemoteRunner
-from flushlab.trial.runner import TrialRunner
+from flushlab.trial.runner import AlternatingRunner, ArmRunner, RemoteRunner, TrialRunner
 from flushlab.trial.standing import StandingRunner
 
 __all__ = [

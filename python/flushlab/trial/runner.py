@@ -1,4 +1,4 @@
-"""The trial runner: one arm, one fresh server, one window, one record.
+"""Runners of trials: `TrialRunner` runs one arm on one fresh server: one window, one record.
 
     restore snapshot -> start with the arm's settings -> READ BACK every setting -> warm up
         -> window (workload, telemetry around it) -> record -> kill and delete
@@ -6,7 +6,8 @@
 Every arm starts alike: from the same snapshot, by the same restore, with a fresh server process. A workload
 whose `reset` is `none` has a snapshot restored once; then each trial starts on what the last one left.
 What the arm or the server does is a fact in the record; only what stops the whole campaign (no
-space, no build, a root that cannot be written) is raised.
+space, no build, a root that cannot be written) is raised. `RemoteRunner` has a server that runs already;
+`standing.StandingRunner` drives the servers of either in turns.
 """
 
 from __future__ import annotations
@@ -26,28 +27,134 @@ from flushlab.errors import FlushlabError, MeasurementError, ServerError
 from flushlab.record import Arm, Stage, Trial, Value
 from flushlab.server import DataDirectory, Sandbox
 from flushlab.server.galera.cluster import Cluster
+from flushlab.server.remote.group import RemoteGroup
 from flushlab.settings.catalog import Catalog
 from flushlab.trial.measurement import NOT_STARTED, Draft, measure
 from flushlab.trial.preparation import Preparation
-from flushlab.trial.protocol import Running
 from flushlab.trial.switching import Switching
 from flushlab.workload import Timing, Workload
+from flushlab.workload.engine_options import drawing
+
+Running = Sandbox | Cluster | RemoteGroup
 
 
 @dataclass(frozen=True)
-class TrialRunner:
-    """Everything of a trial that is not its arm.
+class ArmRunner:
+    """Everything of a trial that is not its arm; a context manager that ends the servers.
 
     Attributes:
-        build: the server that every trial starts.
         catalog: types and meaning of settings.
         workloads: the variants that a block may run; usually one.
         timing: of warm-up and window.
+        progress: takes a line at a time.
+        outlast_redo: windows go on until `REDO_WRAPS` times the redo capacity was written.
+    """
+
+    catalog: Catalog
+    workloads: tuple[Workload, ...]
+    timing: Timing
+    progress: Callable[[str], None]
+    outlast_redo: bool = False
+
+    def with_arm(self, workload: Workload, timing: Timing, volume: Volume | None) -> Self:
+        """The same runner for an arm with a workload, a timing and a volume of its own, unless None."""
+        assert volume is None, "a running server stays where it is"
+        return replace(self, workloads=(workload,), timing=timing)
+
+    def load(self, settings: Mapping[str, Value]) -> None:
+        """Loads the user's data, unless they are loaded.
+
+        Raises:
+            DumpRefused, NoSpace, StorageError: the data cannot be loaded.
+        """
+
+    def prepare(self, arm: Arm, *, variant: int = 0) -> None:
+        """Makes the data that a server starts with, unless they are there.
+
+        Raises:
+            StartFailed, MeasurementError, NoSpace, StorageError: the data cannot be made.
+        """
+
+    def start(self, arm: Arm, *, variant: int = 0) -> Running:
+        """A server that runs with the arm's settings, as far as a start can bring them about.
+
+        Raises:
+            StartFailed, NoSpace, StorageError: the server did not become ready.
+        """
+        raise NotImplementedError
+
+    def switching(self, server: Running, started: Mapping[str, Value]) -> Switching:
+        """The settings of a server that runs, while arms take turns on it.
+
+        Args:
+            server: as `start` returned it.
+            started: settings that it was to be started with.
+        """
+        return Switching(server, started)
+
+    def is_lost(self) -> bool:
+        """Whether the only server that there is does not answer, which is no arm's fault."""
+        return False
+
+    def run(self, arm: Arm, *, stage: Stage, block: int, variant: int = 0) -> Trial:
+        """Runs one trial.
+
+        Raises:
+            NoSpace, StorageError: a place is full, or cannot be read or written.
+        """
+        raise AssertionError("arms of a running server take turns")
+
+    def recovery_s(self, arm: Arm) -> float:
+        """Seconds from SIGKILL under load to the first answered query.
+
+        Raises:
+            ServerError: the server did not come back.
+            MeasurementError: it was not killed under load, which says nothing of its recovery.
+            NoSpace, StorageError: as `run`.
+        """
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Ends the servers."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoteRunner(ArmRunner):
+    """Arms of a server, or of a cluster, that runs already: neither started, nor killed, nor closed."""
+
+    server: RemoteGroup
+
+    def start(self, arm: Arm, *, variant: int = 0) -> Running:
+        return self.server
+
+    def switching(self, server: Running, started: Mapping[str, Value]) -> Switching:
+        """Whatever the server has of the settings that change, the first arm sets anew."""
+        before = self.server.before
+        return Switching(self.server, {}, dict(before), dict.fromkeys(before))
+
+    def is_lost(self) -> bool:
+        return not self.server.alive()
+
+    def recovery_s(self, arm: Arm) -> float:
+        raise MeasurementError(f"{self.server.name} is not flushlab's own, and is never killed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialRunner(ArmRunner):
+    """Starts a server, or a cluster, for every trial.
+
+    Attributes:
+        build: the server.
         preparation: makes and finds the snapshot that an arm starts from.
         data_root: where its data directory lies.
         disk_limit: of the disk, or None.
         slow_disk: that the data root lies on, or None; each node of a cluster has one of its own.
-        outlast_redo: windows go on until `REDO_WRAPS` times the redo capacity was written.
         arguments: of the server, alike for every arm.
         nodes: of the Galera cluster that every trial starts; 1: a server alone.
         latency_s: between them, there and back; 0: as on loopback.
@@ -56,54 +163,27 @@ class TrialRunner:
     """
 
     build: Build
-    catalog: Catalog
-    workloads: tuple[Workload, ...]
-    timing: Timing
     preparation: Preparation
     data_root: DataRoot
     disk_limit: LimitedDisk | None = None
     slow_disk: SlowDisk | None = None
-    outlast_redo: bool = False
     arguments: tuple[str, ...] = ()
     nodes: int = 1
     latency_s: float = 0.0
     held: dict[tuple[Path, Path], Sandbox] = field(default_factory=dict)
 
     def with_arm(self, workload: Workload, timing: Timing, volume: Volume | None) -> Self:
-        """The same runner for an arm with a workload, a timing and a volume of its own, unless None."""
-        same = replace(self, workloads=(workload,), timing=timing)
+        same = super().with_arm(workload, timing, None)
         if volume is None:
             return same
         return replace(
-            same,
-            data_root=volume.data_root,
-            disk_limit=volume.disk_limit,
-            slow_disk=volume.slow_disk,
+            same, data_root=volume.data_root, disk_limit=volume.disk_limit, slow_disk=volume.slow_disk
         )
 
-    def say(self, line: str) -> None:
-        """Reports progress."""
-        self.preparation.progress(line)
-
     def load(self, settings: Mapping[str, Value]) -> None:
-        """Loads the user's data, if any, unless they are loaded; raises as `Preparation.load`."""
         self.preparation.load(settings)
 
-    def switching(self, server: Running, started: Mapping[str, Value]) -> Switching:
-        """The settings of a server that `start` returned."""
-        return Switching(server, started)
-
-    def is_lost(self) -> bool:
-        """Never: another server can be started."""
-        return False
-
     def run(self, arm: Arm, *, stage: Stage, block: int, variant: int = 0) -> Trial:
-        """Runs one trial; see the module's docstring.
-
-        Raises:
-            NoSpace: the data root or the snapshots are full.
-            StorageError: a place cannot be read or written.
-        """
         workload = self.workloads[variant]
         draft = Draft(arm=arm, stage=stage, block=block, variant=variant)
         goes_on = workload.reset == "none"
@@ -132,20 +212,7 @@ class TrialRunner:
         while self.held:
             self.held.popitem()[1].close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def recovery_s(self, arm: Arm) -> float:
-        """Seconds from SIGKILL under load to the first answered query, on a fresh data directory.
-
-        Raises:
-            ServerError: the server did not come back.
-            MeasurementError: it was not killed under load, which says nothing of its recovery.
-            NoSpace, StorageError: as `run`.
-        """
         workload = self.workloads[-1]
         try:
             started = self.start(arm, variant=-1)
@@ -168,21 +235,9 @@ class TrialRunner:
         return server
 
     def prepare(self, arm: Arm, *, variant: int = 0) -> None:
-        """Makes what a server starts from, unless it is there.
-
-        Raises:
-            StartFailed, MeasurementError: the data could not be loaded.
-            NoSpace, StorageError: as `run`.
-        """
         self.preparation.snapshot(self.workloads[variant], arm.settings)
 
     def start(self, arm: Arm, *, variant: int = 0) -> Sandbox | Cluster:
-        """A server, or a cluster, with the arm's settings on a fresh copy of the workload's data.
-
-        Raises:
-            StartFailed: it did not become ready.
-            NoSpace, StorageError: as `run`.
-        """
         return self._start(arm, self.preparation.snapshot(self.workloads[variant], arm.settings))
 
     def _start(self, arm: Arm, snapshot: Snapshot) -> Sandbox | Cluster:
@@ -197,7 +252,7 @@ class TrialRunner:
                 self.data_root, snapshot=snapshot, disk_limit=self.disk_limit, slow_disk=self.slow_disk
             ),
             latency_s=self.latency_s,
-            progress=self.preparation.progress,
+            progress=self.progress,
         )
 
     def _alone(self, arm: Arm, snapshot: Snapshot) -> Sandbox:
@@ -208,6 +263,66 @@ class TrialRunner:
             arguments=self.arguments,
             data=DataDirectory(self.data_root, snapshot=snapshot, disk_limit=self.disk_limit),
         )
+
+
+@dataclass
+class AlternatingRunner:
+    """All arms on one running server, settings switched by SET GLOBAL between windows.
+
+    It costs no restart, and it sees no restart either: what one window leaves behind (dirty pages, checkpoint
+    age) is there in the next, for every arm alike, as the order is random.
+
+    Attributes:
+        trials: everything of a trial that is not its arm.
+        base: settings that the server starts with.
+    """
+
+    trials: ArmRunner
+    base: Mapping[str, Value]
+    _server: Running | None = None
+    _switching: Switching | None = None
+    _windows: int = 0
+
+    def run(self, arm: Arm, *, stage: Stage, block: int, variant: int = 0) -> Trial:
+        """Runs one trial; starts the server if it does not run.
+
+        Raises:
+            NoSpace, StorageError: as `TrialRunner.run`.
+        """
+        draft = Draft(arm=arm, stage=stage, block=block, variant=variant)
+        try:
+            switching = self._running()
+            refused = switching.become(arm)
+        except NOT_STARTED as error:
+            self.close()
+            return draft.not_started(error)
+        if refused is not None:
+            return draft.ended(*refused)
+        trials = self.trials
+        self._windows += 1
+        trial = measure(
+            draft,
+            switching.server,
+            drawing(trials.workloads[variant], self._windows),
+            trials.timing,
+            trials.catalog,
+            outlast_redo=trials.outlast_redo,
+        )
+        if not switching.server.alive():
+            self.close()
+        return trial
+
+    def close(self) -> None:
+        """Kills the server; its data directory is thrown away."""
+        if self._server is not None:
+            self._server.close()
+        self._server = self._switching = None
+
+    def _running(self) -> Switching:
+        if self._switching is None:
+            self._server = self.trials.start(Arm(name="base", settings=self.base))
+            self._switching = self.trials.switching(self._server, self.base)
+        return self._switching
 
 
 def recovered_s(server: Sandbox | Cluster, drive: Callable[[Callable[[], None]], object]) -> float:

@@ -43,8 +43,7 @@ from flushlab.server.remote.group import RemoteGroup
 from flushlab.server.watched import watched
 from flushlab.telemetry import Observation, cpu, observe
 from flushlab.trial.measurement import NOT_STARTED, Draft, require_whole
-from flushlab.trial.protocol import ArmRunner, Running
-from flushlab.trial.runner import recovered_s
+from flushlab.trial.runner import ArmRunner, Running, recovered_s
 from flushlab.trial.switching import Refused, Switching
 from flushlab.units import format_seconds
 from flushlab.workload import Turns
@@ -292,7 +291,7 @@ class StandingRunner:
             slice_s = max(slice_s, seconds)  # telemetry is about one arm's slice, not about a server's block
         if slice_s > LONGER * seconds and not self._told_longer:
             self._told_longer = True
-            self.runner_of(request.arm).say(
+            self.runner_of(request.arm).progress(
                 f"the first turns last {format_seconds(slice_s)} instead of {format_seconds(seconds)}, so"
                 " that each connection commits several times; later turns are shorter where less is enough"
             )

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from flushlab.experiment.selection import Space, half_on
+from flushlab.experiment.tune.pool import Space, half_on
 from flushlab.record import Value
 from flushlab.settings.candidates import Candidate
 from flushlab.settings.floor import Floor

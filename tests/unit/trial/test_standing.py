@@ -160,7 +160,7 @@ def remote(shared: Shared, group: Theirs) -> Any:
     shared.groups.append(group)
     there: Any = group
     workloads: Any = shared.workloads
-    return RemoteRunner(there, shared.catalog, workloads, shared.timing, lambda _: None)
+    return RemoteRunner(shared.catalog, workloads, shared.timing, lambda _: None, server=there)
 
 
 def test_somebodys_server_is_set_anew_whatever_it_has_and_never_stopped(

@@ -365,6 +365,7 @@ class SandboxPool(ServerPool):
             catalog=load_catalog(),
             workloads=tuple(self.reaching(one, asked.database) for one in asked.workloads),
             timing=asked.timing,
+            progress=progress,
             preparation=preparation,
             data_root=volume.data_root,
             disk_limit=volume.disk_limit,

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from flushlab.experiment.confirmation import WORTH_LOG
+from flushlab.experiment.blocks import undisturbed
 from flushlab.experiment.frontier import Dropped
 from flushlab.experiment.protocol import Steps
-from flushlab.experiment.selection import Selection
-from flushlab.experiment.sheet import undisturbed
 from flushlab.experiment.tune.budget import Budget
-from flushlab.experiment.tune.pool import Pool
-from flushlab.experiment.tune.rounds import Rounds
+from flushlab.experiment.tune.confirmation import WORTH_LOG
+from flushlab.experiment.tune.pool import Pool, Rounds, Selection
 from flushlab.experiment.tune.screening import Screening
 from flushlab.record import Value
 from flushlab.settings.floor import Floor
@@ -23,6 +22,7 @@ DROP_ERRORS = 1.5
 do nothing 7 % stay."""
 
 
+@dataclass
 class Reduction:
     """Drops changes from the selection of each floor.
 
@@ -31,13 +31,12 @@ class Reduction:
         dropped: what is not.
     """
 
-    def __init__(self, pool: Pool, rounds: Rounds, budget: Budget, screening: Screening) -> None:
-        self._pool = pool
-        self._rounds = rounds
-        self._budget = budget
-        self._screening = screening
-        self.chosen: dict[Floor, Selection] = {}
-        self.dropped: list[Dropped] = []
+    _pool: Pool
+    _rounds: Rounds
+    _budget: Budget
+    _screening: Screening
+    chosen: dict[Floor, Selection] = field(default_factory=dict)
+    dropped: list[Dropped] = field(default_factory=list)
 
     def run(self) -> Steps[None]:
         """Drops settings whose removal costs less than 1 % or the noise, as the budget allows."""

@@ -1,24 +1,22 @@
-"""Screening: what each candidate seems to do, alone and with half of the others. Pure."""
+"""Screening: effects of candidates, alone and with half of the others, and which look good together. Pure."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
 
 import numpy as np
 
-from flushlab.experiment.blocks import BASE
-from flushlab.experiment.confirmation import WORTH_LOG
+from flushlab.experiment.blocks import BASE, is_disturbed
 from flushlab.experiment.objective import score
 from flushlab.experiment.protocol import Steps
-from flushlab.experiment.selection import Selection, half_on
-from flushlab.experiment.sheet import is_disturbed
 from flushlab.experiment.tune.budget import Budget
+from flushlab.experiment.tune.confirmation import WORTH_LOG
 from flushlab.experiment.tune.plan import TunePlan
-from flushlab.experiment.tune.pool import Pool
-from flushlab.experiment.tune.rounds import Rounds
+from flushlab.experiment.tune.pool import Pool, Rounds, Selection, half_on
 from flushlab.record import Trial
 from flushlab.settings.floor import Floor
 from flushlab.statistics import Effects, estimate_effects
@@ -37,6 +35,7 @@ class Run(NamedTuple):
     disturbed: bool = False
 
 
+@dataclass
 class Screening:
     """Runs that each switch some candidates on, and the effects that they tell.
 
@@ -46,14 +45,13 @@ class Screening:
         effects: of every candidate in every context; None before the first estimate.
     """
 
-    def __init__(self, plan: TunePlan, pool: Pool, rounds: Rounds, budget: Budget) -> None:
-        self._plan = plan
-        self._pool = pool
-        self._rounds = rounds
-        self._budget = budget
-        self.runs: list[Run] = []
-        self.contexts: list[Selection] = [frozenset()]
-        self.effects: Effects | None = None
+    _plan: TunePlan
+    _pool: Pool
+    _rounds: Rounds
+    _budget: Budget
+    runs: list[Run] = field(default_factory=list)
+    contexts: list[Selection] = field(default_factory=lambda: [frozenset()])
+    effects: Effects | None = None
 
     def screen_bought(self) -> Steps[None]:
         """What lowers a guarantee, alone on the base; needed only where there is a choice of foundation."""
@@ -183,6 +181,70 @@ class Screening:
         if not screened or self.effects is None:
             return None
         return float(np.median(self.effects.sd[:, screened]))
+
+    def combined(self) -> dict[Floor, Selection]:
+        """Per floor, its foundation and what looked good on it."""
+        assert self.effects is not None
+        chosen: dict[Floor, Selection] = {}
+        for floor in Floor.STRICT.down_to(self._plan.floor):
+            foundation = self.foundation(floor)
+            if foundation is None:
+                continue
+            needed = self._pool.space.foundation(floor, self._pool.usable) or frozenset()
+            selection = foundation if self._is_worth(foundation - needed) else needed
+            context = self._nearest_context(selection)
+            mean, error = self.effects.mean[context], self.effects.sd[context]
+            good = sorted(
+                (i for i in self._pool.free() if mean[i] > max(WORTH_LOG, error[i])),
+                key=lambda i: -mean[i],
+            )
+            for index in good:
+                if self._pool.space.legal(selection | {index}, floor):
+                    selection |= {index}
+            chosen[floor] = selection
+        if not any(chosen.values()):
+            self._take_best_guess(chosen)
+        return chosen
+
+    def _nearest_context(self, foundation: Selection) -> int:
+        """The context whose foundation is as fast as this one, as far as screening tells."""
+        if len(self.contexts) == 1 or not foundation:
+            return 0
+        if foundation == self.contexts[1]:
+            return 1
+        own, bottom = (sum(self.alone(i) for i in s) for s in (foundation, self.contexts[1]))
+        return 1 if abs(own - bottom) < abs(own) else 0
+
+    def _is_worth(self, bought: Selection) -> bool:
+        """Whether screening makes what is bought look better than not buying it."""
+        if not bought or len(self.contexts) == 1 or self.effects is None:
+            return bool(bought)
+        if bought == self.contexts[1]:
+            return float(self.effects.offset[1]) > max(WORTH_LOG, float(self.effects.offset_sd[1]))
+        return sum(self.alone(i) for i in bought) > WORTH_LOG
+
+    def _take_best_guess(self, chosen: dict[Floor, Selection]) -> None:
+        """Nothing looked good: the most promising change is confirmed all the same, so that `no improvement`
+        stands on a confirmation too."""
+        assert self.effects is not None
+        guesses = [
+            (float(self.effects.mean[0, i] / self.effects.sd[0, i]), frozenset({i}))
+            for i in sorted(self._pool.usable)
+            if frozenset({i}) not in self.contexts
+        ]
+        if len(self.contexts) > 1:
+            guesses.append(
+                (
+                    float(self.effects.offset[1] / self.effects.offset_sd[1]),
+                    self.contexts[1],
+                )
+            )
+        if not guesses:
+            return
+        _, guess = max(guesses, key=lambda pair: pair[0])
+        for floor in chosen:
+            if self._pool.space.legal(guess, floor):
+                chosen[floor] = guess
 
     def add(self, selection: Selection, context: int, block: int, trials: Sequence[Trial]) -> None:
         """Takes the trials of a cell, if it has any."""

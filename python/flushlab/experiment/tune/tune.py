@@ -24,17 +24,14 @@ import math
 
 from flushlab.errors import BelowFloor, MeasurementError
 from flushlab.experiment.blocks import BASE, CONTROL, YOURS
-from flushlab.experiment.confirmation import WORTH_LOG, Confirmation
 from flushlab.experiment.frontier import TuneResult
 from flushlab.experiment.objective import redo_rate
 from flushlab.experiment.protocol import Conversation, Progress, Request, Steps
-from flushlab.experiment.selection import Space
 from flushlab.experiment.tune.budget import END_TRIALS, Budget
-from flushlab.experiment.tune.combination import Combination
+from flushlab.experiment.tune.confirmation import WORTH_LOG, Confirmation
 from flushlab.experiment.tune.plan import TunePlan
-from flushlab.experiment.tune.pool import Pool
+from flushlab.experiment.tune.pool import Pool, Rounds, Space
 from flushlab.experiment.tune.reduction import Reduction
-from flushlab.experiment.tune.rounds import Rounds
 from flushlab.experiment.tune.screening import Screening
 from flushlab.record import Arm, Trial
 from flushlab.statistics import InterimAnalyses
@@ -167,7 +164,7 @@ class Tune:
         yield from self._screening.screen_free()
         if not self._has_to_measure:
             return
-        self._reduction.chosen = Combination(self._plan.floor, self._pool, self._screening).chosen()
+        self._reduction.chosen = self._screening.combined()
         yield from self._reduction.run()
         yield from self._confirm()
 

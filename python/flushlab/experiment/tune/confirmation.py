@@ -13,12 +13,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from flushlab.experiment.blocks import BASE, CONTROL, YOURS
+from flushlab.experiment.blocks import BASE, CONTROL, YOURS, Sheet
 from flushlab.experiment.frontier import UNCHANGED, FrontierPoint, Rejected
-from flushlab.experiment.guards import Guards
 from flushlab.experiment.objective import Objective, stall_share
-from flushlab.experiment.selection import Selection, Space
-from flushlab.experiment.sheet import Sheet
+from flushlab.experiment.tune.plan import Guards
+from flushlab.experiment.tune.pool import Selection, Space
 from flushlab.record import Comparison, Ratio, Trial
 from flushlab.settings.floor import Floor
 from flushlab.statistics import Scores, compare, contrasts, critical_value, held, shift_for_power
