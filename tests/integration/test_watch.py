@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from flushlab.record import Endpoint
+from flushlab.record.running import WatchedServer
 from flushlab.server import Sandbox
 from flushlab.server.sandbox.account import logs_in_by_sha2
 from flushlab.watch import Watch, mysqld, poller
-from flushlab.watch.poller import PollResult, Reach
+from flushlab.watch.poller import PollResult
 from flushlab.watch.sample import Sample
 from tests.conftest import require_build
 from tests.waiting import wait_until
@@ -27,7 +28,7 @@ RELAXED = {"innodb_flush_log_at_trx_commit": 0, "sync_binlog": 0}
 def watching(server: Sandbox, **endpoint: Any) -> Watch:
     own = server.endpoint
     who = {"user": own.user, "password": own.password, **endpoint}
-    reach = Reach(key=server.name, endpoint=Endpoint(socket=own.socket, **who), pid=server.pid)
+    reach = WatchedServer(key=server.name, endpoint=Endpoint(socket=own.socket, **who), pid=server.pid)
     return Watch(lambda: reach, lambda: None, lambda: (server.pid or 0,), page=False)
 
 

@@ -129,10 +129,10 @@ def _rows(sample: Sample) -> Iterator[tuple[str, str]]:
         yield name, f"{_plain(one.arm)}  {one.mid:.2f}  {one.low:.2f} – {one.high:.2f}{early}"
     if sample.fill is not None:
         fill = sample.fill
-        share = fill.rows / fill.of if fill.of else 0.0
+        share = fill.rows / fill.total if fill.total else 0.0
         yield (
             "fill",
-            f"{_plain(fill.table)} {fill.rows:,} of {fill.of:,} rows ({share:.0%}),"
+            f"{_plain(fill.table)} {fill.rows:,} of {fill.total:,} rows ({share:.0%}),"
             f" {fill.rows_per_s:,.0f} rows/s",
         )
         yield "", f"{format_seconds(fill.left_s)} left, bound by {fill.bound_by}"

@@ -73,14 +73,20 @@ class OpenFile(msgspec.Struct, frozen=True, kw_only=True):
 
 def names(server: Server) -> Names:
     """The names that this server's files have."""
-    found: Mapping[str, str] = dict(
-        server.query(
-            "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_bin_basename', 'innodb_data_file_path')"
+    return names_in(
+        dict(
+            server.query(
+                "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('log_bin_basename', 'innodb_data_file_path')"
+            )
         )
     )
-    files = (part.partition(":")[0] for part in found.get("innodb_data_file_path", "").split(";"))
+
+
+def names_in(variables: Mapping[str, str]) -> Names:
+    """The same from system variables."""
+    files = (part.partition(":")[0] for part in variables.get("innodb_data_file_path", "").split(";"))
     return Names(
-        binlog=PurePath(found.get("log_bin_basename") or "").name,
+        binlog=PurePath(variables.get("log_bin_basename") or "").name,
         system=tuple(PurePath(file).name for file in files if file),
     )
 

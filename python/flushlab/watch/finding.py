@@ -15,7 +15,6 @@ from flushlab.errors import UsageError
 from flushlab.process import running as process_running
 from flushlab.process.running import RunningProcess
 from flushlab.record.running import Running, WatchedServer
-from flushlab.watch.poller import Reach
 
 FRESH_S = 0.4
 LOOK_FOR_S = 1.0
@@ -45,7 +44,7 @@ class WatchTarget:
                 self._at_s = time.monotonic()
             return self._running
 
-    def reach(self) -> Reach | None:
+    def reach(self) -> WatchedServer | None:
         """The server that is to be asked now, as it stands at this moment."""
         with self._lock:
             if self._running is not None:
@@ -54,24 +53,12 @@ class WatchTarget:
         servers = running.servers if running else ()
         chosen = next((one for one in servers if one.key == self._watched), servers[0] if servers else None)
         self._watched = chosen.key if chosen else ""
-        return None if chosen is None else _reach(chosen)
+        return chosen
 
     def pids(self) -> tuple[int, ...]:
         """Processes of all servers of what runs."""
         running = self.running()
         return running.pids if running else ()
-
-
-def _reach(server: WatchedServer) -> Reach:
-    return Reach(
-        key=server.key,
-        endpoint=server.endpoint,
-        transport=server.transport,
-        ssl_mode=server.ssl_mode,
-        ssl_ca=server.ssl_ca,
-        driven_s=server.driven_s,
-        pid=server.pid,
-    )
 
 
 def in_this_process() -> WatchTarget:

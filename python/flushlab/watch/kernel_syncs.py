@@ -10,10 +10,9 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
-from pathlib import PurePath
 
 from flushlab.telemetry.activity import Inode, counting, escapes
-from flushlab.telemetry.files import Names, open_files
+from flushlab.telemetry.files import names_in, open_files
 
 LOOK_S = 5.0
 """Between two looks at which files are open."""
@@ -28,12 +27,7 @@ class KernelSyncs:
     """
 
     def __init__(self, pid: int, variables: Mapping[str, str]) -> None:
-        files = (part.partition(":")[0] for part in variables.get("innodb_data_file_path", "").split(";"))
-        self._pid = pid
-        self._called = Names(
-            binlog=PurePath(variables.get("log_bin_basename", "")).name,
-            system=tuple(PurePath(file).name for file in files if file),
-        )
+        self._pid, self._called = pid, names_in(variables)
         self._kinds: dict[Inode, str] = {}
         self._uncounted: set[str] = set()
         self._looked_s = 0.0

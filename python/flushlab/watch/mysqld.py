@@ -16,7 +16,7 @@ from functools import lru_cache
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, UntypedMetricFamily
 
 from flushlab.watch import questions
-from flushlab.watch.questions import Threads
+from flushlab.watch.own import info, labelled
 from flushlab.watch.status import ServerStatus
 
 _GROUPED = re.compile(
@@ -123,41 +123,37 @@ def variables(seen: ServerStatus) -> Iterator[Metric]:
                 value=value,
             )
     names = ("innodb_version", "version", "version_comment")
-    yield _info(
+    yield info(
         "mysql_version_info",
         "MySQL version and distribution.",
         {name: _text(seen.variables, name) for name in names},
     )
     if cluster := _text(seen.variables, "wsrep_cluster_name"):
         about = "PXC/Galera variables information."
-        yield _info("mysql_galera_variables_info", about, {"wsrep_cluster_name": cluster})
+        yield info("mysql_galera_variables_info", about, {"wsrep_cluster_name": cluster})
     if level := _text(seen.variables, "transaction_isolation") or _text(seen.variables, "tx_isolation"):
-        yield _info("mysql_transaction_isolation", "MySQL transaction isolation.", {"level": level})
+        yield info("mysql_transaction_isolation", "MySQL transaction isolation.", {"level": level})
 
 
 def threads(seen: ServerStatus) -> Iterator[Metric]:
     """The process list."""
-    told = seen.threads or ()
-    states = _summed(told, lambda one: (_state(one.command), _state(one.state)), lambda one: one.count)
-    seconds = _summed(told, lambda one: (_state(one.command), _state(one.state)), lambda one: one.seconds)
-    users = _summed(told, lambda one: (one.user,), lambda one: one.count)
-    hosts = _summed(told, lambda one: (one.host or "unknown",), lambda one: one.count)
-    prefix = "mysql_info_schema_processlist_"
+    states = Counter[tuple[str, ...]]()
+    seconds, users, hosts = states.copy(), states.copy(), states.copy()
+    for one in seen.threads or ():
+        state = _state(one.command), _state(one.state)
+        states[state] += one.count
+        seconds[state] += one.seconds
+        users[one.user,] += one.count
+        hosts[one.host or "unknown",] += one.count
+    of_state = ("command", "state")
     for name, text, labels, counts in (
-        ("threads", "The number of threads split by current state.", ["command", "state"], states),
-        (
-            "seconds",
-            "The number of seconds threads have used split by current state.",
-            ["command", "state"],
-            seconds,
-        ),
-        ("processes_by_user", "The number of processes by user.", ["mysql_user"], users),
-        ("processes_by_host", "The number of processes by host.", ["client_host"], hosts),
+        ("threads", "The number of threads split by current state.", of_state, states),
+        ("seconds", "The number of seconds threads have used split by current state.", of_state, seconds),
+        ("processes_by_user", "The number of processes by user.", ("mysql_user",), users),
+        ("processes_by_host", "The number of processes by host.", ("client_host",), hosts),
     ):
-        family = GaugeMetricFamily(prefix + name, text, labels=labels)
-        for values, count in sorted(counts.items()):
-            family.add_metric(values, count)
-        yield family
+        prefix = "mysql_info_schema_processlist_"
+        yield labelled(GaugeMetricFamily, prefix + name, text, labels, sorted(counts.items()))
 
 
 def innodb_metrics(seen: ServerStatus) -> Iterator[Metric]:
@@ -211,19 +207,21 @@ def collectors(seen: ServerStatus | None, *, up: bool) -> Iterator[Metric]:
     yield GaugeMetricFamily("mysql_up", "Whether the MySQL server is up.", value=float(up))
     if seen is None or not up:
         return
-    success = GaugeMetricFamily(
+    took_s = sorted(seen.took_s.items())
+    yield labelled(
+        GaugeMetricFamily,
         "mysql_exporter_collector_success",
         "mysqld_exporter: Whether a collector succeeded.",
-        labels=["collector"],
+        ["collector"],
+        (([f"collect.{name}"], float(name not in seen.failed)) for name, _ in took_s),
     )
-    duration = GaugeMetricFamily(
-        "mysql_exporter_collector_duration_seconds", "Collector time duration.", labels=["collector"]
+    yield labelled(
+        GaugeMetricFamily,
+        "mysql_exporter_collector_duration_seconds",
+        "Collector time duration.",
+        ["collector"],
+        (([f"collect.{name}"], seconds) for name, seconds in took_s),
     )
-    for name, seconds in sorted(seen.took_s.items()):
-        success.add_metric([f"collect.{name}"], float(name not in seen.failed))
-        duration.add_metric([f"collect.{name}"], seconds)
-    yield success
-    yield duration
 
 
 PARTS: Mapping[str, Callable[[ServerStatus], Iterator[Metric]]] = {
@@ -235,25 +233,8 @@ PARTS: Mapping[str, Callable[[ServerStatus], Iterator[Metric]]] = {
 """What each question yields."""
 
 
-def _summed(
-    told: tuple[Threads, ...],
-    key: Callable[[Threads], tuple[str, ...]],
-    count: Callable[[Threads], int],
-) -> Counter[tuple[str, ...]]:
-    counts: Counter[tuple[str, ...]] = Counter()
-    for one in told:
-        counts[key(one)] += count(one)
-    return counts
-
-
 def _state(text: str) -> str:
     return (text or "unknown").lower().translate(_STATE)
-
-
-def _info(name: str, text: str, labels: Mapping[str, str]) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=list(labels))
-    family.add_metric(list(labels.values()), 1)
-    return family
 
 
 def _text(told: Mapping[str, str], name: str) -> str:

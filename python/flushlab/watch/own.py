@@ -6,7 +6,7 @@ figure stays as a gauge until the arm's next.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -23,9 +23,28 @@ BUCKETS_S = tuple(float(f"{10 ** (step / 4 - 4):.2g}") for step in range(22))
 """From 0.1 ms to 18 s, four to a power of ten."""
 
 
+def labelled(
+    kind: type[CounterMetricFamily] | type[GaugeMetricFamily],
+    name: str,
+    text: str,
+    labels: Sequence[str],
+    values: Iterable[tuple[Sequence[str], float]],
+) -> Metric:
+    """A family with a sample for each tuple of the labels' values."""
+    family = kind(name, text, labels=labels)
+    for of, value in values:
+        family.add_metric(of, value)
+    return family
+
+
+def info(name: str, text: str, labels: Mapping[str, str]) -> Metric:
+    """A family whose one sample is its labels."""
+    return labelled(GaugeMetricFamily, name, text, list(labels), [(list(labels.values()), 1)])
+
+
 def own_metrics(own_cpu_s: float, failures: int) -> Iterator[Metric]:
     """What is there in any case."""
-    yield _info("flushlab_build", "The version of flushlab.", {"version": __version__})
+    yield info("flushlab_build_info", "The version of flushlab.", {"version": __version__})
     yield CounterMetricFamily(
         "flushlab_watch_cpu_seconds", "CPU time that watching has taken.", value=own_cpu_s
     )
@@ -45,92 +64,85 @@ def server(seen: ServerStatus) -> Iterator[Metric]:
     ):
         if value is not None:
             yield GaugeMetricFamily(name, text, value=value)
-    syncs = CounterMetricFamily(
+    yield labelled(
+        CounterMetricFamily,
         "flushlab_fsyncs",
         "Syncs of the server's files, as the kernel or it counts them.",
-        labels=["file_class"],
+        ["file_class"],
+        (([kind], count) for kind, count in _syncs(seen).items()),
     )
-    for kind, count in _syncs(seen).items():
-        syncs.add_metric([kind], count)
-    yield syncs
-    labels = ["user", "command"]
-    connections = GaugeMetricFamily("flushlab_connections", "Connections of users.", labels=labels)
-    inside = GaugeMetricFamily(
+    labels, connections = ["user", "command"], seen.connections
+    yield labelled(
+        GaugeMetricFamily,
+        "flushlab_connections",
+        "Connections of users.",
+        labels,
+        (([one.user, one.command], one.count) for one in connections),
+    )
+    yield labelled(
+        GaugeMetricFamily,
         "flushlab_connections_in_transaction",
         "Connections of users that have a transaction open.",
-        labels=labels,
+        labels,
+        (
+            ([one.user, one.command], one.in_transaction)
+            for one in connections
+            if one.in_transaction is not None
+        ),
     )
-    for one in seen.connections:
-        connections.add_metric([one.user, one.command], one.count)
-        if one.in_transaction is not None:
-            inside.add_metric([one.user, one.command], one.in_transaction)
-    yield connections
-    yield inside
-    missing = GaugeMetricFamily(
+    yield labelled(
+        GaugeMetricFamily,
         "flushlab_missing_privilege",
         "A privilege that the account lacks, so that something is not told.",
-        labels=["privilege"],
+        ["privilege"],
+        (([privilege], 1) for privilege in seen.missing),
     )
-    for privilege in seen.missing:
-        missing.add_metric([privilege], 1)
-    yield missing
 
 
 def running(what: Running) -> Iterator[Metric]:
     """What runs."""
-    yield _info(
-        "flushlab_campaign",
-        "What runs.",
-        {
-            "kind": what.kind,
-            "campaign": what.campaign,
-            "server": what.server,
-            "workload": what.workload,
-            "floor": what.floor,
-        },
-    )
+    asked = ("kind", "campaign", "server", "workload", "floor")
+    yield info("flushlab_campaign_info", "What runs.", {name: getattr(what, name) for name in asked})
     if what.arm:
         block = "" if what.round is None else str(what.round)
         labels = {"trial": str(what.trial), "arm": what.arm, "stage": what.stage, "block": block}
-        yield _info("flushlab_trial", "The trial that runs.", labels)
+        yield info("flushlab_trial_info", "The trial that runs.", labels)
     left_s = what.left_s if what.left_s is not None else what.fill.left_s if what.fill else None
     if left_s is not None:
         yield GaugeMetricFamily(
             "flushlab_budget_seconds_left", "Time that is left for what runs.", value=left_s
         )
-    figures = GaugeMetricFamily(
-        "flushlab_trial_events_per_second", "Figure of the arm's last finished trial.", labels=["arm"]
+    yield labelled(
+        GaugeMetricFamily,
+        "flushlab_trial_events_per_second",
+        "Figure of the arm's last finished trial.",
+        ["arm"],
+        (([arm], figure) for arm, figure in what.trial_figures.items()),
     )
-    for arm, figure in what.trial_figures.items():
-        figures.add_metric([arm], figure)
-    yield figures
-    ratios = GaugeMetricFamily(
+    yield labelled(
+        GaugeMetricFamily,
         "flushlab_ratio",
         "Gain over the base by the objective, as looks have proven it; early while later looks follow.",
-        labels=["arm", "bound", "early", "objective"],
+        ["arm", "bound", "early", "objective"],
+        (
+            ([one.arm, bound, str(one.early).lower(), one.objective], getattr(one, bound))
+            for one in what.ratios
+            for bound in ("low", "mid", "high")
+        ),
     )
-    for one in what.ratios:
-        for bound, value in (("low", one.low), ("mid", one.mid), ("high", one.high)):
-            ratios.add_metric([one.arm, bound, str(one.early).lower(), one.objective], value)
-    yield ratios
     if what.unit:
         yield from load(what.totals, what.unit)
     if what.fill is not None:
-        rows = CounterMetricFamily("flushlab_rows", "Rows that were loaded.", labels=["table"])
-        for table, count in what.fill.rows_by_table.items():
-            rows.add_metric([table], count)
-        yield rows
+        rows = (([table], count) for table, count in what.fill.rows_by_table.items())
+        yield labelled(CounterMetricFamily, "flushlab_rows", "Rows that were loaded.", ["table"], rows)
 
 
 def load(totals: LoadTotals, unit: str) -> Iterator[Metric]:
     """Load of flushlab's own."""
-    events = CounterMetricFamily("flushlab_events", "Events that were completed.", labels=["kind"])
-    events.add_metric([unit.partition("/")[0]], totals.events)
-    yield events
-    errors = CounterMetricFamily("flushlab_errors", "Errors of the server.", labels=["code"])
-    for code, count in sorted(totals.errors.items()):
-        errors.add_metric([str(code)], count)
-    yield errors
+    events = [([unit.partition("/")[0]], totals.events)]
+    yield labelled(CounterMetricFamily, "flushlab_events", "Events that were completed.", ["kind"], events)
+    errors = (([str(code)], count) for code, count in sorted(totals.errors.items()))
+    yield labelled(CounterMetricFamily, "flushlab_errors", "Errors of the server.", ["code"], errors)
     yield HistogramMetricFamily(
         "flushlab_event_seconds",
         "Latency of events.",
@@ -162,9 +174,3 @@ def _syncs(seen: ServerStatus) -> Mapping[str, float]:
         if everything is not None:
             found["data"] = max(0.0, everything - redo)
     return found
-
-
-def _info(name: str, text: str, labels: Mapping[str, str]) -> Metric:
-    family = GaugeMetricFamily(f"{name}_info", text, labels=list(labels))
-    family.add_metric(list(labels.values()), 1)
-    return family

@@ -19,9 +19,9 @@ import msgspec
 import pymysql
 
 from flushlab.errors import FlushlabError
-from flushlab.record import Endpoint, ServerIdentity, SslMode
+from flushlab.record import ServerIdentity
+from flushlab.record.running import WatchedServer
 from flushlab.server.control import connect, explain, tls_context
-from flushlab.server.remote.server import Address
 from flushlab.settings.catalog import version_of
 from flushlab.watch import questions
 from flushlab.watch.cpu import Meter
@@ -48,35 +48,6 @@ _PARSERS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     questions.FILES: ("files", questions.parse_files),
     questions.MONITOR: ("monitor", questions.parse_innodb),
 }
-
-
-class Reach(msgspec.Struct, frozen=True, kw_only=True):
-    """A server and how it is reached.
-
-    Attributes:
-        key: names it.
-        pid: of its process, if that is on this machine and can be seen.
-        driven_s: tells how long flushlab's load has driven it so far; None for others' servers.
-    """
-
-    key: str
-    endpoint: Endpoint
-    transport: str = "socket"
-    ssl_mode: SslMode = "disabled"
-    ssl_ca: str = ""
-    driven_s: float | None = None
-    pid: int | None = None
-
-    @classmethod
-    def of(cls, address: Address) -> Reach:
-        """A server that is named by an address."""
-        return cls(
-            key=address.name,
-            endpoint=address.endpoint,
-            transport=address.transport,
-            ssl_mode=address.ssl_mode,
-            ssl_ca=address.ssl_ca,
-        )
 
 
 class PollResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,7 +78,7 @@ class Poller:
         meter: takes the thread's CPU time.
     """
 
-    def __init__(self, reach: Callable[[], Reach | None], meter: Meter) -> None:
+    def __init__(self, reach: Callable[[], WatchedServer | None], meter: Meter) -> None:
         self.known = PollResult()
         self._reach = reach
         self._meter = meter
@@ -209,7 +180,7 @@ class _Due:
 class _Session:
     """One connection."""
 
-    def __init__(self, reach: Reach, seen: ServerStatus | None) -> None:
+    def __init__(self, reach: WatchedServer, seen: ServerStatus | None) -> None:
         self._reach = reach
         try:
             self._connection = connect(

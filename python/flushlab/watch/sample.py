@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
+from flushlab.record.running import ShownRatio
+
 
 class ServerNow(msgspec.Struct, frozen=True, kw_only=True):
     """The server that is watched.
@@ -117,27 +119,11 @@ class FillNow(msgspec.Struct, frozen=True, kw_only=True):
 
     table: str
     rows: int
-    of: int
+    total: int = msgspec.field(name="of")
     rows_per_s: float
     bytes: int
     left_s: float
     bound_by: str
-
-
-class RatioNow(msgspec.Struct, frozen=True, kw_only=True):
-    """What a look has proven of an arm against the base.
-
-    Attributes:
-        early: later looks follow.
-        objective: `throughput` or `p99`; above 1 is better for both.
-    """
-
-    arm: str
-    low: float
-    mid: float
-    high: float
-    early: bool
-    objective: str = "throughput"
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True):
@@ -182,6 +168,6 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     wait_timeout: int | None = None
     max_connections: int | None = None
     fill: FillNow | None = None
-    ratios: tuple[RatioNow, ...] = ()
+    ratios: tuple[ShownRatio, ...] = ()
     marks: tuple[Mark, ...] = ()
     own_cpu_s: float = 0.0

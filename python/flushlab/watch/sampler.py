@@ -29,7 +29,6 @@ from flushlab.watch.sample import (
     FillNow,
     MachineNow,
     Mark,
-    RatioNow,
     RunningNow,
     Sample,
     ServerNow,
@@ -147,29 +146,9 @@ class Sampler:
         seconds = [one for one in running.seconds if one.number > self._second]
         self._second = max((one.number for one in seconds), default=self._second)
         told: dict[str, object] = {
-            "running": RunningNow(
-                kind=running.kind,
-                campaign=running.campaign,
-                arm=running.arm,
-                stage=running.stage,
-                round=running.round,
-                left_s=running.left_s,
-                server=running.server,
-                workload=running.workload,
-                floor=running.floor,
-            ),
+            "running": msgspec.convert(running, RunningNow, from_attributes=True),
             "marks": tuple(Mark(t=mark.at, kind=mark.kind, text=mark.text) for mark in news),
-            "ratios": tuple(
-                RatioNow(
-                    arm=one.arm,
-                    low=one.low,
-                    mid=one.mid,
-                    high=one.high,
-                    early=one.early,
-                    objective=one.objective,
-                )
-                for one in running.ratios
-            ),
+            "ratios": running.ratios,
         }
         if running.unit:
             last = seconds[-1] if seconds else None
@@ -182,15 +161,7 @@ class Sampler:
         if running.fill is not None:
             fill = running.fill
             told |= {"throughput": fill.rows_per_s, "unit": "rows/s"}
-            told["fill"] = FillNow(
-                table=fill.table,
-                rows=fill.rows,
-                of=fill.total,
-                rows_per_s=fill.rows_per_s,
-                bytes=fill.bytes,
-                left_s=fill.left_s,
-                bound_by=fill.bound_by,
-            )
+            told["fill"] = msgspec.convert(fill, FillNow, from_attributes=True)
         return told
 
 

@@ -18,7 +18,7 @@ import msgspec
 
 from flushlab.build import Progress, silent
 from flushlab.errors import UsageError
-from flushlab.record.running import Running
+from flushlab.record.running import Running, WatchedServer
 from flushlab.server import Sandbox
 from flushlab.server.galera.cluster import Cluster
 from flushlab.server.remote.server import from_dsn, from_option_file
@@ -31,7 +31,7 @@ from flushlab.watch.exporter import Exporter
 from flushlab.watch.finding import WatchTarget, on_this_machine
 from flushlab.watch.http import LOOPBACK, Server, Site, serve
 from flushlab.watch.past import past
-from flushlab.watch.poller import Poller, PollResult, Reach
+from flushlab.watch.poller import Poller, PollResult
 from flushlab.watch.ring import Ring
 from flushlab.watch.sample import Sample
 from flushlab.watch.sampler import Sampler
@@ -54,7 +54,7 @@ class Watch:
 
     def __init__(
         self,
-        reach: Callable[[], Reach | None],
+        reach: Callable[[], WatchedServer | None],
         running: Callable[[], Running | None],
         pids: Callable[[], tuple[int, ...]],
         *,
@@ -146,7 +146,14 @@ def watching(*, page: bool = True, progress: Progress = silent, **given: Any) ->
     if len(named) > 1:
         raise UsageError(f"{named[0]} and {named[1]} cannot be combined", hint="give one of them")
     if dsn or defaults_file:
-        reach = Reach.of(from_dsn(dsn) if dsn else from_option_file(Path(str(defaults_file))))
+        address = from_dsn(dsn) if dsn else from_option_file(Path(str(defaults_file)))
+        reach = WatchedServer(
+            key=address.name,
+            endpoint=address.endpoint,
+            transport=address.transport,
+            ssl_mode=address.ssl_mode,
+            ssl_ca=address.ssl_ca,
+        )
         return Watch(lambda: reach, lambda: None, lambda: (), host=host, port=port, page=page)
     if server is None:
         return of(on_this_machine(campaign), host=host, port=port, page=page)
@@ -169,7 +176,7 @@ def of(found: WatchTarget, *, host: str = LOOPBACK, port: int | None = None, pag
 
 
 def _of_sandbox(box: Sandbox | Cluster, host: str, port: int | None, page: bool) -> Watch:
-    reach = Reach(key=box.name, endpoint=box.endpoint, pid=box.pid)
+    reach = WatchedServer(key=box.name, endpoint=box.endpoint, pid=box.pid)
 
     def pids() -> tuple[int, ...]:
         return tuple(node.pid for node in box.nodes if node.pid is not None)

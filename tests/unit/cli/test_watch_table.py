@@ -11,13 +11,13 @@ import pytest
 from flushlab.cli import watch as watch_table
 from flushlab.cli.output import PlainConsole
 from flushlab.cli.watch import line, table
+from flushlab.record.running import ShownRatio
 from flushlab.watch import Watch
 from flushlab.watch.sample import (
     Connections,
     FillNow,
     LockWaits,
     MachineNow,
-    RatioNow,
     Redo,
     RowRates,
     RunningNow,
@@ -48,9 +48,9 @@ SAMPLE = Sample(
         Connections(user="app\x1b[31m", command="Sleep", count=120, oldest_s=9000, in_transaction=2),
     ),
     fill=FillNow(
-        table="users", rows=50, of=100, rows_per_s=9.0, bytes=1, left_s=5.5, bound_by="the server's CPU"
+        table="users", rows=50, total=100, rows_per_s=9.0, bytes=1, left_s=5.5, bound_by="the server's CPU"
     ),
-    ratios=(RatioNow(arm="flush=2", low=1.4, mid=1.45, high=1.5, early=True),),
+    ratios=(ShownRatio(arm="flush=2", low=1.4, mid=1.45, high=1.5, early=True),),
 )
 
 

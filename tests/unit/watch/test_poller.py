@@ -10,14 +10,15 @@ import pymysql
 import pytest
 
 from flushlab.record import Endpoint
+from flushlab.record.running import WatchedServer
 from flushlab.watch import poller
 from flushlab.watch.cpu import Meter
-from flushlab.watch.poller import Poller, PollResult, Reach
+from flushlab.watch.poller import Poller, PollResult
 from flushlab.watch.questions import Question
 from tests.unit.watch.told import STATUS, THREADS, VARIABLES
 from tests.waiting import wait_until
 
-REACH = Reach(key="one", endpoint=Endpoint(user="me", password="secret", socket="/s"))
+REACH = WatchedServer(key="one", endpoint=Endpoint(user="me", password="secret", socket="/s"))
 Answer = Callable[[str], list[tuple[Any, ...]]]
 
 
@@ -88,10 +89,10 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
 
 
 @pytest.fixture
-def asking(server: Server) -> Iterator[Callable[[Callable[[], Reach | None]], Poller]]:
+def asking(server: Server) -> Iterator[Callable[[Callable[[], WatchedServer | None]], Poller]]:
     started: list[Poller] = []
 
-    def start(reach: Callable[[], Reach | None]) -> Poller:
+    def start(reach: Callable[[], WatchedServer | None]) -> Poller:
         found = Poller(reach, Meter())
         started.append(found)
         found.start()
@@ -145,7 +146,7 @@ def test_a_server_that_is_gone_is_found_again_by_itself(server: Server, asking: 
 
 
 def test_without_a_server_nothing_is_asked_until_there_is_one(server: Server, asking: Any) -> None:
-    there: list[Reach] = []
+    there: list[WatchedServer] = []
     one = asking(lambda: there[0] if there else None)
     wait_until(lambda: one.known.why == poller.NOBODY, "it looks")
     assert server.asked == []
@@ -179,7 +180,7 @@ def test_an_error_that_nobody_expected_is_said_and_the_server_is_asked_again(
 ) -> None:
     error: list[Exception] = []
 
-    def reach() -> Reach:
+    def reach() -> WatchedServer:
         for one in error:
             raise one
         return REACH

@@ -92,7 +92,7 @@ def test_a_fills_throughput_is_its_rows() -> None:
     fill = FillProgress(table="t", rows=1, total=9, bytes=1, rows_per_s=7.0, left_s=1.0, bound_by="disk")
     sample = taken(up(), msgspec.structs.replace(RUNNING, unit="", fill=fill))
     assert (sample.throughput, sample.unit) == (7.0, "rows/s")
-    assert sample.fill is not None and (sample.fill.rows, sample.fill.of) == (1, 9)
+    assert sample.fill is not None and (sample.fill.rows, sample.fill.total) == (1, 9)
 
 
 def test_marks_are_told_once_and_again_by_another_process() -> None:

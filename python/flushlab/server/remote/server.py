@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 import msgspec
@@ -43,7 +43,7 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     database: str = ""
 
     @property
-    def transport(self) -> str:
+    def transport(self) -> Literal["socket", "tcp"]:
         """`socket` or `tcp`."""
         return "socket" if self.endpoint.socket else "tcp"
 
