@@ -125,10 +125,7 @@ def per_file(
 
 
 def file_activity(
-    watched: Watched,
-    deltas: Mapping[str, int],
-    redo_bytes: int | None,
-    binlog: BinlogIo | None = None,
+    watched: Watched, deltas: Mapping[str, int], redo_bytes: int | None, binlog: BinlogIo | None = None
 ) -> dict[str, FileActivity]:
     """The record's form; see `record.FileActivity`.
 

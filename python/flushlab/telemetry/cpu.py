@@ -34,11 +34,7 @@ def cpu_times(*server_pids: int | None) -> CpuTimes:
     for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
         usage = resource.getrusage(who)
         own += usage.ru_utime + usage.ru_stime
-    return CpuTimes(
-        busy_s=busy_s(),
-        own_s=own,
-        server_s=_processes_s(server_pids, tick),
-    )
+    return CpuTimes(busy_s=busy_s(), own_s=own, server_s=_processes_s(server_pids, tick))
 
 
 def foreign_share(before: CpuTimes, after: CpuTimes, seconds: float, cpu_count: int) -> float | None:

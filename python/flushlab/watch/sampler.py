@@ -25,14 +25,7 @@ from flushlab.units import format_seconds
 from flushlab.watch.cpu import Meter
 from flushlab.watch.poller import PollResult, inside
 from flushlab.watch.ring import Ring
-from flushlab.watch.sample import (
-    FillNow,
-    MachineNow,
-    Mark,
-    RunningNow,
-    Sample,
-    ServerNow,
-)
+from flushlab.watch.sample import FillNow, MachineNow, Mark, RunningNow, Sample, ServerNow
 from flushlab.watch.status import Rates, ServerStatus
 
 GAP_S = 5.0

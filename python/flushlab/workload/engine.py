@@ -417,10 +417,7 @@ def _doubts(result: LoadResult) -> list[Warning]:
         )
     if result.stalls:
         found.append(
-            Warning(
-                "stalls",
-                f"{counted(len(result.stalls), 'second')} below a tenth of the median second",
-            )
+            Warning("stalls", f"{counted(len(result.stalls), 'second')} below a tenth of the median second")
         )
     if result.lost_connections:
         found.append(Warning("lost-connections", f"{result.lost_connections} connections were lost"))

@@ -152,10 +152,7 @@ RATE = number_option(
 
 
 def settle(
-    workload: str,
-    declared: Iterable[OptionInfo],
-    asked: Mapping[str, Value],
-    spelling: Spelling = str,
+    workload: str, declared: Iterable[OptionInfo], asked: Mapping[str, Value], spelling: Spelling = str
 ) -> dict[str, Value]:
     """Every declared option with its value: the one asked for, or its default.
 

@@ -18,12 +18,7 @@ from flushlab.workload import command, oltp, sql, sysbench, txn, upsert
 from flushlab.workload.command import CommandWorkload
 from flushlab.workload.engine_options import check_schedule
 from flushlab.workload.oltp import OltpWorkload
-from flushlab.workload.options import (
-    OptionInfo,
-    Spelling,
-    check_tls,
-    settle,
-)
+from flushlab.workload.options import OptionInfo, Spelling, check_tls, settle
 from flushlab.workload.protocol import Timing, Workload
 from flushlab.workload.sql import SqlWorkload
 from flushlab.workload.txn import TxnWorkload
@@ -113,11 +108,7 @@ def defaults_of(name: str) -> set[Value]:
 
 
 def build_workload(
-    name: str,
-    options: Mapping[str, Value],
-    *,
-    folder: Path | None = None,
-    spelling: Spelling = str,
+    name: str, options: Mapping[str, Value], *, folder: Path | None = None, spelling: Spelling = str
 ) -> Workload:
     """A workload by its name, with its options.
 
@@ -135,8 +126,7 @@ def build_workload(
     for option in options:
         if option in sysbench.NOT_TAKEN:
             raise UsageError(
-                f"sysbench's option {spelling(option)} is not supported",
-                hint=sysbench.NOT_TAKEN[option],
+                f"sysbench's option {spelling(option)} is not supported", hint=sysbench.NOT_TAKEN[option]
             )
     settled = settle(kind.removesuffix(":"), _OPTIONS[kind], options, spelling)
     if kind == command.PREFIX:

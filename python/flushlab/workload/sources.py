@@ -33,11 +33,7 @@ def source_text(kind: SourceKind, name: str, content: bytes) -> SourceText:
     # A digest of the whole would let whoever reads the rest try out passwords.
     digested = content if shown in (None, text) else (shown or "").encode()
     return SourceText(
-        kind=kind,
-        name=name,
-        size_bytes=len(content),
-        sha256=hashlib.sha256(digested).hexdigest(),
-        text=shown,
+        kind=kind, name=name, size_bytes=len(content), sha256=hashlib.sha256(digested).hexdigest(), text=shown
     )
 
 

@@ -85,10 +85,7 @@ KINDS: Readers[Parameter] = {
     "connection": ((), lambda _: ConnectionParameter()),
     "text": (("length", "alphabet", "characters"), draws.text),
     "pattern": (("pattern",), _pattern),
-    "row_text": (
-        ("groups",),
-        lambda table: RowTextDraw(groups=table.whole("groups", 10, 1, _MOST_GROUPS)),
-    ),
+    "row_text": (("groups",), lambda table: RowTextDraw(groups=table.whole("groups", 10, 1, _MOST_GROUPS))),
     "uuid": (("version", "binary"), _uuid),
     "datetime": (("low", "high"), _datetime),
     "date": (("low", "high"), _date),

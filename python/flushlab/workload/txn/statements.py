@@ -89,9 +89,7 @@ def read_statements(text: str) -> Iterator[Sentence]:
             raise Mistake(token.start(), f"the {what} that begins here is not closed", "close it")
         if token["mark"]:
             raise Mistake(
-                token.start(),
-                "? is a parameter without a name",
-                "write :name, and [parameter.name]",
+                token.start(), "? is a parameter without a name", "write :name, and [parameter.name]"
             )
         gathered.add(text[done : token.start()], done)
         done = token.end()
