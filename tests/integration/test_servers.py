@@ -13,7 +13,7 @@ import pytest
 
 from flushlab.build import origin
 from flushlab.server import Sandbox
-from flushlab.telemetry import innodb, status
+from flushlab.telemetry import status
 from tests.conftest import require_build
 from tests.integration.test_bench import events_of
 from tests.integration.test_bench import flushlab as run
@@ -43,10 +43,10 @@ def test_server_of_another_release_runs_and_tells_where_its_writes_go(
     assert server.restored is not None
     server.query("CREATE DATABASE it")
     server.query("CREATE TABLE it.t (id INT PRIMARY KEY, v VARCHAR(200)) ENGINE=InnoDB")
-    before, counted = innodb.sample(server), status.counters(server)
+    before, counted = status.innodb(server), status.counters(server)
     for number in range(50):
         server.query("INSERT INTO it.t VALUES (%s, REPEAT('x', 200))", [number])
-    after, deltas = innodb.sample(server), status.deltas(counted, status.counters(server))
+    after, deltas = status.innodb(server), status.deltas(counted, status.counters(server))
     assert set(status.COUNTERS) - counted.keys() == NOT_COUNTED[server.build.flavor]
     assert after.redo_written_bytes is not None
     assert before.redo_written_bytes is not None

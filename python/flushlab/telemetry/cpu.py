@@ -29,12 +29,13 @@ class CpuTimes(msgspec.Struct, frozen=True, kw_only=True):
 
 def cpu_times(*server_pids: int | None) -> CpuTimes:
     """Of one server, or of several together. Reads /proc/stat, /proc/PID/stat and getrusage."""
-    tick = os.sysconf("SC_CLK_TCK")
-    own = 0.0
-    for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
-        usage = resource.getrusage(who)
-        own += usage.ru_utime + usage.ru_stime
-    return CpuTimes(busy_s=busy_s(), own_s=own, server_s=_processes_s(server_pids, tick))
+    own = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    servers = [None if pid is None else _process_s(pid) for pid in server_pids]
+    return CpuTimes(
+        busy_s=busy_s(),
+        own_s=sum(usage.ru_utime + usage.ru_stime for usage in own),
+        server_s=None if None in servers else sum(one for one in servers if one is not None),
+    )
 
 
 def foreign_share(before: CpuTimes, after: CpuTimes, seconds: float, cpu_count: int) -> float | None:
@@ -70,23 +71,12 @@ def busy_s() -> float:
 
 def processes_s(pids: Iterable[int]) -> dict[int, float]:
     """CPU seconds so far of each process that can be seen."""
-    tick = os.sysconf("SC_CLK_TCK")
-    found = {pid: _process_s(pid, tick) for pid in pids}
-    return {pid: seconds for pid, seconds in found.items() if seconds is not None}
+    return {pid: seconds for pid in pids if (seconds := _process_s(pid)) is not None}
 
 
-def _processes_s(pids: Iterable[int | None], tick: int) -> float | None:
-    total = 0.0
-    for pid in pids:
-        seconds = _process_s(pid, tick) if pid is not None else None
-        if seconds is None:
-            return None
-        total += seconds
-    return total
-
-
-def _process_s(pid: int, tick: int) -> float | None:
+def _process_s(pid: int) -> float | None:
     fields = proc_stat.fields(pid)
     if fields is None:
         return None
-    return (int(fields[proc_stat.USER_TICKS]) + int(fields[proc_stat.SYSTEM_TICKS])) / tick
+    ticks = int(fields[proc_stat.USER_TICKS]) + int(fields[proc_stat.SYSTEM_TICKS])
+    return ticks / os.sysconf("SC_CLK_TCK")

@@ -12,12 +12,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from flushlab.errors import ServerError
 from flushlab.record import FileIo
 from flushlab.server.protocol import Server
 from flushlab.telemetry import performance_schema
 from flushlab.telemetry.files import REMOVED, Names, classify, inside
-from flushlab.telemetry.performance_schema import PICOSECONDS, Key, Reading
+from flushlab.telemetry.performance_schema import PICOSECONDS, Counters, Key, Reading
 
 INSTRUMENTS = "wait/io/file/%"
 MOST_FILES = 20
@@ -40,8 +39,8 @@ UNION ALL SELECT EVENT_NAME, FILE_NAME, {_COUNTED} FROM performance_schema.file_
 """The binary log's transactions are counted in the same statement, at the moment of its calls."""
 _STATUS_SCHEMA = {"mariadb": "information_schema", "mysql": "performance_schema"}
 """Of GLOBAL_STATUS, in all versions (MySQL since 5.7)."""
-_ROOM = "SELECT @@performance_schema_max_file_instances"
-"""For so many files; -1 if it grows. (…_instances_lost also counts names without a folder.)"""
+_PLACE = "SELECT @@datadir, @@performance_schema_max_file_instances"
+"""Room for so many files; -1 if it grows. (…_instances_lost also counts names without a folder.)"""
 
 _BINLOG = "wait/io/file/sql/binlog"
 
@@ -61,20 +60,20 @@ def read(server: Server) -> Reading:
     Raises:
         ServerDied: the server is gone.
     """
-    try:
-        if not performance_schema.is_on(server):
-            return Reading(note=performance_schema.OFF)
-        datadir = str(server.query("SELECT @@datadir")[0][0])
-        counters = performance_schema.read(
-            server, _SUMMARY % _STATUS_SCHEMA[server.identity.flavor], key_columns=2
-        )
-        note = performance_schema.partly_off(server, INSTRUMENTS)
-        room = int(server.query(_ROOM)[0][0])
-    except ServerError as error:
-        return performance_schema.refused(server, error)
-    if 0 < room <= sum(1 for _event, file in counters if file):
+    found = performance_schema.read(
+        server, _SUMMARY % _STATUS_SCHEMA[server.identity.flavor], key_columns=2, instruments=INSTRUMENTS
+    )
+    if not found.counters:
+        return found
+    datadir, room = server.query(_PLACE)[0]
+    note = found.note
+    if 0 < room <= sum(1 for _event, file in found.counters if file):
         note = f"files beyond {room} were not seen: raise performance_schema_max_file_instances"
-    return Reading({_named(datadir, *key): counts for key, counts in counters.items()}, note)
+    counters: Counters = {
+        (event, inside(str(datadir), file) if file else ""): counts
+        for (event, file), counts in found.counters.items()
+    }
+    return Reading(counters, note)
 
 
 def between(
@@ -214,7 +213,3 @@ def _removed(found: Mapping[Key, Sequence[int]], fsyncs: int) -> list[FileIo]:
     if fsyncs:
         told.append(FileIo(file="syncs of removed files", kind="other", files=0, fsyncs=fsyncs))
     return told
-
-
-def _named(datadir: str, event: str, file: str) -> Key:
-    return event, inside(datadir, file) if file else ""

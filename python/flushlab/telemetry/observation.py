@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from flushlab import machine
 from flushlab.record import FileActivity, NodeActivity, Performance, ServerSample
 from flushlab.server.protocol import Server
-from flushlab.telemetry import activity, cpu, file_io, galera, innodb, performance, status
+from flushlab.telemetry import activity, cpu, file_io, galera, performance, status
 
 
 @dataclass
@@ -45,8 +45,8 @@ class Observation:
         """
         binlog = None
         if self.told is not None:
-            before, after = (one.readings["io_by_file"] for one in self.told)
-            binlog = file_io.binlog(before, after, commits)
+            before, after = self.told
+            binlog = file_io.binlog(before.files, after.files, commits)
         return activity.file_activity(self.watched, self.deltas, self.redo_bytes, binlog)
 
     @property
@@ -95,7 +95,7 @@ def _speaker(server: Server) -> int | None:
 def _window(server: Server, into: Observation) -> Iterator[None]:
     nodes, told = galera.snapshot(server), performance.snapshot(server)
     counters = status.counters(server)
-    into.before = innodb.sample(server)
+    into.before = status.innodb(server)
     pids, speaker = [node.pid for node in server.nodes], _speaker(server)
     machine_before, cpu_before, started = machine.sample(), cpu.cpu_times(*pids), time.monotonic()
     yield
@@ -103,7 +103,7 @@ def _window(server: Server, into: Observation) -> Iterator[None]:
     machine_after, cpu_after = machine.sample(), cpu.cpu_times(*pids)
     into.nodes = galera.between(nodes, galera.snapshot(server), into.seconds)
     if _speaker(server) == speaker:
-        into.after = innodb.sample(server)
+        into.after = status.innodb(server)
         into.deltas = status.deltas(counters, status.counters(server))
         into.told = (told, performance.snapshot(server))
     else:  # a node that died took what it had counted with it

@@ -1,4 +1,4 @@
-"""performance_schema: what its collectors share: whether it is on, reading its counters, switching it on.
+"""performance_schema: whether it is on, reading its counters, switching it on.
 
 Telemetry layer. MySQL has it on by default and MariaDB off, and only a start with `SETTINGS` changes that;
 which instruments and consumers count is data in it, and `switch_on` changes it while the server runs.
@@ -52,12 +52,28 @@ def is_on(server: Server) -> bool:
     return bool(rows) and str(rows[0][1]).upper() in ("ON", "1")
 
 
-def read(server: Server, sql: str, *, key_columns: int) -> Counters:
-    """The counters that a statement yields: `key_columns` names, then integers."""
-    return {
-        tuple(str(name) for name in row[:key_columns]): tuple(int(count) for count in row[key_columns:])
-        for row in server.query(sql)
-    }
+def read(server: Server, summary: str, *, key_columns: int, instruments: str) -> Reading:
+    """The counters since the server's start, or why there are none.
+
+    Args:
+        server: to ask.
+        summary: statement that yields `key_columns` names, then integers.
+        key_columns: of the names.
+        instruments: pattern of those that must count for it.
+
+    Raises:
+        ServerDied: the server is gone.
+    """
+    try:
+        if not is_on(server):
+            return Reading(note=OFF)
+        counters = {
+            tuple(str(name) for name in row[:key_columns]): tuple(int(count) for count in row[key_columns:])
+            for row in server.query(summary)
+        }
+        return Reading(counters, partly_off(server, instruments))
+    except ServerError as error:
+        return refused(server, error)
 
 
 def refused(server: Server, error: ServerError) -> Reading:

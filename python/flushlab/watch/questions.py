@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from flushlab.record import ServerIdentity, ServerSample
-from flushlab.telemetry.innodb import parse as parse_monitor
+from flushlab.telemetry.status import parse_monitor
 
 STATUS, VARIABLES, THREADS, METRICS = (
     "global_status",

@@ -56,9 +56,8 @@ def reading(rows: list[tuple[Any, ...]], *, room: int = -1, on: int = 51) -> Rea
     server = FakeServer(
         answers={
             "SHOW GLOBAL VARIABLES LIKE 'performance_schema'": [("performance_schema", "ON")],
-            "SELECT @@datadir": [(MYSQL_5_7_DATADIR,)],
             file_io._SUMMARY % "information_schema": rows,
-            file_io._ROOM: [(room,)],
+            file_io._PLACE: [(MYSQL_5_7_DATADIR, room)],
             "SELECT COUNT(*), SUM(ENABLED = 'YES' AND TIMED = 'YES') FROM"
             " performance_schema.setup_instruments WHERE NAME LIKE 'wait/io/file/%'": [(51, on)],
         }
@@ -196,7 +195,7 @@ class Busy(FakeServer):
                 ("log_bin_basename", "/var/lib/mysql/binlog")
             ],
         }
-        if sql.startswith("SELECT COUNT(*), SUM(ENABLED"):
+        if sql.startswith(("SELECT COUNT(*), SUM(ENABLED", file_io._PLACE)):
             return [(1, 1)]
         return answers.get(sql, [("", "0")] if sql.startswith("SHOW") else [("0",)])
 
@@ -209,5 +208,5 @@ def test_the_binary_logs_fsyncs_are_those_of_the_windows_transactions_however_lo
     assert whole is not None and whole > 200, "the load went on while counters were read"
     assert seen.file_activity(commits=100)["binlog"].fsyncs == 100
     assert seen.told is not None
-    before, after = (one.readings["io_by_file"] for one in seen.told)
-    assert file_io.binlog(before, after, 100) == (100, 30_000)
+    before, after = seen.told
+    assert file_io.binlog(before.files, after.files, 100) == (100, 30_000)

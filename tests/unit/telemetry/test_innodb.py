@@ -1,4 +1,4 @@
-from flushlab.telemetry.innodb import parse
+from flushlab.telemetry.status import parse_monitor
 
 # SHOW ENGINE INNODB STATUS, the parts that matter, as the servers print them.
 MARIADB_10_11 = """
@@ -42,17 +42,17 @@ Modified db pages  0
 
 
 def test_mariadb_tells_everything() -> None:
-    sample = parse(MARIADB_10_11, pool_reads=5)
+    sample = parse_monitor(MARIADB_10_11, pool_reads=5)
     assert sample.checkpoint_age_bytes == 52961234 - 46969
     assert (sample.history_length, sample.dirty_pages, sample.pool_reads) == (17, 1017, 5)
     assert sample.redo_written_bytes == 52961234
 
 
 def test_mysql_tells_everything() -> None:
-    sample = parse(MYSQL_5_7)
+    sample = parse_monitor(MYSQL_5_7)
     assert (sample.checkpoint_age_bytes, sample.history_length, sample.dirty_pages) == (9, 3, 0)
 
 
 def test_what_a_server_does_not_tell_is_none_not_zero() -> None:
-    sample = parse("Log sequence number 10\n")
+    sample = parse_monitor("Log sequence number 10\n")
     assert (sample.redo_written_bytes, sample.checkpoint_age_bytes, sample.dirty_pages) == (10, None, None)

@@ -4,6 +4,7 @@ from flushlab.server import FakeServer
 from flushlab.server.control import StatementFailed
 from flushlab.server.fake import Answer
 from flushlab.telemetry import file_io, performance
+from flushlab.telemetry.files import Names
 from flushlab.telemetry.performance_schema import Reading
 
 IS_ON = "SHOW GLOBAL VARIABLES LIKE 'performance_schema'"
@@ -16,10 +17,7 @@ def test_what_one_collector_cannot_tell_is_noted_and_the_others_go_on() -> None:
         NAMES: [],
         "SHOW GLOBAL STATUS LIKE 'Com\\_%'": [("Com_insert", "7")],
     }
-    before = performance.Snapshot(
-        {"io_by_file": Reading(), "statements_by_kind": Reading(), "stages": Reading()},
-        performance.snapshot(FakeServer(answers=answers)).called,
-    )
+    before = performance.Snapshot(Reading(), Reading(), Reading(), Names())
     told = performance.between(before, performance.snapshot(FakeServer(answers=answers)), {"ib_logfile0": 3})
     assert [(one.kind, one.count) for one in told.statements_by_kind] == [("insert", 7)]
     assert [(one.file, one.fsyncs) for one in told.io_by_file] == [("ib_logfile0", 3)]
@@ -32,7 +30,7 @@ def test_a_right_that_the_account_lacks_is_noted_as_the_grant_that_gives_it() ->
 
     answers: dict[str, Answer] = {
         IS_ON: [("performance_schema", "ON")],
-        "SELECT @@datadir": denied,
+        file_io._SUMMARY % "information_schema": denied,
         "SELECT CURRENT_USER()": [("me@%",)],
     }
     assert file_io.read(FakeServer(answers=answers)).note == (
@@ -51,10 +49,9 @@ def test_switching_on_reaches_every_collectors_instruments_and_leaves_out_flushl
     server = Taking()
     assert performance.switch_on(server) is True
     updates = [sql for sql in server.statements if sql.startswith("UPDATE performance_schema.")]
-    for collector in performance.COLLECTORS.values():
+    for instruments in performance.INSTRUMENTS:
         assert any(
-            f"setup_instruments SET ENABLED = 'YES', TIMED = 'YES' WHERE NAME LIKE '{collector.INSTRUMENTS}'"
-            in sql
+            f"setup_instruments SET ENABLED = 'YES', TIMED = 'YES' WHERE NAME LIKE '{instruments}'" in sql
             for sql in updates
         )
     assert "CONNECTION_ID()" in updates[-1]

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from flushlab.server import FakeServer
-from flushlab.telemetry import stages
+from flushlab.telemetry import performance
 from flushlab.telemetry.performance_schema import Reading
 
 IS_ON = "SHOW GLOBAL VARIABLES LIKE 'performance_schema'"
@@ -27,12 +27,16 @@ MARIADB_10_11 = (
 
 
 def told(rows: list[tuple[Any, ...]], on: int = 150) -> Reading:
-    answers = {IS_ON: [("performance_schema", "ON")], stages._SUMMARY: rows, INSTRUMENTS: [(150, on)]}
-    return stages.read(FakeServer(answers=answers))
+    answers = {
+        IS_ON: [("performance_schema", "ON")],
+        performance._STAGE_SUMMARY: rows,
+        INSTRUMENTS: [(150, on)],
+    }
+    return performance.read_stages(FakeServer(answers=answers))
 
 
 def test_mysql_tells_what_alter_table_waits_for() -> None:
-    found = stages.between(*map(told, MYSQL_8_0))
+    found = performance.stages_between(*map(told, MYSQL_8_0))
     assert [(one.stage, one.count) for one in found] == [
         ("innodb/alter table (log apply table)", 2),
         ("innodb/alter table (flush)", 3),
@@ -42,7 +46,7 @@ def test_mysql_tells_what_alter_table_waits_for() -> None:
 
 
 def test_mariadb_tells_the_same_under_its_own_names() -> None:
-    commit, create = stages.between(*map(told, MARIADB_10_11))
+    commit, create = performance.stages_between(*map(told, MARIADB_10_11))
     assert (commit.stage, commit.count, round(commit.seconds, 3)) == ("sql/Commit", 55, 0.481)
     assert create.stage == "sql/After create"
 
@@ -52,5 +56,5 @@ def test_that_most_are_off_by_default_is_said() -> None:
 
 
 def test_without_performance_schema_nothing_is_known() -> None:
-    reading = stages.read(FakeServer(answers={IS_ON: [("performance_schema", "OFF")]}))
+    reading = performance.read_stages(FakeServer(answers={IS_ON: [("performance_schema", "OFF")]}))
     assert reading == Reading(note="performance_schema is OFF: start the server with performance_schema=ON")

@@ -7,7 +7,7 @@ import pytest
 from flushlab.errors import ServerDied
 from flushlab.record import StatementKind
 from flushlab.server import FakeServer
-from flushlab.telemetry import statements
+from flushlab.telemetry import performance
 from flushlab.telemetry.performance_schema import Reading
 
 IS_ON = "SHOW GLOBAL VARIABLES LIKE 'performance_schema'"
@@ -34,17 +34,21 @@ MARIADB_10_11 = (
 
 
 def told(rows: list[tuple[Any, ...]], on: int = 212) -> Reading:
-    answers = {IS_ON: [("performance_schema", "ON")], statements._SUMMARY: rows, INSTRUMENTS: [(212, on)]}
-    return statements.read(FakeServer(answers=answers))
+    answers = {
+        IS_ON: [("performance_schema", "ON")],
+        performance._STATEMENT_SUMMARY: rows,
+        INSTRUMENTS: [(212, on)],
+    }
+    return performance.read_statements(FakeServer(answers=answers))
 
 
 def counted(rows: list[tuple[str, str]]) -> Reading:
-    answers = {IS_ON: [("performance_schema", "OFF")], statements._COUNTERS: rows}
-    return statements.read(FakeServer(answers=answers))
+    answers = {IS_ON: [("performance_schema", "OFF")], performance._STATEMENT_COUNTERS: rows}
+    return performance.read_statements(FakeServer(answers=answers))
 
 
 def test_mysql_tells_count_time_errors_and_rows_of_each_kind() -> None:
-    kinds = statements.between(*map(told, MYSQL_5_7))
+    kinds = performance.statements_between(*map(told, MYSQL_5_7))
     assert [one.kind for one in kinds] == ["alter_table", "insert", "select"]
     assert kinds[0].seconds is not None and round(kinds[0].seconds, 3) == 0.399
     assert (kinds[1].count, kinds[1].rows_affected, kinds[1].errors) == (51, 51, 0)
@@ -53,7 +57,7 @@ def test_mysql_tells_count_time_errors_and_rows_of_each_kind() -> None:
 
 def test_without_performance_schema_only_the_counts_are_known() -> None:
     before, after = map(counted, MARIADB_10_11)
-    assert statements.between(before, after) == (
+    assert performance.statements_between(before, after) == (
         StatementKind(kind="insert", count=52),
         StatementKind(kind="alter_table", count=3),
         StatementKind(kind="create_index", count=1),
@@ -67,7 +71,7 @@ def test_switched_off_instruments_are_said() -> None:
 
 
 def test_a_missing_right_is_a_note_and_no_end() -> None:
-    reading = statements.read(FakeServer(answers={IS_ON: [("performance_schema", "ON")]}))
+    reading = performance.read_statements(FakeServer(answers={IS_ON: [("performance_schema", "ON")]}))
     assert reading.counters == {} and "the server refused" in reading.note
 
 
@@ -75,4 +79,4 @@ def test_a_server_that_died_is_not_taken_for_one_that_says_no() -> None:
     server = FakeServer(answers={IS_ON: [("performance_schema", "ON")]})
     server.die("killed")
     with pytest.raises(ServerDied):
-        statements.read(server)
+        performance.read_statements(server)
