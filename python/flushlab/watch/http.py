@@ -21,8 +21,8 @@ from contextlib import suppress
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from importlib import resources
-from importlib.resources.abc import Traversable
+from pathlib import Path
+from socketserver import TCPServer
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
@@ -37,9 +37,15 @@ MOST_VIEWERS = 128
 AT_ONCE = 60
 """So many samples are put together for a viewer who has missed many: all of an hour are megabytes."""
 COOKIE = "flushlab_watch"
-_NAMES = ("localhost", "127.0.0.1", "::1")
 _EVERYWHERE = ("0.0.0.0", "::")
-_POLICY = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none';"
+    " frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+    "Vary": "Accept, Accept-Encoding",
+}
 
 
 class Reply(NamedTuple):
@@ -111,6 +117,7 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
     block_on_close = False
+    allow_reuse_port = False
     request_queue_size = 64
 
     def __init__(self, site: Site, host: str, port: int) -> None:
@@ -145,9 +152,7 @@ class Server(ThreadingHTTPServer):
         """Without asking who this machine is, which may take the name server's time."""
         if self.address_family == socket.AF_INET6:
             self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.socket.bind(self.server_address)
-        self.server_address = self.socket.getsockname()
+        TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
     def _run(self) -> None:
@@ -228,28 +233,20 @@ class _Handler(BaseHTTPRequestHandler):
             Reply(HTTPStatus.SEE_OTHER, "text/plain", b""), {"Location": where, "Set-Cookie": cookie}
         )
 
-    def _answer(self, reply: Reply, headers: Mapping[str, str] | None = None) -> None:
-        body, packed = reply.body, False
+    def _answer(self, reply: Reply, headers: Mapping[str, str] = {}) -> None:
+        body, length = reply.body, {}
         if reply.packable and "gzip" in self.headers.get("Accept-Encoding", ""):
-            body, packed = gzip.compress(body, 1, mtime=0), True
-        self.send_response(reply.status)
-        self._send_headers(reply.kind, headers or {})
-        if packed:
-            self.send_header("Content-Encoding", "gzip")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
+            body, length = gzip.compress(body, 1, mtime=0), {"Content-Encoding": "gzip"}
+        length["Content-Length"] = str(len(body))
+        self._send_head(reply.status, reply.kind, {**headers, **length})
         if self.command != "HEAD":
             self.wfile.write(body)
 
-    def _send_headers(self, kind: str, headers: Mapping[str, str]) -> None:
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Security-Policy", _POLICY)
-        self.send_header("X-Content-Type-Options", "nosniff")
-        self.send_header("Referrer-Policy", "no-referrer")
-        self.send_header("Cache-Control", "no-store")
-        self.send_header("Vary", "Accept, Accept-Encoding")
-        for name, value in headers.items():
+    def _send_head(self, status: HTTPStatus, kind: str, headers: Mapping[str, str]) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Type": kind, **_HEADERS, **headers}.items():
             self.send_header(name, value)
+        self.end_headers()
 
     def _stream(self, query: str) -> None:
         self.close_connection = True
@@ -259,9 +256,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(full, {"Retry-After": "10"})
             return
         try:
-            self.send_response(HTTPStatus.OK)
-            self._send_headers("text/event-stream", {"Connection": "close", "X-Accel-Buffering": "no"})
-            self.end_headers()
+            keep_out = {"Connection": "close", "X-Accel-Buffering": "no"}
+            self._send_head(HTTPStatus.OK, "text/event-stream", keep_out)
             if self.command != "HEAD":
                 self._send_samples(self._last_seen(query))
         finally:
@@ -289,16 +285,10 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _is_this_machine(host: str) -> bool:
     """Whether a Host header names this machine itself, whatever the port: it may come through a tunnel."""
-    try:
+    with suppress(ValueError):
         name = urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return False
-    if name in _NAMES:
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
+        return name == "localhost" or ipaddress.ip_address(name).is_loopback
+    return False
 
 
 def _plain(status: HTTPStatus, text: str) -> Reply:
@@ -307,18 +297,10 @@ def _plain(status: HTTPStatus, text: str) -> Reply:
 
 def _page() -> dict[str, tuple[str, bytes]]:
     """The page's files by their names; nothing else is ever served."""
-    found: dict[str, tuple[str, bytes]] = {}
-
-    def walk(folder: Traversable, prefix: str) -> None:
-        for entry in folder.iterdir():
-            if entry.is_dir():
-                walk(entry, f"{prefix}{entry.name}/")
-            else:
-                kind = mimetypes.guess_type(entry.name)[0] or "application/octet-stream"
-                text = kind.startswith("text/") or kind.endswith(("javascript", "json"))
-                found[prefix + entry.name] = (f"{kind}; charset=utf-8" if text else kind, entry.read_bytes())
-
-    page = resources.files("flushlab.watch") / "page"
-    if page.is_dir():
-        walk(page, "")
+    found, folder = {}, Path(__file__).parent / "page"
+    for path in filter(Path.is_file, folder.rglob("*")):
+        kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+        if kind.startswith("text/") or kind.endswith(("javascript", "json")):
+            kind += "; charset=utf-8"
+        found[path.relative_to(folder).as_posix()] = kind, path.read_bytes()
     return found
