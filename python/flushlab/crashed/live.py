@@ -17,7 +17,7 @@ from flushlab.crashed.ledger import Note
 from flushlab.crashed.recovered_server import Ledger, said
 from flushlab.crashed.side_workload import RunningSideWorkload, SideWorkload
 from flushlab.errors import FlushlabError, MeasurementError
-from flushlab.record import LedgerLoadSpec, LedgerSpec, LoadSpec
+from flushlab.record import LedgerSpec, LoadSpec
 from flushlab.server import Sandbox
 from flushlab.workload.engine import native, raise_if_failed
 
@@ -106,9 +106,8 @@ class Loading:
         self._file = folder / "notes"
         noted = LedgerSpec(file=str(self._file), position=str(position or ""), rows=ledger.rows)
         self._file.unlink(missing_ok=True)
-        self._load = native(
-            lambda: _core.LoadRun(msgspec.json.encode(LedgerLoadSpec.over(spec, noted))), server
-        )
+        load = msgspec.json.encode(msgspec.structs.replace(spec, ledger=noted))
+        self._load = native(lambda: _core.LoadRun(load), server)
 
     def __enter__(self) -> Self:
         try:

@@ -297,6 +297,11 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
         upsert: options of `upsert`, None for others.
         oltp: options of an OLTP workload; None: sysbench's defaults.
         txn: transactions of `txn`, None for others.
+        cluster_load: nodes of a cluster that the load goes to: `one`; `spread`: connections go to one after
+            the other; `failover`: to the first that takes them.
+        peers: the nodes besides `endpoint`, the first one.
+        mark: comment of the tables that are prepared: letters, digits and spaces; empty: none.
+        ledger: beside the workload, or alone (`ledger`): `flushlab_ledger` must be in `database`.
     """
 
     workload: str
@@ -322,44 +327,10 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
     upsert: UpsertSpec | None = None
     oltp: OltpSpec | None = None
     txn: TxnSpec | None = None
-
-
-class NodesLoadSpec(LoadSpec, frozen=True, kw_only=True):
-    """One load on the nodes of a cluster.
-
-    Attributes:
-        cluster_load: `spread`: connections go to one node after the other; `failover`: to the first that
-            takes them.
-        peers: the nodes besides `endpoint`, the first one.
-    """
-
-    cluster_load: Literal["spread", "failover"]
+    cluster_load: Literal["one", "spread", "failover"] = "one"
     peers: tuple[Endpoint, ...] = ()
-
-
-class MarkedLoadSpec(LoadSpec, frozen=True, kw_only=True):
-    """The preparation of tables that are told from others by a mark.
-
-    Attributes:
-        mark: their comment: letters, digits and spaces.
-    """
-
-    mark: str
-
-
-class LedgerLoadSpec(LoadSpec, frozen=True, kw_only=True):
-    """One load with a ledger beside its workload, or alone (`ledger`).
-
-    Attributes:
-        ledger: its table `flushlab_ledger` must be in the load's database.
-    """
-
-    ledger: LedgerSpec
-
-    @classmethod
-    def over(cls, spec: LoadSpec, ledger: LedgerSpec) -> LedgerLoadSpec:
-        """A load with a ledger."""
-        return cls(**{name: getattr(spec, name) for name in LoadSpec.__struct_fields__}, ledger=ledger)
+    mark: str = ""
+    ledger: LedgerSpec | None = None
 
 
 class ScriptSpec(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,8 +22,6 @@ from flushlab.record import (
     LoadProgress,
     LoadResult,
     LoadSpec,
-    MarkedLoadSpec,
-    NodesLoadSpec,
     ScriptSpec,
     SslMode,
     Warning,
@@ -149,7 +147,7 @@ def prepare(spec: LoadSpec, server: Server, prefix: str, *, filled: bool = True)
     mark = f"{database}.{_MARK}"
     if not there & set(names):
         ours = server.mark if isinstance(server, RemoteGroup) else ""
-        making = _marked(spec, ours) if ours else spec
+        making = msgspec.structs.replace(spec, mark=ours) if ours else spec
         native(lambda: _core.prepare_tables(msgspec.json.encode(making)), server)
         if ours:
             return
@@ -170,11 +168,6 @@ def prepare(spec: LoadSpec, server: Server, prefix: str, *, filled: bool = True)
                 f"the table {database}.{name} has {has:,} rows, not {rows:,}",
                 hint=f"use --table-size {has}, or empty the server: {_EMPTY}",
             )
-
-
-def _marked(spec: LoadSpec, mark: str) -> MarkedLoadSpec:
-    fields = {name: getattr(spec, name) for name in LoadSpec.__struct_fields__}
-    return MarkedLoadSpec(**fields, mark=mark)
 
 
 def drive(driving: Driving, server: Server, timing: Timing, window: Window) -> Measured:
@@ -254,7 +247,7 @@ def connected(driving: Driving, server: Server) -> _core.LoadRun:
         ServerDied, MeasurementError, ServerError: it cannot be.
     """
     spec = driving.spec
-    if isinstance(spec, NodesLoadSpec):
+    if spec.cluster_load != "one":
         peers = tuple(node.endpoint for node in server.nodes[1:])
         require_cluster(spec.cluster_load, 1 + len(peers))
         spec = msgspec.structs.replace(spec, peers=peers)

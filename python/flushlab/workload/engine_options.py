@@ -10,7 +10,7 @@ import msgspec
 
 from flushlab import _core
 from flushlab.errors import UsageError
-from flushlab.record import Endpoint, LoadSpec, NodesLoadSpec, RandSpec, SslMode, Value
+from flushlab.record import Endpoint, LoadSpec, RandSpec, SslMode, Value
 from flushlab.server.protocol import Server
 from flushlab.workload import engine
 from flushlab.workload.options import RATE, switch_option, text_option, word_option
@@ -96,9 +96,6 @@ class EngineOptions(engine.Connected, frozen=True, kw_only=True):
         """What the engine is told: these options, and `what` is to be done as further fields."""
         fields = {name: getattr(self, name) for name in EngineOptions.__struct_fields__} | what
         fields["reconnect"] = self.reconnect == "on" or self.cluster_load == "failover"
-        if self.cluster_load != "one":
-            return NodesLoadSpec(endpoint=endpoint, **fields)
-        del fields["cluster_load"]
         return LoadSpec(endpoint=endpoint, **fields)
 
     def driving(self, server: Server) -> Driving:
