@@ -7,11 +7,12 @@ command line become errors with hints here, from what click knows of them.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import click
 from msgspec import convert
@@ -19,6 +20,9 @@ from msgspec import convert
 from flushlab.errors import UsageError
 from flushlab.near import nearest
 from flushlab.spec.option import Field, Spec, field_of, fields, flag, spelled
+
+if TYPE_CHECKING:
+    from flushlab.workload.options import OptionInfo
 
 _NEAR = 0.75
 _WITH_PASSWORD = re.compile(r"(?:mysql|mariadb)://[^/@:]*:[^/@]+@")
@@ -39,21 +43,36 @@ SHOWN = (
 
 
 class _Takes(click.ParamType[Any]):
-    """A value as a field reads it."""
+    """A value as its declaration reads it; `option_kind` is that of an option of workloads."""
 
-    def __init__(self, field: Field) -> None:
-        self.field = field
-        self.name = field.option.metavar or _metavar(field)
+    def __init__(self, metavar: str, read: Callable[[str], Any], option_kind: str = "") -> None:
+        self.name, self.read, self.option_kind = metavar, read, option_kind
+
+    @classmethod
+    def field(cls, field: Field) -> _Takes:
+        """Of a field of a specification."""
+
+        def read(text: str) -> Any:
+            _warn_of_password(flag(field.name), text)
+            return field.read(text)
+
+        return cls(field.option.metavar or _metavar(field), read)
+
+    @classmethod
+    def option(cls, info: OptionInfo) -> _Takes:
+        """Of an option of workloads."""
+        words = f"[{'|'.join(info.words)}]" if info.words else "TEXT"
+        metavar = {"integer": "INTEGER", "number": "FLOAT"}.get(info.kind, words)
+        read = functools.partial(info.read, spelling=flag)
+        return cls(metavar, read, info.kind)
 
     def convert(self, value: Any, _param: object, _context: object) -> Any:
-        """The value that the text stands for.
+        """The value that a word of the command line stands for.
 
         Raises:
             UsageError: none.
         """
-        if isinstance(value, str):
-            _warn_of_password(flag(self.field.name), value)
-        return self.field.read(value) if isinstance(value, str) else value
+        return self.read(value) if isinstance(value, str) else value
 
 
 def _warn_of_password(option: str, text: str) -> None:
@@ -65,23 +84,6 @@ def _warn_of_password(option: str, text: str) -> None:
             f"{option} has a password, which the list of processes and the shell's history show;"
             " --defaults-file FILE, with user, password and host under [client], keeps it out of both"
         )
-
-
-class _TakesOption(click.ParamType[Any]):
-    """A value as an option of workloads reads it."""
-
-    def __init__(self, info: Any) -> None:
-        self.info = info
-        words = f"[{'|'.join(info.words)}]" if info.words else "TEXT"
-        self.name = {"integer": "INTEGER", "number": "FLOAT"}.get(info.kind, words)
-
-    def convert(self, value: Any, _param: object, _context: object) -> Any:
-        """The value that the text stands for.
-
-        Raises:
-            UsageError: none.
-        """
-        return self.info.read(value, flag)
 
 
 def _metavar(field: Field) -> str:
@@ -131,7 +133,7 @@ class Command(click.Command):
             return list(args)
         from flushlab.workload.options import SWITCH
 
-        bare = {one.opts[0] for one in self.params if getattr(one.type, "info", None) and _is_switch(one)}
+        bare = {one.opts[0] for one in self.params if getattr(one.type, "option_kind", "") == "switch"}
         found: list[str] = []
         for place, word in enumerate(args):
             following = args[place + 1].lower() if place + 1 < len(args) else ""
@@ -239,19 +241,18 @@ def command(
     hints = get_type_hints(function, include_extras=True)
     parameters = [one for one in inspect.signature(function).parameters.values() if one.name != "given"]
     own = [found for one in parameters if (found := field_of(one.name, hints[one.name], one.default))]
-    params = [*_of_spec(spec), *map(_parameter, own)] if spec else [*map(_parameter, own)]
-    ours = {one.name for one in own}
+    params = [*(_of_spec(spec) if spec else ()), *map(_parameter, own)]
+    by_name = {one.name: one for one in own}
 
     def run(**flags: Any) -> None:
         running = click.get_current_context()
-        mine = {key: _own(by_name[key], value) for key, value in flags.items() if key in ours}
+        mine = {key: _own(by_name[key], value) for key, value in flags.items() if key in by_name}
         if spec is None:
             function(**mine)
             return
-        given = {key: value for key, value in flags.items() if key not in ours and _is_given(running, key)}
+        given = {key: value for key, value in flags.items() if key not in by_name and _is_given(running, key)}
         function(given, **mine)
 
-    by_name = {one.name: one for one in own}
     made = Command(
         name,
         callback=run,
@@ -260,20 +261,12 @@ def command(
         context_settings={
             "allow_extra_args": True,
             "help_option_names": ["-h", "--help"],
-            "token_normalize_func": _normal,
+            "token_normalize_func": lambda token: token.replace("_", "-"),
             **context,
         },
     )
-    made.takes_workloads = spec is not None and any(isinstance(one.type, _TakesOption) for one in params)
+    made.takes_workloads = any(getattr(one.type, "option_kind", "") for one in params)
     return made
-
-
-def _normal(token: str) -> str:
-    return token.replace("_", "-")
-
-
-def _is_switch(param: click.Parameter) -> bool:
-    return isinstance(param.type, _TakesOption) and param.type.info.kind == "switch"
 
 
 def _is_given(context: click.Context, name: str) -> bool:
@@ -310,16 +303,15 @@ def _of_workloads(taken: Mapping[str, Field]) -> Iterable[click.Parameter]:
     every = {name: info for name, info in all_options().items() if name not in taken}
     shown = [name for name in SHOWN if name in every]
     for name in (*shown, *(name for name in every if name not in shown)):
-        info, defaults = every[name], defaults_of(name)
-        default = spelled(info.default) if info.default and len(defaults) == 1 else ""
+        info, takes = every[name], _Takes.option(every[name])
         yield _Option(
             [flag(name), name],
-            type=_TakesOption(info),
+            type=takes,
             help=info.help,
-            said=default,
+            said=spelled(info.default) if info.default and len(defaults_of(name)) == 1 else "",
             default=None,
             hidden=name not in shown,
-            metavar=_TakesOption(info).name,
+            metavar=takes.name,
         )
 
 
@@ -331,7 +323,7 @@ def _parameter(field: Field, key: str | None = None) -> click.Parameter:
         required = field.default is inspect.Parameter.empty
         return click.Argument(
             [name],
-            type=_Takes(field),
+            type=_Takes.field(field),
             required=required,
             nargs=-1 if field.kind == "texts" else 1,
             metavar=option.metavar or None,
@@ -342,7 +334,7 @@ def _parameter(field: Field, key: str | None = None) -> click.Parameter:
         return _Option([names, name], is_flag=True, default=field.default, help=option.help)
     return _Option(
         [field.flag, name],
-        type=_Takes(field),
+        type=_Takes.field(field),
         multiple=several,
         default=None,
         help=option.help,

@@ -101,13 +101,23 @@ def page_of(store: Store, row: CampaignRow) -> bytes:
     """A campaign's page, complete.
 
     Raises:
+        UsageError: nothing of a campaign of crashes was judged yet.
         StorageError: the campaign was stored by another version of flushlab.
     """
+    from flushlab.machine.home import home_path
+
+    # matplotlib asks for a writable $HOME otherwise
+    os.environ.setdefault("MPLCONFIGDIR", str(home_path() / "matplotlib"))
+    from flushlab.report import stored
+
     if row.kind == "probe":
-        return probe_page(row)
+        from flushlab.report import probe_page
+
+        return probe_page.render(stored.probe_of(row), row.id).encode()
     if row.kind == "crash":
-        return crash_page(store, row)
-    _let_matplotlib_write()
+        from flushlab.report import crash_page
+
+        return crash_page.render(row, stored.crash_of(row, store.crashes(row.id))).encode()
     from flushlab.cli.campaign import advised
     from flushlab.report.page import page
 
@@ -152,41 +162,6 @@ def _beside(store: Store, row: CampaignRow, trials: Sequence[Trial]) -> Sequence
     return ()
 
 
-def probe_page(row: CampaignRow) -> bytes:
-    """A probe's page, complete.
-
-    Raises:
-        StorageError: the probe was stored by another version of flushlab.
-    """
-    _let_matplotlib_write()
-    from flushlab.report import probe_page
-    from flushlab.report.stored import probe_of
-
-    return probe_page.render(probe_of(row), row.id).encode()
-
-
-def crash_page(store: Store, row: CampaignRow) -> bytes:
-    """A crash campaign's page, complete.
-
-    Raises:
-        UsageError: nothing was judged yet.
-        StorageError: the campaign was stored by another version of flushlab.
-    """
-    _let_matplotlib_write()
-    from flushlab.report import crash_page
-    from flushlab.report.stored import crash_of
-
-    return crash_page.render(row, crash_of(row, store.crashes(row.id))).encode()
-
-
-def _let_matplotlib_write() -> None:
-    from flushlab.machine.home import home_path
-
-    os.environ.setdefault(
-        "MPLCONFIGDIR", str(home_path() / "matplotlib")
-    )  # else it asks for a writable $HOME
-
-
 def _list(store: Store, json: str | None) -> None:
     from flushlab.report import campaigns
 
@@ -199,23 +174,15 @@ def _list(store: Store, json: str | None) -> None:
 def _emit_facts(store: Store, row: CampaignRow, json: str | None) -> None:
     if json is None:
         return
+    from flushlab.report import campaign, crash, probe, stored
+
     if row.kind == "probe":
-        from flushlab.report import probe
-        from flushlab.report.stored import probe_of
-
-        emit_json(probe.document(probe_of(row)), json)
-        return
-    if row.kind == "crash":
-        from flushlab.report import crash
-        from flushlab.report.stored import crash_of
-
-        emit_json(crash.document(crash_of(row, store.crashes(row.id))), json)
-        return
-    from flushlab.report import campaign
-
-    facts = _facts(row, list(store.trials(row.id)))
-    if facts is None:
+        emit_json(probe.document(stored.probe_of(row)), json)
+    elif row.kind == "crash":
+        emit_json(crash.document(stored.crash_of(row, store.crashes(row.id))), json)
+    elif (facts := _facts(row, list(store.trials(row.id)))) is not None:
+        emit_json(campaign.document(facts), json)
+    else:
         raise UsageError(
             f"campaign {row.id} has no result yet", hint="without --json, the page shows the trials so far"
         )
-    emit_json(campaign.document(facts), json)

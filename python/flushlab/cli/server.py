@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from flushlab.build import Build, Obtainable
     from flushlab.server import Sandbox
-    from flushlab.server.galera.bootstrap import Choice
     from flushlab.server.galera.cluster import Cluster
     from flushlab.server.sandbox.kept import Status
 
@@ -105,13 +104,13 @@ def start(given: Mapping[str, Any], json: options.Json = None) -> None:
     from flushlab.server.start import sandbox as started
 
     if set(given) == {"name"} and (found := restart_kept(given["name"])) is not None:
-        _started_again(*found, json)
+        server, choice = found
+        if choice is not None:
+            say(f"bootstrapped from node {choice.number}: {choice.why}")
+        _introduce(server, json)
         return
-
-    with started(kept=True, progress=say, **given) as sandbox:
-        emit_json(_description(sandbox), json)
-        if json != "-":
-            _introduce(sandbox)
+    with started(kept=True, progress=say, **given) as server:
+        _introduce(server, json)
 
 
 @app.add("stop")
@@ -222,7 +221,8 @@ def status(
         say("no kept sandboxes")
         return
     rows: list[Row] = [
-        (one.saved.name, one.saved.build.name, one.state, _address(one), one.saved.socket) for one in found
+        (saved.name, saved.build.name, one.state, f"{saved.host}:{saved.port}", saved.socket)
+        for one, saved in ((one, one.saved) for one in found)
     ]
     _table(("name", "build", "state", "address", "socket"), rows)
 
@@ -253,16 +253,9 @@ def _description(server: Sandbox | Cluster) -> dict[str, object]:
 
 
 def _described(sandbox: Sandbox) -> dict[str, object]:
-    return {
-        "name": sandbox.name,
-        "flavor": sandbox.identity.flavor,
-        "version": sandbox.identity.version_text,
-        "socket": sandbox.endpoint.socket,
-        "host": sandbox.endpoint.host,
-        "port": sandbox.endpoint.port,
-        "user": sandbox.endpoint.user,
-        "option_file": sandbox.endpoint.option_file,
-    }
+    names = ("socket", "host", "port", "user", "option_file")
+    identity = {"flavor": sandbox.identity.flavor, "version": sandbox.identity.version_text}
+    return {"name": sandbox.name, **identity, **{name: getattr(sandbox.endpoint, name) for name in names}}
 
 
 def _status(one: Status) -> dict[str, object]:
@@ -284,12 +277,12 @@ def _status(one: Status) -> dict[str, object]:
     }
 
 
-def _address(one: Status) -> str:
-    return f"{one.saved.host}:{one.saved.port}"
-
-
-def _introduce(server: Sandbox | Cluster) -> None:
+def _introduce(server: Sandbox | Cluster, json: str | None) -> None:
     from flushlab.server import Sandbox
+
+    emit_json(_description(server), json)
+    if json == "-":
+        return
 
     name, seconds = server.name, server.seconds["start"]
     client = f"{server.build.client or 'mysql'} --defaults-file={server.endpoint.option_file}"
@@ -309,14 +302,6 @@ def _introduce(server: Sandbox | Cluster) -> None:
         ]
     for line in (*lines, f"  stop it: flushlab server stop {name}"):
         stdout.print(line, soft_wrap=True)
-
-
-def _started_again(server: Sandbox | Cluster, choice: Choice | None, json: str | None) -> None:
-    if choice is not None:
-        say(f"bootstrapped from node {choice.number}: {choice.why}")
-    emit_json(_description(server), json)
-    if json != "-":
-        _introduce(server)
 
 
 def _table(headings: Row, rows: Sequence[Row], *, fit: bool = False) -> None:

@@ -183,28 +183,12 @@ def _explanation(entry: SettingEntry) -> str:
 
 
 def _document(entry: SettingEntry) -> dict[str, object]:
+    names = ("name", "group", "effect", "contract", "layout", "needs_steady_state", "durability", "successor")
+    of_version = ("type", "unit", "default", "minimum", "maximum", "values", "dynamic", "deprecated")
     return {
-        "name": entry.name,
-        "group": entry.group,
-        "effect": entry.effect,
-        "contract": entry.contract,
-        "layout": entry.layout,
-        "needs_steady_state": entry.needs_steady_state,
-        "durability": entry.durability,
-        "successor": entry.successor,
-        "source": entry.source,
+        **{name: getattr(entry, name) for name in (*names, "source")},
         "versions": [
-            {
-                "where": where,
-                "type": here.type,
-                "unit": here.unit,
-                "default": here.default,
-                "minimum": here.minimum,
-                "maximum": here.maximum,
-                "values": here.values,
-                "dynamic": here.dynamic,
-                "deprecated": here.deprecated,
-            }
+            {"where": where, **{name: getattr(here, name) for name in of_version}}
             for where, here in _versions(entry)
         ],
     }

@@ -58,7 +58,12 @@ def test(
       flushlab test --prepare ./migrate.sh --inputs 'db/migration/**' -- mvn test
     """
     spec = build(SuiteSpec, given)
-    forms = _asked(compose=print_compose, testcontainers=print_testcontainers, action=print_github_action)
+    asked: dict[Form, bool] = {
+        "compose": print_compose,
+        "testcontainers": print_testcontainers,
+        "github-action": print_github_action,
+    }
+    forms = [form for form, wanted in asked.items() if wanted]
     if forms:
         _print_container(forms, spec)
         return
@@ -107,15 +112,6 @@ def test(
 def _exit_code(result: SuiteResult) -> int:
     """The command's; what a suite says whose server flushlab had to stop is not its own."""
     return StorageError.exit_code if result.stopped else result.exit_code
-
-
-def _asked(*, compose: bool, testcontainers: bool, action: bool) -> list[Form]:
-    asked: dict[Form, bool] = {
-        "compose": compose,
-        "testcontainers": testcontainers,
-        "github-action": action,
-    }
-    return [form for form, wanted in asked.items() if wanted]
 
 
 def _print_container(forms: list[Form], spec: SuiteSpec) -> None:
