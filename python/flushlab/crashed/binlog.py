@@ -44,10 +44,7 @@ class _Event(NamedTuple):
 
 
 def commits(files: Iterable[Path]) -> dict[int, Commits]:
-    """Whole transactions of the ledger, by connection.
-
-    Args:
-        files: of the binary log.
+    """Whole transactions of the ledger in files of the binary log, by connection.
 
     Raises:
         Unreadable: they are compressed, encrypted or in another format.

@@ -30,11 +30,7 @@ _LIKE = side_tables.PREFIX.replace("_", r"\_") + "%"
 
 
 class DdlWorkload:
-    """DDL as a side workload.
-
-    Args:
-        database: the ledger's.
-    """
+    """DDL as a side workload, in the ledger's database."""
 
     name = "ddl"
     makes_side_tables = True
@@ -49,11 +45,7 @@ class DdlWorkload:
             server.query(f"DROP TABLE {self._database}.{name}")
 
     def run(self, server: Sandbox, folder: Path, position: Path | None, stop: Stop) -> None:
-        """One statement after the other.
-
-        Raises:
-            MeasurementError: the server refuses one.
-        """
+        """Runs one statement after the other; a refused one is a MeasurementError."""
         step = 1
         with closing(Control(server.endpoint)) as control, (folder / NOTES).open("wb", buffering=0) as notes:
             while not stop.is_set():
@@ -70,11 +62,7 @@ class DdlWorkload:
 
 
 def look(server: Sandbox, database: str) -> tuple[Tables, list[str]]:
-    """The side tables, and what is wrong with them: tables that are half made, in words.
-
-    Raises:
-        ServerError: it does not answer.
-    """
+    """The side tables, and half-made tables in words; a ServerError if the server does not answer."""
     wrong: list[str] = []
     found: dict[str, Shape] = {}
     for (name,) in server.query(_tables(database)):

@@ -79,10 +79,8 @@ def judge(
     """What became of one crash.
 
     Args:
-        point: where it was.
         notes: those of commits that were acknowledged before it.
         crashed_ns: when it was.
-        recovered: what the server came back with.
         statements: DDL that was acknowledged before it.
     """
     promised = counted(notes)

@@ -61,7 +61,6 @@ class Killed(ABC):
         may_crash_in_recovery: crashes may be followed by another while the server recovers.
 
     Args:
-        server: it crashes.
         prepare: makes the load's tables and tells what the server is to be under.
         folder: that the notes are written to.
     """
@@ -110,7 +109,6 @@ class KilledServer(Killed):
     """A server alone, whose process is killed; the page cache and the disk stay.
 
     Args:
-        server, prepare, folder: as of `Killed`.
         afresh: the load cannot be run again on what it has left, so each kill has a server of its own.
         replicas: a folder for the data of replicas; None: there are none.
     """
@@ -269,7 +267,6 @@ class KilledCluster(Killed):
     """A cluster whose nodes crash.
 
     Args:
-        server, prepare, folder: as of `Killed`.
         which: of its nodes.
         disks: crash with their nodes; None: the processes alone do.
     """
@@ -462,13 +459,7 @@ def victim_of(
     afresh: bool = False,
     replicas: Path | None = None,
 ) -> Killed:
-    """What crashes: a single server's process, or nodes of a cluster.
-
-    Args:
-        server, prepare, folder: as of `Killed`.
-        which, disks: as of `KilledCluster`.
-        afresh, replicas: as of `KilledServer`.
-    """
+    """What crashes: a single server's process, or nodes of a cluster; arguments: as of both."""
     if server.nodes > 1:
         return KilledCluster(server, prepare, folder, which, disks)
     return KilledServer(server, prepare, folder, afresh=afresh, replicas=replicas)

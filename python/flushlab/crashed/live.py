@@ -89,9 +89,6 @@ class Loading:
 
     Args:
         server: it has the ledger's table, and takes the load.
-        spec: the load.
-        ledger: its ledger.
-        folder: that the notes are written to.
         position: of the disk's record.
 
     Raises:
@@ -152,15 +149,7 @@ class Loading:
 
 
 class Working:
-    """A load of any kind; a context manager, entered when it is under way, that ends it.
-
-    Args:
-        server, load, folder, position: as of `run_until_killed`.
-
-    Raises:
-        MeasurementError: nothing was committed, or it failed.
-        ServerDied: the server did.
-    """
+    """A load of any kind; a context manager, entered when it is under way, that ends it."""
 
     def __init__(self, server: Sandbox, load: Load, folder: Path, position: Path | None) -> None:
         self._server = server
@@ -222,11 +211,8 @@ def run_until_killed(
 
     Args:
         server: it has the ledger's table, if there is a ledger; at the end it is dead.
-        load: what it is under.
         seconds: until the kill, from the first acknowledged commit on; less if there is no ledger and the
             side ends before.
-        folder: that the notes are written to.
-        position: of the disk's record.
         fault: what goes wrong in the middle of that time; whatever the server does then is its right.
         kill: kills it with the other nodes of its cluster; None: it is alone.
 

@@ -30,11 +30,6 @@ T = TypeVar("T")
 def minimise(images: Images, point: CrashPoint, say: Callable[[str], object]) -> tuple[CrashImage, bool]:
     """An image with its cause; without one if it keeps all, could not be judged, or a Ctrl-C came: True.
 
-    Args:
-        images: of the record.
-        point: of the image.
-        say: told how it goes, in lines.
-
     Raises:
         StorageError, HarnessError: images cannot be made.
         MeasurementError: one of them cannot be judged.

@@ -43,11 +43,7 @@ class NotBack(Exception):
 
 
 def require_alike(cluster: Cluster, settings: Mapping[str, Value]) -> None:
-    """Refuses a cluster whose nodes do not all have the first one's settings.
-
-    Raises:
-        MeasurementError: one of them differs.
-    """
+    """Refuses a cluster whose nodes do not all have the first one's settings, with a MeasurementError."""
     if different := cluster.differences(settings):
         raise MeasurementError(f"the nodes' settings differ: {different[0]}")
 
@@ -72,7 +68,7 @@ def way_back(said: str) -> NodeWay:
 
 
 def await_together(nodes: Sequence[Sandbox]) -> None:
-    """Waits until these nodes, and no others, are a cluster with a quorum and have applied all.
+    """Waits until these nodes alone are a cluster with a quorum and have applied all.
 
     Raises:
         ServerError: they are not within a minute.
@@ -147,9 +143,7 @@ def as_one(
     """What became of a cluster.
 
     Args:
-        point: of the crash.
         notes: of the commits that were acknowledged before it.
-        crashed_ns: when it was.
         seen: every node, once the cluster is whole again.
         nodes: how each came back; its outcome is filled in here.
         others: what else was judged on the way, such as the nodes that stayed before the others came back.

@@ -52,8 +52,6 @@ def choose(run: Moments, images: int, seed: int) -> list[CrashPoint]:
     while the server recovers.
 
     Args:
-        run: what it has to be cut at.
-        images: how many.
         seed: of the draws, and of each point's own seed.
     """
     first, last, times, flushes = run.first, run.last, run.times, run.flushes
@@ -96,12 +94,9 @@ def choose(run: Moments, images: int, seed: int) -> list[CrashPoint]:
 
 
 def kills(number: int, seed: int, *, recovery: bool) -> list[CrashPoint]:
-    """So many kills of what lives; each point's seed draws its moment.
+    """So many kills; each point's seed, counted up from the first, draws its moment.
 
-    Args:
-        number: how many.
-        seed: of the first point; those of the others follow.
-        recovery: every fourth is one of the recovery, too.
+    Every fourth is one of the recovery, too, if asked for.
     """
     return [
         CrashPoint(

@@ -17,7 +17,6 @@ def unproven(arm: CrashArm, floor: Floor) -> str | None:
     """Why crashes that broke nothing prove nothing of a floor, in words; None if they do.
 
     Args:
-        arm: crashed.
         floor: that it was promised to keep; `strict` is about the binary log, too.
     """
     of = f"of {len(arm.images):,} crashes"
@@ -37,11 +36,6 @@ def broken(arm: CrashArm, kind: CrashKind, floor: Floor) -> str | None:
     state that it was in. `strict` allows no acknowledged commit to be missing, from the tables or from the
     binary log; `second` allows those of about a second to be, but not where only the process was killed;
     `relaxed` allows that, too.
-
-    Args:
-        arm: crashed.
-        kind: what crashed.
-        floor: that it was promised to keep.
     """
     if floor is Floor.THROWAWAY:
         return None

@@ -48,14 +48,8 @@ def listening(server: Sandbox, ledger: Ledger, folder: Path, position: Path) -> 
     """A new replica that listens to a server until the context ends, and notes what it receives.
 
     Args:
-        server: it has the ledger's empty table, and a binary log that begins with it.
-        ledger: its ledger.
-        folder: for the replica's data.
+        server, ledger, folder: as of `listening_replica`, as errors are.
         position: of the server's disk's record; 8 bytes, little endian.
-
-    Raises:
-        UsageError: the server has no binary log.
-        FlushlabError: the replica does not start, or cannot listen.
     """
     with (
         listening_replica(server, ledger, folder) as replica,
@@ -65,12 +59,7 @@ def listening(server: Sandbox, ledger: Ledger, folder: Path, position: Path) -> 
 
 
 class Listening:
-    """Notes when a replica has received what; a context manager.
-
-    Args:
-        replica: it listens.
-        position: of the source's disk's record; 8 bytes, little endian.
-    """
+    """Notes when a replica has received what; a context manager."""
 
     def __init__(self, replica: Replica, position: Path) -> None:
         self._replica, self._position = replica, position
@@ -131,14 +120,7 @@ class Listening:
 
 
 class Received:
-    """What a replica that listened has received, as it stands beside a record.
-
-    Args:
-        record: folder of the record.
-
-    Raises:
-        StorageError: it cannot be read.
-    """
+    """Receipts of a replica that listened, as they stand beside a record; a StorageError if unreadable."""
 
     def __init__(self, record: Path) -> None:
         folder = record / FOLDER

@@ -66,9 +66,7 @@ class Images:
     """The images of a recorded run.
 
     Args:
-        folder: of the records.
         fail: what crashes, on every node.
-        build: that the server is started from.
         work: an existing folder for what is mounted.
     """
 
@@ -178,13 +176,7 @@ class Images:
         return self._timed(point, lambda: self._judge_node(point, self._left(point), self.received))
 
     def judge_parts(self, point: CrashPoint, among: Collection[int], parts: Sequence[Part]) -> CrashImage:
-        """As `judge`, but of the writes that the crash may have left, it has left these parts.
-
-        Args:
-            point: where.
-            among: numbers of those writes.
-            parts: of them, in the order of their numbers.
-        """
+        """As `judge`, but of the numbered writes that the crash may have left, it has left these parts."""
         return self._timed(point, lambda: self._judge_node(point, self._left_of(point, among, parts)))
 
     def unsynced(self, point: CrashPoint) -> Unsynced:

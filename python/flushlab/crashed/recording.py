@@ -44,9 +44,6 @@ def record(
     """Runs a load on a server whose disks record, and kills all its nodes at once.
 
     Args:
-        server: it crashes.
-        disks: of its nodes.
-        prepare: makes the load's tables and tells what the server is to be under.
         where: an existing folder that the records are made in.
         owner: whose record it is, to be found again; empty: nobody's.
         fault: what the disk does in the middle of the load; the run is then cut behind it only.

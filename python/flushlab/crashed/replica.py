@@ -54,15 +54,7 @@ class ReplicaAccount(NamedTuple):
 
 
 class Source:
-    """What replicas follow.
-
-    Args:
-        server: it has a binary log.
-
-    Raises:
-        UsageError: it has none.
-        ServerError: it does not answer.
-    """
+    """What replicas follow: a server with a binary log; a UsageError if it has none."""
 
     def __init__(self, server: Sandbox) -> None:
         self.server = server
@@ -132,11 +124,7 @@ class Status(NamedTuple):
 
 
 class Replica:
-    """A replica; a context manager that ends it.
-
-    Args:
-        server: made for it; it may open connections.
-    """
+    """A replica that may open connections; a context manager that ends it."""
 
     def __init__(self, server: Sandbox) -> None:
         self.server = server
@@ -149,13 +137,9 @@ class Replica:
         """A new one, which has the ledger's empty table and has never followed anybody.
 
         Args:
-            build, settings: the source's.
-            ledger: the source's.
+            build, settings, ledger: the source's.
             data_root: for its data.
             number: its `server_id`.
-
-        Raises:
-            FlushlabError: it does not start.
         """
         server = _started(build, settings, data_root, number)
         try:
@@ -175,11 +159,7 @@ class Replica:
         return replica
 
     def listen(self, source: Source) -> None:
-        """Receives what the source sends from the beginning of its binary log, and applies nothing.
-
-        Raises:
-            ServerError: it cannot.
-        """
+        """Receives what the source sends from the beginning of its binary log, and applies nothing."""
         self._listened = True
         account = self._change(source, source.first(), gtid=False)
         self._command("START SLAVE IO_THREAD")
@@ -190,14 +170,7 @@ class Replica:
         self._command("STOP SLAVE IO_THREAD")
 
     def apply(self, until: LogPosition | None) -> None:
-        """Applies what it has received.
-
-        Args:
-            until: end of a transaction in the relay log; None: nothing.
-
-        Raises:
-            ServerError: it cannot.
-        """
+        """Applies what it has received until the end of a transaction in the relay log; None: nothing."""
         if until is None:
             return
         self._command(
@@ -210,11 +183,7 @@ class Replica:
             raise ServerError(f"the replica cannot apply what it has received: {words}")
 
     def follow(self, source: Source) -> None:
-        """Goes on with a source, or begins with it; comes back when it has been sent all, or cannot go on.
-
-        Raises:
-            ServerError: neither happens.
-        """
+        """Goes on with a source, or begins with it; comes back when it has been sent all, or cannot go on."""
         at = self.status().applied if self._listened else source.first()
         self._command("STOP SLAVE")
         account = self._change(source, at, gtid=self._has_gtids())
@@ -222,11 +191,7 @@ class Replica:
         self._await_served(source, account)
 
     def await_all(self, source: Source) -> Status:
-        """Waits until it has applied all that the source has, or has stopped; its status then.
-
-        Raises:
-            ServerError: neither happens.
-        """
+        """Waits until it has applied all that the source has, or has stopped; its status then."""
         end = source.end()
         self._wait(lambda: (now := self.status()).error != 0 or now.applied == end, "applies everything")
         return self.status()

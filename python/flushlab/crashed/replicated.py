@@ -35,8 +35,6 @@ def of_image(
     """What becomes of replicas of a server that came back on an image.
 
     Args:
-        server: the recovered server, if it lives.
-        ledger: its ledger.
         received: by the replica that had listened; None: none had.
         at: record that the run was cut at.
         work: an existing folder, for the replicas' data.
@@ -63,13 +61,8 @@ def of_image(
 def of_killed(
     server: Sandbox, ledger: Ledger, old: Replica, folder: Path
 ) -> tuple[ReplicaState, ReplicaState] | tuple[None, None]:
-    """What becomes of replicas of a server that came back from a kill.
-
-    Args:
-        server: the recovered server, if it lives.
-        ledger: its ledger.
-        old: it had listened until the kill.
-        folder: for the new one's data.
+    """What becomes of replicas of a server that came back from a kill: of the one that had listened until the
+    kill, and of a new one, whose data go to the folder.
     """
     if not server.alive():
         return None, None
@@ -82,11 +75,10 @@ def of_killed(
 
 
 def attach(server: Sandbox, ledger: Ledger, old: Replica, new: Replica) -> tuple[ReplicaState, ReplicaState]:
-    """What becomes of both replicas.
+    """What becomes of both replicas of a recovered server that goes on with new commits.
 
     Args:
-        server: the recovered server; it goes on with new commits.
-        ledger: its ledger.
+        server, ledger: the recovered server and its ledger.
         old: it has applied what it had received.
         new: it has the ledger's empty table.
 
@@ -132,11 +124,7 @@ def unknown(why: str) -> ReplicaState:
 
 
 def rows(server: Sandbox, ledger: Ledger) -> Mapping[Commit, tuple[int, int]]:
-    """Rows of the ledger, by commit: their number and a sum over them.
-
-    Raises:
-        ServerError: it does not answer.
-    """
+    """Rows of the ledger, by commit: their number and a sum over them."""
     found: Sequence[tuple[int, int, int, int]] = server.query(
         "SELECT c, n, COUNT(*), BIT_XOR(CRC32(CONCAT(part, ' ', pad)))"
         f" FROM {ledger.database}.{TABLE} GROUP BY c, n"

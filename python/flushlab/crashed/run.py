@@ -69,11 +69,7 @@ def start(server: CrashedServer, disks: Sequence[FaultDisk] = ()) -> Sandbox | C
     """Starts a server, or a cluster if there are several nodes; its owner closes it.
 
     Args:
-        server: to be started.
         disks: of its nodes; none: all data lie in the data root.
-
-    Raises:
-        FlushlabError: the server does not start.
     """
     roots = [DataRoot.open(disk.mount) for disk in disks]
     if server.nodes == 1:
@@ -160,11 +156,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         beside.rename(folder / RUN)
 
     def recordings(self, folder: Path) -> list[Recording]:
-        """What the disks of the nodes recorded, in their order.
-
-        Raises:
-            StorageError: it cannot be read.
-        """
+        """The recordings of the nodes' disks, in their order; a StorageError if one cannot be read."""
         return [Recording(folder / node.disk) for node in self.nodes]
 
     def completed(self, folder: Path, notes: Sequence[Note]) -> Run:
@@ -206,11 +198,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, folder: Path) -> Run:
-        """What stands beside records.
-
-        Raises:
-            StorageError: nothing does.
-        """
+        """The run that stands beside records; a StorageError if there is none."""
         try:
             return msgspec.json.decode((folder / RUN).read_bytes(), type=Run)
         except (OSError, msgspec.DecodeError) as error:

@@ -69,19 +69,12 @@ class SideWorkload(Protocol):
             folder: for notes.
             position: file with the position of the disk's record.
             stop: set when nobody needs it any more.
-
-        Raises:
-            FlushlabError: it failed.
         """
         ...
 
 
 class UserWorkload:
-    """A `command:` or `sql:` workload as a side workload.
-
-    Args:
-        workload: it is run once.
-    """
+    """A `command:` or `sql:` workload as a side workload; it is run once."""
 
     makes_side_tables = False
 
@@ -110,12 +103,7 @@ _LONGEST_S = 86_400.0
 
 
 class RunningSideWorkload:
-    """A side workload that runs, in a thread.
-
-    Args:
-        side: to be run.
-        server, folder, position: as of `SideWorkload.run`.
-    """
+    """A side workload that runs, in a thread; arguments: as of `SideWorkload.run`."""
 
     def __init__(self, side: SideWorkload, server: Sandbox, folder: Path, position: Path | None) -> None:
         self._stop = Stop()

@@ -65,7 +65,7 @@ class DataRoot(msgspec.Struct, frozen=True, kw_only=True):
         return free_bytes(self.path, in_memory=self.storage.in_memory)
 
     def require_free(self, size_bytes: int, what: str) -> None:
-        """Checks that `size_bytes` fit.
+        """Checks that bytes fit.
 
         Args:
             size_bytes: bytes to be written.

@@ -85,11 +85,9 @@ class LimitedDisk:
         self._record = record
 
     def another(self, data_root: DataRoot) -> LimitedDisk:
-        """One more limit, with the writes/s of this one for itself: a node of a cluster has its own disk. It
-        is the caller's to remove.
+        """One more limit, with the writes/s of this one for itself: a node of a cluster has its own disk.
 
-        Raises:
-            HarnessError: the system makes no more of them.
+        The caller removes it. A HarnessError if the system makes no more of them.
         """
         try:
             group = make_group(self._hierarchy, _disk_number(data_root), self._record.write_iops)
@@ -108,11 +106,7 @@ class LimitedDisk:
         return self._group
 
     def attach(self, pid: int) -> None:
-        """Limits the process `pid`, all its threads and what it starts from now on.
-
-        Raises:
-            HarnessError: there is no such process, or the limit was removed.
-        """
+        """Limits a process, all its threads and what it starts from now on; a HarnessError if it cannot."""
         try:
             (self._group / "cgroup.procs").write_text(str(pid))
         except OSError as error:
@@ -169,11 +163,7 @@ def limit_disk(data_root: DataRoot, write_iops: int) -> LimitedDisk:
 
 
 def find_hierarchy() -> Hierarchy:
-    """The hierarchy that can limit block devices here: v1's blkio where it is mounted, else v2 with io.
-
-    Raises:
-        HarnessError: there is none.
-    """
+    """The hierarchy that can limit block devices here: v1's blkio where it is mounted, else v2 with io."""
     old = group_of_self("blkio")
     if old is not None and old.version == 1:
         return Hierarchy(way="cgroup-v1", top=old.top)

@@ -132,11 +132,7 @@ def require_fault_disk(fs: FileSystemName = "ext4") -> None:
 
 
 def require_images(fs: FileSystemName) -> None:
-    """Finds out whether several images of one disk can be mounted at a time.
-
-    Raises:
-        UsageError: before Linux 6.7 the kernel refuses another btrfs with the same identity.
-    """
+    """Refuses btrfs before Linux 6.7, which mounts no other file system with the same identity."""
     release = platform.release()
     if fs == "btrfs" and tuple(int(part) for part in re.findall(r"\d+", release)[:2]) < (6, 7):
         raise UsageError(
@@ -185,11 +181,7 @@ class _Disk:
         return int.from_bytes(self._map[:8], "little")
 
     def status(self) -> Status:
-        """What it has done.
-
-        Raises:
-            HarnessError: its program is gone.
-        """
+        """What it has done; a HarnessError if its program is gone."""
         return self._tell("status")
 
     def fail_flush(self, after: int = 0) -> None:
@@ -216,7 +208,6 @@ class _Disk:
 
         Raises:
             StorageError: there was no room for a write, or another error.
-            HarnessError: its program is gone.
         """
         failed = self.status().failed - failing
         if failed > 0:
@@ -364,8 +355,6 @@ class FaultDisk(_Disk):
 
     Args:
         folder: an existing directory; the disk's own folder and its record are made there.
-        size: of the disk, in bytes.
-        fs: file system.
         emulate: how slow it is; None: as fast as it can be.
         record: the disk can record its writes; see `start_recording`.
         record_in: an existing directory for the record; `folder` if None.
@@ -429,11 +418,7 @@ class FaultDisk(_Disk):
         self._hang_up()
 
     def start_recording(self) -> None:
-        """Writes out what the kernel has of it; what stands then is image 0, and records count from 1.
-
-        Raises:
-            HarnessError: it was opened without a record, or records already.
-        """
+        """Writes out what the kernel has of it; what stands then is image 0, and records count from 1."""
         self.write_out()
         self._tell("record")
 
@@ -444,9 +429,7 @@ class FaultImage(_Disk):
     Mounting replays the file system's journal, as after any crash.
 
     Args:
-        record: folder of the record.
         at: number of the last record that was answered before the crash; 0: none.
-        fail: failure mode.
         seed: chooses among what may be left.
         folder: an existing directory; the image's own folder is made there.
         fs: file system of the disk; None: what its record says.
@@ -515,11 +498,7 @@ class FaultImage(_Disk):
 
 @contextmanager
 def trusted(disk: FaultDisk | FaultImage) -> Iterator[None]:
-    """What happens on a disk counts, unless the disk itself has failed: then that is raised instead.
-
-    Raises:
-        StorageError, HarnessError: as `require_served`.
-    """
+    """What happens on a disk counts, unless the disk itself has failed: then that is raised instead."""
     try:
         yield
     except (FlushlabError, OSError):

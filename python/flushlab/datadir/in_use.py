@@ -19,11 +19,7 @@ _held: dict[Path, int] = {}
 
 
 def hold(folder: Path) -> None:
-    """Counts a snapshot as used by this process, from now to its end.
-
-    Raises:
-        OSError: the folder of locks cannot be written to.
-    """
+    """Counts a snapshot as used by this process, from now to its end."""
     lock = _lock(folder)
     if lock not in _held:
         lock.parent.mkdir(exist_ok=True)

@@ -24,11 +24,9 @@ _TRIES = 20
 
 @contextmanager
 def loop_device(file: Path, sector_bytes: int) -> Iterator[Path]:
-    """A loop device on a file, which it reads and writes past the page cache; stays while something is
-    mounted from it.
+    """A loop device on a file, which it reads and writes past the page cache.
 
-    Raises:
-        HarnessError: the kernel or the container has none to give.
+    It stays while something is mounted from it. A HarnessError if there is none to be had.
     """
     try:
         backing = os.open(file, os.O_RDWR | os.O_DIRECT | os.O_CLOEXEC)

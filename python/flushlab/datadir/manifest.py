@@ -122,11 +122,7 @@ def survey(directory: Path, key: dict[str, str]) -> Manifest:
 
 
 def read_manifest(path: Path) -> Manifest:
-    """The manifest in the file `path`.
-
-    Raises:
-        SnapshotDamaged: it is missing, unreadable or of another schema.
-    """
+    """The manifest in a file; SnapshotDamaged if it is missing, unreadable or of another schema."""
     try:
         manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
     except (OSError, msgspec.DecodeError) as error:

@@ -50,14 +50,7 @@ class _Header(msgspec.Struct, frozen=True):
 
 
 class Recording:
-    """A folder with a record, as it stands now.
-
-    Args:
-        folder: `FaultDisk.record`, or `FaultImage.record`.
-
-    Raises:
-        StorageError: it is no record.
-    """
+    """A folder with a record of a disk or of an image, as it stands now; a StorageError if it is none."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

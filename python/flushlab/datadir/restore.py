@@ -84,11 +84,7 @@ def restore_tree(
 
 
 def sync_filesystem(path: Path) -> None:
-    """Waits until everything written to the file system of `path` is on its device: syncfs(2).
-
-    Raises:
-        OSError: it could not all be written.
-    """
+    """Waits until everything written to the file system of `path` is on its device: syncfs(2)."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         if _libc.syncfs(descriptor) != 0:

@@ -48,8 +48,6 @@ class SlowDisk:
 
     Args:
         data_root: parent of the disk's blocks, on a disk or in memory.
-        profile: how slow it is.
-        fs: file system of the disk.
         outlives: the disk may be kept; see `keep`.
 
     Raises:

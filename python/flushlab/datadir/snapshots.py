@@ -106,11 +106,7 @@ class Snapshots:
         return self._directory
 
     def find(self, key: SnapshotKey) -> Snapshot | None:
-        """The snapshot of `key`, or None if it was never made. Only its manifest is read.
-
-        Raises:
-            SnapshotDamaged: it has no readable manifest; `make` would rebuild it.
-        """
+        """The snapshot of `key`, or None if it was never made. Only its manifest is read, or is damaged."""
         folder = self._folder(key)
         if not os.path.lexists(folder):
             return None
@@ -123,7 +119,6 @@ class Snapshots:
         A process that finds another one at work on the same key waits for it and takes what it made.
 
         Args:
-            key: of the snapshot.
             fill: makes the data directory in the empty folder that it is given, which belongs to the servers'
                 user. When it returns, nothing may have a file in there open for writing.
 
@@ -157,7 +152,6 @@ class Snapshots:
         and whenever a modification time differs.
 
         Args:
-            snapshot: to restore.
             target: becomes the data directory, at once and whole.
             uid: user that owns it; used when flushlab runs as root, else it stays the caller's.
             gid: group that owns it; likewise.
@@ -181,11 +175,7 @@ class Snapshots:
         return msgspec.structs.replace(restored, seconds=time.monotonic() - start)
 
     def verify(self, snapshot: Snapshot) -> None:
-        """Compares the whole content with its checksums.
-
-        Raises:
-            SnapshotDamaged: something differs.
-        """
+        """Compares the whole content with its checksums; SnapshotDamaged if something differs."""
         with self._locked(snapshot.key.digest, shared=True):
             _check(_read(snapshot.path.parent), content=True)
 
@@ -210,11 +200,7 @@ class Snapshots:
 
     @property
     def limit_bytes(self) -> int:
-        """What they may take together.
-
-        Raises:
-            UsageError: `$FLUSHLAB_CACHE_SIZE` is not a size.
-        """
+        """What they may take together; a UsageError if `$FLUSHLAB_CACHE_SIZE` is not a size."""
         if self._limit_bytes is not None:
             return self._limit_bytes
         chosen = os.environ.get("FLUSHLAB_CACHE_SIZE")
@@ -227,7 +213,6 @@ class Snapshots:
         """Removes those used longest ago until the rest take at most `limit_bytes`; those in use stay.
 
         Args:
-            limit_bytes: for all of them together.
             keep: the digest of one that stays.
             spare_ours: keep snapshots in use by this process, too.
 
@@ -316,11 +301,7 @@ class Snapshots:
         sync_filesystem(self._directory)
 
     def _discard(self, folder: Path) -> None:
-        """Takes a snapshot away.
-
-        Raises:
-            StorageError: it cannot be deleted, or nothing proves that it is one.
-        """
+        """Takes a snapshot away; a StorageError if it cannot be deleted, or nothing proves that it is one."""
         try:
             _adopt(folder)
             gone = discard(folder, what="snapshot", name=folder.name)

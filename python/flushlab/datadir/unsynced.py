@@ -64,14 +64,7 @@ class _Told(msgspec.Struct, frozen=True):
 
 
 def unsynced(record: Path, at: int, fail: Failure, seed: int) -> Unsynced:
-    """Of the image of a crash.
-
-    Args:
-        record, at, fail, seed: as of `FaultImage`.
-
-    Raises:
-        StorageError: the record cannot be read.
-    """
+    """Parts of writes that a crash may have left; arguments and errors: as of `FaultImage`."""
     spec = {"record": str(record), "at": at, "failure": msgspec.to_builtins(fail), "seed": seed}
     try:
         said = _core.unsynced_parts(msgspec.json.encode(spec))
@@ -92,7 +85,6 @@ def with_parts(record: Path, at: int, among: Collection[int], kept: Sequence[Par
         at: number of the last write that counts.
         among: numbers of the records that parts are of; all others are certain.
         kept: parts, in the order of their numbers.
-        folder: to be made.
 
     Returns:
         The number of its last record.

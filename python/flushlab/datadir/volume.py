@@ -43,11 +43,7 @@ class Volume:
 def open_volume(
     data_root: Path | None, disk_iops: int | None, disk: str | None = None, progress: Progress = silent
 ) -> Iterator[Volume]:
-    """Opens a data root and makes its disk slow if asked to; see `volume_in`.
-
-    Raises:
-        StorageError, UsageError, HarnessError: as their makers say.
-    """
+    """Opens a data root and makes its disk slow if asked to; arguments and errors: as of `volume_in`."""
     profile_of(disk_iops, disk)  # found out before anything is made
     with volume_in(DataRoot.open(data_root), disk_iops, disk, progress) as volume:
         yield volume
@@ -77,11 +73,7 @@ def volume_in(
 
 
 def profile_of(disk_iops: int | None, disk: str | None) -> DiskProfile | None:
-    """The disk of its own that is asked for, or None.
-
-    Raises:
-        UsageError: a limit is asked for, too, or no such disk is known.
-    """
+    """The disk of its own that is asked for, or None; with a limit, too, it is a UsageError."""
     if disk is None:
         return None
     if disk_iops is not None:
@@ -91,10 +83,6 @@ def profile_of(disk_iops: int | None, disk: str | None) -> DiskProfile | None:
 
 
 def own_disk(disk_iops: int | None, disk: str | None) -> DiskProfile | None:
-    """A disk of its own, as slow as was asked for: a limit on a disk that there is ends with the command.
-
-    Raises:
-        UsageError: both are given, or a profile that is none.
-    """
+    """A disk of its own, as slow as was asked for: a limit on a disk that there is ends with the command."""
     profile = profile_of(disk_iops, disk)
     return profile if disk_iops is None else parse_disk(f"iops={disk_iops}")

@@ -52,10 +52,7 @@ def of_campaign(
     """The servers that a stored campaign measured: one trial, or of every arm its median trial.
 
     Args:
-        campaign: id of the campaign.
         number: of the trial, from 1; None: all arms.
-        connections: of each trial.
-        trials: all of the campaign, in their order.
 
     Raises:
         UsageError: no such trial, or none that counts commits.

@@ -21,7 +21,6 @@ class Budget:
     Args:
         limit_s: for all steps together; None: every window has its natural length.
         naturals: length of each step's window, in order.
-        clock: seconds.
     """
 
     def __init__(self, limit_s: float | None, naturals: Sequence[float], clock: Callable[[], float]) -> None:

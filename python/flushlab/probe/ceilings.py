@@ -157,11 +157,7 @@ def native() -> Maker:
 def plan(
     matrix: Matrix, folder: Path, make: Maker
 ) -> tuple[tuple[CommitCell, ...], tuple[RefusedFlush, ...]]:
-    """The cells in their order, modes side by side, and what the commit path refuses.
-
-    Raises:
-        CoreError: of another kind than usage.
-    """
+    """The cells in their order, modes side by side, and what the commit path refuses."""
     cells, refused = [], []
     permitted: dict[Policy, list[FlushMode]] = {}
     for policy in matrix.policies:
@@ -201,7 +197,7 @@ def refusal(policy: Policy, mode: FlushMode, folder: Path, make: Maker) -> tuple
 def measure(
     folder: Path, cell: CommitCell, *, seconds: float, most_bytes: int, medium: Medium, make: Maker
 ) -> Ceiling | None:
-    """Measures one cell in `folder`, which is the probe's own; its files are gone afterwards.
+    """Measures one cell in the probe's own folder; its files are gone afterwards.
 
     A window ends early when its files have reached `most_bytes`.
 

@@ -38,7 +38,6 @@ class DiskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         directory: the probe's own folder.
-        way, bytes, layout, order, depth: of the cell.
         file_bytes: size of a file, at most.
         seconds: length of the window.
         stall_seconds: a measurement may take so much longer than its window, files included.

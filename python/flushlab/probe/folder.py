@@ -51,11 +51,7 @@ def medium_of(directory: Path) -> Medium:
 
 
 def most_bytes(medium: Medium) -> int:
-    """What a probe's files may take at one moment.
-
-    Raises:
-        NoSpace: too little is free.
-    """
+    """What a probe's files may take at one moment; NoSpace if too little is free."""
     if medium.free_bytes < MIN_FREE_BYTES:
         raise NoSpace(
             f"a probe needs {format_size(MIN_FREE_BYTES)}, but only {format_size(medium.free_bytes)} is free"
@@ -69,11 +65,7 @@ _SPACE_HINT = "free some space, or choose another directory with --dir"
 
 
 def existing(directory: Path) -> Path:
-    """The directory, absolute and without symbolic links.
-
-    Raises:
-        NotWritable: there is none.
-    """
+    """The directory, absolute and without symbolic links; NotWritable if there is none."""
     found = directory.expanduser().absolute()
     if not found.exists():
         raise NotWritable(f"the directory {found} does not exist", hint="choose an existing one with --dir")
@@ -84,13 +76,9 @@ def existing(directory: Path) -> Path:
 
 @contextmanager
 def probe_folder(directory: Path) -> Iterator[Path]:
-    """A new folder in `directory`; it is removed with everything in it.
+    """A new folder in a writable directory, removed with everything in it.
 
     If the disk hangs, the next flushlab removes it.
-
-    Raises:
-        NotWritable: the directory cannot be written to.
-        NoSpace: it is full.
     """
     stack = ExitStack()
     with storage_errors(directory):

@@ -67,11 +67,7 @@ _PAIR = re.compile(r"(\d{1,10})/(\d{1,10})")
 
 
 def parse_policy(text: str) -> Policy:
-    """A policy as people spell it: `strict`, `second`, `relaxed`, or REDO/SYNC_BINLOG like `2/1000`.
-
-    Raises:
-        UsageError: it is neither, or a value that no server takes.
-    """
+    """A policy as people spell it: `strict`, `second`, `relaxed`, or REDO/SYNC_BINLOG like `2/1000`."""
     if text in _BY_NAME:
         return _BY_NAME[text]
     found = _PAIR.fullmatch(text)
@@ -95,11 +91,7 @@ def parse_policy(text: str) -> Policy:
 
 
 def parse_flush(text: str) -> FlushMode:
-    """A flush mode.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
+    """A flush mode by its name, else a UsageError."""
     for mode in FLUSH_MODES:
         if text == mode:
             return mode
@@ -107,11 +99,7 @@ def parse_flush(text: str) -> FlushMode:
 
 
 def parse_committers(text: str) -> tuple[int, ...]:
-    """Numbers of committers: `1,16,64`.
-
-    Raises:
-        UsageError: no list of numbers from 1 to 256.
-    """
+    """Numbers of committers, 1 to 256, such as `1,16,64`; else a UsageError."""
     words = [word.strip() for word in text.split(",")]
     if not all(word.isdigit() and 1 <= int(word) <= MAX_COMMITTERS for word in words):
         raise UsageError(

@@ -47,7 +47,7 @@ def cells(of: Sequence[CommitCell]) -> tuple[SwitchCell, ...]:
     """A run for each policy of the matrix that permits two flush modes, with the most committers.
 
     Raises:
-        UsageError: none does.
+        UsageError: no policy does.
     """
     permitted: dict[Policy, dict[FlushMode, None]] = {}
     for cell in of:
@@ -69,13 +69,10 @@ def cells(of: Sequence[CommitCell]) -> tuple[SwitchCell, ...]:
 def measure(
     folder: Path, cell: SwitchCell, *, seconds: float, most_bytes: int, medium: Medium, make: Maker
 ) -> Switching | None:
-    """Switches through the modes of a cell in `folder`, which is the probe's own; its files are left there.
+    """Switches through the modes of a cell in the probe's own folder; its files are left there.
 
     Returns:
-        None if not one commit ended in the window.
-
-    Raises:
-        StorageError, MeasurementError, KeyboardInterrupt: as `ceilings.measure`.
+        None if not one commit ended in the window. Errors: as of `ceilings.measure`.
     """
     first, *others = cell.modes
     each = seconds / len(cell.modes)

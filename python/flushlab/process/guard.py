@@ -98,7 +98,6 @@ class Guard:
         Args:
             argv: the first word is an absolute path.
             log: stdout and stderr are appended to it.
-            cwd: working directory.
             environment: the whole environment, on top of PATH.
             before_exec: called with the pid while the process waits (to put it into a cgroup).
             outlives_guard: for a process that will be released; it is not killed when the guard dies.

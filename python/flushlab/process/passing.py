@@ -26,9 +26,6 @@ def passing_folder(parent: Path, what: str, *, name: str | None = None, mode: in
         what: purpose; part of the folder's name, and in its mark.
         name: in its mark; that of the folder if None.
         mode: of the folder.
-
-    Raises:
-        OSError: it cannot be made there.
     """
     folder = parent / f"flushlab-{what}-{secrets.token_hex(4)}"
     record = RunRecord.mine(folder.name, folder)

@@ -107,11 +107,7 @@ def run_folder() -> Path:
 
 
 def record_path(name: str) -> Path:
-    """Where the record of that name lies.
-
-    Raises:
-        UsageError: no record can have that name.
-    """
+    """Where the record of that name lies; a UsageError if no record can have that name."""
     if not _OWN_NAME.fullmatch(name):
         raise UsageError(f"{name!r} is not a valid sandbox name", hint=NAME_HINT)
     return run_folder() / f"{name}.json"
@@ -121,11 +117,7 @@ NAME_HINT = "use at most 40 lowercase letters, digits, hyphens and underscores"
 
 
 def claim(record: RunRecord) -> None:
-    """Writes a new record.
-
-    Raises:
-        UsageError: the name is taken.
-    """
+    """Writes a new record; a UsageError if the name is taken."""
     temporary = _write_beside(record)
     try:
         record_path(record.name).hardlink_to(temporary)  # fails if it exists, unlike rename
@@ -136,11 +128,7 @@ def claim(record: RunRecord) -> None:
 
 
 def require_free(name: str) -> None:
-    """Finds out early what `claim` would find.
-
-    Raises:
-        UsageError: the name is taken.
-    """
+    """Finds out early what `claim` would find."""
     if record_path(name).exists():
         raise _taken(name)
 
@@ -151,11 +139,7 @@ def rewrite(record: RunRecord) -> None:
 
 
 def read(name: str) -> RunRecord | None:
-    """The record of that name, or None.
-
-    Raises:
-        UsageError: no record can have that name.
-    """
+    """The record of that name, or None; a UsageError if no record can have that name."""
     return _read(record_path(name))
 
 

@@ -35,11 +35,7 @@ def terminate(process: ProcessIdentity, *, grace_s: float) -> bool:
 
 
 def kill(process: ProcessIdentity) -> None:
-    """SIGKILL, and waits until it is dead.
-
-    Raises:
-        HarnessError: it survives for 30 s.
-    """
+    """SIGKILL, and waits until it is dead; a HarnessError if it survives for 30 s."""
     if signal_process(process, signal.SIGKILL) and not wait_for_end(process, _KILL_DEADLINE_S):
         raise HarnessError(f"process {process.pid} survived SIGKILL", hint="its disk may hang; see dmesg")
 

@@ -66,9 +66,6 @@ class Wire:
 
     Args:
         latency_s: from one process to another and back.
-
-    Raises:
-        HarnessError: it cannot be made.
     """
 
     def __init__(self, latency_s: float) -> None:
@@ -106,11 +103,7 @@ class Wire:
             self._measure(number, other)
 
     def detach(self, number: int) -> None:
-        """Takes a process off, as if its cable was pulled: what it has not sent yet, nobody gets.
-
-        Raises:
-            HarnessError: the wire is gone.
-        """
+        """Takes a process off, as if its cable was pulled: what it has not sent yet, nobody gets."""
         self._tell(f"detach {number}", f"node {number} cannot be taken off its network")
 
     def close(self) -> None:

@@ -65,11 +65,7 @@ class Checked(NamedTuple):
 
 
 def require_crashable(workload: Workload, *, dataset: bool, disk: str | None) -> None:
-    """Refuses what `tune --crash` cannot crash.
-
-    Raises:
-        UsageError: it is refused.
-    """
+    """Refuses what `tune --crash` cannot crash, with a UsageError."""
     if dataset:
         raise UsageError("--crash crashes generated tables, not --dataset", hint=_HINT)
     if disk is not None:
@@ -129,13 +125,8 @@ def check(
     Args:
         experiment: with all records told.
         crash: a configuration: its name and all its settings.
-        kind: what crashes.
-        floor: that was asked for.
         guard: judges a new winner in the other ways.
         raised: the base is what raises the user's settings to the floor.
-
-    Raises:
-        KeyboardInterrupt: Ctrl-C.
     """
     found: list[CrashFacts] = []
     warnings: list[Warning] = []

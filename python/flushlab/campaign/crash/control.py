@@ -34,8 +34,6 @@ def control_of(
 
     Args:
         settings: that it has but for the one that spoils it.
-        kind: what crashes.
-        cluster: nodes of one.
         ledger: it is known which commits were acknowledged.
     """
     if not ledger and kind in _HARMLESS:
@@ -64,11 +62,7 @@ def judged_images(arm: CrashArm) -> int:
 
 
 def require_judged(facts: CrashFacts) -> None:
-    """Refuses facts that say nothing.
-
-    Raises:
-        MeasurementError: there are images, and none of them could be judged.
-    """
+    """Refuses facts that say nothing, with a MeasurementError: there are images, and none could be judged."""
     asked = [arm for arm in facts.arms if not arm.control]
     images = sum(len(arm.images) for arm in asked)
     if images and not any(judged_images(arm) for arm in asked):

@@ -106,11 +106,7 @@ def crash(
 
 
 def _same_load(request: CrashRequest) -> CrashLoad:
-    """The load of a campaign that goes on.
-
-    Raises:
-        UsageError: one of its files has changed.
-    """
+    """The load of a campaign that goes on, unless one of its files has changed."""
     load = _load(request.spec, Path(request.folder))
     if request.workload_digest != load.digest:
         raise UsageError(
@@ -194,11 +190,7 @@ def _replay(
 
 
 def _load(spec: CrashSpec, folder: Path) -> CrashLoad:
-    """The load that was asked for, where it can be judged.
-
-    Raises:
-        UsageError: it cannot.
-    """
+    """The load that was asked for, where it can be judged."""
     load, cluster = read_load(spec, folder), spec.server.cluster is not None
     if cluster:
         require_ledger_alone(load)
@@ -208,11 +200,7 @@ def _load(spec: CrashSpec, folder: Path) -> CrashLoad:
 
 
 def _require_disk(spec: CrashSpec) -> None:
-    """Finds out whether this machine can make the disks.
-
-    Raises:
-        FlushlabError: it cannot.
-    """
+    """Finds out whether this machine can make the disks."""
     if spec.fail == "process":
         return
     try:
@@ -232,12 +220,6 @@ def crash_settings(
 
     Args:
         plan: what crashes; see `plan_of_winner`.
-        planned: settings by name, as a server takes them.
-        store: keeps every crash.
-        campaign: that the rows belong to.
-
-    Raises:
-        FlushlabError: as `crash` does.
     """
     experiment = plan.experiment(planned)
     with CrashRunner(plan, experiment) as runner:

@@ -27,17 +27,7 @@ def facts_of(
     sources: tuple[SourceText, ...] = (),
     campaign: str = "",
 ) -> CrashFacts:
-    """What crashed, and what became of it.
-
-    Args:
-        spec: what was asked for.
-        server: its name and version.
-        arms: with their images.
-        ending: how it ended.
-        warnings: what is known besides the arms.
-        sources: the texts that were run.
-        campaign: its id; empty if it is not stored.
-    """
+    """What crashed, and what became of it; the campaign's id is empty if it is not stored."""
     on_disk, disk = spec.fail != "process", own_disk(spec.storage.disk_iops, spec.storage.disk)
     return CrashFacts(
         server=server,
@@ -62,14 +52,7 @@ def facts_of(
 def facts_of_campaign(
     request: CrashRequest, crashes: Iterable[Crash], ending: Ending, campaign: str
 ) -> CrashFacts:
-    """What a campaign's rows come to, whether it has ended, was interrupted or was killed.
-
-    Args:
-        request: as it is stored.
-        crashes: the rows.
-        ending: how the campaign ended.
-        campaign: its id.
-    """
+    """What the rows of a stored campaign come to, whether it has ended, was interrupted or was killed."""
     return facts_of(
         request.spec,
         request.server,

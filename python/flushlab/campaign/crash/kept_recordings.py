@@ -59,15 +59,7 @@ def _can_be_judged(record: Path) -> bool:
 
 
 def require_build(record: Path, recorded: str, build: str) -> None:
-    """Refuses to judge a record with another build than the one that wrote it.
-
-    Args:
-        record: its folder.
-        recorded, build: ids of the build that wrote it, and of the one at hand.
-
-    Raises:
-        UsageError: they differ.
-    """
+    """Refuses, by their ids, to judge a record with another build than the one that wrote it: UsageError."""
     if recorded != build:
         raise UsageError(
             f"the record {record} is of the build {recorded}, not of {build}",

@@ -165,22 +165,14 @@ def _require_plain(load: CommandWorkload | SqlWorkload) -> None:
 
 
 def require_ledger_alone(load: CrashLoad) -> None:
-    """Refuses what runs without the ledger, or beside it: a cluster is judged by its ledger alone.
-
-    Raises:
-        UsageError: something does.
-    """
+    """Refuses what runs without the ledger, or beside it: a cluster is judged by its ledger alone."""
     if load.runs_once:
         what = f"--beside {load.beside_name}" if load.beside else f"--workload {load.name!r}"
         raise UsageError(f"{what} is for one server, not for a cluster", hint="remove --cluster")
 
 
 def require_replicable(load: CrashLoad, *, cluster: bool, replay: bool) -> None:
-    """Refuses a replica where none is made.
-
-    Raises:
-        UsageError: what crashes is not one server under the ledger alone, or it was recorded before.
-    """
+    """Refuses a replica where none is made: only of one server under the ledger alone, recorded now."""
     if replay:
         raise UsageError(
             "--replica needs a run that is recorded now",
@@ -198,11 +190,7 @@ def require_replicable(load: CrashLoad, *, cluster: bool, replay: bool) -> None:
 
 
 def require_known_commits(workload: Workload, hint: str) -> None:
-    """Refuses a workload that does not tell which commits were acknowledged.
-
-    Raises:
-        UsageError: it does not.
-    """
+    """Refuses a workload that does not tell which commits were acknowledged, with a UsageError."""
     if not isinstance(workload, EngineOptions):
         raise UsageError(
             f"{workload.name}: its commits are not known, so nothing can be said about them after a crash",

@@ -87,15 +87,8 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
     def settings_of(
         self, one: Given, common: Mapping[str, Value], warnings: list[Warning]
     ) -> dict[str, Value]:
-        """All settings of a configuration.
-
-        Args:
-            one: the configuration.
-            common: settings of all.
-            warnings: takes what was changed of its option file.
-
-        Raises:
-            UsageError: settings that the server does not take.
+        """All settings of a configuration, `common` ones included; `warnings` takes what was changed of its
+        option file. Settings that the server does not take are a UsageError.
         """
         asked = self.target.parse({**common, **one.settings})
         self.target.require_taken(asked)
@@ -110,9 +103,7 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
         """Makes the load's tables on a server that runs with the arm's settings; what it is to be under.
 
         Args:
-            arm: whose settings.
             told: what has been said of its servers, and need not be said again; more is added.
-            server: one of them.
 
         Raises:
             MeasurementError: it runs with others.
@@ -129,11 +120,7 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
             told.add(text)
 
     def images_in(self, folder: Path) -> Images:
-        """The images of a record.
-
-        Raises:
-            StorageError: it cannot be read, or was cut short too soon.
-        """
+        """The images of a record; a StorageError if it cannot be read, or was cut short too soon."""
         return Images(folder, self.failure, self.target.build, self.target.volume.data_root.path)
 
     def server_of(self, arm: CrashArm) -> CrashedServer:

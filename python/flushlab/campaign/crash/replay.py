@@ -61,12 +61,7 @@ def as_recorded(spec: CrashSpec, line: str) -> CrashSpec:
 
 
 def recorded_build(line: str) -> str | None:
-    """Id of the build that wrote the record that a line names, if it is installed here by a name.
-
-    Raises:
-        UsageError: it names none.
-        StorageError: nothing was recorded there.
-    """
+    """Id of the build that wrote the record that a line names, if it is installed here by a name."""
     folder, _ = require_record(line)
     wanted = Run.read(folder).build
     return wanted if any(build.id == wanted for build in list_builds()) else None
@@ -83,9 +78,7 @@ def replay(plan: CrashPlan, line: str, *, minimised: bool = False) -> tuple[Cras
     """The image that a line names, as an arm of its own; True if a Ctrl-C has ended the search for its cause.
 
     Args:
-        plan: what crashed, and the server.
         line: `FOLDER:at=N:seed=N`, and behind it how the point was chosen: see `KINDS`.
-        minimised: find the fewest unsynced sectors that make it what it is.
 
     Raises:
         UsageError: it names none, or one of another build.
@@ -128,12 +121,7 @@ def _require_within(images: Images, point: CrashPoint) -> None:
 
 
 def require_record(line: str) -> tuple[Path, CrashPoint]:
-    """The folder and the point that a line names, if the folder is there.
-
-    Raises:
-        UsageError: it names none.
-        StorageError: there is no such folder.
-    """
+    """The folder and the point that a line names; a StorageError if there is no such folder."""
     folder, point = read_line(line)
     if not folder.is_dir():
         raise StorageError(f"there is no folder {folder}", hint=_HINT)
@@ -141,11 +129,7 @@ def require_record(line: str) -> tuple[Path, CrashPoint]:
 
 
 def read_line(line: str) -> tuple[Path, CrashPoint]:
-    """The folder and the point that a line names.
-
-    Raises:
-        UsageError: it names none.
-    """
+    """The folder and the point that a line names; a UsageError if it names none."""
     folder, _, rest = line.partition(":at=")
     at, _, rest = rest.partition(":seed=")
     seed, _, kind = rest.partition(":")

@@ -52,11 +52,7 @@ class CrashRequest(StoredRequest, frozen=True, kw_only=True):
 
 
 def tear_of(tear: int) -> Literal[512, 4096] | None:
-    """Bytes that a disk writes whole; None: all.
-
-    Raises:
-        UsageError: no disk does.
-    """
+    """Bytes that a disk writes whole; None: all. Other sizes are a UsageError."""
     if tear == 512:
         return 512
     if tear == 4096:
@@ -67,12 +63,7 @@ def tear_of(tear: int) -> Literal[512, 4096] | None:
 
 
 def require_sensible(spec: CrashSpec) -> None:
-    """Refuses what makes no sense, or would have no effect.
-
-    Raises:
-        UsageError: it needs a disk, and a process is killed; or one that lies, and none does; or the disk is
-            too small; or nodes of no cluster crash, or have a failure that nodes do not have.
-    """
+    """Refuses what makes no sense, or would have no effect, with a UsageError."""
     tear_of(spec.tear)
     which_nodes(spec)
     known = fields(CrashSpec)
@@ -100,11 +91,7 @@ def require_sensible(spec: CrashSpec) -> None:
 
 
 def which_nodes(spec: CrashSpec) -> NodesKind:
-    """Which nodes crash; a single server crashes as a whole.
-
-    Raises:
-        UsageError: nodes of no cluster, or a failure that nodes do not have.
-    """
+    """Which nodes crash; a single server crashes as a whole. Others than there are, are a UsageError."""
     nodes, cluster = spec.nodes, spec.server.cluster
     if cluster is None:
         if nodes is not None:

@@ -41,8 +41,6 @@ class CrashRunner:
     """Crashes configurations; a context manager that ends what lives for the last one.
 
     Args:
-        plan: of the campaign.
-        experiment: that asks for crashes.
         campaign: its id, by which its records are found again; empty: they are not.
     """
 
@@ -64,11 +62,7 @@ class CrashRunner:
         self._name = ""
 
     def run(self, request: Request) -> Crash:
-        """The next crash of an arm that is known.
-
-        Raises:
-            FlushlabError: as `crash` does.
-        """
+        """The next crash of an arm that is known; errors: as of `crash`."""
         began = time.monotonic()
         if request.arm.name != self._name or self._crashes is None:
             self.close()
@@ -85,17 +79,12 @@ class CrashRunner:
 
 
 def crashes_of(plan: CrashPlan, arm: CrashArm, images: int, numbers: Sequence[int], campaign: str) -> Crashes:
-    """Crashes of an arm, as they come.
+    """Crashes of an arm, as they come; errors: as of `crash`.
 
     Args:
-        plan: of the campaign.
-        arm: whose settings crash.
         images: how often in all.
         numbers: of the crashes that are to come.
         campaign: whose record it is, to be found again; empty: nobody's.
-
-    Raises:
-        FlushlabError: as `crash` does.
     """
     on_disk = plan.spec.fail != "process"
     try:
