@@ -21,7 +21,8 @@ from pathlib import Path
 
 import msgspec
 
-from flushlab.probe.ceilings import CommitCell, measure, native
+from flushlab import _core
+from flushlab.probe.ceilings import CommitCell, measure
 from flushlab.probe.folder import MAX_BYTES, medium_of
 from flushlab.probe.policy import SECOND, parse_flush
 from flushlab.probe.scaling import cost_of
@@ -43,7 +44,12 @@ def _bound(mode: str, processors: int, committers: int, seconds: float, folder: 
     cell = CommitCell(policy=SECOND, flush=parse_flush(mode), committers=committers)
     with tempfile.TemporaryDirectory(dir=folder) as own:
         reached = measure(
-            Path(own), cell, seconds=seconds, most_bytes=MAX_BYTES, medium=medium_of(Path(own)), make=native()
+            Path(own),
+            cell,
+            seconds=seconds,
+            most_bytes=MAX_BYTES,
+            medium=medium_of(Path(own)),
+            make=_core.CommitPath,
         )
     if reached is None:
         raise SystemExit("error: not one commit ended")

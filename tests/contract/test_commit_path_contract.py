@@ -9,12 +9,11 @@ import msgspec
 import pytest
 
 from flushlab import _core
-from flushlab.probe.ceilings import CommitCell, Maker, measure, refusal
+from flushlab.probe.ceilings import CommitCell, Maker, SwitchCell, measure, refusal
+from flushlab.probe.ceilings import measure_switching as switch
 from flushlab.probe.fake import FakeCommitPath
 from flushlab.probe.folder import MAX_BYTES
 from flushlab.probe.policy import FLUSH_MODES, SECOND, STRICT, Policy
-from flushlab.probe.switching import SwitchCell
-from flushlab.probe.switching import measure as switch
 from tests.unit.probes import MEDIUM
 
 MAKERS: dict[str, Maker] = {"core": _core.CommitPath, "fake": FakeCommitPath}

@@ -11,7 +11,7 @@ import pytest
 
 from flushlab.datadir import FaultDisk, FaultImage, require_fault_disk
 from flushlab.datadir.extents import Extents
-from flushlab.datadir.unsynced import SECTOR_BYTES, unsynced, with_parts
+from flushlab.datadir.recording import SECTOR_BYTES, unsynced, with_parts
 from flushlab.errors import FlushlabError
 from flushlab.record import Failure
 

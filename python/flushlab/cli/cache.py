@@ -90,7 +90,7 @@ def _caches() -> list[tuple[str, Snapshots]]:
 
 
 def _entry(kind: str, one: Snapshot) -> dict[str, object]:
-    from flushlab.datadir.in_use import last_used
+    from flushlab.datadir.snapshots import last_used
 
     parts = one.key.parts
     names = [parts[name] for name in ("what", "build", "dataset", "workload", "prepare") if parts.get(name)]

@@ -50,7 +50,6 @@ def probe(
       flushlab probe --server mysql@9.7 --set sync_binlog=1000
     """
     from flushlab.cli.progress import StepProgress
-    from flushlab.probe import ceilings
     from flushlab.probe.run import ProbeRequest
     from flushlab.probe.run import probe as run
     from flushlab.report import probe as shown
@@ -74,7 +73,7 @@ def probe(
             command=" ".join(["flushlab probe", *words(spec)]),
         )
         with StepProgress() as progress:
-            record = run(request, progress, ceilings.native())
+            record = run(request, progress)
     save = partial(_save, record, report, told=json != "-")
     deliver_result(shown.render(record), shown.document(record), json, save)
 

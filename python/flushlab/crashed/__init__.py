@@ -5,5 +5,5 @@ Beside `trial`, above `workload`. A server has one node or several. `ledger` rea
 drives a server until it is killed; `killed` does so over and over, `recording` once, on
 disks that record; what then stands beside the records is a `run`, and `recorded` cuts it. `recovered_server`
 asks a server on what is left, `nodes` those of a cluster, `binlog` reads its binary log. A `side_workload`
-runs beside the ledger's load or without one; `ddl_workload` is one of DDL, whose tables `side_tables` knows.
+runs beside the ledger's load or without one; `ddl_workload` is one of DDL.
 """

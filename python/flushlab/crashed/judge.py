@@ -9,7 +9,7 @@ read after the answer. So at a crash at record n
 - a transaction is there whole, or not at all.
 
 DDL that ran beside the load is judged likewise: its tables must be as they were after the last acknowledged
-statement, or the one that was under way (`side_tables`). Without a ledger it is judged whether the server
+statement, or the one that was under way (`ddl_workload`). Without a ledger it is judged whether the server
 starts and the tables are sound.
 
 A smaller m is loss, anything else is inconsistent. What a server commits while it recovers is as durable as
@@ -21,9 +21,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from flushlab.crashed import side_tables
+from flushlab.crashed import ddl_workload
+from flushlab.crashed.ddl_workload import Tables
 from flushlab.crashed.ledger import Note, counted
-from flushlab.crashed.side_tables import Tables
 from flushlab.record import BinlogState, CrashImage, CrashOutcome, CrashPoint, DdlState, GtidState
 from flushlab.units import counted as number_of
 
@@ -116,7 +116,7 @@ def judge(
         gtid = GtidState(behind=max(0, there - recovered.gtids), ahead=max(0, recovered.gtids - there))
     ddl = None
     if recovered.side is not None:
-        step = side_tables.reached(recovered.side, statements)
+        step = ddl_workload.reached(recovered.side, statements)
         ddl = DdlState(
             acknowledged=statements, lost=max(0, statements - (statements if step is None else step))
         )
@@ -162,7 +162,7 @@ def _half_made(found: Tables, statements: int) -> str:
 
     return (
         f"DDL: the side tables are in a state they were never in: {told(found)};"
-        f" after the last acknowledged statement they were: {told(side_tables.after(statements))}"
+        f" after the last acknowledged statement they were: {told(ddl_workload.after(statements))}"
     )
 
 

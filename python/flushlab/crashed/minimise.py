@@ -17,7 +17,7 @@ import msgspec
 
 from flushlab.crashed.recorded import Images
 from flushlab.datadir.extents import Extents
-from flushlab.datadir.unsynced import SECTOR_BYTES, Part
+from flushlab.datadir.recording import SECTOR_BYTES, Part
 from flushlab.errors import MeasurementError
 from flushlab.record import CrashCause, CrashImage, CrashPart, CrashPoint
 from flushlab.units import counted

@@ -34,8 +34,7 @@ from flushlab.crashed.run import NOTES, Run
 from flushlab.datadir import DataRoot
 from flushlab.datadir.extents import Extents
 from flushlab.datadir.fault_disk import FaultImage, NotMounted, trusted
-from flushlab.datadir.recording import Record, Recording
-from flushlab.datadir.unsynced import Part, Unsynced, unsynced, with_parts
+from flushlab.datadir.recording import Part, Record, Recording, Unsynced, unsynced, with_parts
 from flushlab.errors import FlushlabError, StartFailed
 from flushlab.process.passing import passing_folder
 from flushlab.record import CrashImage, CrashNode, CrashPoint, Failure, NodeAlone

@@ -19,7 +19,7 @@ from flushlab.crashed.received import Received, all_received
 from flushlab.crashed.recovered_server import Ledger, said
 from flushlab.crashed.replica import Replica, Source
 from flushlab.datadir import DataRoot
-from flushlab.datadir.copy import copy_tree
+from flushlab.datadir.restore import copy_tree
 from flushlab.errors import FlushlabError
 from flushlab.process.passing import passing_folder
 from flushlab.record import ReplicaOutcome, ReplicaState

@@ -52,11 +52,6 @@ class SideWorkload(Protocol):
         """As the user wrote it."""
         ...
 
-    @property
-    def makes_side_tables(self) -> bool:
-        """It notes its statements in `folder/ddl`, and its tables can be judged by them."""
-        ...
-
     def prepare(self, server: Sandbox) -> None:
         """Makes what it needs, before anything is recorded."""
         ...
@@ -75,8 +70,6 @@ class SideWorkload(Protocol):
 
 class UserWorkload:
     """A `command:` or `sql:` workload as a side workload; it is run once."""
-
-    makes_side_tables = False
 
     def __init__(self, workload: CommandWorkload | SqlWorkload) -> None:
         self._workload = workload

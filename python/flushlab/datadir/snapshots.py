@@ -9,7 +9,7 @@ Layout of the snapshots' folder:
     <digest>/.flushlab        the mark: only what has it is ever removed
     flushlab-snapshot-*/      being made
     locks/<digest>.lock       flock: exclusive to make or remove, shared to restore
-    locks/<digest>.use        flock: shared while a process counts on it, see `in_use`
+    locks/<digest>.use        flock: shared while a process counts on it
 
 A snapshot appears by one rename of a folder that is complete and on disk. So a kill at any moment leaves at
 most a folder that a run record names, which the next `make` (of any key) removes, and two processes that want
@@ -31,15 +31,15 @@ from pathlib import Path
 import msgspec
 
 from flushlab.datadir.data_root import NO_SPACE_HINT, free_bytes
-from flushlab.datadir.in_use import hold, last_used, nobody_uses
 from flushlab.datadir.manifest import Manifest, check_content, check_facts, read_manifest, survey
 from flushlab.datadir.restore import Restored, drop_cached, restore_tree, sync_filesystem
 from flushlab.errors import NoSpace, NotWritable, SnapshotDamaged, StorageError
 from flushlab.machine import home, may_enter, ownership, server_user
-from flushlab.process import RunRecord, discard, passing_folder, reap
+from flushlab.process import discard, passing_folder, reap
 from flushlab.units import parse_size
 
 _FULL_BELOW_BYTES = 1 << 20
+_OPEN_LOCK = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 _SHARE = 0.2
 """Of the file system, that snapshots may take if nobody says otherwise."""
 
@@ -303,7 +303,6 @@ class Snapshots:
     def _discard(self, folder: Path) -> None:
         """Takes a snapshot away; a StorageError if it cannot be deleted, or nothing proves that it is one."""
         try:
-            _adopt(folder)
             gone = discard(folder, what="snapshot", name=folder.name)
         except OSError as error:
             raise StorageError(f"{folder} cannot be deleted: {error}") from error
@@ -321,22 +320,15 @@ class Snapshots:
                 self._directory.mkdir(parents=True, exist_ok=True)
                 self._directory.chmod(0o711)
             locks.mkdir(exist_ok=True)
-            descriptor = os.open(locks / f"{digest}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(locks / f"{digest}.lock", _OPEN_LOCK, 0o600)
         except OSError as error:
             raise NotWritable(
                 f"the snapshot folder {self._directory} is not writable: {error.strerror}",
                 hint="set FLUSHLAB_HOME to a directory that you can write to",
             ) from error
-        try:
-            try:
-                mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-                fcntl.flock(descriptor, mode if wait else mode | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield False
-            else:
-                yield True
-        finally:
-            os.close(descriptor)
+        mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        with _flocked(descriptor, mode if wait else mode | fcntl.LOCK_NB) as free:
+            yield free
 
 
 def _read(folder: Path) -> Snapshot:
@@ -374,9 +366,61 @@ def _seal(manifest: Manifest, data: Path) -> None:
         (data / folder.path).chmod(0o500)
 
 
-def _adopt(folder: Path) -> None:
-    """Marks a snapshot of flushlab 0.1, which is proven by its manifest."""
-    if ownership.read_mark(str(folder)) is None and not folder.is_symlink():
-        with suppress(SnapshotDamaged):
-            if _read(folder).key.digest == folder.name:
-                ownership.mark_existing(str(folder), RunRecord.mine("adopt").mark("snapshot", folder.name))
+_held: dict[Path, int] = {}
+"""By a lock's path, this process's descriptor of it."""
+
+
+def hold(folder: Path) -> None:
+    """Counts a snapshot as used by this process, from now to its end."""
+    lock = _lock(folder)
+    if lock not in _held:
+        lock.parent.mkdir(exist_ok=True)
+        descriptor = os.open(lock, _OPEN_LOCK, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        _held[lock] = descriptor
+    with suppress(OSError):  # there is none yet, or it has no mark
+        os.utime(folder / ownership.MARK, follow_symlinks=False)
+
+
+@contextmanager
+def nobody_uses(folder: Path, *, spare_ours: bool) -> Iterator[bool]:
+    """Yields True, and keeps others from using a snapshot meanwhile, if no process uses it.
+
+    Args:
+        folder: of the snapshot.
+        spare_ours: a use of this process counts too; else it ends here.
+    """
+    lock = _lock(folder)
+    if lock in _held and spare_ours:
+        yield False
+        return
+    if (ours := _held.pop(lock, None)) is not None:
+        os.close(ours)
+    with _flocked(os.open(lock, _OPEN_LOCK, 0o600), fcntl.LOCK_EX | fcntl.LOCK_NB) as free:
+        yield free
+
+
+def last_used(folder: Path) -> float:
+    """Seconds of the epoch; 0 if that is not known."""
+    try:
+        return (folder / ownership.MARK).lstat().st_mtime
+    except OSError:
+        return 0.0
+
+
+@contextmanager
+def _flocked(descriptor: int, mode: int) -> Iterator[bool]:
+    """Holds a lock of an open file, which is closed at the end; yields False if it is taken."""
+    try:
+        try:
+            fcntl.flock(descriptor, mode)
+            free = True
+        except BlockingIOError:
+            free = False
+        yield free
+    finally:
+        os.close(descriptor)
+
+
+def _lock(folder: Path) -> Path:
+    return folder.parent / "locks" / f"{folder.name}.use"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from flushlab.datadir.copy import copy_tree
+from flushlab.datadir.restore import copy_tree
 from flushlab.errors import StorageError
 from flushlab.record import Value
 from flushlab.server.databases import is_system

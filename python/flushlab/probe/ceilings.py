@@ -2,6 +2,9 @@
 
 Probe layer. A cell is a policy, a flush mode and a number of committers that do nothing but commit. A flush
 mode that a policy does not permit is refused by the commit path with its rule; here that is a value.
+
+A switching run goes through the flush modes that a policy permits and back to the first, as a server's would
+change by SET GLOBAL; then the strict checker reads the binlogs that it wrote.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -21,7 +24,7 @@ from flushlab import _core
 from flushlab.errors import MeasurementError, UsageError
 from flushlab.probe.folder import storage_errors
 from flushlab.probe.policy import FLUSH_MODES, MARIADB_STRICT, RELAXED, SECOND, STRICT, Policy
-from flushlab.record import Ceiling, CommitLatency, FlushMode, Medium, RefusedFlush
+from flushlab.record import Ceiling, FlushMode, Medium, RefusedFlush, Switching, SwitchPhase
 
 COMMITTERS, QUICK_COMMITTERS = (1, 4, 16, 64), (1, 64)
 QUICK_MODES: tuple[FlushMode, ...] = ("serial", "parallel", "redo")
@@ -135,25 +138,6 @@ class _Progress(msgspec.Struct, frozen=True):
     commits: int
 
 
-class _Result(msgspec.Struct, frozen=True, kw_only=True):
-    commits: int
-    seconds: float
-    commits_per_s: float
-    latency_us: CommitLatency | None
-    group_size: float
-    fsyncs_per_s: float
-    bytes_at_risk: int
-    cpu_us_per_commit: float | None = None
-    ordered_ns_per_commit: float | None = None
-    encode_ns_per_commit: float | None = None
-    write_ns_per_commit: float | None = None
-
-
-def native() -> Maker:
-    """The commit path of the core."""
-    return _core.CommitPath
-
-
 def plan(
     matrix: Matrix, folder: Path, make: Maker
 ) -> tuple[tuple[CommitCell, ...], tuple[RefusedFlush, ...]]:
@@ -169,11 +153,7 @@ def plan(
             if reason is None:
                 permitted[policy].append(mode)
             else:
-                refused.append(
-                    RefusedFlush(
-                        redo=policy.redo, sync_binlog=policy.sync_binlog, flush=mode, reason=reason[0]
-                    )
-                )
+                refused.append(RefusedFlush(**msgspec.structs.asdict(policy), flush=mode, reason=reason[0]))
     for policy in matrix.policies:
         for committers in matrix.committers:
             cells += [
@@ -209,27 +189,12 @@ def measure(
         MeasurementError: the commit path does not end, or finds no threads.
         KeyboardInterrupt: on Ctrl-C.
     """
-    answer, noise = run_of(folder, cell, seconds=seconds, most_bytes=most_bytes, medium=medium, make=make)
-    result = msgspec.json.decode(answer, type=_Result)
-    if result.latency_us is None:
+    result, noise = run_of(folder, cell, seconds=seconds, most_bytes=most_bytes, medium=medium, make=make)
+    if result["latency_us"] is None:
         return None
-    return Ceiling(
-        redo=cell.policy.redo,
-        sync_binlog=cell.policy.sync_binlog,
-        flush=cell.flush,
-        committers=cell.committers,
-        commits_per_s=result.commits_per_s,
-        latency_us=result.latency_us,
-        group_size=result.group_size,
-        fsyncs_per_s=result.fsyncs_per_s,
-        bytes_at_risk=result.bytes_at_risk,
-        noise=noise,
-        cpu_us_per_commit=result.cpu_us_per_commit,
-        ordered_ns_per_commit=result.ordered_ns_per_commit,
-        encode_ns_per_commit=result.encode_ns_per_commit,
-        write_ns_per_commit=result.write_ns_per_commit,
-        seconds=result.seconds,
-    )
+    policy = msgspec.structs.asdict(cell.policy)
+    of_cell = {**policy, "flush": cell.flush, "committers": cell.committers, "noise": noise}
+    return msgspec.convert({**result, **of_cell}, Ceiling)
 
 
 def run_of(
@@ -241,7 +206,7 @@ def run_of(
     medium: Medium,
     make: Maker,
     changes: tuple[Change, ...] = (),
-) -> tuple[bytes, float | None]:
+) -> tuple[dict[str, Any], float | None]:
     """One run of the commit path, and the noise of its rate; with changes its files are left.
 
     Raises:
@@ -259,8 +224,7 @@ def _spec(cell: CommitCell, folder: Path, seconds: float) -> CommitSpec:
     return CommitSpec(
         directory=str(folder),
         format=cell.policy.format,
-        redo=cell.policy.redo,
-        sync_binlog=cell.policy.sync_binlog,
+        **msgspec.structs.asdict(cell.policy),
         flush=cell.flush,
         committers=cell.committers,
         seconds=seconds,
@@ -294,7 +258,7 @@ def _stopped(run: CommitRun) -> Iterator[None]:
             run.wait(_SECONDS_TO_END)
 
 
-def _follow(run: CommitRun, seconds: float, most_bytes: int) -> tuple[bytes, float | None]:
+def _follow(run: CommitRun, seconds: float, most_bytes: int) -> tuple[dict[str, Any], float | None]:
     """Waits for the result and notes the commits of each slice of the window meanwhile."""
     seen: list[tuple[float, int]] = []
     end = time.monotonic() + seconds + _SECONDS_TO_END
@@ -309,7 +273,7 @@ def _follow(run: CommitRun, seconds: float, most_bytes: int) -> tuple[bytes, flo
                 f"the commit path did not end within {seconds + _SECONDS_TO_END:.0f} s",
                 hint="the disk hangs; see dmesg",
             )
-    return answer, noise(seen)
+    return msgspec.json.decode(answer), noise(seen)
 
 
 def noise(seen: Sequence[tuple[float, int]]) -> float | None:
@@ -326,3 +290,80 @@ def noise(seen: Sequence[tuple[float, int]]) -> float | None:
         return None
     variance = sum((one - mean) ** 2 for one in slices) / (len(slices) - 1)
     return math.sqrt(variance / len(slices)) / mean
+
+
+PHASE_SECONDS = 0.4
+
+
+class SwitchCell(msgspec.Struct, frozen=True, kw_only=True):
+    """One run to be made: the flush modes in their order."""
+
+    policy: Policy
+    modes: tuple[FlushMode, ...]
+    committers: int
+
+    @property
+    def natural_seconds(self) -> float:
+        """How long the window has to be."""
+        return PHASE_SECONDS * len(self.modes)
+
+
+def switch_cells(of: Sequence[CommitCell]) -> tuple[SwitchCell, ...]:
+    """A run for each policy of the matrix that permits two flush modes, with the most committers.
+
+    Raises:
+        UsageError: no policy does.
+    """
+    permitted: dict[Policy, dict[FlushMode, None]] = {}
+    for cell in of:
+        permitted.setdefault(cell.policy, {})[cell.flush] = None
+    most = max(cell.committers for cell in of)
+    found = tuple(
+        SwitchCell(policy=policy, modes=(*modes, next(iter(modes))), committers=most)
+        for policy, modes in permitted.items()
+        if len(modes) > 1
+    )
+    if not found:
+        raise UsageError(
+            "--switch needs a policy with two flush modes to switch between",
+            hint="repeat --flush, as in --policy 2/1000 --flush serial --flush parallel",
+        )
+    return found
+
+
+def measure_switching(
+    folder: Path, cell: SwitchCell, *, seconds: float, most_bytes: int, medium: Medium, make: Maker
+) -> Switching | None:
+    """Switches through the modes of a cell in the probe's own folder; its files are left there.
+
+    Returns:
+        None if not one commit ended in the window. Errors: as of `measure`.
+    """
+    first, *others = cell.modes
+    each = seconds / len(cell.modes)
+    changes = tuple(
+        Change(after_seconds=WARM_UP_SECONDS + each * number, flush=mode)
+        for number, mode in enumerate(others, 1)
+    )
+    begin = CommitCell(policy=cell.policy, flush=first, committers=cell.committers)
+    result, _ = run_of(
+        folder, begin, seconds=seconds, most_bytes=most_bytes, medium=medium, make=make, changes=changes
+    )
+    if result["latency_us"] is None:
+        return None
+    return Switching(
+        **msgspec.structs.asdict(cell.policy),
+        committers=cell.committers,
+        phases=msgspec.convert(result["phases"], tuple[SwitchPhase, ...]),
+        longest_commit_us=result["latency_us"]["max"],
+        transactions=result["last_gtid"],
+        binlog_is_whole=_is_whole(folder, result["last_gtid"]),
+    )
+
+
+def _is_whole(folder: Path, transactions: int) -> bool:
+    """Whether the strict checker finds every transaction, each once and without a gap in the GTIDs."""
+    files = [str(file) for file in sorted(folder.glob("binlog.0*"))]
+    reports = msgspec.json.decode(_core.check_binlogs(files, False))
+    whole = all(one["verdict"] == "whole" and not one["problem_count"] for one in reports)
+    return whole and sum(one["transactions"] for one in reports) == transactions

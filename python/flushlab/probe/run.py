@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,11 +15,10 @@ from typing import Protocol
 
 import msgspec
 
-from flushlab import machine
+from flushlab import _core, machine
 from flushlab.errors import UsageError
-from flushlab.probe import against, ceilings, disk, honesty, switching
+from flushlab.probe import against, ceilings, disk, honesty
 from flushlab.probe.against import MeasuredServer
-from flushlab.probe.budget import Budget
 from flushlab.probe.ceilings import CommitCell, Maker, Matrix
 from flushlab.probe.disk import DiskCell
 from flushlab.probe.folder import existing, medium_of, most_bytes, probe_folder, storage_errors
@@ -81,7 +80,7 @@ class ProgressReporter(Protocol):
         """A measurement begins."""
 
 
-def probe(request: ProbeRequest, watch: ProgressReporter, make: Maker) -> ProbeRecord:
+def probe(request: ProbeRequest, watch: ProgressReporter, make: Maker = _core.CommitPath) -> ProbeRecord:
     """Probes a disk.
 
     Raises:
@@ -175,7 +174,7 @@ class _Steps:
     def __init__(self, request: ProbeRequest, cells: Sequence[CommitCell], watch: ProgressReporter) -> None:
         self._disk = disk.cells(quick=request.quick)
         self._cells = cells
-        self._switches = switching.cells(cells) if request.switch else ()
+        self._switches = ceilings.switch_cells(cells) if request.switch else ()
         self._watch = watch
         own = QUICK_DISK_SECONDS if request.quick else DISK_SECONDS
         naturals = [*(own for _ in self._disk), *(cell.natural_seconds for cell in cells)]
@@ -216,7 +215,7 @@ class _Steps:
             window = self._begin(step, f"{cell.policy.name} · switching · {cell.committers} committers")
             if window is not None:
                 with _below(folder, "switching") as own:
-                    found = switching.measure(
+                    found = ceilings.measure_switching(
                         own, cell, seconds=window, most_bytes=most, medium=medium, make=make
                     )
                 if found is None:
@@ -274,3 +273,51 @@ def _doubts(facts: Machine, begin: _Moment, left_out: int) -> Iterator[Warning]:
             yield Warning(
                 "disturbed", f"{share:.0%} of the CPU time {what}: measure again on a quiet machine"
             )
+
+
+SMALLEST_SHARE = 0.5
+"""Of a window's natural length: less is not measured."""
+
+FIRST_OVERHEAD_S = 0.1
+"""Making and removing files for one step, until it is known."""
+
+
+class Budget:
+    """Windows of the steps of a probe.
+
+    Args:
+        limit_s: for all steps together; None: every window has its natural length.
+        naturals: length of each step's window, in order.
+    """
+
+    def __init__(self, limit_s: float | None, naturals: Sequence[float], clock: Callable[[], float]) -> None:
+        self._naturals = tuple(naturals)
+        self._clock = clock
+        self._end = None if limit_s is None else clock() + limit_s
+        self._overhead_s = FIRST_OVERHEAD_S
+        self._begun: tuple[float, float] | None = None
+        self.left_out = 0
+
+    def window(self, step: int) -> float | None:
+        """Length of the step's window; None if it is to be left out."""
+        self._learn()
+        natural, window = self._naturals[step], self._naturals[step]
+        now = self._clock()
+        if self._end is not None:
+            remaining = self._naturals[step:]
+            available = self._end - now - self._overhead_s * len(remaining)
+            window = natural * min(1.0, max(SMALLEST_SHARE, available / sum(remaining)))
+            if now + window > self._end:
+                self.left_out += 1
+                return None
+        self._begun = (now, window) if step else None  # the first one also prepares the files of the others
+        return window
+
+    def _learn(self) -> None:
+        """What a step takes beyond its window: the mean so far, the later ones counting more."""
+        if self._begun is None:
+            return
+        start, window = self._begun
+        self._begun = None
+        over = max(0.0, self._clock() - start - window)
+        self._overhead_s += 0.3 * (over - self._overhead_s)

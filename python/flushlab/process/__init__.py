@@ -1,11 +1,10 @@
 """Process: guarded children, so that no server outlives flushlab."""
 
 from flushlab.process.guard import Guard, GuardedProcess, Network
-from flushlab.process.identity import ProcessIdentity, identify, myself
+from flushlab.process.identity import ProcessIdentity, identify, myself, terminate
 from flushlab.process.janitor import reap
 from flushlab.process.passing import discard, make_lasting, passing_folder
 from flushlab.process.run_record import RunRecord, all_records, run_folder
-from flushlab.process.terminate import terminate
 
 __all__ = [
     "Guard",

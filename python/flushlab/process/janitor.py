@@ -14,8 +14,8 @@ from pathlib import Path
 
 from flushlab.machine import ownership
 from flushlab.process import run_record
+from flushlab.process.identity import kill, kill_session, wait_for_end
 from flushlab.process.run_record import RunRecord
-from flushlab.process.terminate import kill, kill_session, wait_for_end
 from flushlab.undo import undo_all
 
 _GUARD_S = 10.0

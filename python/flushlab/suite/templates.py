@@ -22,7 +22,7 @@ import msgspec
 
 from flushlab.build import Build
 from flushlab.datadir import Snapshot, SnapshotKey, Snapshots
-from flushlab.datadir.in_use import last_used
+from flushlab.datadir.snapshots import last_used
 from flushlab.errors import FlushlabError, NoSpace, SnapshotDamaged, StorageError
 from flushlab.machine import home
 from flushlab.record import Value

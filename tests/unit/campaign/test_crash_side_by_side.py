@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flushlab.campaign.crash.side_by_side import judge_all
+from flushlab.campaign.crash.runner import judge_all
 from flushlab.record import CrashImage, CrashPoint
 
 POINTS = {number: CrashPoint(at=number, kind="random", seed=number) for number in range(200)}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flushlab.crashed import side_tables
+from flushlab.crashed import ddl_workload
 from flushlab.crashed.judge import Commits, RecoveredServer, judge, not_started
 from flushlab.crashed.ledger import Note, before
 from flushlab.record import BinlogState, CrashImage, CrashPoint, DdlState, GtidState
@@ -136,7 +136,7 @@ def test_without_a_ledger_sound_tables_are_all_that_is_known() -> None:
 
 
 def with_ddl(step: int, statements: int) -> CrashImage:
-    recovered = RecoveredServer(rows(3), side=side_tables.after(step))
+    recovered = RecoveredServer(rows(3), side=ddl_workload.after(step))
     return judge(POINT, notes(3), 10 * SECOND, recovered, statements)
 
 
@@ -152,7 +152,7 @@ def test_acknowledged_ddl_that_is_undone_is_lost() -> None:
 
 
 def test_a_table_that_is_half_made_is_inconsistent() -> None:
-    half = side_tables.after(4)["side_0"]._replace(rows=3)
+    half = ddl_workload.after(4)["side_0"]._replace(rows=3)
     recovered = RecoveredServer(rows(3), side={"side_0": half})
     image = judge(POINT, notes(3), 10 * SECOND, recovered, 4)
     assert image.outcome == "inconsistent"

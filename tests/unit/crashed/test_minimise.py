@@ -10,7 +10,7 @@ import pytest
 from flushlab.crashed import minimise as minimising
 from flushlab.crashed.minimise import minimise
 from flushlab.crashed.recorded import Images
-from flushlab.datadir.unsynced import Part, Unsynced
+from flushlab.datadir.recording import Part, Unsynced
 from flushlab.errors import MeasurementError
 from flushlab.record import CrashCause, CrashImage, CrashPart, CrashPoint
 

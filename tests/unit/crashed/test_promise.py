@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from flushlab.crashed.promise import broken, unproven
+from flushlab.campaign.crash.check import broken, unproven
 from flushlab.record import BinlogState, CrashArm, CrashImage, CrashKind, CrashOutcome, CrashPoint
 from flushlab.settings.floor import Floor
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flushlab.crashed import side_tables
-from flushlab.crashed.ddl_workload import left_over
-from flushlab.crashed.side_tables import Shape, after, reached, statement
+from flushlab.crashed import ddl_workload
+from flushlab.crashed.ddl_workload import Shape, after, left_over, reached, statement
 
 ROUND = 8
 """Steps until the next table is made."""
@@ -59,7 +58,7 @@ def test_files_of_no_table_are_left_over(tmp_path: Path) -> None:
     )
     for name in names:
         (tmp_path / name).touch()
-    assert left_over(tmp_path, {"side_3": side_tables.after(1)["side_0"]}) == [
+    assert left_over(tmp_path, {"side_3": ddl_workload.after(1)["side_0"]}) == [
         "#sql-ib77.ibd",
         "side_2_renamed.ibd",
     ]

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from flushlab.probe.budget import Budget
+from flushlab.probe.run import Budget
 
 
 class Clock:

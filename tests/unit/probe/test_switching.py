@@ -5,11 +5,10 @@ from pathlib import Path
 import pytest
 
 from flushlab.errors import UsageError
-from flushlab.probe.ceilings import CommitCell
+from flushlab.probe.ceilings import CommitCell, SwitchCell, measure_switching, switch_cells
 from flushlab.probe.fake import FakeCommitPath
 from flushlab.probe.folder import MAX_BYTES
 from flushlab.probe.policy import SECOND, STRICT
-from flushlab.probe.switching import SwitchCell, cells, measure
 from flushlab.record import FlushMode
 from tests.unit.probes import MEDIUM
 
@@ -20,19 +19,21 @@ def planned(*modes: FlushMode, committers: int = 4) -> list[CommitCell]:
 
 def test_each_policy_goes_through_its_modes_and_back_with_the_most_committers() -> None:
     strict = [CommitCell(policy=STRICT, flush="serial", committers=64)]
-    (found,) = cells([*planned("serial", "parallel"), *planned("serial", committers=1), *strict])
+    (found,) = switch_cells([*planned("serial", "parallel"), *planned("serial", committers=1), *strict])
     assert found == SwitchCell(policy=SECOND, modes=("serial", "parallel", "serial"), committers=64)
 
 
 def test_one_flush_mode_alone_is_refused_with_the_way_out() -> None:
     with pytest.raises(UsageError, match="two flush modes") as raised:
-        cells(planned("serial"))
+        switch_cells(planned("serial"))
     assert "--flush serial --flush parallel" in (raised.value.hint or "")
 
 
 def test_a_binlog_that_lacks_transactions_is_not_whole(tmp_path: Path) -> None:
-    (cell,) = cells(planned("serial", "parallel"))
-    found = measure(tmp_path, cell, seconds=0.3, most_bytes=MAX_BYTES, medium=MEDIUM, make=FakeCommitPath)
+    (cell,) = switch_cells(planned("serial", "parallel"))
+    found = measure_switching(
+        tmp_path, cell, seconds=0.3, most_bytes=MAX_BYTES, medium=MEDIUM, make=FakeCommitPath
+    )
     assert found is not None and found.transactions > 0
     assert [phase.flush for phase in found.phases] == ["serial", "parallel", "serial"]
     assert not found.binlog_is_whole, "the fake writes none"

@@ -7,10 +7,13 @@ process of a server, or nodes of a cluster. What that needs lives until the next
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread, get_ident
 from typing import Self
 
 import msgspec
@@ -19,15 +22,15 @@ from flushlab.campaign.crash.experiment import CrashExperiment
 from flushlab.campaign.crash.kept_recordings import record_of, remove_stumps, require_build
 from flushlab.campaign.crash.plan import CrashPlan
 from flushlab.campaign.crash.request import MOST_IMAGES
-from flushlab.campaign.crash.side_by_side import judge_all
 from flushlab.crashed import points as points_of
 from flushlab.crashed.killed import Killed, victim_of
 from flushlab.crashed.recording import record
 from flushlab.crashed.run import Fault
 from flushlab.errors import MeasurementError, NoSpace, StartFailed, StorageError
 from flushlab.experiment.protocol import Request
+from flushlab.process.guard import strike
 from flushlab.process.passing import passing_folder
-from flushlab.record import Crash, CrashArm, CrashKind
+from flushlab.record import Crash, CrashArm, CrashImage, CrashKind, CrashPoint
 from flushlab.server.sandbox.refusal import refusal
 
 _FAULTS: Mapping[CrashKind, Fault] = {"eio": "eio", "full": "full"}
@@ -193,3 +196,51 @@ def _records(plan: CrashPlan) -> Iterator[Path]:
             f"no record can be kept in {keep}: {error.strerror}", hint="name another folder"
         ) from error
     yield keep
+
+
+_SIDE_BY_SIDE = 2
+_STRIKE_S = 0.05
+
+
+def judge_all(
+    points: Mapping[int, CrashPoint], judge: Callable[[CrashPoint], CrashImage]
+) -> Iterator[tuple[int, CrashImage]]:
+    """What became of each, with its number, as soon as it is known; whoever stops early kills the servers.
+
+    Args:
+        points: where the run is cut, by number.
+        judge: one of them; called by two threads.
+    """
+    threads: set[int] = set()
+    # The futures are not waited for: a Ctrl-C in the midst of that may leave one locked for ever, and the
+    # thread that judges waits for the lock. This queue has no lock that an exception could leave behind.
+    judged = SimpleQueue[tuple[int, CrashImage] | BaseException]()
+
+    def judge_one(number: int, at: CrashPoint) -> None:
+        try:
+            judged.put((number, judge(at)))
+        except BaseException as error:  # noqa: BLE001, raised again where it is waited for
+            judged.put(error)
+
+    with ThreadPoolExecutor(_SIDE_BY_SIDE, initializer=lambda: threads.add(get_ident())) as pool:
+        waiting: list[Future[None]] = []
+        try:
+            for number, at in points.items():
+                waiting.append(pool.submit(judge_one, number, at))
+            for _ in waiting:
+                found = judged.get()
+                if isinstance(found, BaseException):
+                    raise found
+                yield found
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            Thread(target=_strike_until, args=(threads, waiting), daemon=True).start()
+            pool.shutdown()
+            raise
+
+
+def _strike_until(threads: Collection[int], judged: Sequence[Future[None]]) -> None:
+    """Kills the servers of threads until nothing is judged any more."""
+    while not all(one.done() for one in judged):
+        strike(threads)
+        time.sleep(_STRIKE_S)

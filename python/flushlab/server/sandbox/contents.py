@@ -11,7 +11,7 @@ from pathlib import Path
 
 from flushlab.build import Build, Progress
 from flushlab.datadir import Restored, Snapshot, Snapshots
-from flushlab.datadir.copy import copy_tree
+from flushlab.datadir.restore import copy_tree
 from flushlab.errors import SnapshotDamaged
 from flushlab.machine import server_user
 from flushlab.record import Value

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from flushlab.errors import HarnessError
 from flushlab.process import ProcessIdentity
-from flushlab.process.terminate import signal_process, wait_for_end
+from flushlab.process.identity import signal_process, wait_for_end
 
 STOP_LIMIT_S = 300.0
 """Longest wait for an orderly stop, which writes all dirty pages; then SIGKILL."""
