@@ -280,14 +280,6 @@ def test_what_is_in_a_snapshots_place_is_refused_and_left(
     assert {name: after[name] for name in before} == before
 
 
-def test_snapshot_of_flushlab_0_1_is_used_and_removed(store: Snapshots) -> None:
-    first = store.make(KEY, fill)
-    (first.path.parent / ownership.MARK).unlink()
-    assert store.make(KEY, refuse) == first
-    assert store.remove(KEY) is True
-    assert store.find(KEY) is None
-
-
 def test_maker_at_work_is_not_swept_away(store: Snapshots) -> None:
     def make_another_meanwhile(data: Path) -> None:
         fill(data)
