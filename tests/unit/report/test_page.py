@@ -217,7 +217,7 @@ def test_a_doubt_is_counted_once_for_each_trial_that_has_it() -> None:
         "the window wrote 0.5 of the redo capacity window-too-short, first of 20 20 of 20 trials",
         "mariadb@10.11.19 (10.11.19-MariaDB-0+deb12u1)",
         "120 writes/s requested, 118 measured, 60 synced (cgroup-v2)",
-        "flushlab tune \\ --server mariadb@10.11.19 \\ --workload oltp_update_non_index",
+        "flushlab tune \\ --server mariadb@10.11.19 \\ --table-size 20000",
         "innodb_nonsense=1 refused unknown variable",
         "innodb_flush_method=O_DSYNC rejected p99 is 2.8 times the base's",
         "innodb_io_capacity=4000 dropped dropping it costs 0.4% ± 0.6% at floor second",
@@ -318,7 +318,7 @@ def test_a_running_campaign_shows_its_trials_and_claims_nothing() -> None:
 def test_a_campaign_without_a_trial_has_a_page() -> None:
     text = text_of(show(made.row("tune", None), []))
     assert "no trial has ended" in text
-    assert "flushlab tune --floor second" in text and "--workload" not in text
+    assert "flushlab tune \\ --server mariadb@10.11.19" in text and "--workload" not in text
 
 
 def test_an_interrupted_tuning_says_that_nothing_is_proven() -> None:
