@@ -27,7 +27,7 @@ def nearest(name: str, known: Iterable[str], *, most: int = 3, cutoff: float = 0
     if "_" in name:
         begun = {one: max(_alike(name, one[: len(name) + more]) for more in (-1, 0, 1)) for one in names}
         best = max(begun.values(), default=0.0)
-        if best >= A_BEGINNING and not (near and _alike(name, near[0]) >= best):
+        if best >= max(A_BEGINNING, cutoff) and not (near and _alike(name, near[0]) >= best):
             return [one for one in names if begun[one] == best][:most]
     return [one for one in near if _alike(name, one) > _alike(name, near[0]) - AS_NEAR]
 

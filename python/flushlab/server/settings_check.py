@@ -256,9 +256,7 @@ def _judged(
         found += at_risk(checked, path, identity, storage)
     if not launch.redo_enabled:
         says = "the redo log is disabled: after a crash the server may not start again"
-        found.append(
-            Finding.at((path, 0), "at-risk", "error", "", says, "ALTER INSTANCE ENABLE INNODB REDO_LOG")
-        )
+        found.append(Finding("at-risk", "error", "", path, 0, says, "ALTER INSTANCE ENABLE INNODB REDO_LOG"))
     kept = guarantees(checked.given, identity, storage, launch)
     return Judged(
         server=identity,
@@ -409,4 +407,4 @@ def _ignored(file: Path) -> tuple[Finding, ...]:
     if not stat.S_IMODE(file.stat().st_mode) & stat.S_IWOTH:
         return ()
     says, hint = "the file is world-writable: the server does not read it", f"chmod o-w {file}"
-    return (Finding.at((str(file), 0), "ignored-file", "error", "", says, hint),)
+    return (Finding("ignored-file", "error", "", str(file), 0, says, hint),)

@@ -19,16 +19,15 @@ from flushlab.near import nearest
 from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.settings import reading
 from flushlab.settings.admission import UNKNOWN, is_admitted, kept_out
-from flushlab.settings.catalog import PROVIDER_OPTIONS, SettingHere, canonical
+from flushlab.settings.catalog import PROVIDER_OPTIONS, canonical
 from flushlab.settings.contradictions import contradictions
 from flushlab.settings.durability import Guarantees, guarantees
 from flushlab.settings.finding import Finding, Severity
+from flushlab.settings.judgement import Given, Judgement
 from flushlab.settings.option_names import HelpText, load_option_names
 from flushlab.settings.optionfile import INCLUDES_AT_MOST, Line, Loader, instance_of, lines, reads_whole_lines
 from flushlab.settings.options_here import OptionsHere
 from flushlab.settings.provider_options import parts_of
-from flushlab.settings.reading import Reading
-from flushlab.settings.stranger import stranger
 
 _OF_A_SERVER = re.compile(r"(mysqld|server|mariadb|mariadbd|embedded)(-\d+\.\d+)?|client-server|galera")
 _A_GROUP = re.compile(
@@ -38,19 +37,10 @@ _REPEATABLE = re.compile(
     r"(binlog|replicate|replicate_wild)_(do|ignore)_(db|table)|replicate_rewrite_db|ignore_db_dir|"
     r"(early_)?plugin_load(_add)?|debug|performance_schema_instrument"
 )
-_PREFIX = re.compile(r"(skip|disable|enable|maximum|loose)_")
 _SIMPLE = re.compile(r"\d+[KMG]?")
 _ADJUSTED = re.compile(r"option '([^']+)': (?:un)?signed value (\S+) adjusted to (\S+)")
 _NEAR_SUFFIX = 0.5
 """How alike the suffix of an instance must be to the one that was meant (difflib's ratio)."""
-_NUMBERS = ("integer", "size", "float", "unsigned", "signed", "real")
-_ENDS_WITH_0 = (
-    *("innodb_buffer_pool_size", "innodb_log_buffer_size", "innodb_page_size", "innodb_purge_threads"),
-    *("table_cache", "table_open_cache", "table_open_cache_instances"),
-)
-"""Numbers that MariaDB 10.11.19 and 11.8.9 do not take as 0 behind `loose_`."""
-_FLAGS = {"optimizer_trace"}
-"""Texts of `name=on,name=off`, which servers read at once."""
 _TEXTS = {"sql_mode"}
 """Settings of the catalog whose values differ from version to version beyond what it knows."""
 _OF_THE_PROCESS = {"max_connections", "open_files_limit", "table_open_cache", "table_definition_cache"}
@@ -94,15 +84,6 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
         return {**self.others, **self.settings, **place}
 
 
-class _Given(msgspec.Struct, frozen=True, kw_only=True):
-    """One option in a group that the server reads: its name resolved, its value read."""
-
-    name: str
-    line: Line
-    value: Value | None = None
-    text: str | None = None
-
-
 def check(
     text: str,
     identity: ServerIdentity,
@@ -124,7 +105,7 @@ def check(
     """
     server = OptionsHere(identity, known, suffix)
     findings: list[Finding] = []
-    given: list[_Given] = []
+    given: list[Given] = []
     headings: dict[str, Line] = {}
     instances: dict[str, Line] = {}
     own: dict[tuple[str, int], Line] = {}
@@ -133,25 +114,28 @@ def check(
             headings[line.group] = line
             continue
         if line.group in server.groups:
-            own[line.path, line.line] = line
+            own[line.at] = line
         if line.problem:
             findings += _syntax(line, server)
-            given += _judge(line, server, []) if line.orphan else []
-        elif line.group in server.groups:
-            given += _judge(line, server, findings)
+        if line.orphan or (line.group in server.groups and not line.problem):
+            judged = Judgement(line, server)
+            given += [judged.given] if judged.given else []
+            findings += [] if line.orphan else judged.findings
+        elif line.problem:
+            continue
         elif instance_of(line.group) is not None:
             instances.setdefault(line.group, headings[line.group])
         else:
             findings += _elsewhere(line, server)
     if suffix and not any(one in server.groups and one.endswith(suffix.lower()) for one in headings):
         says, hint = f"the file has no group that ends in {suffix}", _meant_instance(suffix, headings)
-        findings.append(Finding.at((path, 0), "instance", "warning", "", says, hint))
+        findings.append(Finding("instance", "warning", "", path, 0, says, hint))
     findings += _instances(instances)
     findings += _duplicates(given)
     last = {one.name: one for one in given}
     settings = {name: one.value for name, one in last.items() if one.value is not None}
     others = {name: one.text for name, one in last.items() if one.text is not None}
-    places = {name: (one.line.path, one.line.line) for name, one in last.items()}
+    places = {name: one.line.at for name, one in last.items()}
     if identity.nodes > 1 and PROVIDER_OPTIONS in others:
         parts = parts_of(others[PROVIDER_OPTIONS], identity.flavor, identity.version)
         settings |= parts
@@ -165,7 +149,7 @@ def check(
         severity: Severity = "error" if told.fatal else "warning"
         place = places[told.name]
         findings.append(
-            Finding.at(place, "contradiction", severity, told.name, told.why, told.hint, told.fatal)
+            Finding("contradiction", severity, told.name, *place, told.why, told.hint, told.fatal)
         )
         if told.becomes is not None:
             settings[told.name] = told.becomes
@@ -216,7 +200,7 @@ def arguments(checked: Checked) -> dict[str, str]:
 def refusal(checked: Checked, name: str, reason: str) -> Finding:
     """The build refuses what the file says of a setting."""
     says = f"is refused by the server: {reason}"
-    return Finding.at(checked.lines[name], "refused", "error", name, says, None, True)
+    return Finding("refused", "error", name, *checked.lines[name], says, None, True)
 
 
 def adjusted(checked: Checked, known: HelpText, complaints: str) -> tuple[Finding, ...]:
@@ -230,11 +214,8 @@ def adjusted(checked: Checked, known: HelpText, complaints: str) -> tuple[Findin
         now = told.get(name) or known.values.get(name, "")
         if now.isdecimal() and int(now) != _number(text):
             kind = "out-of-range" if name in told else "rounded"
-            found.append(
-                Finding.at(
-                    checked.lines[name], kind, "warning", name, f"is {text}; the server changes it to {now}"
-                )
-            )
+            says = f"is {text}; the server changes it to {now}"
+            found.append(Finding(kind, "warning", name, *checked.lines[name], says))
     return tuple(found)
 
 
@@ -249,11 +230,11 @@ def _gather(
         target, directory = line.include.target, line.include.directory
         place = (line.path, line.line)
         if loader is None:
-            findings.append(Finding.at(place, "include", "note", "", f"{target} was not read"))
+            findings.append(Finding("include", "note", "", *place, f"{target} was not read"))
             continue
         if depth >= INCLUDES_AT_MOST:
             says = f"includes are nested more than {INCLUDES_AT_MOST} deep: {target} is not read"
-            findings.append(Finding.at(place, "include", "error", "", says))
+            findings.append(Finding("include", "error", "", *place, says))
             continue
         try:
             included = list(loader(target, directory))
@@ -269,8 +250,8 @@ def _unread(target: str, directory: bool, place: tuple[str, int], error: OSError
     if directory:
         hint = "check the file where its server runs"
         says += ": a server that lacks it too does not start"
-        return Finding.at(place, "include", "warning", "", says, hint)
-    return Finding.at(place, "include", "warning", "", f"{says}: the server continues without it")
+        return Finding("include", "warning", "", *place, says, hint)
+    return Finding("include", "warning", "", *place, f"{says}: the server continues without it")
 
 
 def _syntax(line: Line, server: OptionsHere) -> list[Finding]:
@@ -278,7 +259,7 @@ def _syntax(line: Line, server: OptionsHere) -> list[Finding]:
         return []
     place, name = (line.path, line.line), canonical(line.name)
     says = line.problem if name or line.problem.startswith("!") else f"the line {line.problem}"
-    return [Finding.at(place, "syntax", "error", name, says, line.hint, not line.passed_over)]
+    return [Finding("syntax", "error", name, *place, says, line.hint, not line.passed_over)]
 
 
 def _harmless(line: Line) -> str:
@@ -293,7 +274,7 @@ def _elsewhere(line: Line, server: OptionsHere) -> list[Finding]:
     if _OF_A_SERVER.fullmatch(line.group) or not (name in server.catalog or bare in server.catalog):
         return []
     says = f"is in [{line.group}], which the server does not read"
-    return [Finding.at((line.path, line.line), "wrong-group", "error", name, says, "put it under [mysqld]")]
+    return [Finding("wrong-group", "error", name, *line.at, says, "put it under [mysqld]")]
 
 
 def _meant_instance(suffix: str, groups: Iterable[str]) -> str:
@@ -311,150 +292,7 @@ def _instances(first: Mapping[str, Line]) -> Iterator[Finding]:
         suffix = instance_of(group)
         says = f"[{group}] is for a server with --defaults-group-suffix={suffix}; this check passes over it"
         hint = f"check the file as that instance, too: --defaults-group-suffix={suffix}"
-        yield Finding.at((line.path, line.line), "instance", "note", "", says, hint)
-
-
-def _judge(line: Line, server: OptionsHere, findings: list[Finding]) -> list[_Given]:
-    """The option that a line gives, if the server takes it; what is wrong goes to the findings."""
-    spelled, place = canonical(line.name), (line.path, line.line)
-    loose, name = spelled.startswith("loose_"), spelled.removeprefix("loose_")
-    if server.identity.flavor == "mysql" and line.name != line.name.lower():
-        says = "contains capital letters, but MySQL's option names are lowercase: the server does not start"
-        findings.append(
-            Finding.at(place, "misspelled", "error", name, says, f"write {line.name.lower()}", True)
-        )
-    prefix, bare = _without_prefixes(name, server)
-    name = bare if prefix else name
-    if server.takes(name) is False or server.unheard_of(name) or server.ignores(name):
-        full = stranger(name, line, loose, server, findings)
-        if full is None:
-            return []
-        name = full
-    if prefix == "maximum":
-        findings += _limited(line, name, server)
-        return []
-    here, shape = server.here(name), server.shape(name)
-    text = _turned(prefix, line.text) if prefix else line.text
-    given = None if here else _other(prefix, line.text)
-    as_text = shape is not None and shape.kind in ("word", "text") and name not in _FLAGS
-    if here is None and prefix and as_text:
-        if prefix == "enable" and not name.startswith("replicate_") and text == "1":
-            if server.identity.flavor == "mysql":
-                return []  # it keeps the default; MariaDB takes the empty text
-            text = ""
-        given = text
-    if here is not None:
-        read = _read_setting(here, prefix, text)
-    elif shape is not None:
-        read = reading.read_shape(name, shape, text, server.identity.flavor, server.identity.version)
-        given = str(read.value) if shape.kind in ("boolean", "enumeration") and read.value else given
-    else:
-        return [_Given(name=name, line=line, text=given)]
-    passes = server.identity.flavor == "mariadb" and text is not None
-    later = as_text or (shape is not None and shape.kind == "bare")
-    if loose and read.fatal and passes and not later:
-        return _passed_over(read, line, name, server, findings)
-    findings += _misread(read, line, name)
-    if here is None:
-        return [_Given(name=name, line=line, text=given)]
-    if here.deprecated:
-        findings.append(Finding.at(place, "deprecated", "warning", name, f"is deprecated {here.deprecated}"))
-    return [_Given(name=name, line=line, value=read.value)]
-
-
-def _limited(line: Line, name: str, server: OptionsHere) -> Iterator[Finding]:
-    """What `maximum_` sets: the most that a session may choose, of options that have such a limit."""
-    place, hint, limits = (line.path, line.line), f"write {name}", server.limits(name)
-    fatal = server.identity.flavor == "mysql" or not canonical(line.name).startswith("loose_")
-    ends = "the server does not start" if fatal else "the server continues without it"
-    if limits is False:
-        yield Finding.at(place, "prefix", "error", name, f"has no maximum: {ends}", hint, fatal)
-        return
-    here, shape = server.here(name), server.shape(name)
-    read = Reading(value=line.text)
-    if here is not None:
-        read = reading.read(here, line.text)
-    elif shape is not None:
-        key = (server.identity.flavor, server.identity.version)
-        read = reading.read_shape(name, shape, line.text, *key)
-    if read.fatal:
-        yield Finding.at(place, read.kind, "error", name, f"{read.text}: {ends}", read.hint, fatal)
-        return
-    doubt = "; a server that knows no such limit does not start" if limits is None else ""
-    yield Finding.at(place, "prefix", "warning", name, f"limits {name} for sessions{doubt}", hint)
-
-
-def _turned(prefix: str, text: str | None) -> str:
-    """The value that a prefix puts in the place of the one given: the opposite of 0, or its own."""
-    on = (prefix == "enable") != (text == "0")
-    return "1" if on else "0"
-
-
-def _read_setting(here: SettingHere, prefix: str, text: str | None) -> Reading:
-    """A setting of the catalog, with the prefix that its name has."""
-    if prefix and text == "0":
-        return reading.negated(here)
-    return reading.read(here, None if prefix and here.entry.switch else text)
-
-
-def _without_prefixes(name: str, server: OptionsHere) -> tuple[str, str]:
-    """The last prefix of an option and the option; no prefix if the server takes the name as it is."""
-    prefix, rest = "", name
-    while not (
-        server.takes(rest)
-        or server.ended(rest)
-        or server.plugin(rest)
-        or server.plugin_elsewhere(rest)
-        or server.ignores(rest)
-        or server.abbreviated(rest)
-    ):
-        match = _PREFIX.match(rest)
-        if match is None:
-            return "", name
-        prefix, rest = match[1] if match[1] != "loose" else prefix, rest[match.end() :]
-    return prefix, rest
-
-
-def _passed_over(
-    read: Reading, line: Line, name: str, server: OptionsHere, findings: list[Finding]
-) -> list[_Given]:
-    """MariaDB starts in spite of a wrong value if `loose_` is in front of the name: numbers become 0, sets
-    empty."""
-    here, shape = server.here(name), server.shape(name)
-    kind = here.type if here else shape.kind if shape else ""
-    becomes = "0" if kind in _NUMBERS else "''" if kind == "set" else ""
-    does = f"takes it for {becomes}" if becomes else "keeps the default"
-    ends = f"because of loose_, the server {does}{' and ends' * (name in _ENDS_WITH_0)}"
-    findings.append(
-        Finding.at(
-            *((line.path, line.line), read.kind, "error", name, f"{read.text}: {ends}", read.hint),
-            fatal=name in _ENDS_WITH_0,
-        )
-    )
-    if not becomes:
-        return []
-    text = becomes.strip("'")
-    value = None if here is None else reading.read(here, text).value
-    return [_Given(name=name, line=line, value=value, text=text if here is None else None)]
-
-
-def _misread(read: Reading, line: Line, name: str) -> Iterator[Finding]:
-    """What is wrong with a value; of a quote that is not closed, that."""
-    place, quote = (line.path, line.line), (line.text or "")[:1]
-    ends = ": the server does not start" if read.fatal else ""
-    if quote in ("'", '"') and quote:
-        severity: Severity = "error" if read.fatal else "warning"
-        says = f"begins with a {quote} that nothing closes, so it is part of the value{ends}"
-        yield Finding.at(place, "syntax", severity, name, says, None, read.fatal)
-    elif read.kind:
-        severity = "warning" if read.kind in ("rounded", "prefix") else "error"
-        yield Finding.at(place, read.kind, severity, name, f"{read.text}{ends}", read.hint, read.fatal)
-
-
-def _other(prefix: str, text: str | None) -> str:
-    if prefix:
-        return "ON" if _turned(prefix, text) == "1" else "OFF"
-    return "ON" if text is None else text
+        yield Finding("instance", "note", "", *line.at, says, hint)
 
 
 def _loads(name: str, libraries: str) -> bool:
@@ -466,9 +304,9 @@ def _loads(name: str, libraries: str) -> bool:
     )
 
 
-def _duplicates(given: Sequence[_Given]) -> Iterator[Finding]:
+def _duplicates(given: Sequence[Given]) -> Iterator[Finding]:
     """Each place that a later one overrules. Across files that is how options are overridden: a note."""
-    places: dict[str, list[_Given]] = {}
+    places: dict[str, list[Given]] = {}
     for one in given:
         places.setdefault(one.name, []).append(one)
     for name, all_of in places.items():
@@ -477,10 +315,8 @@ def _duplicates(given: Sequence[_Given]) -> Iterator[Finding]:
         wins = all_of[-1].line
         for one in all_of[:-1]:
             same_file = (one.line.path, one.line.group) == (wins.path, wins.group)
-            says = f"is set again at {wins.place}; the last one wins"
-            yield Finding.at(
-                (one.line.path, one.line.line), "duplicate", "warning" if same_file else "note", name, says
-            )
+            says = f"is set again at {wins.path}:{wins.line}; the last one wins"
+            yield Finding("duplicate", "warning" if same_file else "note", name, *one.line.at, says)
 
 
 def _pool(
@@ -501,7 +337,7 @@ def _pool(
         return []
     settings[name] = becomes
     says = f"is {size} bytes; the server changes it to {becomes}, a whole number of chunks"
-    return [Finding.at(places[name], "rounded", "warning", name, says)]
+    return [Finding("rounded", "warning", name, *places[name], says)]
 
 
 def _number(text: str) -> int | None:

@@ -21,16 +21,10 @@ def below(checked: Checked, identity: ServerIdentity, storage: Storage, floor: F
     try:
         changes, reasons = lift(checked.given, floor, identity=identity, storage=storage, launch=Launch())
     except BelowFloor as error:
-        return (Finding.at(("", 0), "below-floor", "error", "", error.message, error.hint),)
+        return (Finding("below-floor", "error", "", "", 0, error.message, error.hint),)
+    says, nowhere = f"keeps the file below the floor {floor}", ("", 0)
     return tuple(
-        Finding.at(
-            checked.lines.get(name, ("", 0)),
-            "below-floor",
-            "error",
-            name,
-            f"keeps the file below the floor {floor}",
-            reason,
-        )
+        Finding("below-floor", "error", name, *checked.lines.get(name, nowhere), says, reason)
         for name, reason in zip(changes, reasons, strict=True)
     )
 
@@ -47,7 +41,7 @@ def at_risk(checked: Checked, path: str, identity: ServerIdentity, storage: Stor
         before = checked.guarantees(identity, storage)
         lost = dict.fromkeys(part for one in _kept(before)[:4] for part in one.split("; "))
         says = f"keeps only the floor {level(before)}: {'; '.join(lost)}"
-        return (Finding.at((path, 0), "at-risk", "warning", "", says),)
+        return (Finding("at-risk", "warning", "", path, 0, says),)
     found = []
     for name, value in changes.items():
         others = {other: safe for other, safe in changes.items() if other != name}
@@ -57,7 +51,7 @@ def at_risk(checked: Checked, path: str, identity: ServerIdentity, storage: Stor
         says = f"is {now}{'' if name in checked.lines else ' by default'}: {_cost(alone, safe)}"
         severity: Severity = "note" if meets(alone, Floor.SECOND) else "warning"
         place = checked.lines.get(name, (path, 0))
-        found.append(Finding.at(place, "at-risk", severity, name, says, f"{name} = {value} is safe"))
+        found.append(Finding("at-risk", severity, name, *place, says, f"{name} = {value} is safe"))
     return tuple(found)
 
 
@@ -85,7 +79,7 @@ def too_large(
     if use.shared_bytes > memory_bytes:
         name = max(SHARED, key=lambda one: number_of(Configuration(checked.given, identity), one))
         says = f"makes the shared buffers {format_size(use.shared_bytes)}; {there_is}"
-        yield Finding.at(checked.lines.get(name, (path, 0)), "memory", "warning", name, says, hint)
+        yield Finding("memory", "warning", name, *checked.lines.get(name, (path, 0)), says, hint)
     elif use.worst_bytes > memory_bytes:
         each, worst = format_size(use.connection_bytes), format_size(use.worst_bytes)
         says = (
@@ -93,4 +87,4 @@ def too_large(
             f" the server may take {worst}; {there_is}"
         )
         place = checked.lines.get(CONNECTIONS, (path, 0))
-        yield Finding.at(place, "memory", "warning", CONNECTIONS, says, hint)
+        yield Finding("memory", "warning", CONNECTIONS, *place, says, hint)

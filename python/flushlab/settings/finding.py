@@ -11,7 +11,7 @@ Severity = Literal["error", "warning", "note"]
 catch; note: worth knowing."""
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class Finding(msgspec.Struct, frozen=True):
     """One thing about a line that its author should know.
 
     Attributes:
@@ -40,26 +40,3 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     def place(self) -> str:
         """`my.cnf:12`."""
         return f"{self.path}:{self.line}" if self.line else self.path
-
-    @classmethod
-    def at(
-        cls,
-        place: tuple[str, int],
-        kind: str,
-        severity: Severity,
-        name: str,
-        text: str,
-        hint: str | None = None,
-        fatal: bool = False,
-    ) -> Finding:
-        """A finding at a place: path and line."""
-        return cls(
-            kind=kind,
-            severity=severity,
-            name=name,
-            path=place[0],
-            line=place[1],
-            text=text,
-            hint=hint,
-            fatal=fatal,
-        )

@@ -191,7 +191,7 @@ def in_force(
     places = {name: (path, (lines or {}).get(name, 0)) for name in variables}
 
     def note(name: str, kind: str, text: str) -> None:
-        findings.append(Finding.at(places[name], kind, "note", name, text))
+        findings.append(Finding(kind, "note", name, *places[name], text))
 
     for name, text in variables.items():
         if _FORMULA.fullmatch(text):
@@ -208,7 +208,7 @@ def in_force(
             note(name, "unknown-value", says)
     if any(name.startswith("aurora_") for name in variables):
         says = f"{AURORA} keeps redo and pages on storage of its own: the guarantees are those of MySQL's"
-        findings.append(Finding.at((path, 0), "product", "note", "", says))
+        findings.append(Finding("product", "note", "", path, 0, says))
     return Checked(
         settings=settings,
         others={name: text for name, text in given.items() if name not in catalog},

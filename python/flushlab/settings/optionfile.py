@@ -77,9 +77,9 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     passed_over: bool = False
 
     @property
-    def place(self) -> str:
-        """`my.cnf:12`."""
-        return f"{self.path}:{self.line}"
+    def at(self) -> tuple[str, int]:
+        """Its path and number."""
+        return self.path, self.line
 
 
 def render(

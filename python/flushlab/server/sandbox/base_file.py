@@ -237,7 +237,7 @@ def nothing_read(file: Path, checked: Checked) -> Iterator[Finding]:
     """A file for clients or other instances, or of comments only."""
     if not checked.lines and checked.starts:
         says = "the file sets nothing for this server: its defaults hold"
-        yield Finding.at((str(file), 0), "not-read", "note", "", says)
+        yield Finding("not-read", "note", "", str(file), 0, says)
 
 
 def _worth_saying(finding: Finding) -> bool:
