@@ -18,6 +18,7 @@ from flushlab.report.bench import BenchDocument
 from flushlab.report.campaign import CampaignDocument
 from flushlab.report.crash import CrashDocument
 from flushlab.report.outlook import OutlookDocument
+from flushlab.report.probe import ProbeDocument
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 
@@ -76,10 +77,41 @@ value: `flushlab.fill(…)` returns a `Filled`. Within the schema, fields may be
 removed. `[]` marks a list.
 """
 
+PROBE = """# JSON of `flushlab probe`
+
+Made from the docstrings of the structs by `scripts/json_reference.py`; do not edit it here.
+
+`--json FILE` (`-` for stdout), or `flushlab report ID --json FILE` for a stored probe, writes one document.
+Its `schema` is `flushlab.probe/1`. Within it, fields may be added but are never renamed or removed. `[]`
+marks a list.
+
+Exit codes: 0 success; 130 after Ctrl-C; 2 usage (a policy that contradicts itself), 3 server (`--server`),
+4 measurement, 5 storage (the directory is missing, not writable, too small, or filled up).
+
+## Doubts
+
+| slug | meaning |
+|---|---|
+| `fsync-too-fast` | an fdatasync is faster than any medium, so it does not reach one |
+| `flush-is-free` | the disk reports a volatile cache, but flushing it costs nothing |
+| `in-memory` | the directory is in memory: fsync does nothing |
+| `no-barrier` | mounted so that fsync does not flush the device's cache |
+| `overlay-volatile` | an overlay mounted `volatile`: its fsync does nothing |
+| `other-machine` | a network file system: what a sync means is decided elsewhere |
+| `one-cpu` | only one processor: nothing can run in parallel |
+| `cut-short` | the disk is so slow that some measurements were skipped |
+| `short-window` | windows under a second (`--seconds`) of a policy that syncs once a second |
+| `disturbed` | the hypervisor or other programs took more than a tenth of the CPU time |
+| `no-binlog` | the measured server writes no binlog, the ceiling does |
+| `other-disk` | the measured server was on another file system or device |
+| `client-bound` | the measured figure is the client's limit |
+"""
+
 PAGES: Mapping[str, tuple[str, tuple[type[msgspec.Struct], ...]]] = {
     "campaign-json.md": (CAMPAIGN, (CampaignDocument, OutlookDocument)),
     "bench-json.md": (BENCH, (BenchDocument,)),
     "crash-json.md": (CRASH, (CrashDocument,)),
+    "probe-json.md": (PROBE, (ProbeDocument,)),
     "fill-json.md": (FILL, (Filled,)),
 }
 """Head of each page, and the documents that it begins with."""

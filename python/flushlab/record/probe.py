@@ -24,20 +24,20 @@ FlushMode = Literal["serial", "parallel-leader", "parallel", "redo"]
 
 
 class Medium(msgspec.Struct, frozen=True, kw_only=True):
-    """What the kernel tells of the place that was probed.
+    """The place that was probed, as the kernel reports it.
 
     Attributes:
-        directory: absolute.
-        filesystem: as the kernel names it.
-        in_memory: gone after an OS crash.
-        options: of the mount that bear on durability, as the kernel spells them.
+        directory: absolute path.
+        filesystem: type, as the kernel names it.
+        in_memory: whether the contents are lost in an OS crash.
+        options: mount options that affect durability, as the kernel spells them.
         device: the block device, a partition included, or None.
         disk: the whole disk, or None.
         scheduler: I/O scheduler of the disk, or None.
-        rotational: the kernel takes it for a spinning disk; None if unknown, or if a virtual disk says so.
+        rotational: a spinning disk, for the kernel; None if unknown, or if a virtual disk says so.
         volatile_cache: the disk reports a volatile write cache; None if unknown.
         logical_block_bytes: smallest write that the disk takes, or None.
-        free_bytes: before the probe.
+        free_bytes: free space before the probe.
     """
 
     directory: str
@@ -54,7 +54,11 @@ class Medium(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DiskLatency(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one operation, its sync included, in microseconds."""
+    """Latency of one operation, its sync included, in microseconds.
+
+    Attributes:
+        p50, p99, max: median, 99th percentile and maximum.
+    """
 
     p50: float
     p99: float
@@ -65,15 +69,20 @@ class DiskFigure(msgspec.Struct, frozen=True, kw_only=True):
     """One way of writing to the disk.
 
     Attributes:
-        way, layout, order: of the writes.
-        bytes: of one write.
-        depth: writes under way at once.
+        way: `fsync`, `fdatasync`: after each write; `dsync`: file open with O_DSYNC; `direct_dsync`: O_DIRECT
+            and O_DSYNC; `pair`: fdatasync of a redo log and a binlog, one after the other; `sync_file_range`
+            and `direct` (O_DIRECT): no flush, nothing is durable.
+        bytes: size of one write.
+        layout: `written`: over blocks written before; `allocated`: over blocks reserved by fallocate;
+            `extending`: the file grows.
+        order: `sequential` or `random`.
+        depth: writes in flight.
         operations_per_s: writes with their syncs; 0 if refused.
         latency_us: None if refused.
         operations: number behind the figure.
         seconds: length of the window.
         file_bytes: size of the file that was written over.
-        refused: why it is not possible here; empty otherwise.
+        refused: why this is not possible here (no O_DIRECT, a block smaller than the device's); else empty.
     """
 
     way: Way
@@ -90,7 +99,11 @@ class DiskFigure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommitLatency(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a commit, from its request to its acknowledgement, in microseconds."""
+    """Latency of a commit, from its request to its acknowledgement, in microseconds.
+
+    Attributes:
+        p50, p99: median and 99th percentile.
+    """
 
     p50: float
     p99: float
@@ -102,13 +115,14 @@ class Ceiling(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         redo: `innodb_flush_log_at_trx_commit`.
         sync_binlog: as the server spells it.
-        flush: see `FlushMode`.
+        flush: `serial`, `parallel-leader`, `parallel` or `redo`; see [the guide](../guides/probe.md).
         committers: threads that commit.
         commits_per_s: acknowledged in the window.
         latency_us: of a commit.
         group_size: commits that went to the disk together, on average.
         fsyncs_per_s: of redo log and binlog.
-        bytes_at_risk: most that was acknowledged at one moment and would be lost by an OS crash then.
+        bytes_at_risk: the most that was acknowledged but not synced at any moment: an OS crash would have
+            lost it.
         noise: standard error of `commits_per_s` as a share of it, from the window's slices; None if unknown.
         cpu_us_per_commit: user and system time of the whole path; None if unknown.
         ordered_ns_per_commit: time that only one thread can spend; None if unknown.
@@ -223,8 +237,8 @@ class ProbeRecord(msgspec.Struct, frozen=True, kw_only=True):
         machine: of the measurement.
         medium: the place.
         flushlab: version.
-        disk: in the order in which they were measured.
-        ceilings: likewise.
+        disk: rates and latencies of small writes.
+        ceilings: commits/s per policy, flush mode and committers.
         refused: flush modes that a policy does not permit.
         switches: runs that switched the flush mode live, with `--switch`.
         against: measured servers beside their ceilings.

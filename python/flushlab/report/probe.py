@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 from rich.console import Group, RenderableType
@@ -12,21 +11,38 @@ from rich.text import Text
 
 from flushlab.probe.policy import Policy
 from flushlab.probe.reading import by_policy, duration
-from flushlab.probe.scaling import PROCESSORS, curves
+from flushlab.probe.scaling import PROCESSORS, Curve, curves
 from flushlab.record import Ceiling, DiskFigure, ProbeRecord, Switching, SwitchPhase, Warning
 from flushlab.report.words import disk_words
 from flushlab.units import format_size
 
-SCHEMA = "flushlab.probe/1"
+
+class Scaling(msgspec.Struct, frozen=True, kw_only=True):
+    """Ceilings on more processors, computed from the time of each commit.
+
+    Attributes:
+        processors: numbers of processors.
+        curves: a curve for each flush mode; none without a policy that permits `parallel`.
+    """
+
+    processors: tuple[int, ...]
+    curves: tuple[Curve, ...]
 
 
-def document(record: ProbeRecord) -> dict[str, Any]:
+class ProbeDocument(ProbeRecord, frozen=True, kw_only=True, tag_field="schema", tag="flushlab.probe/1"):
+    """The document: `schema`, the record, and what follows from it.
+
+    Attributes:
+        scaling: ceilings on more processors.
+    """
+
+    scaling: Scaling
+
+
+def document(record: ProbeRecord) -> ProbeDocument:
     """The JSON document."""
-    return {
-        "schema": SCHEMA,
-        **msgspec.structs.asdict(record),
-        "scaling": {"processors": PROCESSORS, "curves": curves(record.ceilings)},
-    }
+    known = {name: getattr(record, name) for name in record.__struct_fields__}
+    return ProbeDocument(**known, scaling=Scaling(processors=PROCESSORS, curves=curves(record.ceilings)))
 
 
 def render(record: ProbeRecord) -> RenderableType:
