@@ -31,7 +31,7 @@ from programs import get, needs, reaches, running, say
 from flushlab import sandbox, watching
 from flushlab.server.protocol import Server
 from flushlab.server.sandbox.ports import free_port
-from flushlab.watch import grafana, prometheus_files
+from flushlab.watch import monitoring_files
 
 SERVERS = ("mariadb@10.11", "mariadb@11.8", "mysql@5.7", "mysql@8.0", "mysql@9.7")
 SECONDS = 12
@@ -70,7 +70,7 @@ def why_empty(what: str, title: str) -> str:
     return EMPTY.get((kind, title), "")
 
 
-def asked(panels: Sequence[grafana.Panel]) -> Iterator[tuple[str, str]]:
+def asked(panels: Sequence[monitoring_files.Panel]) -> Iterator[tuple[str, str]]:
     """Every expression with its place."""
     for panel in panels:
         for legend, query in panel.queries.items():
@@ -94,7 +94,7 @@ def series(prometheus: str, expression: str, since: float, until: float) -> int:
 def scraped(target: str) -> Iterator[str]:
     """A Prometheus that scrapes there; yields its address."""
     with tempfile.TemporaryDirectory() as folder:
-        prometheus_files.write(Path(folder), prometheus_files.files(target))
+        monitoring_files.write(Path(folder), monitoring_files.prometheus(target))
         port = free_port()
         with running(
             "prometheus",
@@ -132,9 +132,9 @@ def of_server(name: str) -> list[str]:
                 drive(box)
                 alerts = (
                     (f"alert {one.name}", re.split(r" [=>]+ [\d.]+$", one.expression)[0])
-                    for one in prometheus_files.ALERTS
+                    for one in monitoring_files.ALERTS
                 )
-                places = iter([*asked(grafana.SERVER), *alerts])
+                places = iter([*asked(monitoring_files.SERVER), *alerts])
                 return judge(prometheus, name, places, began, time.time())
         finally:
             box.remove()
@@ -174,7 +174,7 @@ def of_campaign(what: str, name: str) -> list[str]:
             done = subprocess.run(command, cwd=out, capture_output=True, text=True, check=False)
             if done.returncode:
                 sys.exit(f"flushlab {what} ended with {done.returncode}:\n{done.stderr}")
-            return judge(prometheus, what, asked(grafana.CAMPAIGN), began, time.time())
+            return judge(prometheus, what, asked(monitoring_files.CAMPAIGN), began, time.time())
         finally:
             box.remove()
 

@@ -67,13 +67,13 @@ def watch(
 
 
 def _write_files(for_grafana: Path | None, for_prometheus: Path | None, target: str) -> None:
-    from flushlab.watch import grafana, prometheus_files
+    from flushlab.watch import monitoring_files
 
     written: list[Path] = []
     if for_grafana:
-        written += prometheus_files.write(for_grafana, grafana.files(for_grafana))
+        written += monitoring_files.write(for_grafana, monitoring_files.grafana(for_grafana))
     if for_prometheus:
-        written += prometheus_files.write(for_prometheus, prometheus_files.files(target))
+        written += monitoring_files.write(for_prometheus, monitoring_files.prometheus(target))
     for path in written:
         stdout.print(str(path), soft_wrap=True)
 

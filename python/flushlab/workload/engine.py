@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal, TypeVar
 
 import msgspec
@@ -38,6 +38,7 @@ _POLL_S = 0.05
 _LEVEL_SPREAD = 0.15  # the last seconds of a warm-up may differ by this share of their mean
 _LEVEL_SECONDS = 2
 _RATE_MISSED = 0.01  # share of an intended rate that may be missing without a word
+_PAGE_READS, _REDO_WRITTEN = "Innodb_buffer_pool_reads", "Innodb_os_log_written"
 _PAGE_READS_PER_EVENT = 0.01  # "page reads are near zero"
 _RESTS_S = 1.0
 """Without a commit for so long at the end, a load that lost a node may have lost the quorum with it."""
@@ -303,17 +304,13 @@ def fits_pool(server: Server, database: str) -> bool:
     return isinstance(pool, int) and data[0][0] is not None and int(data[0][0]) < pool
 
 
-def _progress(load: _core.LoadRun) -> LoadProgress:
-    return msgspec.json.decode(load.progress(), type=LoadProgress)
-
-
 def raise_if_failed(load: _core.LoadRun, server: Server) -> LoadProgress:
     """A glance at a load.
 
     Raises:
         ServerDied, MeasurementError: it has ended by itself.
     """
-    progress = _progress(load)
+    progress = msgspec.json.decode(load.progress(), type=LoadProgress)
     if progress.failed is not None:
         if not server.alive():
             server.query("SELECT 1")  # raises ServerDied with the log's tail
@@ -327,27 +324,22 @@ def warm_up(
     load: _core.LoadRun, server: Server, timing: Timing, driving: Driving, status: LoadStatus
 ) -> list[Warning]:
     """Waits until throughput is level and page reads are near zero, within the timing's bounds."""
-    reads_before, events_before = _page_reads(server), 0
+    reads_before, events_before = _status(server, _PAGE_READS), 0
     seen = 0
     while True:
         progress = raise_if_failed(load, server)
         status.glance(progress)
         if int(progress.elapsed_s) > seen and progress.elapsed_s >= timing.warm_up_s:
             seen = int(progress.elapsed_s)
-            reads, events = _page_reads(server), progress.events
+            reads, events = _status(server, _PAGE_READS), progress.events
             reading = (reads - reads_before) > _PAGE_READS_PER_EVENT * max(events - events_before, 1)
             reads_before, events_before = reads, events
             if not reading and _is_level(progress.per_second, driving.grain):
                 return []
         if progress.elapsed_s >= timing.max_warm_up_s:
-            return [
-                Warning(
-                    "not-level",
-                    f"throughput was not level after {progress.elapsed_s:.0f} s of warm-up: "
-                    + ", ".join(map(str, progress.per_second[-3:]))
-                    + f" {driving.unit.removesuffix('/s')} in the last seconds",
-                )
-            ]
+            seconds = ", ".join(map(str, progress.per_second[-3:]))
+            text = f"throughput was not level after {progress.elapsed_s:.0f} s of warm-up: {seconds}"
+            return [Warning("not-level", f"{text} {driving.unit.removesuffix('/s')} in the last seconds")]
         time.sleep(_POLL_S)
 
 
@@ -358,17 +350,13 @@ def _is_level(per_second: tuple[int, ...], grain: int) -> bool:
     return max(last) - min(last) <= max(_LEVEL_SPREAD * sum(last) / len(last), grain)
 
 
-def _page_reads(server: Server) -> int:
-    return int(server.query("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_reads'")[0][1])
-
-
-def _redo_written(server: Server) -> int:
-    return int(server.query("SHOW GLOBAL STATUS LIKE 'Innodb_os_log_written'")[0][1])
+def _status(server: Server, name: str) -> int:
+    return int(server.query(f"SHOW GLOBAL STATUS LIKE '{name}'")[0][1])
 
 
 def _wait(load: _core.LoadRun, server: Server, timing: Timing, status: LoadStatus, losses: Losses) -> None:
     started = time.monotonic()
-    redo_before = _redo_written(server) if timing.redo_bytes else 0
+    redo_before = _status(server, _REDO_WRITTEN) if timing.redo_bytes else 0
     asked = started
     while True:
         now = time.monotonic()
@@ -378,7 +366,7 @@ def _wait(load: _core.LoadRun, server: Server, timing: Timing, status: LoadStatu
                 return
             if now - asked >= 1:
                 asked = now
-                if _redo_written(server) - redo_before >= timing.redo_bytes:
+                if _status(server, _REDO_WRITTEN) - redo_before >= timing.redo_bytes:
                     return
         progress = raise_if_failed(load, server)
         status.glance(progress)
@@ -388,42 +376,24 @@ def _wait(load: _core.LoadRun, server: Server, timing: Timing, status: LoadStatu
         time.sleep(min(_POLL_S, left) if left > 0 else _POLL_S)
 
 
-def _doubts(result: LoadResult) -> list[Warning]:
-    found = []
+def _doubts(result: LoadResult) -> Iterator[Warning]:
     if result.is_stall:
-        found.append(
-            Warning("nothing-committed", f"nothing was committed in a window of {result.seconds:.1f} s")
-        )
-    failed = sum(error.count for error in result.errors)
-    if failed:
+        yield Warning("nothing-committed", f"nothing was committed in a window of {result.seconds:.1f} s")
+    if failed := sum(error.count for error in result.errors):
         worst = max(result.errors, key=lambda error: error.count)
-        found.append(
-            Warning("errors", f"{failed} statements failed; most with {worst.errno}: {worst.message}")
-        )
+        text = f"{failed} statements failed; most with {worst.errno}: {worst.message}"
+        yield Warning("errors", text)
     if result.client_bound:
-        found.append(
-            Warning(
-                "client-bound",
-                f"the client's thread was on a CPU for {result.client_busy or 0:.0%} of the window: "
-                "the figure is the client's limit, not the server's",
-            )
-        )
+        text = f"the client's thread was on a CPU for {result.client_busy or 0:.0%} of the window: "
+        yield Warning("client-bound", text + "the figure is the client's limit, not the server's")
     if result.stalls:
-        found.append(
-            Warning("stalls", f"{counted(len(result.stalls), 'second')} below a tenth of the median second")
-        )
+        text = f"{counted(len(result.stalls), 'second')} below a tenth of the median second"
+        yield Warning("stalls", text)
     if result.lost_connections:
-        found.append(Warning("lost-connections", f"{result.lost_connections} connections were lost"))
+        yield Warning("lost-connections", f"{result.lost_connections} connections were lost")
     if result.open_loop and result.throughput < (1 - _RATE_MISSED) * result.open_loop.intended:
-        found.append(
-            Warning(
-                "rate-missed",
-                f"{result.throughput:,.0f}/s of an intended {result.open_loop.intended:,.0f}/s reached; "
-                f"{result.open_loop.backlog_end:,} events were overdue at the end",
-            )
-        )
+        text = f"{result.throughput:,.0f}/s of an intended {result.open_loop.intended:,.0f}/s reached; "
+        text += f"{result.open_loop.backlog_end:,} events were overdue at the end"
+        yield Warning("rate-missed", text)
     if result.rows and result.rows.rolled_back:
-        found.append(
-            Warning("rolled-back", f"{result.rows.rolled_back} rows were rolled back and do not count")
-        )
-    return found
+        yield Warning("rolled-back", f"{result.rows.rolled_back} rows were rolled back and do not count")

@@ -7,7 +7,9 @@ nothing of it is under way, on the server neither.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
 
 from flushlab.errors import MeasurementError
 from flushlab.record import (
@@ -126,8 +128,6 @@ def together(results: Sequence[LoadResult]) -> LoadResult:
     client_s = sum((one.client_busy or 0.0) * one.seconds for one in results)
     rows = [one.rows for one in results if one.rows is not None]
     loops = [(one.seconds, one.open_loop) for one in results if one.open_loop is not None]
-    names = dict.fromkeys(statement.statement for one in results for statement in one.statements)
-    kinds = dict.fromkeys(kind.transaction for one in results for kind in one.transactions)
     return LoadResult(
         seconds=seconds,
         events=events,
@@ -138,8 +138,8 @@ def together(results: Sequence[LoadResult]) -> LoadResult:
         client_cpu_us_per_event=client_s * 1e6 / events if events else None,
         client_busy=client_s / seconds,
         client_bound=sum(one.client_bound for one in results) * 2 > len(results),
-        statements=tuple(statement for name in names if (statement := _statement(name, results)) is not None),
-        transactions=tuple(_transaction(name, results, seconds) for name in kinds),
+        statements=tuple(_statements(results)),
+        transactions=tuple(_transactions(results, seconds)),
         commits=sum(one.commits or 0 for one in results),
         lost_connections=sum(one.lost_connections for one in results),
         rows=_rows(rows) if rows else None,
@@ -160,54 +160,40 @@ def _latency(counted: Sequence[tuple[int, Latency | None]]) -> Latency | None:
         return None
     total = sum(count for count, _ in parts)
 
-    def mean(of: Callable[[Latency], float]) -> float:
-        return sum(count * of(one) for count, one in parts) / total
+    def mean(name: str) -> float:
+        return sum(count * (getattr(one, name) or 0) for count, one in parts) / total
 
-    return Latency(
-        mean=mean(lambda one: one.mean),
-        p50=round(mean(lambda one: one.p50)),
-        p90=round(mean(lambda one: one.p90 or 0)),
-        p95=round(mean(lambda one: one.p95)),
-        p99=round(mean(lambda one: one.p99)),
-        p999=round(mean(lambda one: one.p999)),
-        max=max(one.max for _, one in parts),
-    )
+    percentiles = {name: round(mean(name)) for name in ("p50", "p90", "p95", "p99", "p999")}
+    return Latency(mean=mean("mean"), **percentiles, max=max(one.max for _, one in parts))
 
 
-def _statement(name: str, results: Sequence[LoadResult]) -> StatementLatency | None:
-    parts = [
-        (one.count, one.latency_us)
-        for result in results
-        for one in result.statements
-        if one.statement == name
-    ]
-    latency = _latency(parts)
-    if latency is None:
-        return None
-    return StatementLatency(statement=name, count=sum(count for count, _ in parts), latency_us=latency)
+def _statements(results: Sequence[LoadResult]) -> Iterator[StatementLatency]:
+    parts: dict[str, list[tuple[int, Latency | None]]] = {}
+    for one in (one for result in results for one in result.statements):
+        parts.setdefault(one.statement, []).append((one.count, one.latency_us))
+    for name, counted in parts.items():
+        if (latency := _latency(counted)) is not None:
+            count = sum(count for count, _ in counted)
+            yield StatementLatency(statement=name, count=count, latency_us=latency)
 
 
-def _transaction(name: str, results: Sequence[LoadResult], seconds: float) -> TransactionLatency:
-    parts = [
-        (one.count, one.latency_us)
-        for result in results
-        for one in result.transactions
-        if one.transaction == name
-    ]
-    count = sum(count for count, _ in parts)
-    return TransactionLatency(
-        transaction=name, count=count, throughput=count / seconds, latency_us=_latency(parts)
-    )
+def _transactions(results: Sequence[LoadResult], seconds: float) -> Iterator[TransactionLatency]:
+    parts: dict[str, list[tuple[int, Latency | None]]] = {}
+    for one in (one for result in results for one in result.transactions):
+        parts.setdefault(one.transaction, []).append((one.count, one.latency_us))
+    for name, counted in parts.items():
+        count = sum(count for count, _ in counted)
+        yield TransactionLatency(
+            transaction=name, count=count, throughput=count / seconds, latency_us=_latency(counted)
+        )
 
 
 def _errors(results: Sequence[LoadResult]) -> tuple[ErrorCount, ...]:
     found: dict[tuple[int, str], ErrorCount] = {}
     for error in (error for result in results for error in result.errors):
         key = error.errno, error.sqlstate
-        count = found[key].count if key in found else 0
-        found[key] = ErrorCount(
-            errno=error.errno, sqlstate=error.sqlstate, message=error.message, count=count + error.count
-        )
+        before = found[key].count if key in found else 0
+        found[key] = msgspec.structs.replace(error, count=before + error.count)
     return tuple(found[key] for key in sorted(found))
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from flushlab.errors import NotWritable, UsageError
-from flushlab.watch import grafana, prometheus_files
+from flushlab.watch import monitoring_files
 from flushlab.watch.exporter import Exporter
 from flushlab.watch.poller import PollResult
 from tests.unit.watch.test_exporter import RUNNING
@@ -40,8 +40,13 @@ MORE = dict.fromkeys(
 """Further names of SHOW GLOBAL STATUS, as MariaDB 10.11 tells them."""
 NAME = re.compile(r"\b(?:mysql|flushlab)_\w+")
 EXPRESSIONS = [
-    *(query for _, panels in grafana.DASHBOARDS.values() for one in panels for query in one.queries.values()),
-    *(alert.expression for alert in prometheus_files.ALERTS),
+    *(
+        query
+        for _, panels in monitoring_files.DASHBOARDS.values()
+        for one in panels
+        for query in one.queries.values()
+    ),
+    *(alert.expression for alert in monitoring_files.ALERTS),
 ]
 
 
@@ -55,7 +60,7 @@ def test_every_name_that_is_asked_for_is_told() -> None:
 
 
 def test_a_dashboard_can_be_imported_and_provisioned(tmp_path: Path) -> None:
-    written = prometheus_files.write(tmp_path, grafana.files(tmp_path))
+    written = monitoring_files.write(tmp_path, monitoring_files.grafana(tmp_path))
     boards = [json.loads(path.read_text()) for path in written if path.suffix == ".json"]
     assert {one["uid"] for one in boards} == {"flushlab-campaign", "flushlab-server"}
     for board in boards:
@@ -67,16 +72,16 @@ def test_a_dashboard_can_be_imported_and_provisioned(tmp_path: Path) -> None:
             assert all(
                 "rate(" not in one["expr"] or "[$__rate_interval]" in one["expr"] for one in panel["targets"]
             )
-    assert prometheus_files.write(tmp_path, grafana.files(tmp_path)) == written  # over its own
+    assert monitoring_files.write(tmp_path, monitoring_files.grafana(tmp_path)) == written  # over its own
 
 
-@pytest.mark.parametrize("theirs", ["groups: []\n", f"# {grafana.MADE}\ngroups: []\n"])
+@pytest.mark.parametrize("theirs", ["groups: []\n", f"# {monitoring_files.MADE}\ngroups: []\n"])
 def test_a_file_that_is_somebody_elses_or_was_edited_is_kept_and_nothing_else_written(
     theirs: str, tmp_path: Path
 ) -> None:
     (tmp_path / "flushlab-alerts.yml").write_text(theirs)
     with pytest.raises(UsageError, match=r"flushlab-alerts\.yml exists and is not what would be written"):
-        prometheus_files.write(tmp_path, prometheus_files.files("localhost:9194"))
+        monitoring_files.write(tmp_path, monitoring_files.prometheus("localhost:9194"))
     assert [path.name for path in tmp_path.iterdir()] == ["flushlab-alerts.yml"]
     assert (tmp_path / "flushlab-alerts.yml").read_text() == theirs
 
@@ -84,7 +89,7 @@ def test_a_file_that_is_somebody_elses_or_was_edited_is_kept_and_nothing_else_wr
 def test_a_folder_that_cannot_be_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(NotWritable, match="cannot be written"):
-        prometheus_files.write(tmp_path / "file", prometheus_files.files("localhost:9194"))
+        monitoring_files.write(tmp_path / "file", monitoring_files.prometheus("localhost:9194"))
 
 
 needs_promtool = pytest.mark.skipif(
@@ -107,7 +112,7 @@ def test_promtool_finds_nothing_to_say_of_names_that_are_flushlabs() -> None:
 
 @needs_promtool
 def test_promtool_finds_nothing_to_say(tmp_path: Path) -> None:
-    prometheus_files.write(tmp_path, prometheus_files.files("localhost:9194"))
+    monitoring_files.write(tmp_path, monitoring_files.prometheus("localhost:9194"))
     checked = subprocess.run(
         ["promtool", "check", "config", "prometheus.yml"],
         cwd=tmp_path,

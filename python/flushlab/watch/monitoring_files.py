@@ -1,7 +1,8 @@
-"""Grafana's files: two dashboards, the data source and the provisioning that names them. Pure.
+"""Files for Grafana and Prometheus: two dashboards with provisioning, a scrape each second, four alerts.
 
 Classic schema, which Grafana 9 to 13 read. The data source is a variable of type `datasource`, so that import
-by hand and provisioning both work (file provisioning fills no `__inputs`, grafana issue 10786).
+by hand and provisioning both work (file provisioning fills no `__inputs`, grafana issue 10786). A trial is
+shorter than the usual 15 s between scrapes of Prometheus.
 """
 
 from __future__ import annotations
@@ -11,9 +12,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from flushlab import atomic
+from flushlab.errors import NotWritable, UsageError
+
 MADE = "made by flushlab watch"
 """Stands in every file that may be overwritten."""
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
+_SOURCE_VARIABLE = {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}
+_TRIALS = {
+    "name": "Trials",
+    "datasource": _SOURCE,
+    "enable": True,
+    "iconColor": "blue",
+    "expr": "flushlab_trial_info",
+    "titleFormat": "{{arm}}",
+    "textFormat": "{{stage}} block {{block}}",
+}
 _COLUMNS, _HEIGHT = 3, 8
 _OVER = "[$__rate_interval]"
 
@@ -152,7 +166,64 @@ DASHBOARDS = {
 """By uid: title and panels. What only some servers tell says so in its title."""
 
 
-def files(folder: Path, url: str = "http://localhost:9090") -> dict[str, str]:
+class Alert(NamedTuple):
+    """An alert: what must hold for how long, and what it means."""
+
+    name: str
+    expression: str
+    lasts: str
+    severity: str
+    summary: str
+
+
+ALERTS = (
+    Alert("ServerDown", "mysql_up == 0", "15s", "critical", "The server does not answer"),
+    Alert(
+        "RedoNearlyFull",
+        "flushlab_redo_checkpoint_age_bytes / flushlab_redo_capacity_bytes > 0.8",
+        "1m",
+        "warning",
+        "Redo age is over 80 % of the capacity: writes are about to wait for pages to be flushed",
+    ),
+    Alert(
+        "AsleepInTransaction",
+        'sum by (instance, user) (flushlab_connections_in_transaction{command="Sleep"}) > 0',
+        "5m",
+        "warning",
+        "Connections of {{ $labels.user }} sleep inside transactions: they hold locks and hold up purge",
+    ),
+    Alert(
+        "ConnectionsNearlyUsedUp",
+        "mysql_global_status_threads_connected / mysql_global_variables_max_connections > 0.8",
+        "1m",
+        "warning",
+        "More than 80 % of max_connections are connected",
+    ),
+)
+
+
+def prometheus(target: str) -> dict[str, str]:
+    """Texts by name: the scrape of `flushlab watch` at HOST:PORT, and the alerts."""
+    scrape = {
+        "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "5s"},
+        "rule_files": ["flushlab-alerts.yml"],
+        "scrape_configs": [{"job_name": "flushlab", "static_configs": [{"targets": [target]}]}],
+    }
+    rules = [
+        {
+            "alert": one.name,
+            "expr": one.expression,
+            "for": one.lasts,
+            "labels": {"severity": one.severity},
+            "annotations": {"summary": one.summary},
+        }
+        for one in ALERTS
+    ]
+    alerts = {"groups": [{"name": "flushlab", "rules": rules}]}
+    return {"prometheus.yml": _yaml(scrape), "flushlab-alerts.yml": _yaml(alerts)}
+
+
+def grafana(folder: Path, url: str = "http://localhost:9090") -> dict[str, str]:
     """Texts by path below a folder: dashboards, their provider, and Prometheus as data source."""
     provider = {
         "name": "flushlab",
@@ -187,24 +258,8 @@ def _dashboard(uid: str, title: str, panels: tuple[Panel, ...]) -> dict[str, Any
         "refresh": "5s",
         "time": {"from": "now-15m", "to": "now"},
         "timezone": "browser",
-        "templating": {
-            "list": [
-                {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}
-            ]
-        },
-        "annotations": {
-            "list": [
-                {
-                    "name": "Trials",
-                    "datasource": _SOURCE,
-                    "enable": True,
-                    "iconColor": "blue",
-                    "expr": "flushlab_trial_info",
-                    "titleFormat": "{{arm}}",
-                    "textFormat": "{{stage}} block {{block}}",
-                }
-            ]
-        },
+        "templating": {"list": [_SOURCE_VARIABLE]},
+        "annotations": {"list": [_TRIALS]},
         "panels": [_panel(number, panel) for number, panel in enumerate(panels)],
     }
 
@@ -238,3 +293,28 @@ def _json(what: Mapping[str, Any]) -> str:
 
 def _yaml(what: Mapping[str, Any]) -> str:
     return f"# {MADE}\n{_json(what)}"  # JSON is YAML
+
+
+def write(folder: Path, texts: Mapping[str, str]) -> list[Path]:
+    """Writes files below a folder, over none that differs: it may have been edited since.
+
+    Raises:
+        UsageError: another file has one of the names; nothing is written then.
+        NotWritable: the folder cannot be written.
+    """
+    paths = {folder / name: text for name, text in texts.items()}
+    try:
+        for path, text in paths.items():
+            if path.is_symlink() or (path.exists() and path.read_text(errors="replace") != text):
+                raise UsageError(
+                    f"{path} exists and is not what would be written",
+                    hint="name another folder, or move it away",
+                )
+        for path, text in paths.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            atomic.write(path, text)
+    except OSError as error:
+        raise NotWritable(
+            f"{folder} cannot be written: {error.strerror}", hint="name another folder"
+        ) from error
+    return list(paths)
