@@ -35,8 +35,7 @@ from flushlab.process.running import publish_status
 from flushlab.server import Instance, Sandbox
 from flushlab.server.sandbox.ports import free_port
 from flushlab.server.watched import watched
-from flushlab.watch.finding import in_this_process
-from flushlab.watch.watch import Watch, of
+from flushlab.watch.watch import Watch, in_this_process, of
 from flushlab.workload import Timing, parse_workload
 from flushlab.workload.turns import Turns
 

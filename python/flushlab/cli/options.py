@@ -19,8 +19,7 @@ def watched(watch: bool) -> Iterator[None]:
     if not watch:
         yield
         return
-    from flushlab.watch.finding import in_this_process
-    from flushlab.watch.watch import of
+    from flushlab.watch.watch import in_this_process, of
 
     with of(in_this_process()) as page:
         say(f"watch it at {page.url}")

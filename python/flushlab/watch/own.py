@@ -64,7 +64,7 @@ def server(seen: ServerStatus) -> Iterator[Metric]:
         "flushlab_fsyncs",
         "Syncs of the server's files, as the kernel or it counts them.",
         ["file_class"],
-        (([kind], count) for kind, count in _syncs(seen).items()),
+        (([kind], count) for kind, count in seen.all_syncs.items()),
     )
     labels, connections = ["user", "command"], seen.connections
     yield labelled(
@@ -157,15 +157,3 @@ def buckets(counts_us: Iterable[tuple[int, int]]) -> list[tuple[str, float]]:
     known = list(counts_us)
     found = [(f"{end:g}", float(sum(count for us, count in known if us <= end * 1e6))) for end in BUCKETS_S]
     return [*found, ("+Inf", float(sum(count for _, count in known)))]
-
-
-def _syncs(seen: ServerStatus) -> Mapping[str, float]:
-    if seen.syncs is not None:
-        return {name: float(count) for name, count in seen.syncs.items()}
-    redo, everything = seen.number("innodb_os_log_fsyncs"), seen.number("innodb_data_fsyncs")
-    found = {name: float(events.syncs) for name, events in seen.files.items()}
-    if redo is not None:
-        found["redo"] = redo
-        if everything is not None:
-            found["data"] = max(0.0, everything - redo)
-    return found

@@ -59,6 +59,19 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
         return None if value is None else int(value)
 
     @property
+    def all_syncs(self) -> Mapping[str, float]:
+        """Syncs so far by class, as the kernel counts them, or the server."""
+        if self.syncs is not None:
+            return {name: float(count) for name, count in self.syncs.items()}
+        redo, everything = self.number("innodb_os_log_fsyncs"), self.number("innodb_data_fsyncs")
+        found = {name: float(events.syncs) for name, events in self.files.items()}
+        if redo is not None:
+            found["redo"] = redo
+            if everything is not None:
+                found["data"] = max(0.0, everything - redo)
+        return found
+
+    @property
     def redo(self) -> Redo:
         """Age of the checkpoint and size of the log, under one name for every flavor and version."""
         return Redo(age=self._redo_age, capacity=self._redo_capacity or None)
@@ -157,12 +170,7 @@ class Rates:
     @property
     def syncs(self) -> Syncs:
         """Syncs by class, as the kernel counts them, or the server."""
-        if self._after.syncs is not None:
-            return Syncs(**{name: self._sync_rate(name) for name in ("redo", "data", "binlog")})
-        redo, everything = self.per_s("innodb_os_log_fsyncs"), self.per_s("innodb_data_fsyncs")
-        files = {name: self._rate(self._file_delta(name, "syncs")) for name in ("redo", "data", "binlog")}
-        data = max(0.0, everything - redo) if everything is not None and redo is not None else files["data"]
-        return Syncs(redo=redo if redo is not None else files["redo"], data=data, binlog=files["binlog"])
+        return Syncs(**{name: self._rate(self._sync_delta(name)) for name in ("redo", "data", "binlog")})
 
     @property
     def binlog_bytes(self) -> float | None:
@@ -178,12 +186,16 @@ class Rates:
             commits, groups = self._delta("binlog_cache_use"), self._file_delta("binlog", "syncs")
         return commits / groups if commits and groups else None
 
-    def _sync_rate(self, kind: str) -> float | None:
-        before = self._before.syncs if self._before is not None else None
-        after = self._after.syncs
-        if before is None or after is None or kind not in after:
+    def _sync_delta(self, kind: str) -> float | None:
+        """None unless both ends counted in the same way. A class without a file for the kernel had no syncs;
+        the server's counters are not of one moment, and their differences may shrink."""
+        before, after = self._before, self._after
+        if before is None or (before.syncs is None) != (after.syncs is None) or kind not in after.all_syncs:
             return None
-        return self._rate(float(after[kind] - before.get(kind, 0)))
+        if after.syncs is None and kind not in before.all_syncs:
+            return None
+        delta = after.all_syncs[kind] - before.all_syncs.get(kind, 0.0)
+        return max(0.0, delta) if after.syncs is None else delta
 
     def _rate(self, delta: float | None) -> float | None:
         return delta / self._seconds if delta is not None and delta >= 0 and self._seconds > 0 else None

@@ -4,20 +4,28 @@ The function behind `flushlab watch`:
 
     with flushlab.watching(server="sandbox:demo") as watch:
         print(watch.url)
+
+What runs is asked for at most a few times a second, whoever wants to know. Of servers that stand side by side
+one is watched for as long as it stands: its counters then go on, and connections do not come and go.
 """
 
 from __future__ import annotations
 
 import secrets
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
 import msgspec
 
 from flushlab.build import Progress, silent
-from flushlab.errors import UsageError
+from flushlab.errors import FlushlabError, UsageError
+from flushlab.process import running as process_running
+from flushlab.process.running import RunningProcess
+from flushlab.record import Trial
 from flushlab.record.running import Running, WatchedServer
 from flushlab.server import Sandbox
 from flushlab.server.galera.cluster import Cluster
@@ -26,18 +34,95 @@ from flushlab.server.start import sandbox
 from flushlab.spec.build import build
 from flushlab.spec.commands import WatchSpec
 from flushlab.spec.sugar import taking
+from flushlab.store import existing_store
 from flushlab.watch.cpu import Meter
 from flushlab.watch.exporter import Exporter
-from flushlab.watch.finding import WatchTarget, on_this_machine
 from flushlab.watch.http import LOOPBACK, Server, Site, serve
-from flushlab.watch.past import past
 from flushlab.watch.poller import Poller, PollResult
-from flushlab.watch.ring import Ring
-from flushlab.watch.sample import Sample
+from flushlab.watch.ring import HOUR, Ring
+from flushlab.watch.sample import Mark, Redo, RunningNow, Sample, ServerNow
 from flushlab.watch.sampler import Sampler
 
 PORT = 9194
 """Unless it is taken."""
+FRESH_S = 0.4
+LOOK_FOR_S = 1.0
+"""So long what was found stays as it is, and so often something is looked for where nothing runs."""
+
+
+class WatchTarget:
+    """Keeps up with what runs.
+
+    Args:
+        look: what runs now, or None.
+    """
+
+    def __init__(self, look: Callable[[], Running | None]) -> None:
+        self._look = look
+        self._lock = threading.Lock()
+        self._running: Running | None = None
+        self._at_s = -LOOK_FOR_S
+        self._watched = ""
+
+    def running(self) -> Running | None:
+        """What runs."""
+        with self._lock:
+            now = time.monotonic()
+            if now - self._at_s >= (FRESH_S if self._running else LOOK_FOR_S):
+                self._running = self._look()
+                self._at_s = time.monotonic()
+            return self._running
+
+    def reach(self) -> WatchedServer | None:
+        """The server that is to be asked now, as it stands at this moment."""
+        with self._lock:
+            if self._running is not None:
+                self._at_s = -LOOK_FOR_S
+        running = self.running()
+        servers = running.servers if running else ()
+        chosen = next((one for one in servers if one.key == self._watched), servers[0] if servers else None)
+        self._watched = chosen.key if chosen else ""
+        return chosen
+
+    def pids(self) -> tuple[int, ...]:
+        """Processes of all servers of what runs."""
+        running = self.running()
+        return running.pids if running else ()
+
+
+def in_this_process() -> WatchTarget:
+    """What this process runs."""
+    return WatchTarget(process_running.current_status)
+
+
+def on_this_machine(campaign: str | None = None) -> WatchTarget:
+    """What any process of this home runs, the newest first; or a campaign, as long as it does.
+
+    Raises:
+        UsageError: the campaign does not run.
+    """
+    place: Path | None = None
+
+    def look() -> Running | None:
+        nonlocal place
+        running = process_running.ask(place) if place is not None else None
+        if running is None:
+            found = _found(campaign)
+            place, running = (found.place, found.running) if found else (None, None)
+        return running
+
+    if campaign is not None and _found(campaign) is None:
+        others = ", ".join(filter(None, (one.running.campaign for one in process_running.find())))
+        raise UsageError(
+            f"campaign {campaign} is not running",
+            hint=f"these are: {others}" if others else f"flushlab report {campaign} shows one that has ended",
+        )
+    return WatchTarget(look)
+
+
+def _found(campaign: str | None) -> RunningProcess | None:
+    every = process_running.find()
+    return next((one for one in every if campaign in (None, one.running.campaign)), None)
 
 
 class Watch:
@@ -199,3 +284,36 @@ def _listen(site: Site, host: str, port: int | None) -> Server:
         return serve(site, host, PORT)
     except UsageError:
         return serve(site, host, 0)
+
+
+def past(running: Running) -> list[Sample]:
+    """A sample for each of its trials that ended within an hour; none where the store cannot be read."""
+    since = time.time() - HOUR
+    with suppress(FlushlabError), existing_store() as store:
+        return [
+            _sample(running, ended, trial)
+            for ended, trial in store.dated_trials(running.campaign)
+            if ended >= since
+        ][-HOUR:]
+    return []
+
+
+def _sample(running: Running, ended: float, trial: Trial) -> Sample:
+    latency = trial.load.latency_us if trial.load is not None else None
+    return Sample(
+        t=ended,
+        server=ServerNow(up=trial.server is not None, name=trial.server.name if trial.server else ""),
+        running=msgspec.structs.replace(
+            msgspec.convert(running, RunningNow, from_attributes=True),
+            arm=trial.arm.name,
+            stage=trial.stage,
+            round=trial.block + 1,
+            left_s=None,
+        ),
+        throughput=trial.figure if trial.higher_is_better else None,
+        unit=trial.unit if trial.higher_is_better else "",
+        p50_ms=latency.p50 / 1000 if latency else None,
+        p99_ms=latency.p99 / 1000 if latency else None,
+        redo=Redo(age=trial.after.checkpoint_age_bytes if trial.after else None),
+        marks=(Mark(t=ended, kind="trial", text=trial.arm.name),),
+    )

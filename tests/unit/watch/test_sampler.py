@@ -12,14 +12,14 @@ import pytest
 from flushlab.record import Arm
 from flushlab.record.running import FillProgress, LoadSecond, Running, RunningMark
 from flushlab.store import Store
-from flushlab.watch import past as watch_past
 from flushlab.watch import sampler
+from flushlab.watch import watch as watch_module
 from flushlab.watch.cpu import Meter
-from flushlab.watch.past import past
 from flushlab.watch.poller import PollResult
 from flushlab.watch.ring import Ring
 from flushlab.watch.sample import Sample
 from flushlab.watch.sampler import Sampler
+from flushlab.watch.watch import past
 from tests.unit.records import trial
 from tests.unit.watch.told import seen
 from tests.waiting import wait_until
@@ -158,7 +158,7 @@ def test_the_last_hour_comes_from_the_store(tmp_path: Path, monkeypatch: pytest.
         store.create_campaign("c", "compare", b"{}")
         store.save("c", trial(arm=Arm(name="A", settings={}), stage="arms", block=2))
         store.save("c", trial(arm=Arm(name="B", settings={}), unit="s", higher_is_better=False))
-    monkeypatch.setattr(watch_past, "existing_store", lambda: Store.existing(tmp_path / "store.sqlite"))
+    monkeypatch.setattr(watch_module, "existing_store", lambda: Store.existing(tmp_path / "store.sqlite"))
     first, second = past(RUNNING)
     assert (first.throughput, first.p50_ms, first.unit) == (10_000, 0.75, "transactions/s")
     assert first.running is not None and (first.running.arm, first.running.round) == ("A", 3)
@@ -168,5 +168,5 @@ def test_the_last_hour_comes_from_the_store(tmp_path: Path, monkeypatch: pytest.
 
 def test_a_store_that_cannot_be_read_has_no_past(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "store.sqlite").write_text("nonsense" * 100)
-    monkeypatch.setattr(watch_past, "existing_store", lambda: Store.existing(tmp_path / "store.sqlite"))
+    monkeypatch.setattr(watch_module, "existing_store", lambda: Store.existing(tmp_path / "store.sqlite"))
     assert past(RUNNING) == []

@@ -13,9 +13,8 @@ from flushlab.process.running import publish_status
 from flushlab.record import Endpoint
 from flushlab.server.watched import watched
 from flushlab.telemetry import cpu
-from flushlab.watch.finding import in_this_process
 from flushlab.watch.http import LOOPBACK
-from flushlab.watch.watch import Watch, _of_sandbox, of
+from flushlab.watch.watch import Watch, _of_sandbox, in_this_process, of
 
 PIDS = (1 << 30, (1 << 30) + 1, (1 << 30) + 2)
 
