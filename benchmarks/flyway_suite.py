@@ -44,7 +44,7 @@ from flushlab.datadir import DataRoot, LimitedDisk, limit_disk
 from flushlab.machine import server_user
 from flushlab.plan.shipped import find_plan, read_plan
 from flushlab.server import DataDirectory, Sandbox, Startup
-from flushlab.server.sandbox.initialise import initialise
+from flushlab.server.sandbox.contents import initialise
 from flushlab.server.sandbox.paths import give
 from flushlab.suite.environment import fields_of, variables
 

@@ -129,8 +129,8 @@ def stop(
       flushlab server stop legacy
     """
     from flushlab.errors import UsageError
-    from flushlab.server.stop import stop as stop_kept
-    from flushlab.server.stop import stopped_names
+    from flushlab.server.start import stop as stop_kept
+    from flushlab.server.start import stopped_names
 
     if bool(names) == all_:
         raise UsageError(
@@ -221,7 +221,7 @@ def status(
         say("no kept sandboxes")
         return
     rows: list[Row] = [
-        (saved.name, saved.build.name, one.state, f"{saved.host}:{saved.port}", saved.socket)
+        (saved.name, saved.build.name, one.state, f"{saved.host}:{saved.port}", str(saved.paths.socket))
         for one, saved in ((one, one.saved) for one in found)
     ]
     _table(("name", "build", "state", "address", "socket"), rows)
@@ -269,7 +269,7 @@ def _status(one: Status) -> dict[str, object]:
         "state": one.state,
         "pid": one.pid,
         "disk": one.saved.disk.profile.name if one.saved.disk else None,
-        "socket": one.saved.socket,
+        "socket": str(one.saved.paths.socket),
         "host": one.saved.host,
         "port": one.saved.port,
         "user": USER,

@@ -39,10 +39,10 @@ from flushlab.errors import FlushlabError, StartFailed
 from flushlab.process.passing import passing_folder
 from flushlab.record import CrashImage, CrashNode, CrashPoint, Failure, NodeAlone
 from flushlab.server import DataDirectory, Instance, Sandbox, Startup
-from flushlab.server.galera import addresses
 from flushlab.server.galera.cluster import Cluster
 from flushlab.server.sandbox import account
 from flushlab.server.sandbox.membership import Membership
+from flushlab.server.sandbox.ports import free_places
 from flushlab.server.sandbox.spec import Node, SandboxSpec
 
 _CHEAPER = "--loose-performance-schema=OFF"
@@ -231,7 +231,7 @@ class Images:
         ledger = run.ledger
         assert ledger is not None, "a cluster is judged by its ledger"
         name, galera = f"c{secrets.token_hex(4)}", galera_for(self._build)
-        places, password = addresses.free_places(size), account.new_password()
+        places, password = free_places(size), account.new_password()
         crashed = [
             CrashNode(number=number, crashed=True, way="none", outcome="unknown", alone=one)
             for number, one in enumerate(alone, 1)

@@ -40,6 +40,8 @@ class FakeServer:
         storage, launch: facts that the server reports.
     """
 
+    pid: int | None = None
+
     def __init__(
         self,
         *,
@@ -51,44 +53,20 @@ class FakeServer:
         storage: Storage | None = None,
         launch: Launch | None = None,
     ) -> None:
-        self._identity = identity or ServerIdentity(
+        self.identity = identity or ServerIdentity(
             flavor="mariadb", version=(10, 11, 19), version_text="10.11.19-MariaDB", build_id="fake"
         )
         self._values = dict(values)
         self._answers = dict(answers or {})
         self._rounds = dict(rounds or {})
         self._refuses = dict(refuses or {})
-        self._storage = storage or Storage(filesystem="ext4", volatile_cache=False)
-        self._launch = launch or Launch()
+        self.storage = storage or Storage(filesystem="ext4", volatile_cache=False)
+        self.launch = launch or Launch()
+        self.endpoint = Endpoint(user="flushlab", password="fake", socket="/nonexistent/mysqld.sock")
         self._alive = True
         self._log = "ready for connections"
         self.statements: list[str] = []
         """Every statement that it was given, in order."""
-
-    @property
-    def identity(self) -> ServerIdentity:
-        """Which server it plays."""
-        return self._identity
-
-    @property
-    def endpoint(self) -> Endpoint:
-        """Where nothing listens."""
-        return Endpoint(user="flushlab", password="fake", socket="/nonexistent/mysqld.sock")
-
-    @property
-    def storage(self) -> Storage:
-        """Where it seems to lie."""
-        return self._storage
-
-    @property
-    def launch(self) -> Launch:
-        """How it seems to run."""
-        return self._launch
-
-    @property
-    def pid(self) -> int | None:
-        """None: there is no process."""
-        return None
 
     @property
     def nodes(self) -> Sequence[Server]:
@@ -115,7 +93,7 @@ class FakeServer:
             answer = self._answers[sql]
             return list(answer() if callable(answer) else answer)
         if sql == "SELECT VERSION()":
-            return [(self._identity.version_text,)]
+            return [(self.identity.version_text,)]
         if sql.startswith("SHOW GLOBAL VARIABLES WHERE Variable_name IN"):
             return [(name, str(self._values[name])) for name in args if name in self._values]
         if sql.startswith("SET GLOBAL "):
@@ -134,14 +112,14 @@ class FakeServer:
 
     def read_back(self, names: Iterable[str]) -> dict[str, Value]:
         """Its variables, typed as the catalog types them."""
-        return variables.read_variables(self.query, self._identity, names)
+        return variables.read_variables(self.query, self.identity, names)
 
     def apply(self, settings: Mapping[str, Value]) -> Applied:
         """Takes settings, unless scripted otherwise."""
         if not self._alive:
             raise ServerDied(f"the fake server is gone; its log ends with:\n{self.log_tail()}")
         asked = require_admitted(settings)
-        configuration = Configuration(asked, self._identity)
+        configuration = Configuration(asked, self.identity)
         refused = []
         restarted = False
         for name, value in asked.items():
@@ -162,7 +140,7 @@ class FakeServer:
             settings=got,
             refused=tuple(refused),
             restarted=restarted,
-            warnings=variables.changed_values(self._identity, accepted, got),
+            warnings=variables.changed_values(self.identity, accepted, got),
         )
 
     def log_tail(self, lines: int = 20) -> str:

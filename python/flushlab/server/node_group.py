@@ -1,18 +1,21 @@
-"""Node group: one server or the nodes of a cluster; the first node speaks for all.
+"""Node group: one server or the nodes of a cluster, of which the first speaks for all, and whether they take
+writes, are in step and have the same settings.
 
 Server layer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 import msgspec
 
+from flushlab.errors import ServerError
 from flushlab.record import Endpoint, Launch, ServerIdentity, Storage
 from flushlab.server.protocol import Server
+from flushlab.settings.configuration import Configuration
 
 N = TypeVar("N", bound=Server)
 
@@ -72,3 +75,84 @@ class NodeGroup(Generic[N]):
 
     def _is_left(self, node: N) -> bool:
         return node.alive()
+
+
+_ANSWER_S = 5.0
+"""A node that has not answered by then is called frozen; on a busy machine a second is no reason."""
+
+
+def quorum_problem(server: Server) -> str:
+    """Which nodes of a cluster are dead, frozen or without a quorum; empty if none is, or if it is alone."""
+    if len(server.nodes) == 1:
+        return ""
+    for _ in range(2):  # those that are left may be about to notice
+        found = ((number, _of_node(node)) for number, node in enumerate(server.nodes, 1))
+        words = ", ".join(f"node {number} {trouble}" for number, trouble in found if trouble)
+        if not words or "no quorum" in words:
+            break
+    return f"the cluster lost its quorum: {words}" if "no quorum" in words else words
+
+
+def not_in_step(
+    node: Server,
+    name: str,
+    *,
+    nodes: int | None = None,
+    queues_empty: bool = False,
+    answer_s: float | None = None,
+) -> str:
+    """What a node still waits for; empty if it is in step.
+
+    Args:
+        node: of a cluster.
+        name: its name.
+        nodes: expected size of the cluster; None: any.
+        queues_empty: whether it is to have applied what it received.
+        answer_s: longest wait for its answer; for ever if None.
+
+    Raises:
+        ServerError: it does not answer.
+    """
+    rows = node.query(
+        "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_local_state_comment',"
+        " 'wsrep_cluster_status', 'wsrep_cluster_size', 'wsrep_local_recv_queue')",
+        answer_s=answer_s,
+    )
+    facts = {str(key).lower(): str(value) for key, value in rows}
+    if facts["wsrep_cluster_status"] != "Primary":
+        return f"{name} has no quorum"
+    if nodes is not None and int(facts["wsrep_cluster_size"]) != nodes:
+        return f"{name} sees {facts['wsrep_cluster_size']} of {nodes} nodes"
+    if facts["wsrep_local_state_comment"] != "Synced":
+        return f"{name} is {facts['wsrep_local_state_comment']}"
+    if queues_empty and int(facts["wsrep_local_recv_queue"]):
+        return f"{name} has {facts['wsrep_local_recv_queue']} write sets to apply"
+    return ""
+
+
+def _of_node(node: Server) -> str:
+    if not node.alive():
+        return "died" if node.storage.visible else "does not answer"
+    try:
+        rows = node.query("SHOW GLOBAL STATUS LIKE 'wsrep\\_cluster\\_%'", answer_s=_ANSWER_S)
+    except ServerError:
+        return "does not answer"
+    facts = {str(name).lower(): str(value) for name, value in rows}
+    if facts.get("wsrep_cluster_status") == "Primary":
+        return ""
+    return "has no quorum"
+
+
+def differences(nodes: Mapping[str, Server], names: Iterable[str]) -> list[str]:
+    """The settings among `names` that are not the same on every node, with the nodes' names, in words."""
+    (first_name, first), *others = nodes.items()
+    wanted = first.read_back(names)
+    found = []
+    for node_name, node in others:
+        same, theirs = Configuration({}, node.identity).same, node.read_back(wanted)
+        found += [
+            f"{name} is {theirs.get(name)} on {node_name} and {value} on {first_name}"
+            for name, value in wanted.items()
+            if name not in theirs or not same(name, value, theirs[name])
+        ]
+    return found

@@ -1,7 +1,11 @@
-"""Start: a sandbox by the name of its build, with settings as people give them. Sits in `server`."""
+"""Start: a sandbox by the name of its build, with settings as people give them; kept sandboxes and clusters
+by their own names, as `flushlab server start` and `stop` take them. Sits in `server`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +13,9 @@ from flushlab.build import Progress, find_build, silent
 from flushlab.datadir import own_disk, require_fault_disk
 from flushlab.errors import StartFailed, UsageError
 from flushlab.server.galera.bootstrap import Choice
-from flushlab.server.galera.cluster import Cluster, kept_clusters
+from flushlab.server.galera.cluster import Cluster, kept_clusters, node_names
 from flushlab.server.sandbox import kept
-from flushlab.server.sandbox.refusal import refusal
+from flushlab.server.sandbox.failures import refusal
 from flushlab.server.sandbox.sandbox import Sandbox
 from flushlab.server.sandbox.spec import DataDirectory, Instance
 from flushlab.settings.admission import parse_settings
@@ -19,6 +23,7 @@ from flushlab.settings.catalog import load_catalog
 from flushlab.spec.build import build
 from flushlab.spec.commands import StartSpec
 from flushlab.spec.sugar import taking
+from flushlab.undo import undo_all
 
 SANDBOX, CLUSTER = "sandbox:", "cluster:"
 
@@ -147,3 +152,54 @@ def require_unused(name: str) -> None:
         f"a {what} named {name!r} already exists and runs",
         hint=f"choose another name, or remove it and its data: flushlab server stop {name}",
     )
+
+
+def stop(name: str, *, keep_data: bool = False) -> list[Path]:
+    """Stops a kept sandbox or cluster in an orderly way and removes it.
+
+    A cluster's first node goes last: it has every transaction, and the cluster is bootstrapped from it.
+
+    Args:
+        name: of the sandbox, the cluster or, if its data are kept, one node; also as `sandbox:NAME` or
+            `cluster:NAME`.
+        keep_data: keep the data; `flushlab server start --name NAME` starts the server again.
+
+    Returns:
+        Folders that flushlab cannot prove to be its own, and so left.
+
+    Raises:
+        UsageError: there is none of that name here; lists those that there are.
+        HarnessError: a server survived SIGKILL.
+        StorageError: its folders cannot be removed.
+    """
+    names = _named(name)
+    if not keep_data:
+        _require_no_node(name.removeprefix(SANDBOX))
+    end: Callable[[str], list[Path] | None] = kept.halt if keep_data else kept.stop
+    left: list[Path] = []
+    undo_all(partial(lambda one: left.extend(end(one) or []), one) for one in reversed(names))
+    return left
+
+
+def stopped_names() -> list[str]:
+    """What `stop` takes: kept clusters, and kept sandboxes that are no nodes."""
+    members = [(one.saved.name, one.saved.membership) for one in kept.statuses()]
+    clusters = dict.fromkeys(member.cluster for _, member in members if member is not None)
+    return [*clusters, *(name for name, member in members if member is None)]
+
+
+def _named(name: str) -> list[str]:
+    """The sandboxes that a name stands for."""
+    if name.startswith(SANDBOX):
+        return [name.removeprefix(SANDBOX)]
+    return node_names(name.removeprefix(CLUSTER)) or [name.removeprefix(CLUSTER)]
+
+
+def _require_no_node(name: str) -> None:
+    for one in kept.statuses():
+        if one.saved.name == name and one.saved.membership is not None:
+            cluster = one.saved.membership.cluster
+            raise UsageError(
+                f"{name} is a node of the cluster {cluster}, and its data are the cluster's",
+                hint=f"stop it with --keep-data, or the cluster: flushlab server stop {cluster}",
+            )

@@ -18,7 +18,7 @@ from flushlab.errors import UsageError
 from flushlab.record import Endpoint
 from flushlab.server.databases import require_not_system
 from flushlab.server.identifier import quoted
-from flushlab.server.sandbox.client_environment import client_environment
+from flushlab.server.sandbox.account import client_environment
 
 FIELDS = ("host", "port", "socket", "user", "password", "database", "url", "jdbc_url")
 

@@ -17,8 +17,7 @@ from flushlab.datadir import Snapshots
 from flushlab.errors import ServerError, UsageError
 from flushlab.process import run_folder
 from flushlab.server import Sandbox
-from flushlab.server.sandbox.contents import fresh_copy
-from flushlab.server.sandbox.initialise import initialised
+from flushlab.server.sandbox.contents import fresh_copy, initialised
 from flushlab.suite.environment import check_database, create_database, fields_of, variables
 from flushlab.suite.session import RESET_FILE
 

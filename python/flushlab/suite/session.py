@@ -23,7 +23,7 @@ from flushlab.record import ServerIdentity, Value
 from flushlab.server import DataDirectory, Sandbox
 from flushlab.server.control import StatementFailed
 from flushlab.server.sandbox.account import new_password
-from flushlab.server.sandbox.initialise import initialised
+from flushlab.server.sandbox.contents import initialised
 from flushlab.server.variables import changed_values
 from flushlab.server.watched import watched
 from flushlab.settings.admission import require_admitted

@@ -17,7 +17,7 @@ from flushlab.errors import CommandFailed, UsageError
 from flushlab.record import Endpoint, Value, Warning
 from flushlab.server.identifier import quoted
 from flushlab.server.protocol import Server
-from flushlab.server.sandbox.client_environment import client_environment
+from flushlab.server.sandbox.account import client_environment
 from flushlab.workload import program
 from flushlab.workload.options import integer_option, number_option, word_option
 from flushlab.workload.protocol import Measured, Reset, Timing, Window

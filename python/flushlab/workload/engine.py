@@ -26,8 +26,8 @@ from flushlab.record import (
     SslMode,
     Warning,
 )
+from flushlab.server.node_group import quorum_problem
 from flushlab.server.protocol import Server
-from flushlab.server.quorum import quorum_problem
 from flushlab.server.remote.group import RemoteGroup
 from flushlab.units import counted
 from flushlab.workload.failover import Losses, lost_node_warnings

@@ -16,8 +16,7 @@ from flushlab.record import Storage
 from flushlab.server.sandbox import kept
 from flushlab.server.sandbox.membership import Membership, NodeAddress
 from flushlab.server.sandbox.paths import SandboxPaths
-from flushlab.server.start import require_unused, sandbox
-from flushlab.server.stop import stop, stopped_names
+from flushlab.server.start import require_unused, sandbox, stop, stopped_names
 from tests.unit.builds import build
 
 pytestmark = pytest.mark.usefixtures("private_home")
@@ -41,7 +40,6 @@ def keep(name: str, *, cluster: str | None = None, server: ProcessIdentity = DEA
             settings={},
             arguments=(),
             storage=Storage(filesystem="ext4"),
-            socket=str(paths.socket),
             port=3306,
             membership=Membership(cluster=cluster, number=number, places=places, galera=GALERA)
             if cluster
@@ -94,17 +92,9 @@ def test_a_sandbox_keeps_its_name_whether_it_runs_or_not() -> None:
 
 
 @pytest.mark.usefixtures("trio")
-def test_of_a_sandbox_and_a_cluster_with_one_name_none_is_removed_unasked() -> None:
-    keep("trio")  # as earlier versions let it be
-    for keep_data in (False, True):
-        with pytest.raises(UsageError, match="both a sandbox and a cluster named trio") as raised:
-            stop("trio", keep_data=keep_data)
-        assert "flushlab server stop sandbox:trio, or cluster:trio" in str(raised.value.hint)
+def test_a_cluster_is_stopped_by_its_name_and_a_node_of_it_is_not() -> None:
     with pytest.raises(UsageError, match="trio-2 is a node of the cluster trio"):
         stop("sandbox:trio-2")
-    assert sorted(names()) == ["trio", "trio-1", "trio-2", "trio-3"]
-    assert stopped_names() == ["cluster:trio", "sandbox:trio"], "--all stops both"
-    stop("sandbox:trio")
     assert stopped_names() == ["trio"]
     assert names() == ["trio-1", "trio-2", "trio-3"]
     stop("cluster:trio")

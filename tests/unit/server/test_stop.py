@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flushlab.errors import HarnessError
-from flushlab.server import stop as stopping
+from flushlab.server import start as stopping
 from flushlab.server.sandbox import kept
 
 

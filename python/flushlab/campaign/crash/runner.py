@@ -31,7 +31,7 @@ from flushlab.experiment.protocol import Request
 from flushlab.process.guard import strike
 from flushlab.process.passing import passing_folder
 from flushlab.record import Crash, CrashArm, CrashImage, CrashKind, CrashPoint
-from flushlab.server.sandbox.refusal import refusal
+from flushlab.server.sandbox.failures import refusal
 
 _FAULTS: Mapping[CrashKind, Fault] = {"eio": "eio", "full": "full"}
 _FULL = ("No space left on device", "is full")

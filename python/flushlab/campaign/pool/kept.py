@@ -15,7 +15,7 @@ from flushlab.errors import UsageError
 from flushlab.machine import home_path
 from flushlab.record import Trial
 from flushlab.server import Sandbox
-from flushlab.server.sandbox.refusal import refusal
+from flushlab.server.sandbox.failures import refusal
 from flushlab.server.start import attach
 from flushlab.settings.admission import parse_settings
 from flushlab.settings.catalog import load_catalog

@@ -58,7 +58,7 @@ from flushlab.process.running import publish_status
 from flushlab.record import Arm, Launch, Machine, ServerIdentity, Storage, Trial, Value, Warning
 from flushlab.server import DataDirectory, Sandbox
 from flushlab.server.sandbox.base_file import fit_here, require_taken
-from flushlab.server.sandbox.refusal import refusal
+from flushlab.server.sandbox.failures import refusal
 from flushlab.settings.candidates import Candidate, propose
 from flushlab.settings.catalog import canonical, load_catalog
 from flushlab.settings.configuration import Configuration

@@ -29,17 +29,15 @@ from flushlab.errors import (
 from flushlab.machine import available_memory_bytes, server_user
 from flushlab.process.wire import Wire
 from flushlab.record import Endpoint, ServerIdentity, Value
-from flushlab.server.galera import addresses
-from flushlab.server.galera.bootstrap import Choice, NodePosition, choose
+from flushlab.server.galera.bootstrap import Choice, NodePosition, choose, recover
 from flushlab.server.galera.node_data import BOOTSTRAP, node_data
-from flushlab.server.galera.recover import recover
-from flushlab.server.node_group import NodeGroup
+from flushlab.server.node_group import NodeGroup, differences, not_in_step
 from flushlab.server.protocol import Applied, Refusal
-from flushlab.server.quorum import not_in_step
 from flushlab.server.sandbox import account, failures, log
 from flushlab.server.sandbox import kept as keeping
 from flushlab.server.sandbox.grastate import State, View, read_state, write_state
 from flushlab.server.sandbox.membership import GCACHE_BYTES, Membership, NodeAddress
+from flushlab.server.sandbox.ports import free_places, require_free_places
 from flushlab.server.sandbox.sandbox import Sandbox
 from flushlab.server.sandbox.spec import DataDirectory, Instance, Node, SandboxSpec
 from flushlab.settings.configuration import Configuration
@@ -174,7 +172,7 @@ class Cluster(NodeGroup[Sandbox]):
             ends = [wire.end(number) if wire else None for number in range(1, size + 1)]
             places = tuple(
                 NodeAddress(address=end.address, own_network=True) for end in ends if end
-            ) or addresses.free_places(size, _addresses_of_kept())
+            ) or free_places(size, _addresses_of_kept())
             nodes: list[Sandbox] = []
             roots = data.node_roots or [data.root] * size
             for number, (root, own_limit, end) in enumerate(zip(roots, limits, ends, strict=True), 1):
@@ -294,18 +292,7 @@ class Cluster(NodeGroup[Sandbox]):
 
     def differences(self, names: Iterable[str]) -> list[str]:
         """The settings among `names` that are not the same on every node, with the node, in words."""
-        wanted = list(names)
-        first = self.first.read_back(wanted)
-        found = []
-        for node in self.nodes[1:]:
-            configuration = Configuration({}, node.identity)
-            theirs = node.read_back(wanted)
-            found += [
-                f"{name} is {theirs.get(name)} on {node.name} and {value} on {self.first.name}"
-                for name, value in first.items()
-                if name not in theirs or not configuration.same(name, value, theirs[name])
-            ]
-        return found
+        return differences({node.name: node for node in self.nodes}, names)
 
     def apply(self, settings: Mapping[str, Value]) -> Applied:
         """Sets settings on every node; restarts roll: the next node follows when one is synced again.
@@ -418,7 +405,7 @@ class Cluster(NodeGroup[Sandbox]):
         began = time.monotonic()
         self.positions = {}
         places = [_place(node) for node in self.nodes if not node.alive()]
-        addresses.require_free_places([place for place in places if not place.own_network])
+        require_free_places([place for place in places if not place.own_network])
         running = [node for node in self.nodes if node.alive()]
         if running:
             choice = Choice(number=self.nodes.index(running[0]) + 1, why=f"{running[0].name} still runs")

@@ -15,9 +15,9 @@ from flushlab.build import Build, Progress, silent
 from flushlab.build.galera import Galera
 from flushlab.datadir import DataRoot, Snapshot, SnapshotKey, Snapshots
 from flushlab.record import Value
-from flushlab.server.galera.addresses import free_places
-from flushlab.server.sandbox.initialise import initialised
+from flushlab.server.sandbox.contents import initialised
 from flushlab.server.sandbox.membership import Membership
+from flushlab.server.sandbox.ports import free_places
 from flushlab.server.sandbox.sandbox import Sandbox
 from flushlab.server.sandbox.spec import DataDirectory, Node, SandboxSpec
 from flushlab.settings.catalog import load_catalog

@@ -13,9 +13,8 @@ from typing import Any
 
 from flushlab.errors import ServerDied, ServerError
 from flushlab.record import Value
-from flushlab.server.node_group import NodeGroup
+from flushlab.server.node_group import NodeGroup, not_in_step
 from flushlab.server.protocol import Applied
-from flushlab.server.quorum import not_in_step
 from flushlab.server.remote.members import CONNECT_S, members
 from flushlab.server.remote.server import Address, RemoteServer
 
@@ -28,6 +27,9 @@ class RemoteGroup(NodeGroup[RemoteServer]):
     Args:
         nodes: the server, or all nodes of its cluster; whoever opened them closes them.
     """
+
+    pid: int | None = None
+    """It may run anywhere."""
 
     def __init__(self, nodes: Sequence[RemoteServer]) -> None:
         super().__init__(nodes)
@@ -50,11 +52,6 @@ class RemoteGroup(NodeGroup[RemoteServer]):
         """How a load connects: as to the node with the strictest rule."""
         encrypted = (node.address for node in self.nodes if node.address.ssl_mode != "disabled")
         return next(encrypted, self.first.address)
-
-    @property
-    def pid(self) -> int | None:
-        """It may run anywhere."""
-        return None
 
     @contextmanager
     def losing_nodes(self) -> Iterator[None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypedDict, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -34,36 +34,20 @@ Say = Callable[[str], None]
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """What an entry of any kind has: the flushlab that wrote it."""
 
-    owner: ProcessIdentity
-    world: str
-    machine: str
+    owner: ProcessIdentity = msgspec.field(default_factory=myself)
+    world: str = msgspec.field(default_factory=world)
+    machine: str = msgspec.field(default_factory=machine)
 
     @property
     def is_left(self) -> bool:
         """Whether the flushlab that wrote it is known to be gone."""
         if self.world == world():
             return not self.owner.alive()
-        return bool(self.machine) and self.machine == machine() and self._boot != world().split()[0]
-
-    @property
-    def _boot(self) -> str:
-        return self.world.split()[0]
-
-
-class Author(TypedDict):
-    """The fields of an `Entry`."""
-
-    owner: ProcessIdentity
-    world: str
-    machine: str
+        is_older = self.world.split()[0] != world().split()[0]
+        return bool(self.machine) and self.machine == machine() and is_older
 
 
 E = TypeVar("E", bound=Entry)
-
-
-def this_author() -> Author:
-    """This flushlab, as an entry's author."""
-    return Author(owner=myself(), world=world(), machine=machine())
 
 
 def write(path: Path, entry: Entry, *, new: bool, without: str) -> None:

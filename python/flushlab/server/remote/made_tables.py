@@ -69,7 +69,6 @@ class MadeTables:
             addresses=tuple(node.address for node in server.nodes),
             database=database,
             mark=f"made and dropped by flushlab run {secrets.token_hex(16)}",
-            **journal.this_author(),
         )
         self._path: Path | None = None
 

@@ -12,8 +12,8 @@ from contextlib import ExitStack
 import msgspec
 
 from flushlab.errors import ServerError, UsageError
+from flushlab.server.node_group import differences
 from flushlab.server.remote.server import RemoteServer, other_address
-from flushlab.settings.configuration import Configuration
 
 CONNECT_S = 5.0
 """Longest wait for a connection to a server that is there, or is not."""
@@ -89,15 +89,8 @@ def require_alike(nodes: Sequence[RemoteServer], names: Collection[str]) -> None
     Raises:
         ServerError: they are not; names node and setting.
     """
-    first, *others = nodes
-    wanted = first.read_back(names)
-    for node in others:
-        same, theirs = Configuration({}, node.identity).same, node.read_back(wanted)
-        for name, value in wanted.items():
-            if name not in theirs or not same(name, value, theirs[name]):
-                raise ServerError(
-                    f"{name} is {theirs.get(name)} on {node.address.name} and {value} on {first.address.name}"
-                )
+    if found := differences({node.address.name: node for node in nodes}, names):
+        raise ServerError(found[0])
 
 
 def member(server: RemoteServer) -> Member:

@@ -44,14 +44,12 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: of the variable.
         before: value to put back.
-        during: the first value in the meantime.
-        later: values that may follow.
+        during: values in the meantime, the first one first.
     """
 
     name: str
     before: Value
-    during: Value
-    later: tuple[Value, ...] = ()
+    during: tuple[Value, ...]
 
 
 class _Written(journal.Entry, frozen=True, kw_only=True):
@@ -93,8 +91,7 @@ class Changes:
             before = self._found.get(name)
             others = [value for value in values if before is not None and not same(name, before, value)]
             if before is not None and others:
-                first, *later = others
-                changes.append(Change(name=name, before=before, during=first, later=tuple(later)))
+                changes.append(Change(name=name, before=before, during=tuple(others)))
         self._changes = tuple(changes)
         self._turns = len(wanted) > 1
         self._came_of_it: tuple[Change, ...] = ()
@@ -108,7 +105,7 @@ class Changes:
     @property
     def do(self) -> tuple[str, ...]:
         """The statements that make them."""
-        return tuple(_statement(self._server.identity, one.name, one.during) for one in self._changes)
+        return tuple(_statement(self._server.identity, one.name, one.during[0]) for one in self._changes)
 
     @property
     def undo(self) -> tuple[str, ...]:
@@ -120,8 +117,8 @@ class Changes:
         """The values that each variable has, in words."""
         words = []
         for one in self._changes:
-            others = dict.fromkeys(map(str, (one.during, *one.later)))
-            how = f"is {one.before} or {' or '.join(others)}, in turns" if self._turns else f"is {one.during}"
+            others = " or ".join(dict.fromkeys(map(str, one.during)))
+            how = f"is {one.before} or {others}, in turns" if self._turns else f"is {one.during[0]}"
             words.append(f"{one.name} {how}")
         return "; ".join(words)
 
@@ -140,7 +137,7 @@ class Changes:
         """
         self._write_down()
         for change in self._changes:
-            set_variable(self._query, self._server.identity, change.name, change.during)
+            set_variable(self._query, self._server.identity, change.name, change.during[0])
         if self._path is not None:
             self._note_what_came_of_it(self._path)
 
@@ -178,7 +175,7 @@ class Changes:
         """What the server rounded, and what it changed along: from now on all else is somebody else's."""
         now = self._read([one.name for one in self._all])
         self._came_of_it = tuple(
-            msgspec.structs.replace(one, later=(*one.later, now.get(one.name, one.during)))
+            msgspec.structs.replace(one, during=(*one.during, now.get(one.name, one.during[0])))
             for one in self._all
         )
         self._write(path, whatever_it_is=False, new=False)
@@ -189,7 +186,7 @@ class Changes:
         if self._came_of_it:
             return self._came_of_it
         along = [
-            Change(name=name, before=self._found[name], during=self._found[name])
+            Change(name=name, before=self._found[name], during=(self._found[name],))
             for name in _bound_to(self.before)
             if name in self._found and name not in self.before
         ]
@@ -205,7 +202,7 @@ class Changes:
         try:
             await_answer(self._server.query, self.where, say)
             self._await_own_statement(say)
-            found = _restore(self._server, self._all, say, _no if self._came_of_it else _yes)
+            found = _restore(self._server, self._all, say, lambda _: not self._came_of_it)
         except ServerError as error:
             say(_not_yet(self._server.address, self.undo, error))
         else:
@@ -234,7 +231,6 @@ class Changes:
             changes=self._all,
             undo=self.undo,
             whatever_it_is=whatever_it_is,
-            **journal.this_author(),
         )
         why = "nothing was changed; without that file nobody could put it back"
         journal.write(path, written, new=new, without=why)
@@ -255,7 +251,7 @@ def put_back_left(say: Say) -> None:
                 if not is_mine:
                     say(f"{name}: another flushlab changes settings there; the next command tries again")
                     continue
-                inexact = partial(_is_inexact, server.identity) if written.whatever_it_is else _no
+                inexact = partial(_is_inexact, server.identity, written.whatever_it_is)
                 _restore(server, written.changes, say, inexact)
                 path.unlink(missing_ok=True)
         except ServerError as error:
@@ -276,18 +272,11 @@ def _bound_to(names: Iterable[str]) -> list[str]:
     return [other for one, other in pairs if one in given]
 
 
-def _is_inexact(identity: ServerIdentity, name: str) -> bool:
-    """Whether a server may make another value of what it is given: it rounds sizes, and cuts to bounds."""
+def _is_inexact(identity: ServerIdentity, not_read_back: bool, name: str) -> bool:
+    """Whether a server may have made another value of what it was given: it rounds sizes, and cuts to
+    bounds."""
     here = Configuration({}, identity).here(name)
-    return bool(_bound_to([name])) or (here is not None and here.type == "size")
-
-
-def _yes(_name: str) -> bool:
-    return True
-
-
-def _no(_name: str) -> bool:
-    return False
+    return not_read_back and (bool(_bound_to([name])) or (here is not None and here.type == "size"))
 
 
 def _file(address: Address) -> Path:
@@ -317,9 +306,7 @@ def _restore(
     changed = [one for one in changes if not same(one.name, now.get(one.name), one.before)]
     ours = []
     for one in changed:
-        if whatever_it_is(one.name) or any(
-            same(one.name, now.get(one.name), value) for value in (one.during, *one.later)
-        ):
+        if whatever_it_is(one.name) or any(same(one.name, now.get(one.name), value) for value in one.during):
             ours.append(one)
         else:
             say(f"{one.name} is {now.get(one.name)} now: somebody else has set it, and it stays so")

@@ -182,8 +182,14 @@ class RemoteServer:
             up.
     """
 
+    storage = Storage(visible=False)
+    launch = Launch()
+    pid: int | None = None
+    """It may run anywhere."""
+
     def __init__(self, address: Address, *, connect_s: float | None = None) -> None:
         self.address = address
+        self.endpoint = address.endpoint
         self._control = Control(
             address.endpoint,
             address.transport,
@@ -193,36 +199,11 @@ class RemoteServer:
         )
         # Not SELECT: a node without a quorum answers SHOW alone.
         ((_, text),) = self.query("SHOW GLOBAL VARIABLES LIKE 'version'", answer_s=connect_s)
-        self._identity = ServerIdentity(
+        self.identity = ServerIdentity(
             flavor="mariadb" if "mariadb" in str(text).lower() else "mysql",
             version=version_of(str(text).partition("-")[0]),
             version_text=str(text),
         )
-
-    @property
-    def identity(self) -> ServerIdentity:
-        """Flavor and version."""
-        return self._identity
-
-    @property
-    def endpoint(self) -> Endpoint:
-        """How to reach it."""
-        return self.address.endpoint
-
-    @property
-    def storage(self) -> Storage:
-        """Nothing is known of it."""
-        return Storage(visible=False)
-
-    @property
-    def launch(self) -> Launch:
-        """Nothing is known of it."""
-        return Launch()
-
-    @property
-    def pid(self) -> int | None:
-        """It may run anywhere."""
-        return None
 
     @property
     def nodes(self) -> Sequence[Server]:

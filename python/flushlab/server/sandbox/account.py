@@ -1,4 +1,4 @@
-"""Account: flushlab's own account on a sandbox, under a random password.
+"""Account: flushlab's own account on a sandbox, under a random password, and how clients are told of it.
 
 Server layer. The password is in the clients' option file (mode 0600) and, until the server is ready, in a
 file of SQL that the server reads once.
@@ -8,16 +8,33 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 
 from flushlab import atomic
 from flushlab.build import Build
 from flushlab.machine import ServerUser
+from flushlab.record import Endpoint
+from flushlab.server.sandbox.paths import SandboxPaths
 from flushlab.server.sandbox.ports import HOST
 
 USER = "flushlab"
 CONNECT_S = 60.0
 """Longest wait for a login of a load: the server is there, but the machine may be busy."""
+
+
+def endpoint(paths: SandboxPaths, host: str, port: int, password: str) -> Endpoint:
+    """How to reach a sandbox."""
+    return Endpoint(
+        user=USER,
+        password=password,
+        socket=str(paths.socket),
+        host=host,
+        port=port,
+        option_file=str(paths.client_options),
+        get_server_public_key=True,  # on loopback, from a server that is ours
+        connect_timeout_s=CONNECT_S,
+    )
 
 
 def account_sql(build: Build, password: str) -> str:
@@ -67,3 +84,26 @@ def write_private(file: Path, content: str, reader: ServerUser) -> None:
     """Writes a file of flushlab's that the servers' user may read, and nobody else."""
     other = os.geteuid() != reader.uid
     atomic.write(file, content, mode=0o640 if other else 0o600, owner=(-1, reader.gid if other else -1))
+
+
+def client_environment(fields: Mapping[str, str]) -> dict[str, str]:
+    """Variables for a server.
+
+    `MYSQL_HOST`, `MYSQL_TCP_PORT`, `MYSQL_UNIX_PORT` and `MYSQL_PWD` are those that the servers' own clients
+    read (MySQL 8.0 reference manual, 4.9), the other `MYSQL_…` those of container images and frameworks.
+
+    Args:
+        fields: `host`, `port`, `socket`, `user`, `password`, `database`, `url`; an empty one has no variable.
+    """
+    named = {
+        "MYSQL_HOST": fields["host"],
+        "MYSQL_PORT": fields["port"],
+        "MYSQL_TCP_PORT": fields["port"],
+        "MYSQL_UNIX_PORT": fields["socket"],
+        "MYSQL_USER": fields["user"],
+        "MYSQL_PASSWORD": fields["password"],
+        "MYSQL_PWD": fields["password"],
+        "MYSQL_DATABASE": fields["database"],
+        "DATABASE_URL": fields["url"],
+    }
+    return {name: value for name, value in named.items() if value}

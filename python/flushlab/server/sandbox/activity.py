@@ -1,18 +1,88 @@
-"""Activity: whether a process does anything, by what the kernel counts of it and by its log.
+"""Activity: how a server's process ends, and whether it does anything until then.
 
-Sits in `server`.
+Sits in `server`. A kept sandbox's process has no guard any more, and one that is not our child tells no exit
+status. Whether a process works is seen by what the kernel counts of it and by its log.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
+from flushlab.errors import HarnessError
 from flushlab.machine import proc_stat
+from flushlab.process import ProcessIdentity
+from flushlab.process.identity import signal_process, wait_for_end
 from flushlab.server.sandbox import log
+
+STOP_LIMIT_S = 300.0
+"""Longest wait for an orderly stop, which writes all dirty pages; then SIGKILL."""
+
+
+class ServerProcess(Protocol):
+    """A server's process, guarded or detached."""
+
+    @property
+    def identity(self) -> ProcessIdentity:
+        """Pid and start time."""
+        ...
+
+    def alive(self) -> bool:
+        """True while it runs; a zombie does not."""
+        ...
+
+    def signal(self, number: signal.Signals) -> None:
+        """Sends a signal; nothing happens if it is dead."""
+        ...
+
+    def wait(self, seconds: float) -> int | None:
+        """Waits for its end; None if it still runs."""
+        ...
+
+
+class DetachedProcess:
+    """A process known by its pid and start time."""
+
+    def __init__(self, identity: ProcessIdentity) -> None:
+        self._identity = identity
+
+    @property
+    def identity(self) -> ProcessIdentity:
+        """Pid and start time."""
+        return self._identity
+
+    def alive(self) -> bool:
+        """True while it runs; a zombie does not."""
+        return self._identity.alive()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Sends a signal; nothing happens if it is dead."""
+        signal_process(self._identity, number)
+
+    def wait(self, seconds: float) -> int | None:
+        """0 once it is dead, however it died; None if it still runs."""
+        return 0 if wait_for_end(self._identity, seconds) else None
+
+
+def end(process: ServerProcess, number: signal.Signals) -> None:
+    """Ends a server's process by a signal, and by SIGKILL if that does not do.
+
+    Raises:
+        HarnessError: it survives even that.
+    """
+    process.signal(number)
+    if process.wait(STOP_LIMIT_S) is None:
+        process.signal(signal.SIGKILL)
+        if process.wait(STOP_LIMIT_S) is None:
+            raise HarnessError(
+                f"the server's process {process.identity.pid} survived SIGKILL",
+                hint="its disk may hang; see dmesg",
+            )
+
 
 _LEAST_SHARE = 0.02
 """Of a processor. A server that waits for ever takes 0.002 of one to see that it still has to."""

@@ -1,6 +1,9 @@
 """Contents: what comes into a sandbox's data directory before a start, and where it goes afterwards.
 
-Server layer, on `datadir`'s snapshots. The server is stopped, or was never started.
+Server layer, on `datadir`'s snapshots. The server is stopped, or was never started. A build's data directory
+as its own program makes it is a snapshot, made once per build (and per layout of the files). Nobody can log
+in to what it holds: MariaDB's anonymous users are removed, because they would win over `user@'%'` on
+loopback; root is removed (MariaDB) or locked (MySQL). A sandbox makes flushlab's account when it starts.
 """
 
 from __future__ import annotations
@@ -9,13 +12,140 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
-from flushlab.build import Build, Progress
-from flushlab.datadir import Restored, Snapshot, Snapshots
+from flushlab.build import Build, Progress, silent
+from flushlab.datadir import Restored, Snapshot, SnapshotKey, Snapshots
 from flushlab.datadir.restore import copy_tree
-from flushlab.errors import SnapshotDamaged
+from flushlab.errors import NoSpace, SnapshotDamaged, StartFailed
 from flushlab.machine import server_user
+from flushlab.process import Guard, run_folder
 from flushlab.record import Value
-from flushlab.server.sandbox.initialise import initialised
+from flushlab.server.sandbox import log
+from flushlab.server.sandbox.account import write_private
+from flushlab.server.sandbox.option_files import always, option_line
+from flushlab.server.sandbox.paths import give
+from flushlab.settings.catalog import load_catalog
+from flushlab.settings.configuration import layout_of
+
+FORMAT = "1"
+"""Raise this when the way data directories are initialised changes."""
+
+_LIMIT_S = 600.0
+
+_MARIADB_SQL = "DELETE FROM mysql.global_priv WHERE User IN ('', 'root');\n"
+_MYSQL_SQL = "ALTER USER 'root'@'localhost' ACCOUNT LOCK;\n"
+
+
+def initialised(build: Build, settings: Mapping[str, Value], progress: Progress = silent) -> Snapshot:
+    """The snapshot of a build's initialised data directory; made if it is not there.
+
+    Args:
+        build: of the server.
+        settings: of the server; only those that shape files count.
+        progress: told if it must be made.
+
+    Raises:
+        StartFailed: the server's own program failed; carries the end of what it said.
+        NoSpace: there is no room for it.
+    """
+    layout = layout_of(settings, load_catalog())
+    key = SnapshotKey(
+        {
+            "what": "initialised data directory",
+            "format": FORMAT,
+            "build": build.id,
+            **{f"set:{name}": str(value) for name, value in layout.items()},
+        }
+    )
+    snapshots = Snapshots()
+    found = snapshots.find(key)
+    if found is not None:
+        return found
+    progress(f"initializing a data directory of {build.name}")
+    return snapshots.make(key, lambda target: initialise(build, layout, target))
+
+
+def initialise(build: Build, layout: Mapping[str, Value], target: Path) -> None:
+    """Fills `target` by the build's own program, under a guard: killing flushlab ends this too.
+
+    Raises:
+        StartFailed, NoSpace: as `initialised`.
+    """
+    name = f"init-{secrets.token_hex(4)}"
+    folder = run_folder() / name
+    user = server_user()
+    with Guard(name, [folder]) as guard:
+        temporary = folder / "tmp"
+        temporary.mkdir()
+        give(temporary, user)
+        if target.is_dir():
+            give(target, user)
+        sql = folder / "accounts.sql"
+        write_private(sql, _MARIADB_SQL if build.flavor == "mariadb" else _MYSQL_SQL, user)
+        options = folder / "my.cnf"
+        lines = [
+            "[mysqld]",
+            *always(build),
+            *(option_line(build, one, value) for one, value in layout.items()),
+        ]
+        write_private(options, "\n".join([*lines, f"tmpdir = {temporary}"]) + "\n", user)
+        process = guard.spawn(
+            _command(build, options, target, sql),
+            log=folder / "log",
+            cwd=temporary,
+            environment={**build.environment, "TMPDIR": str(temporary), "HOME": str(temporary)},
+        )
+        code = process.wait(_LIMIT_S)
+        if code != 0:
+            said = log.since(folder / "log", 0)
+            raise initialisation_failed(build, layout, code, said)
+
+
+def initialisation_failed(
+    build: Build, layout: Mapping[str, Value], code: int | None, said: str
+) -> StartFailed | NoSpace:
+    """The error that fits what the program said."""
+    full = log.no_space(said)
+    if full:
+        return NoSpace(
+            f"no space left while initializing a data directory of {build.name}: {full}",
+            hint="make room, or set FLUSHLAB_HOME to another file system",
+        )
+    how = f"ended with {code}" if code is not None else f"did not end within {_LIMIT_S:.0f} s"
+    return StartFailed(
+        f"initializing a data directory of {build.name} {how}:\n{log.digest(said)}",
+        refusal=log.refusal_from_log(said, layout),
+    )
+
+
+def _command(build: Build, options: Path, target: Path, sql: Path) -> list[str]:
+    if build.flavor == "mysql":
+        return [
+            *build.command,
+            f"--defaults-file={options}",
+            f"--datadir={target}",
+            "--initialize-insecure",
+            f"--init-file={sql}",
+        ]
+    if build.install_db is None:
+        raise StartFailed(
+            f"{build.prefix} has no mariadb-install-db, which creates data directories",
+            hint="install the package that contains it, or use another build",
+        )
+    return [
+        build.install_db,
+        f"--defaults-file={options}",
+        f"--basedir={_install_base(build, build.install_db)}",
+        f"--datadir={target}",
+        "--auth-root-authentication-method=normal",
+        "--skip-test-db",
+        "--skip-name-resolve",
+        f"--extra-file={sql}",
+    ]
+
+
+def _install_base(build: Build, install_db: str) -> Path:
+    """The directory whose programs mariadb-install-db starts: they must run without a launcher."""
+    return Path(install_db if build.launcher else build.mysqld).parent.parent
 
 
 def restore_initialised(

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from flushlab.build import Build
+from flushlab.build.library import library_in
 from flushlab.errors import (
     FlushlabError,
     LibraryMissing,
@@ -15,6 +16,7 @@ from flushlab.errors import (
     PortTaken,
     ServerDied,
     StartFailed,
+    UsageError,
 )
 from flushlab.record import Endpoint, Value
 from flushlab.server.sandbox import log
@@ -57,7 +59,7 @@ def shortage(what: str, endpoint: Endpoint, said: str) -> FlushlabError | None:
         return PortTaken(f"port {endpoint.port} on {endpoint.host} is in use", hint=PORT_HINT)
     if (line := log.no_space(said)) is not None:
         return NoSpace(f"{what}: {line}", hint=_SPACE_HINT, of_data=True)
-    soname = log.library_in(said)
+    soname = library_in(said)
     if soname is not None:
         return LibraryMissing(
             f"{what}: the shared library {soname} is missing", hint=log.library_hint(soname)
@@ -65,11 +67,6 @@ def shortage(what: str, endpoint: Endpoint, said: str) -> FlushlabError | None:
     if (line := log.no_memory(said)) is not None:
         return NoMemory(f"{what}: {line}", hint=log.MEMORY_HINT)
     return None
-
-
-def killed_while_starting(build: Build) -> NoSpace:
-    """Of a start that SIGKILL ended."""
-    return killed(f"the server {build.name}", " while it started")
 
 
 def killed(what: str, when: str = "") -> NoSpace:
@@ -93,3 +90,12 @@ def ending(code: int | None) -> str:
         with suppress(ValueError):
             return f"killed by {signal.Signals(-code).name}"
     return f"exit code {code}"
+
+
+def refusal(reason: str, build: Build) -> UsageError | NoMemory:
+    """The error for settings that the server refused, in its own words: unknown names never come this far."""
+    if (line := log.no_memory(reason)) is not None:
+        return NoMemory(f"{build.name} found too little memory: {line}", hint=log.MEMORY_HINT)
+    return UsageError(
+        f"{build.name} refused the settings: {reason}", hint="flushlab settings lists what is known"
+    )

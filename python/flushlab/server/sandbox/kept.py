@@ -20,7 +20,7 @@ from flushlab.process.identity import world
 from flushlab.process.janitor import reap_record
 from flushlab.record import DiskEmulation, Endpoint, Storage, Value
 from flushlab.server.sandbox import account
-from flushlab.server.sandbox.detached import STOP_LIMIT_S
+from flushlab.server.sandbox.activity import STOP_LIMIT_S
 from flushlab.server.sandbox.membership import Membership
 from flushlab.server.sandbox.paths import SandboxPaths
 from flushlab.server.sandbox.ports import HOST
@@ -38,7 +38,6 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
         settings: in its option file.
         arguments: of its command line.
         storage: of the data directory.
-        socket: path of its unix socket.
         port: on loopback.
         connects: the server may open connections.
         membership: place in a cluster, or None.
@@ -52,7 +51,6 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
     settings: Mapping[str, Value]
     arguments: tuple[str, ...]
     storage: Storage
-    socket: str
     port: int
     connects: bool = False
     membership: Membership | None = None
@@ -130,16 +128,7 @@ def endpoint(saved: Saved) -> Endpoint:
         password = parser["client"]["password"]
     except (OSError, KeyError, configparser.Error) as error:
         raise StorageError(f"the option file {file} cannot be read: {error}") from error
-    return Endpoint(
-        user=parser["client"]["user"],
-        password=password,
-        socket=saved.socket,
-        host=saved.host,
-        port=saved.port,
-        option_file=str(file),
-        get_server_public_key=True,  # on loopback, from a server that is ours
-        connect_timeout_s=account.CONNECT_S,
-    )
+    return account.endpoint(saved.paths, saved.host, saved.port, password)
 
 
 def note_process(name: str, process: ProcessIdentity) -> None:
@@ -205,7 +194,7 @@ def remove(name: str) -> list[Path]:
     """Removes a kept sandbox: what still runs of it, its folders and its record.
 
     Returns:
-        Folders that flushlab cannot prove to be its own, and so left; those of flushlab 0.1 have no mark.
+        Folders that flushlab cannot prove to be its own, and so left.
 
     Raises:
         StorageError: its folders cannot be removed.
@@ -240,8 +229,7 @@ def _has_its_disk(name: str) -> bool:
 
 def _read(file: Path) -> Saved:
     try:
-        text = file.read_bytes().replace(b'"placement":', b'"paths":', 1)  # as flushlab 0.1 called them
-        return msgspec.json.decode(text, type=Saved, dec_hook=_path)
+        return msgspec.json.decode(file.read_bytes(), type=Saved, dec_hook=_path)
     except (OSError, msgspec.DecodeError) as error:
         raise StorageError(f"{file} cannot be read: {error}", hint="remove its folder by hand") from error
 

@@ -11,23 +11,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from flushlab.build.library import debian_packages, library_in
+from flushlab.build.library import debian_packages
 from flushlab.record import Value
-
-__all__ = [
-    "digest",
-    "errors",
-    "library_hint",
-    "library_in",
-    "no_memory",
-    "no_space",
-    "port_taken",
-    "refusal_from_log",
-    "refused_name",
-    "since",
-    "size",
-    "tail",
-]
 
 _TAIL_BYTES = 64 * 1024
 

@@ -1,4 +1,4 @@
-"""Option files: what a sandbox's server and its clients are told.
+"""Option files: what a sandbox's server and its clients are told, with the certificate that it is given.
 
 Server layer, pure. No secret stands in the server's option file or in its arguments.
 """
@@ -6,16 +6,50 @@ Server layer, pure. No secret stands in the server's option file or in its argum
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from flushlab.build import Build
 from flushlab.record import Endpoint, Value
-from flushlab.server.sandbox.certificate import makes_its_own
 from flushlab.server.sandbox.membership import Membership
 from flushlab.server.sandbox.paths import SandboxPaths
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.optionfile import option_value
 from flushlab.settings.provider_options import without_parts
+
+_SINCE = (11, 4)
+_VALID = timedelta(days=3650)
+
+
+def makes_its_own(build: Build) -> bool:
+    """Whether a build makes a key at every start."""
+    return build.flavor == "mariadb" and build.version >= _SINCE
+
+
+def self_signed() -> str:
+    """A new key and its certificate, in PEM; on the curve P-256, which takes no time to find."""
+    from cryptography import x509  # 0.05 s, for few builds
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "flushlab")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + _VALID)
+        .sign(key, hashes.SHA256())
+    )
+    plain = serialization.NoEncryption()
+    pem = serialization.Encoding.PEM
+    return (
+        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain) + certificate.public_bytes(pem)
+    ).decode()
 
 
 def server_option_file(

@@ -1,4 +1,4 @@
-"""Ports on loopback, where sandboxes listen.
+"""Ports on loopback, where sandboxes listen, and addresses there for the nodes of a cluster.
 
 Server layer. A sandbox keeps its port while it restarts. Hence it gets none of those that the kernel gives to
 outgoing connections (ip(7), `ip_local_port_range`): one of these could take it in that moment, or, trying to
@@ -7,11 +7,14 @@ reach the server, connect to itself.
 
 from __future__ import annotations
 
+import secrets
 import socket
+from collections.abc import Collection
 from pathlib import Path
 from random import sample
 
 from flushlab.errors import PortTaken
+from flushlab.server.sandbox.membership import NodeAddress
 
 HOST = "127.0.0.1"
 PORT_HINT = "choose another port, or none to get a free one"
@@ -60,3 +63,57 @@ def require_free_port(port: int) -> None:
             probe.bind((HOST, port))
         except (OSError, OverflowError) as error:
             raise PortTaken(f"port {port} on {HOST} cannot be used: {error}", hint=PORT_HINT) from None
+
+
+_NETWORKS = range(16, 255)
+"""Second bytes of clusters' addresses: 127.0.0.1 and what others choose near it stay free."""
+_OFFSETS = (0, 10_000, 20_000, 30_000)
+_TRIES = 10
+
+
+def free_places(size: int, taken: Collection[str] = ()) -> tuple[NodeAddress, ...]:
+    """Addresses on loopback at which nobody listens on any of a node's ports.
+
+    Args:
+        size: how many.
+        taken: addresses of clusters that may not run now and will again.
+
+    Raises:
+        PortTaken: a program listens on one of the ports at every address.
+    """
+    busy = ""
+    for offset in _OFFSETS:
+        for _ in range(_TRIES):
+            network = f"127.{secrets.choice(_NETWORKS)}.{secrets.randbelow(256)}"
+            addresses = [f"{network}.{number}" for number in range(1, size + 1)]
+            places = tuple(NodeAddress(address=address, port_offset=offset) for address in addresses)
+            busy = next((text for place in places if (text := busy_port(place))), "")
+            if not busy and not set(addresses) & set(taken):
+                return places
+    raise PortTaken(
+        f"no loopback addresses are free for a cluster: {busy}",
+        hint="a program listens on that port at every address (0.0.0.0): stop it",
+    )
+
+
+def require_free_places(places: Collection[NodeAddress]) -> None:
+    """Makes sure that nobody listens where a cluster did and is to do again.
+
+    Raises:
+        PortTaken: somebody does.
+    """
+    if busy := next((text for place in places if (text := busy_port(place))), ""):
+        raise PortTaken(busy, hint="stop the program that listens there")
+
+
+def busy_port(place: NodeAddress) -> str:
+    """Which of a node's ports is taken, or an empty string."""
+    for port in place.ports:
+        with socket.socket() as probe:
+            # As servers do: ports of connections that were closed a moment ago are free to listen on.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((place.address, port))
+            except OSError as error:
+                return f"port {port} on {place.address} cannot be used: {error.strerror}"
+    return ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from flushlab.errors import NoSpace, StartFailed, ValueOutOfRange
 from flushlab.record import Value
@@ -13,6 +13,9 @@ from flushlab.server.control import READ_ONLY_VARIABLE, StatementFailed
 from flushlab.server.protocol import Applied, Refusal, Server
 from flushlab.server.sandbox import log
 from flushlab.settings.configuration import Configuration
+
+if TYPE_CHECKING:
+    from flushlab.server.sandbox.sandbox import Sandbox
 
 RESIZE_LIMIT_S = 60.0
 """Longest wait for the buffer pool's new size; what is read back then counts."""
@@ -23,28 +26,7 @@ _POLL_S = 0.002
 _NOT_NOW = "it cannot be changed while the server runs, and the arms share one server"
 
 
-class Restartable(Server, Protocol):
-    """A server whose option file is ours."""
-
-    @property
-    def settings(self) -> Mapping[str, Value]:
-        """What its option file sets."""
-        ...
-
-    def note_settings(self, settings: Mapping[str, Value]) -> None:
-        """Puts settings that are in effect already into the option file, for later restarts."""
-        ...
-
-    def restart(self, settings: Mapping[str, Value] | None = None) -> None:
-        """Stops in an orderly way and starts again, with other settings unless None."""
-        ...
-
-    def said_since_start(self) -> str:
-        """What its error log says since the last start, or try to start."""
-        ...
-
-
-def apply(server: Restartable, asked: Mapping[str, Value]) -> Applied:
+def apply(server: Sandbox, asked: Mapping[str, Value]) -> Applied:
     """See `Sandbox.apply`; `asked` has variables' names."""
     refused: list[Refusal] = []
     now: dict[str, Value] = {}
@@ -122,7 +104,7 @@ def _await_resize(server: Server) -> None:
         time.sleep(_POLL_S)
 
 
-def _set_by_restart(server: Restartable, wanted: Mapping[str, Value]) -> list[Refusal]:
+def _set_by_restart(server: Sandbox, wanted: Mapping[str, Value]) -> list[Refusal]:
     """Restarts with settings; those that the server refuses are left out and returned.
 
     Raises:

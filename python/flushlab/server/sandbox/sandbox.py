@@ -29,12 +29,10 @@ from flushlab.server.control import ConnectionGone, Control
 from flushlab.server.protocol import Applied, Server
 from flushlab.server.sandbox import account, contents, failures, log, ports, reconfigure
 from flushlab.server.sandbox import kept as keeping
-from flushlab.server.sandbox.certificate import self_signed
-from flushlab.server.sandbox.detached import DetachedProcess, ServerProcess, end
-from flushlab.server.sandbox.membership import Membership
-from flushlab.server.sandbox.option_files import server_option_file
+from flushlab.server.sandbox.activity import DetachedProcess, ServerProcess, end
+from flushlab.server.sandbox.option_files import self_signed, server_option_file
 from flushlab.server.sandbox.paths import SandboxPaths, give
-from flushlab.server.sandbox.spec import AttachesProcess, DataDirectory, Instance, Node, SandboxSpec, Startup
+from flushlab.server.sandbox.spec import DataDirectory, Instance, Node, SandboxSpec, Startup
 from flushlab.server.sandbox.starting import Start
 from flushlab.settings.admission import require_admitted
 from flushlab.undo import undo_all
@@ -45,7 +43,24 @@ _GREETING_S = 20.0
 
 
 class Sandbox:
-    """A private server. Made by `start` or `attach`; a context manager that ends an owned one."""
+    """A private server. Made by `start` or `attach`; a context manager that ends an owned one.
+
+    Attributes:
+        build: what it was started from.
+        kept: it outlives flushlab.
+        membership: its part of a cluster, or None.
+        link: its end of a network of its own, or None.
+        name, folder, log: of the sandbox, of its option files and log, and of its error log.
+        endpoint: how to reach it.
+        storage: where its data directory lies.
+        disk: the slow one that is its own, or None.
+        identity: which server answered; known once it has.
+        seconds: how long things took: `restore`, `start` (the last one).
+        restored: way and bytes of the data directory's restore; None for an attached one.
+        answer_s: longest wait for the answer to a query that names none; for ever if None.
+    """
+
+    identity: ServerIdentity
 
     def __init__(
         self,
@@ -56,27 +71,25 @@ class Sandbox:
         guard: Guard | None = None,
         disk: DiskEmulation | None = None,
     ) -> None:
+        self.build, self.kept = spec.build, spec.instance.kept
+        self.membership = spec.node.membership if spec.node else None
+        self.link = spec.node.link if spec.node else None
+        self.name, self.folder, self.log = paths.name, paths.folder, paths.log
+        self.endpoint, self.storage, self.disk = endpoint, storage, disk
+        self.seconds: dict[str, float] = {}
+        self.restored: Restored | None = None
+        self.answer_s: float | None = None
         self._spec = spec
         self._paths = paths
-        self._endpoint = endpoint
-        self._storage = storage
         self._guard = guard
-        self._disk = disk
         self._own_disk: SlowDisk | None = None
         self._port_is_fixed = True
         self._start_now: Start | None = None
         self._restart_guard: Guard | None = None
         self._process: ServerProcess | None = None
         self._control = Control(endpoint)
-        self._identity: ServerIdentity | None = None
         self._log_start = 0
         self._began = 0.0
-        self.seconds: dict[str, float] = {}
-        """How long things took: `restore`, `start` (the last one)."""
-        self.restored: Restored | None = None
-        """Way and bytes of the data directory's restore; None for an attached one."""
-        self.answer_s: float | None = None
-        """Longest wait for the answer to a query that names none; for ever if None."""
 
     @classmethod
     def start(
@@ -165,7 +178,7 @@ class Sandbox:
             sandbox = cls(
                 spec,
                 paths,
-                _endpoint(paths, host, port, instance.password),
+                account.endpoint(paths, host, port, instance.password or account.new_password()),
                 root.storage,
                 guard,
                 disk.record if disk is not None else None,
@@ -243,39 +256,9 @@ class Sandbox:
         return sandbox
 
     @property
-    def name(self) -> str:
-        """Of the sandbox."""
-        return self._paths.name
-
-    @property
-    def build(self) -> Build:
-        """What it was started from."""
-        return self._spec.build
-
-    @property
-    def kept(self) -> bool:
-        """True if it outlives flushlab."""
-        return self._spec.instance.kept
-
-    @property
-    def folder(self) -> Path:
-        """Its option files and log."""
-        return self._paths.folder
-
-    @property
-    def log(self) -> Path:
-        """Its error log."""
-        return self._paths.log
-
-    @property
     def datadir(self) -> Path:
         """Its data directory."""
         return self._paths.datadir
-
-    @property
-    def membership(self) -> Membership | None:
-        """Its part of a cluster, if it is a node of one."""
-        return self._spec.node.membership if self._spec.node else None
 
     @property
     def settings(self) -> Mapping[str, Value]:
@@ -286,32 +269,6 @@ class Sandbox:
     def arguments(self) -> Sequence[str]:
         """More words for its command line."""
         return self._spec.arguments
-
-    @property
-    def link(self) -> AttachesProcess | None:
-        """Its end of a network of its own, if it has one."""
-        return self._spec.node.link if self._spec.node else None
-
-    @property
-    def identity(self) -> ServerIdentity:
-        """Which server answered."""
-        assert self._identity is not None, "a sandbox is handed out only when it has answered"
-        return self._identity
-
-    @property
-    def endpoint(self) -> Endpoint:
-        """How to reach it."""
-        return self._endpoint
-
-    @property
-    def storage(self) -> Storage:
-        """Where its data directory lies."""
-        return self._storage
-
-    @property
-    def disk(self) -> DiskEmulation | None:
-        """The slow disk that is its own, if it has one."""
-        return self._disk
 
     @property
     def launch(self) -> Launch:
@@ -393,11 +350,11 @@ class Sandbox:
 
     def log_tail(self, lines: int = 20) -> str:
         """The end of the server's error log."""
-        return log.tail(self._paths.log, lines)
+        return log.tail(self.log, lines)
 
     def said_since_start(self) -> str:
         """What its error log says since the last start, or try to start."""
-        return log.since(self._paths.log, self._log_start)
+        return log.since(self.log, self._log_start)
 
     def restart(self, settings: Mapping[str, Value] | None = None) -> None:
         """Stops in an orderly way and starts again.
@@ -503,7 +460,7 @@ class Sandbox:
         assert self._guard is not None, "a kept sandbox stays where it is"
         self._guard.remove_folder(self._paths.data_folder)
         self._paths = own
-        self._storage = storage_of(own.folder)
+        self.storage = storage_of(own.folder)
 
     def set_before_start(self, settings: Mapping[str, Value], arguments: Sequence[str]) -> None:
         """What a stopped server is started with the next time, instead of what it had.
@@ -534,7 +491,7 @@ class Sandbox:
 
         In an orderly way, unless its disk goes with it: there it might write for minutes what nobody reads.
         """
-        number = signal.SIGTERM if self._disk is None else signal.SIGKILL
+        number = signal.SIGTERM if self.disk is None else signal.SIGKILL
         from_disk = [partial(keeping.remove, self.name)] if self.kept else []
         undo_all([partial(self._end, number), self.close, *from_disk])
 
@@ -571,10 +528,9 @@ class Sandbox:
             except PortTaken:
                 if self._port_is_fixed or attempt == _PORT_TRIES - 1:
                     raise
-                self._endpoint = _endpoint(
-                    self._paths, ports.HOST, ports.free_port(), self._endpoint.password
-                )
-                self._control = Control(self._endpoint)
+                port, password = ports.free_port(), self.endpoint.password
+                self.endpoint = account.endpoint(self._paths, ports.HOST, port, password)
+                self._control = Control(self.endpoint)
                 self._spawn(guard)
             except StartFailed:
                 self._process = None  # it is dead, and why has been told
@@ -584,8 +540,8 @@ class Sandbox:
     def _spawn(self, guard: Guard, once: Sequence[str] = ()) -> None:
         self._began = time.monotonic()
         self._write_options()
-        self._start_now = Start(self._spec, self._paths, self._endpoint, once)
-        self._log_start = log.size(self._paths.log)
+        self._start_now = Start(self._spec, self._paths, self.endpoint, once)
+        self._log_start = log.size(self.log)
         self._process = self._start_now.spawn(guard)
 
     def _identify(self) -> None:
@@ -603,7 +559,7 @@ class Sandbox:
                     f"it is not synced with its cluster ({facts['wsrep_local_state_comment']})"
                 )
         ((text,),) = self._control.query("SELECT VERSION()", answer_s=_GREETING_S)
-        self._identity = ServerIdentity(
+        self.identity = ServerIdentity(
             flavor=self.build.flavor,
             version=self.build.version,
             version_text=str(text),
@@ -612,7 +568,7 @@ class Sandbox:
 
     def _write_options(self) -> None:
         content = server_option_file(
-            self.build, self._paths, self._endpoint, self._spec.settings, self.membership
+            self.build, self._paths, self.endpoint, self._spec.settings, self.membership
         )
         account.write_private(self._paths.server_options, content, server_user())
         certificate = self._paths.certificate
@@ -629,12 +585,11 @@ class Sandbox:
                 paths=self._paths,
                 settings=self._spec.settings,
                 arguments=tuple(self._spec.arguments),
-                storage=self._storage,
-                socket=str(self._paths.socket),
-                port=self._endpoint.port or 0,
+                storage=self.storage,
+                port=self.endpoint.port or 0,
                 connects=self._spec.instance.connects,
                 membership=self.membership,
-                disk=self._disk,
+                disk=self.disk,
             )
         )
 
@@ -648,16 +603,3 @@ class Sandbox:
         if self._process is not None:
             end(self._process, number)
             self._process = None
-
-
-def _endpoint(paths: SandboxPaths, host: str, port: int, password: str | None = None) -> Endpoint:
-    return Endpoint(
-        user=account.USER,
-        password=password or account.new_password(),
-        socket=str(paths.socket),
-        host=host,
-        port=port,
-        option_file=str(paths.client_options),
-        get_server_public_key=True,  # on loopback, from a server that is ours
-        connect_timeout_s=account.CONNECT_S,
-    )

@@ -26,8 +26,7 @@ from flushlab.server.control import (
     tls_context,
 )
 from flushlab.server.sandbox import account, failures, log, option_files
-from flushlab.server.sandbox.activity import Activity, of_process
-from flushlab.server.sandbox.detached import ServerProcess, end
+from flushlab.server.sandbox.activity import Activity, ServerProcess, end, of_process
 from flushlab.server.sandbox.membership import Membership
 from flushlab.server.sandbox.paths import SandboxPaths
 from flushlab.server.sandbox.spec import READY_LIMIT_S, SandboxSpec
@@ -155,7 +154,7 @@ class Start:
                 raise failed
         code = process.wait(0)
         if code == -signal.SIGKILL:
-            raise failures.killed_while_starting(self.spec.build)
+            raise failures.killed(f"the server {self.spec.build.name}", " while it started")
         raise self._failed(f"stopped while it started ({failures.ending(code)})", log_start)
 
     def _knock(self) -> None:

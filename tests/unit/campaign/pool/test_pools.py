@@ -40,19 +40,11 @@ class Theirs(FakeServer):
 
     def __init__(self) -> None:
         self.before: dict[str, Any] = {}
-        super().__init__(values={**KEPT, "innodb_io_capacity": 200})
-
-    @property
-    def identity(self) -> ServerIdentity:
-        """The version of the build that the other pools have."""
-        return ServerIdentity(
+        identity = ServerIdentity(
             flavor=MARIADB.flavor, version=MARIADB.version, version_text=MARIADB.version_text
         )
-
-    @property
-    def storage(self) -> Storage:
-        """On another host."""
-        return Storage(visible=False)
+        values = {**KEPT, "innodb_io_capacity": 200}
+        super().__init__(identity=identity, values=values, storage=Storage(visible=False))
 
 
 @pytest.fixture

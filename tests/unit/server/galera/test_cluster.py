@@ -170,7 +170,7 @@ def test_nodes_do_not_start_where_others_listen_even_if_one_of_them_still_runs(
         asked.extend(places)
         raise PortTaken("port 4444 is in use")
 
-    monkeypatch.setattr("flushlab.server.galera.cluster.addresses.require_free_places", taken)
+    monkeypatch.setattr("flushlab.server.galera.cluster.require_free_places", taken)
     with pytest.raises(PortTaken):
         Cluster("duo", nodes).start_again()
     assert [place.address for place in asked] == ["127.9.9.2"]
@@ -252,7 +252,7 @@ def test_addresses_that_are_taken_leave_no_disk_limit(
     def taken(*_: object) -> None:
         raise PortTaken("no loopback addresses are free")
 
-    monkeypatch.setattr("flushlab.server.galera.cluster.addresses.free_places", taken)
+    monkeypatch.setattr("flushlab.server.galera.cluster.free_places", taken)
     with pytest.raises(PortTaken):
         started(tmp_path, size=2, disk_limit=Limit(undone, 9))
     assert sorted(undone) == [f"limit {number}" for number in range(1, 7)]

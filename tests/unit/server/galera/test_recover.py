@@ -10,7 +10,7 @@ import pytest
 
 from flushlab.errors import NoSpace, StartFailed
 from flushlab.record import Endpoint
-from flushlab.server.galera import recover as recovering
+from flushlab.server.galera import bootstrap as recovering
 from flushlab.server.sandbox.grastate import State
 from tests.unit.builds import MARIADB
 from tests.unit.server.sandbox.test_grastate import GROUP, RECOVERED

@@ -6,7 +6,7 @@ import pytest
 
 from flushlab.build import Build
 from flushlab.errors import StartFailed
-from flushlab.server.sandbox.initialise import _command
+from flushlab.server.sandbox.contents import _command
 
 BUILD = Build(
     flavor="mariadb",

@@ -53,7 +53,6 @@ def test_a_server_that_was_stopped_is_not_called_dead() -> None:
         settings={},
         arguments=(),
         storage=Storage(),
-        socket="/it.sock",
         port=3310,
     )
     assert kept.Status(saved=saved, pid=None).state == "dead"
