@@ -21,7 +21,6 @@ from flushlab.errors import ServerError, StorageError
 from flushlab.machine import home
 from flushlab.record import Value
 from flushlab.server import DataDirectory, Instance, Sandbox
-from flushlab.settings.catalog import load_catalog
 from flushlab.trial import Preparation
 from flushlab.workload import CommandWorkload
 from tests.conftest import StartSandbox
@@ -112,7 +111,6 @@ def elsewhere() -> Iterator[Path]:
 def prepared(build: Build, datadir: Path, snapshots: Snapshots) -> Preparation:
     return Preparation(
         build=build,
-        catalog=load_catalog(),
         data_root=DataRoot.open(),
         dataset=open_dataset(datadir),
         snapshots=snapshots,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from flushlab.build import Build
 from flushlab.datadir import DataRoot, Snapshots
-from flushlab.settings.catalog import load_catalog
 from flushlab.trial import Preparation, TrialRunner
 from flushlab.workload import Timing, Workload
 
@@ -17,10 +16,9 @@ def trial_runner(
     arguments: tuple[str, ...] = (),
 ) -> TrialRunner:
     """A runner on data without a dataset."""
-    root, catalog = data_root or DataRoot.open(), load_catalog()
+    root = data_root or DataRoot.open()
     preparation = Preparation(
         build=build,
-        catalog=catalog,
         data_root=root,
         dataset=None,
         snapshots=Snapshots(),
@@ -28,7 +26,6 @@ def trial_runner(
     )
     return TrialRunner(
         build=build,
-        catalog=catalog,
         workloads=workloads,
         timing=timing,
         progress=preparation.progress,

@@ -32,7 +32,7 @@ LOPSIDED = 2.0
 GROWTH = 1.25
 """Data that are this many times as large at the end as at the beginning are another workload."""
 
-E = TypeVar("E", bound=Experiment)
+E = TypeVar("E", bound="Experiment[Trial]")
 
 
 class Analysis(Generic[E]):

@@ -22,7 +22,7 @@ from flushlab.errors import FlushlabError, UnknownSetting, UsageError, ValueOutO
 from flushlab.plan.plan import BASE, ArmPlan, Plan, Requirement
 from flushlab.record import Launch, ServerIdentity, Storage, Value, Warning
 from flushlab.settings.admission import kept_out, require_admitted
-from flushlab.settings.catalog import Catalog, canonical, version_of
+from flushlab.settings.catalog import canonical, load_catalog, version_of
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.durability import described, verdict
 from flushlab.settings.option_names import load_option_names
@@ -47,23 +47,21 @@ class ServerHere:
 
     Attributes:
         identity: which one.
-        catalog: types and meaning of settings.
         values: its variables with the base in force: those of the catalog, and what else the plan names.
         options: names in the plan that it takes as options, though no variable is called so.
         launch: arguments that every arm starts with.
         storage, folder: where the base runs.
         has: what arms have unless they change it, on a server that is not started for them.
-        goes_on: it is never restarted for them: they take turns on it.
+        shares: arms share it: it is never restarted for them, and they take turns on it.
     """
 
     identity: ServerIdentity
-    catalog: Catalog
     values: Mapping[str, Value]
     launch: Launch
     storage: Storage
     folder: Path
     has: Mapping[str, Value] = field(default_factory=dict)
-    goes_on: bool = False
+    shares: bool = False
     options: Collection[str] = ()
 
     def has_no(self, name: str) -> str:
@@ -103,7 +101,7 @@ class _Made:
 
 
 def base_settings(
-    plan: Plan, identity: ServerIdentity, catalog: Catalog, *, path: str = ""
+    plan: Plan, identity: ServerIdentity, *, path: str = ""
 ) -> tuple[dict[str, Value], tuple[Warning, ...]]:
     """The base's settings that the catalog knows for this server, typed, and a note for each one left out.
 
@@ -113,7 +111,7 @@ def base_settings(
         UsageError: a setting is one that sandboxes set themselves, or a value is none that it takes.
     """
     settings: dict[str, Value] = {}
-    notes = []
+    notes, catalog = [], load_catalog()
     for name, value in _checked(plan.base, plan, "base.settings", path, identity).items():
         if name not in catalog:
             continue
@@ -159,27 +157,18 @@ def bind(
     return _Binder(plan, here, volumes, only, scale, folder, path).bound()
 
 
+@dataclass
 class _Binder:
-    def __init__(
-        self,
-        plan: Plan,
-        here: ServerHere,
-        volumes: Volumes,
-        only: Collection[str] | None,
-        scale: float,
-        folder: Path | None,
-        path: str,
-    ) -> None:
-        self._plan = plan
-        self._here = here
-        self._volumes = volumes
-        self._only = only
-        self._scale = scale
-        self._folder = folder
-        self._path = path
-        self._notes: list[Warning] = []
-        self._made: dict[str, _Made] = {}
-        self._there: dict[str, Workload] = {}
+    _plan: Plan
+    _here: ServerHere
+    _volumes: Volumes
+    _only: Collection[str] | None
+    _scale: float
+    _folder: Path | None
+    _path: str
+    _notes: list[Warning] = field(default_factory=list)
+    _made: dict[str, _Made] = field(default_factory=dict)
+    _there: dict[str, Workload] = field(default_factory=dict)
 
     def bound(self) -> Bound:
         base = self._base()
@@ -189,10 +178,10 @@ class _Binder:
 
     def _base(self) -> BoundArm:
         plan, here = self._plan, self._here
-        settings, notes = base_settings(plan, here.identity, here.catalog, path=self._path)
+        settings, notes = base_settings(plan, here.identity, path=self._path)
         self._notes += notes
         for name, value in _checked(plan.base, plan, "base.settings", self._path, here.identity).items():
-            if name in here.catalog:
+            if name in load_catalog():
                 continue
             if why := here.has_no(name) or kept_out(name, value):
                 self._notes.append(_left_out(name, value, why))
@@ -232,8 +221,8 @@ class _Binder:
         if not reason:
             volume, reason = self._volume(made)
             outcome = "skipped" if reason else "measured"
-        if not reason and (self._plan.alternate or self._here.goes_on):
-            reason = self._not_in_turns(arm.name, made) if self._here.goes_on else self._not_switchable(made)
+        if not reason and (self._plan.alternate or self._here.shares):
+            reason = self._not_in_turns(arm.name, made) if self._here.shares else self._not_switchable(made)
             outcome = "skipped" if reason else "measured"
         if not reason and made.lacks:
             text = f"{arm.name} is measured without these arms, which this server lacks: "
@@ -246,7 +235,7 @@ class _Binder:
 
     def _name(self, name: str) -> str:
         """A setting's name as the catalog has it, aliases followed."""
-        catalog = self._here.catalog
+        catalog = load_catalog()
         return catalog.setting(name).name if name in catalog else canonical(name)
 
     def _version_has(self, arm: ArmPlan, key: str, *, note: bool) -> tuple[dict[str, Value], str]:
@@ -265,18 +254,18 @@ class _Binder:
         return {}, why
 
     def _typed(self, settings: Mapping[str, Value], key: str) -> tuple[dict[str, Value], str]:
-        here, typed = self._here, dict[str, Value]()
+        here, catalog, typed = self._here, load_catalog(), dict[str, Value]()
         for name, value in _checked(settings, self._plan, key, self._path, here.identity).items():
-            if name in here.catalog:
-                known = here.catalog.here(name, here.identity.flavor, here.identity.version)
+            if name in catalog:
+                known = catalog.here(name, here.identity.flavor, here.identity.version)
                 if known is None:
-                    versions = here.catalog.setting(name).version
+                    versions = catalog.setting(name).version
                     where = "; ".join(one.flavor + _span(one.since, one.until) for one in versions)
                     return {}, f"{here.identity.name} has no {name} (it exists in {where})"
                 try:
                     typed[known.name] = known.parse(value)
                 except ValueOutOfRange as error:
-                    if not _taken_somewhere(here.catalog, name, value):
+                    if not _taken_somewhere(name, value):
                         at = place(self._plan, self._path, f"{key}.{name}")
                         raise UsageError(f"{at}{error.message}", hint=error.hint) from error
                     return {}, error.message
@@ -348,7 +337,7 @@ class _Binder:
 
     def _volume(self, made: _Made) -> tuple[Volume | None, str]:
         """Where the arm runs, None for where the base does; and why it cannot, if so."""
-        stays = self._plan.alternate or self._here.goes_on
+        stays = self._plan.alternate or self._here.shares
         if stays and (made.data_root or made.disk_iops or made.disk):
             return None, "one running server cannot move to another place"
         try:
@@ -407,7 +396,7 @@ class _Binder:
         )
         reference = BoundArm(name=BASE, settings=base.settings, workload=base.workload)
         storage = volume.data_root.storage if volume else here.storage
-        return judged(arm, reference, here.identity, storage, here.launch, here.catalog, here.has)
+        return judged(arm, reference, here.identity, storage, here.launch, here.has)
 
     @property
     def _base_called(self) -> str:
@@ -457,15 +446,14 @@ def judged(
     identity: ServerIdentity,
     storage: Storage,
     launch: Launch,
-    catalog: Catalog,
-    has: Mapping[str, Value] | None = None,
+    has: Mapping[str, Value],
 ) -> BoundArm:
     """The arm with what it changes and, if it runs, what the server keeps under it, which `has` settings."""
-    changes = _changes(base.settings, arm.settings)
-    configuration = Configuration({**(has or {}), **arm.settings}, identity)
+    changes, catalog = _changes(base.settings, arm.settings), load_catalog()
+    configuration = Configuration({**has, **arm.settings}, identity)
     floor, words = "", dict[str, str]()
     if arm.outcome == "measured":
-        situation = {**(has or {}), **arm.settings}, identity, storage, launch
+        situation = {**has, **arm.settings}, identity, storage, launch
         floor, words = verdict(*situation).floor.value, described(*situation)
     return msgspec.structs.replace(
         arm,
@@ -513,10 +501,10 @@ def _checked(
     return checked
 
 
-def _taken_somewhere(catalog: Catalog, name: str, value: Value) -> bool:
+def _taken_somewhere(name: str, value: Value) -> bool:
     """Whether some version of some flavor takes the value."""
-    for one in catalog.setting(name).version:
-        here = catalog.here(name, one.flavor, version_of(one.since or "5.7"))
+    for one in load_catalog().setting(name).version:
+        here = load_catalog().here(name, one.flavor, version_of(one.since or "5.7"))
         if here is not None and here.same(value, value):
             return True
     return False

@@ -46,7 +46,7 @@ from flushlab.record import (
     Warning,
 )
 from flushlab.redact import values_without_passwords, without_passwords
-from flushlab.settings.catalog import Catalog
+from flushlab.settings.catalog import load_catalog
 from flushlab.settings.configuration import NO_BINLOG, Configuration
 from flushlab.settings.floor import Floor
 from flushlab.spec.change import as_change
@@ -67,7 +67,6 @@ class BoundSeries(Analysis[Series]):
     request: SeriesRequest
     identity: ServerIdentity
     storage: Storage
-    catalog: Catalog
 
     def experiment(self) -> Series:
         """The planner, fresh."""
@@ -116,7 +115,7 @@ class BoundSeries(Analysis[Series]):
                     settings[name] = value
             workload = changed(workload, as_change(arm.workload_changes))
         best = BoundArm(name=BEST, text=BEST_TEXT, settings=settings, workload=workload)
-        return judged(best, base, self.identity, self.storage, self._launch, self.catalog, self.request.has)
+        return judged(best, base, self.identity, self.storage, self._launch, self.request.has)
 
     def conclude(
         self,
@@ -317,7 +316,7 @@ class BoundSeries(Analysis[Series]):
         if BASE not in known or arm.name not in known:
             return ""
         asked = {*self.request.base.settings, *arm.settings}
-        words = differing(known[BASE], known[arm.name], asked, self.catalog)
+        words = differing(known[BASE], known[arm.name], asked)
         return f"by default {words}" if words else ""
 
     def _best_facts(self, result: SeriesResult, trials: list[Trial], ending: str) -> ArmFacts:
@@ -496,11 +495,10 @@ class BoundSeries(Analysis[Series]):
         """Arms that changed what needs a steady state, and were measured in windows that had none."""
         short = {t.arm.name for t in trials if any(w.slug == "window-too-short" for w in t.warnings)}
         needy: dict[str, list[str]] = {}
+        catalog = load_catalog()
         best = [self.best(result.best_of)] if result.best is not None else []
         for arm in (*self.request.running, *best):
-            names = [
-                n for n in arm.changes if n in self.catalog and self.catalog.setting(n).needs_steady_state
-            ]
+            names = [n for n in arm.changes if n in catalog and catalog.setting(n).needs_steady_state]
             if arm.name in short and names:
                 needy[arm.name] = names
         for arms in self._by_server(needy):

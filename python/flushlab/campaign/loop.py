@@ -1,44 +1,41 @@
 """The loop: ask, run, save, tell; until the experiment is done, the budget is spent or Ctrl-C.
 
 A record is saved before it is told, and stored records are told before the first question, so that a
-campaign that was killed goes on where it was; kill -9 costs at most the trial that ran.
+campaign that was killed goes on where it was; kill -9 costs at most the trial that ran. The store knows how a
+campaign ended, whatever happens.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import Literal, Protocol, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
+from msgspec.structs import fields
 
+from flushlab.campaign.facts import resuming
+from flushlab.campaign.request import ComparingRequest, StoredRequest
 from flushlab.campaign.watcher import Spent, Watcher
-from flushlab.experiment.protocol import Progress, Request
-from flushlab.process.running import live_status
-from flushlab.record import Crash, Ratio, Trial
-from flushlab.store import Store
+from flushlab.errors import FlushlabError, StorageError, UsageError
+from flushlab.experiment.protocol import Experiment, Progress, Request
+from flushlab.process.running import live_status, publish_status
+from flushlab.record import Crash, OtherLoad, Ratio, Trial
+from flushlab.spec.kinds import CompareSpec, SeriesSpec, TuneSpec
+from flushlab.spec.parts import RemoteAccess
+from flushlab.store import State, Store, new_id, open_store
+
+if TYPE_CHECKING:
+    from flushlab.campaign.pool.protocol import ServerPool
+    from flushlab.campaign.pool.target import Target
 
 Ending = Literal["done", "budget spent", "interrupted", "dry run"]
 Row = TypeVar("Row", Trial, Crash)
 """What a campaign stores of each request."""
-_Row = TypeVar("_Row", Trial, Crash, contravariant=True)
-
-
-class Asking(Protocol[_Row]):
-    """An experiment whose requests come to rows of a kind; see `experiment.protocol.Experiment`."""
-
-    def ask(self) -> Request | None:
-        """The request that is due; None when the experiment is done."""
-        ...
-
-    def tell(self, row: _Row, /) -> None:
-        """Takes what came of it, or a stored row."""
-        ...
-
-    @property
-    def progress(self) -> Progress:
-        """Where it stands."""
-        ...
+R = TypeVar("R", bound=msgspec.Struct)
+C = TypeVar("C", bound=ComparingRequest)
+F = TypeVar("F", bound=msgspec.Struct)
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +57,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run(
-    experiment: Asking[Row],
+    experiment: Experiment[Row],
     run_trial: Callable[[Request], Row],
     *,
     known: Callable[[str], Iterable[Row]],
@@ -145,3 +142,166 @@ def _with_gap(row: Row, name: str, seconds: float) -> Row:
     """The row, with what passed besides it in the seconds since the last one ended."""
     gap = max(0.0, seconds - row.spent_s)
     return msgspec.structs.replace(row, seconds={**row.seconds, name: gap})
+
+
+@dataclass(frozen=True)
+class Session:
+    """A command that runs a campaign, or resumes it.
+
+    Attributes:
+        store: keeps the campaign.
+        watcher: told what happens.
+        resumed: id of the campaign that goes on; None for a new one.
+        began: when the command did, on the monotonic clock, without its waiting.
+        wait_for_quiet: wait until the machine is quiet.
+    """
+
+    store: Store
+    watcher: Watcher
+    resumed: str | None
+    began: float
+    wait_for_quiet: bool = False
+
+    def after(self, others: OtherLoad | None) -> Session:
+        """The same, without the time that it has waited."""
+        return self if others is None else replace(self, began=self.began + others.waited_s)
+
+
+class Run(NamedTuple, Generic[Row, F]):
+    """What a campaign runs.
+
+    Attributes:
+        about: what is said when it starts.
+        experiment: fresh.
+        known: rows of earlier sessions, by the campaign's id.
+        run_trial: runs one request.
+        conclude: from the campaign's id and its ending to its facts.
+        access: to somebody's own server that it runs on; empty for servers that flushlab starts.
+        budget: over all sessions; its seconds are shown as time left, or else an estimate from the trials.
+    """
+
+    about: str
+    experiment: Experiment[Row]
+    known: Callable[[str], Iterable[Row]]
+    run_trial: Callable[[Request], Row]
+    conclude: Callable[[str, Ending], F]
+    access: RemoteAccess = RemoteAccess()
+    budget: Budget = Budget()
+
+
+def stored_request(store: Store, campaign_id: str, kind: str, type_: type[R]) -> R:
+    """The request of a campaign that goes on.
+
+    Raises:
+        UsageError: there is no such campaign, or it is of another command.
+        StorageError: its plan is of another version of flushlab.
+    """
+    row = store.campaign(campaign_id)
+    if row.kind != kind:
+        goes_on = f"resume it with: flushlab {row.kind} --resume {campaign_id}"
+        raise UsageError(
+            f"campaign {campaign_id} was run by `flushlab {row.kind}`, not `flushlab {kind}`",
+            hint="a probe cannot be resumed; run it again" if row.kind == "probe" else goes_on,
+        )
+    with store.hold(campaign_id):
+        pass  # it is held while it runs; found out here, before a server is looked for
+    try:
+        if unknown := msgspec.json.decode(row.plan).keys() - {one.encode_name for one in fields(type_)}:
+            raise msgspec.ValidationError(f"{unknown.pop()} is not known here")
+        return msgspec.json.decode(row.plan, type=type_)
+    except msgspec.ValidationError as error:
+        raise StorageError(
+            f"campaign {campaign_id} was planned by another version of flushlab: {error}",
+            hint="start a new campaign",
+        ) from error
+
+
+def run_or_resume(
+    spec: TuneSpec | SeriesSpec | CompareSpec,
+    target: Target,
+    stored_as: type[C],
+    watcher: Watcher,
+    began: float,
+    foresee: Callable[[ServerPool], F],
+    carry_out: Callable[[C | None, ServerPool, Session], F],
+    **status: str,
+) -> F:
+    """Runs a campaign that compares arms, resumes it, or only looks at what it would do.
+
+    Args:
+        spec: what was asked for.
+        target: the servers that were named.
+        stored_as: the kind of its request.
+        watcher: told what happens.
+        began: when the command did, on the monotonic clock.
+        foresee: a dry run.
+        carry_out: runs the campaign; its request is None unless it is resumed.
+        status: of the process; see `publish_status`.
+    """
+    resume = spec.run.resume
+    if spec.run.dry_run:
+        if resume is not None:
+            raise UsageError("--dry-run cannot be combined with --resume", hint="remove one of the two")
+        with target.look() as pool:
+            return foresee(pool)
+    with publish_status(spec.kind, server=spec.server.build, **status), open_store() as store:
+        earlier = stored_request(store, resume, spec.kind, stored_as) if resume else None
+        if earlier is not None:
+            target = target.resuming(earlier.spec)
+        with target.open(watcher.say) as pool:
+            return carry_out(earlier, pool, Session(store, watcher, resume, began, spec.run.wait_for_quiet))
+
+
+def run_campaign(request: StoredRequest, key: str, session: Session, campaign: Run[Row, F]) -> F:
+    """Runs a campaign and gathers its facts.
+
+    Args:
+        request: what is asked for.
+        key: of the servers that it runs on now.
+        session: of the command.
+        campaign: what runs.
+
+    Raises:
+        FlushlabError: what no record can hold; what was measured is safe.
+    """
+    store, watcher, resumed = session.store, session.watcher, session.resumed
+    if request.build_id != key:
+        raise UsageError(
+            f"the campaign ran on {request.build_id}, but {request.build} is now {key}",
+            hint="start a new campaign: figures of two binaries are not comparable",
+        )
+    campaign_id = resumed or new_id(request.kind)
+    live_status().is_about(campaign=campaign_id, server=request.build, workload=request.workload)
+    with store.hold(campaign_id):
+        if resumed is None:
+            store.create_campaign(campaign_id, request.kind, msgspec.json.encode(request))
+        watcher.say(f"campaign {campaign_id}: {campaign.about}")
+        try:
+            store.set_state(campaign_id, "running")
+            with watcher.campaign(campaign.budget.seconds):
+                ending = run(
+                    campaign.experiment,
+                    campaign.run_trial,
+                    known=campaign.known,
+                    store=store,
+                    campaign_id=campaign_id,
+                    budget=campaign.budget,
+                    watcher=watcher,
+                    began=session.began,
+                )
+            try:
+                facts = campaign.conclude(campaign_id, ending)
+            except KeyboardInterrupt:  # what was proven is told all the same
+                ending = "interrupted"
+                facts = campaign.conclude(campaign_id, ending)
+        except (FlushlabError, KeyboardInterrupt) as error:
+            store.set_state(campaign_id, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
+            if store.campaign(campaign_id).trials and not isinstance(error, UsageError):
+                watcher.warn(f"resume it with: {resuming(request.kind, campaign_id, campaign.access)}")
+            raise
+        state: State = "interrupted" if ending == "interrupted" else "done"
+        try:
+            store.set_state(campaign_id, state, msgspec.json.encode(facts))
+        except StorageError as error:  # the facts are for whoever waits for them, all the same
+            watcher.warn(f"the result is not stored: {error.message}; {error.hint}")
+        return facts

@@ -16,7 +16,6 @@ from flushlab.campaign.pool.protocol import ServerPool
 from flushlab.campaign.pool.room import data_bytes_of, data_bytes_of_arms
 from flushlab.campaign.request import ArmGroup, SeriesRequest
 from flushlab.campaign.tune_analysis import TuneAnalysis
-from flushlab.errors import UsageError
 from flushlab.experiment.simulated import Noise, SimulatedTrials, run_to_end
 from flushlab.experiment.tune import Tune
 from flushlab.experiment.tune.budget import END_S, END_TRIALS
@@ -28,12 +27,6 @@ from flushlab.units import option_size
 
 CALM, USUAL = 0.001, 0.05
 """Standard deviations of simulated trials, in log units; at the first, all is clear at the first look."""
-
-
-def require_new(resume: str | None) -> None:
-    """Raises UsageError for a campaign that has run already."""
-    if resume is not None:
-        raise UsageError("--dry-run cannot be combined with --resume", hint="remove one of the two")
 
 
 def of_tune(tuning: TuneAnalysis, pool: ServerPool) -> Outlook:

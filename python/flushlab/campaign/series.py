@@ -21,9 +21,9 @@ from flushlab.campaign.bound_series import BoundSeries
 from flushlab.campaign.data import Data, data_of, needing_data, settled_data
 from flushlab.campaign.duration import ends_by_itself
 from flushlab.campaign.facts import CampaignFacts, CampaignRun
-from flushlab.campaign.loop import Ending
+from flushlab.campaign.loop import Ending, Run, Session, run_campaign, run_or_resume
 from flushlab.campaign.objective import objective_of_plan
-from flushlab.campaign.outlook import most_s, of_series, require_new
+from flushlab.campaign.outlook import most_s, of_series
 from flushlab.campaign.pool.protocol import RunnerInput, ServerPool, Use, UserSettings
 from flushlab.campaign.pool.target import Target, target_of
 from flushlab.campaign.pool.user_settings import texts_of
@@ -32,22 +32,19 @@ from flushlab.campaign.request import ArmGroup, SeriesRequest
 from flushlab.campaign.runners import ArmRunners, workload_of
 from flushlab.campaign.scheduling import LOOKS_BLOCKS
 from flushlab.campaign.several_servers import joined, require_same
-from flushlab.campaign.stored import Run, Session, run_campaign, stored_request
 from flushlab.campaign.volumes import Volumes
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import UsageError
 from flushlab.experiment.objective import Objective
 from flushlab.plan.plan import BASE, BEST, CONTROL, Claim, Plan, chosen, crossed
 from flushlab.plan.shipped import PIPED, find_plan, read_plan, shipped
-from flushlab.process.running import publish_status
 from flushlab.record import Launch, SourceText, Value, Warning
-from flushlab.settings.catalog import canonical, load_catalog
+from flushlab.settings.catalog import canonical
 from flushlab.settings.option_names import load_option_names
 from flushlab.spec.build import build, stored
 from flushlab.spec.kinds import CompareSpec, SeriesSpec
 from flushlab.spec.parts import ServersSpec
 from flushlab.spec.sugar import taking
-from flushlab.store import open_store
 from flushlab.trial import ArmRunner
 from flushlab.units import counted, format_seconds
 from flushlab.workload import (
@@ -152,22 +149,18 @@ def run(load: Callable[[ServerPool], Loaded] | None, asked: SeriesInput, watcher
         asked: what was asked for.
         watcher: told what happens.
     """
-    began, spec, target = time.monotonic(), asked.spec, asked.target
-    resume = spec.run.resume
-    if spec.run.dry_run:
-        require_new(resume)
-        assert load is not None, "what is new has a plan"
-        with target.look() as pool:
-            return _foresee(load, asked, pool, watcher)
-    with publish_status(spec.kind, server=spec.server.build), open_store() as store:
-        earlier = stored_request(store, resume, spec.kind, SeriesRequest) if resume else None
-        if earlier is not None:
-            target = target.resuming(earlier.spec)
-        with target.open(watcher.say) as pool, pool.volumes(watcher.say) as volumes:
+
+    def go(earlier: SeriesRequest | None, pool: ServerPool, session: Session) -> CampaignFacts:
+        with pool.volumes(watcher.say) as volumes:
             request = _decided(load, asked, pool, volumes, watcher) if load else earlier
             assert request is not None
-            session = Session(store, watcher, resume, began, spec.run.wait_for_quiet)
             return carry_out(request, pool, volumes, session)
+
+    def foresee(pool: ServerPool) -> CampaignFacts:
+        assert load is not None, "what is new has a plan"
+        return _foresee(load, asked, pool, watcher)
+
+    return run_or_resume(asked.spec, asked.target, SeriesRequest, watcher, time.monotonic(), foresee, go)
 
 
 def _decided(
@@ -222,12 +215,12 @@ def decide(
     """
     spec = asked.spec
     threads = spec.threads if isinstance(spec, SeriesSpec) else None
-    plan, identity, catalog = _with_threads(loaded.plan, threads), pool.identity, load_catalog()
+    plan, identity = _with_threads(loaded.plan, threads), pool.identity
     for one in workloads_of(plan, loaded.path).values():
         require_cluster(one.options.get("cluster_load", "one"), identity.nodes)
     connections = _threads(plan)
     launch = pool.launch(connections, connections * (len(plan.arms) + 3))
-    base, _ = base_settings(plan, identity, catalog, path=loaded.path)
+    base, _ = base_settings(plan, identity, path=loaded.path)
     _require_taken(plan, pool)
     compared = isinstance(spec, CompareSpec)  # its configurations are whole
     file = None if compared or not spec.base.base else Path(spec.base.base)
@@ -238,13 +231,12 @@ def decide(
     plan, left_out = (plan, ()) if compared else pool.reduced(plan, values)
     here = ServerHere(
         identity=identity,
-        catalog=catalog,
         values=values,
         launch=launch,
         storage=pool.storage,
         folder=pool.folder,
         has={} if pool.restarts else values,
-        goes_on=not pool.restarts and not compared,
+        shares=not pool.restarts and not compared,
         options=pool.hidden_options(names, values),
     )
     of_factors = {*crossed(plan.factors).values()} - {BASE}
@@ -375,7 +367,7 @@ def _foresee(
     """The outlook as facts; see `outlook`."""
     with pool.volumes(watcher.say) as volumes:
         request = _decided(load, asked, pool, volumes, watcher)
-    bound = BoundSeries(request, pool.identity, pool.storage, load_catalog())
+    bound = BoundSeries(request, pool.identity, pool.storage)
     run = CampaignRun(campaign_id="", ending="dry run", machine=pool.machine())
     found = bound.retold((), run)
     return msgspec.structs.replace(found, outlook=of_series(request, pool))
@@ -384,7 +376,7 @@ def _foresee(
 def carry_out(request: SeriesRequest, pool: ServerPool, volumes: Volumes, session: Session) -> CampaignFacts:
     """Runs the campaign and gathers its facts; see `stored.run_campaign`."""
     watcher = session.watcher
-    bound = BoundSeries(request, pool.identity, pool.storage, load_catalog())
+    bound = BoundSeries(request, pool.identity, pool.storage)
     experiment = bound.experiment()
 
     def conclude(campaign_id: str, ending: Ending) -> CampaignFacts:

@@ -16,7 +16,7 @@ from flushlab.campaign.pool.protocol import ServerPool
 from flushlab.campaign.request import BoundArm, SeriesRequest
 from flushlab.errors import UsageError
 from flushlab.record import ServerIdentity, Trial, Value, Warning
-from flushlab.settings.catalog import Catalog
+from flushlab.settings.catalog import load_catalog
 
 _VERSION = re.compile(r"(?:mysql|mariadb)(?:@[0-9.]+)?")
 _MOST_TOLD = 8
@@ -106,13 +106,12 @@ def require_same(request: SeriesRequest, pools: Mapping[str, ServerPool]) -> Non
             )
 
 
-def differing(base: Trial, own: Trial, asked: Iterable[str], catalog: Catalog) -> str:
+def differing(base: Trial, own: Trial, asked: Iterable[str]) -> str:
     """What two servers have otherwise by themselves, of what decides what a commit is and what it costs.
 
     Args:
         base, own: trials, whose settings were read back.
         asked: names that were asked for; left out.
-        catalog: says what decides.
     """
     told = {
         name: (value, base.settings[name])
@@ -120,15 +119,16 @@ def differing(base: Trial, own: Trial, asked: Iterable[str], catalog: Catalog) -
         if name in base.settings
         and base.settings[name] != value
         and name not in set(asked)
-        and _decides(name, catalog)
+        and _decides(name)
     }
-    first = sorted(told.items(), key=lambda one: (not catalog.setting(one[0]).durability, one[0]))
+    first = sorted(told.items(), key=lambda one: (not load_catalog().setting(one[0]).durability, one[0]))
     words = [f"{name}{_spelled(value, before)}" for name, (value, before) in first]
     more = f" and {len(words) - _MOST_TOLD} more" if len(words) > _MOST_TOLD else ""
     return ", ".join(words[:_MOST_TOLD]) + more
 
 
-def _decides(name: str, catalog: Catalog) -> bool:
+def _decides(name: str) -> bool:
+    catalog = load_catalog()
     return name in catalog and bool(catalog.setting(name).contract or catalog.setting(name).durability)
 
 

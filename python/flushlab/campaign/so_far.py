@@ -16,7 +16,6 @@ from flushlab.campaign.request import SeriesRequest, TuneRequest
 from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.errors import FlushlabError
 from flushlab.record import Trial
-from flushlab.settings.catalog import load_catalog
 from flushlab.store import CampaignRow
 
 
@@ -44,7 +43,7 @@ def _told(row: CampaignRow, trials: Sequence[Trial]) -> CampaignFacts | None:
         bound = TuneAnalysis(tuning, trial.server, trial.storage, trial.launch)
     elif row.kind in ("series", "compare"):
         series = msgspec.json.decode(row.plan, type=SeriesRequest)
-        bound = BoundSeries(series, trial.server, trial.storage, load_catalog())
+        bound = BoundSeries(series, trial.server, trial.storage)
     else:
         return None
     run = CampaignRun(campaign_id=row.id, ending="interrupted", machine=bound.request.machine)

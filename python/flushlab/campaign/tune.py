@@ -23,23 +23,21 @@ from flushlab.campaign.crash.load import CrashLoad
 from flushlab.campaign.crash.plan import CrashPlan
 from flushlab.campaign.data import Data, data_of, settled_data
 from flushlab.campaign.facts import FIRST_LOOK_MINUTES, CampaignFacts, CampaignRun
-from flushlab.campaign.loop import Budget, Ending
+from flushlab.campaign.loop import Budget, Ending, Run, Session, run_campaign, run_or_resume
 from flushlab.campaign.objective import objective_of
-from flushlab.campaign.outlook import of_tune, require_new
+from flushlab.campaign.outlook import of_tune
 from flushlab.campaign.pool.protocol import RunnerInput, Search, ServerPool, Use
 from flushlab.campaign.pool.target import Target, target_of
 from flushlab.campaign.pool.user_settings import texts_of
 from flushlab.campaign.quiet import look_around
 from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.scheduling import BESIDE_MOST
-from flushlab.campaign.stored import Run, Session, run_campaign, stored_request
 from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import BudgetTooSmall, UsageError
 from flushlab.experiment.blocks import BASE
 from flushlab.experiment.objective import Objective
 from flushlab.experiment.protocol import Request
-from flushlab.process.running import publish_status
 from flushlab.record import Arm, CrashFacts, Launch, OtherLoad, Trial, Value, Warning
 from flushlab.settings.candidates import Candidate
 from flushlab.settings.catalog import load_catalog
@@ -48,7 +46,6 @@ from flushlab.spec.build import build, stored
 from flushlab.spec.kinds import CrashSpec, TuneSpec
 from flushlab.spec.parts import LedgerWorkloadSpec, ServerSpec
 from flushlab.spec.sugar import taking
-from flushlab.store import open_store
 from flushlab.trial import ArmRunner
 from flushlab.trial.switching import restart_settings
 from flushlab.units import counted
@@ -73,18 +70,10 @@ STEADY = Timing(warm_up_s=5.0, max_warm_up_s=30.0, seconds=20.0, max_seconds=180
 
 
 class TuneInput(NamedTuple):
-    """A tuning, before a server is looked for.
-
-    Attributes:
-        spec: what was asked for.
-        target: the servers that were named.
-        objective: what is compared.
-        data: the user's data, or None.
-    """
+    """A tuning, before a server is looked for: what was asked for, what is compared, the user's data."""
 
     spec: TuneSpec
-    target: Target
-    objective: Objective
+    objective: Objective = "throughput"
     data: Data | None = None
 
 
@@ -103,29 +92,21 @@ def tune(*, progress: Progress | Watcher = silent, **given: Any) -> CampaignFact
     """
     began, watcher = time.monotonic(), watching(progress)
     spec = build(TuneSpec, given, all_options())
-    resume, workload = spec.run.resume, spec.workload
+    workload, asked = spec.workload, TuneInput(spec)
     target = target_of(spec, workload)
-    if resume is not None:
-        asked = TuneInput(spec, target, "throughput")
-    else:
+    if spec.run.resume is None:
         objective = objective_of(spec.objective, workload.name, workload.options)
         require_sensible(spec, target)
-        data = target.open_data(spec.data, workload.name, watcher.say)
-        asked = TuneInput(spec, target, objective, data)
-    if spec.run.dry_run:
-        require_new(resume)
-        with target.look() as pool:
-            return _foresee(asked, pool, watcher)
-    with (
-        publish_status("tune", server=spec.server.build, workload=workload.name, floor=spec.floor),
-        open_store() as store,
-    ):
-        earlier = stored_request(store, resume, "tune", TuneRequest) if resume else None
-        if earlier is not None:
-            target = target.resuming(earlier.spec)
-        with target.open(watcher.say) as pool:
-            session = Session(store, watcher, resume, began, spec.run.wait_for_quiet)
-            return carry_out(earlier or decide(asked, pool, watcher), pool, session)
+        asked = TuneInput(spec, objective, target.open_data(spec.data, workload.name, watcher.say))
+
+    def go(earlier: TuneRequest | None, pool: ServerPool, session: Session) -> CampaignFacts:
+        return carry_out(earlier or decide(asked, pool, watcher), pool, session)
+
+    def foresee(pool: ServerPool) -> CampaignFacts:
+        return _foresee(asked, pool, watcher)
+
+    status = {"workload": workload.name, "floor": spec.floor.value}
+    return run_or_resume(spec, target, TuneRequest, watcher, began, foresee, go, **status)
 
 
 def require_sensible(spec: TuneSpec, target: Target) -> None:
@@ -184,14 +165,7 @@ def decide(asked: TuneInput, pool: ServerPool, watcher: Watcher) -> TuneRequest:
         folder=str(Path.cwd()),
         workload_digest=fingerprint(workload),
         sources=(*texts_of([Path(spec.base.base) if spec.base.base else None]), *sources_of(workload)),
-        base=start.base,
-        original=start.original,
-        yours=start.yours,
-        has=start.has,
-        raised_why=start.raised_why,
-        scaled=start.scaled,
-        notes=(*start.notes, *([doubt] if doubt else [])),
-        candidates=start.candidates,
+        **start._replace(notes=(*start.notes, *([doubt] if doubt else [])))._asdict(),
         timing=timing,
         steady_state=steady,
         objective=asked.objective,

@@ -13,9 +13,10 @@ import msgspec
 
 from flushlab.errors import UsageError
 from flushlab.experiment.objective import Objective
-from flushlab.record import Arm, Comparison, Ratio, Stage, Trial
+from flushlab.record import Arm, Comparison, Crash, Ratio, Stage, Trial
 
 T = TypeVar("T")
+Row = TypeVar("Row", Trial, Crash, contravariant=True)
 
 Steps = Generator["Request", Trial, T]
 """A part of an experiment: yields requests, is sent trials, returns what it found out."""
@@ -64,18 +65,18 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     objective: Objective = "throughput"
 
 
-class Experiment(Protocol):
-    """A pure planner."""
+class Experiment(Protocol[Row]):
+    """A pure planner, whose requests come to rows of a kind."""
 
     def ask(self) -> Request | None:
         """The trial to run now, the same until it is told; None when the experiment is done."""
         ...
 
-    def tell(self, trial: Trial) -> None:
-        """Takes the record of the trial that was asked for. A stored trial may be told without asking.
+    def tell(self, row: Row, /) -> None:
+        """Takes the record of what was asked for. A stored one may be told without asking.
 
         Raises:
-            UsageError: the trial is not the one that is due.
+            UsageError: it is not the one that is due.
         """
         ...
 

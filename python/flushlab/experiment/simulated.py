@@ -119,7 +119,7 @@ class SimulatedTrials:
         )
 
 
-def run_to_end(experiment: Experiment, trials: SimulatedTrials) -> int:
+def run_to_end(experiment: Experiment[Trial], trials: SimulatedTrials) -> int:
     """Asks, runs and tells until the experiment is done; the number of trials."""
     count = 0
     while (request := experiment.ask()) is not None:

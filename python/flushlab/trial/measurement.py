@@ -42,7 +42,7 @@ from flushlab.server.databases import SYSTEM_LIST
 from flushlab.server.galera.cluster import Cluster
 from flushlab.server.remote.group import RemoteGroup
 from flushlab.server.watched import watched
-from flushlab.settings.catalog import Catalog
+from flushlab.settings.catalog import load_catalog
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.effects import Evidence, no_effect
 from flushlab.telemetry import Observation, counted_by, observe
@@ -78,7 +78,6 @@ def measure(
     server: Server,
     workload: Workload,
     timing: Timing,
-    catalog: Catalog,
     *,
     outlast_redo: bool = False,
 ) -> Trial:
@@ -89,11 +88,10 @@ def measure(
         server: running, with the arm's settings.
         workload: its data are there.
         timing: of warm-up and window.
-        catalog: types of settings.
         outlast_redo: the window goes on until `REDO_WRAPS` times the redo capacity was written.
     """
     try:
-        if broken := draft.read_back(server, catalog):
+        if broken := draft.read_back(server):
             return draft.ended("invalid", broken)
         seen = Observation()
         if outlast_redo and draft.redo_capacity_bytes:
@@ -137,7 +135,7 @@ class Draft:
     launch: Launch | None = None
     began: float = field(default_factory=time.monotonic)
 
-    def read_back(self, server: Server, catalog: Catalog) -> str:
+    def read_back(self, server: Server) -> str:
         """Asks a running server what it is and how it is set; why that is not what the arm asks for, or an
         empty string.
 
@@ -147,11 +145,11 @@ class Draft:
         self.server = server
         self.launch = server.launch  # asked now: a server that dies in the trial tells nothing any more
         identity = server.identity
-        names = catalog.names(identity.flavor, identity.version)
+        names = load_catalog().names(identity.flavor, identity.version)
         self.settings = server.read_back({*names, *self.arm.settings})
         doubts, broken = compare_settings(self.arm.settings, self.settings, identity)
         if not broken and len(server.nodes) > 1:
-            broken = self._other_on_a_node(server, catalog)
+            broken = self._other_on_a_node(server)
         if broken:
             return broken
         # Of somebody's server it is not asked: it may have so many tables that the answer takes minutes.
@@ -160,9 +158,10 @@ class Draft:
         self.warnings = (*doubts, *_other_engines(bytes_of))
         return ""
 
-    def _other_on_a_node(self, server: Server, catalog: Catalog) -> str:
+    def _other_on_a_node(self, server: Server) -> str:
         """Which node of a cluster does not have what the arm asks for, or keeps commits otherwise than the
         first one does; empty if none."""
+        catalog = load_catalog()
         decide = {name for name in self.settings if name in catalog and catalog.setting(name).durability}
         wanted = {
             name: self.settings[name] for name in {*self.arm.settings, *decide} if name in self.settings

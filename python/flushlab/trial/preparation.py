@@ -16,7 +16,7 @@ from flushlab.datadir import DataRoot, Snapshot, SnapshotKey, Snapshots
 from flushlab.dataset import Dataset, analyze, loaded
 from flushlab.record import Value
 from flushlab.server import DataDirectory, Sandbox
-from flushlab.settings.catalog import Catalog
+from flushlab.settings.catalog import load_catalog
 from flushlab.settings.configuration import layout_of
 from flushlab.workload import Workload
 
@@ -33,7 +33,6 @@ class Preparation:
 
     Attributes:
         build: whose data directories these are.
-        catalog: says which settings shape files.
         data_root: where the filling server runs.
         dataset: the user's data, or None.
         database: of the user's data, that the workload is for.
@@ -42,7 +41,6 @@ class Preparation:
     """
 
     build: Build
-    catalog: Catalog
     data_root: DataRoot
     dataset: Dataset | None
     snapshots: Snapshots
@@ -62,7 +60,7 @@ class Preparation:
             self.build,
             self.dataset,
             database=self.database,
-            layout=layout_of(settings, self.catalog),
+            layout=layout_of(settings, load_catalog()),
             data_root=self.data_root,
             snapshots=self.snapshots,
             progress=self.progress,
@@ -78,7 +76,7 @@ class Preparation:
         start = self.load(settings)
         if start is not None and not workload.data_key:
             return start
-        layout = layout_of(settings, self.catalog)
+        layout = layout_of(settings, load_catalog())
         key = SnapshotKey(
             {
                 "format": FORMAT,

@@ -28,7 +28,6 @@ from flushlab.record import Arm, Stage, Trial, Value
 from flushlab.server import DataDirectory, Sandbox
 from flushlab.server.galera.cluster import Cluster
 from flushlab.server.remote.group import RemoteGroup
-from flushlab.settings.catalog import Catalog
 from flushlab.trial.measurement import NOT_STARTED, Draft, measure
 from flushlab.trial.preparation import Preparation
 from flushlab.trial.switching import Switching
@@ -43,14 +42,12 @@ class ArmRunner:
     """Everything of a trial that is not its arm; a context manager that ends the servers.
 
     Attributes:
-        catalog: types and meaning of settings.
         workloads: the variants that a block may run; usually one.
         timing: of warm-up and window.
         progress: takes a line at a time.
         outlast_redo: windows go on until `REDO_WRAPS` times the redo capacity was written.
     """
 
-    catalog: Catalog
     workloads: tuple[Workload, ...]
     timing: Timing
     progress: Callable[[str], None]
@@ -196,9 +193,7 @@ class TrialRunner(ArmRunner):
             return draft.not_started(error)
         with nullcontext(server) if goes_on else server:
             draft.seconds.update(server.seconds)
-            trial = measure(
-                draft, server, workload, self.timing, self.catalog, outlast_redo=self.outlast_redo
-            )
+            trial = measure(draft, server, workload, self.timing, outlast_redo=self.outlast_redo)
             stopping = time.monotonic()
             if goes_on:
                 server.stop()
@@ -305,7 +300,6 @@ class AlternatingRunner:
             switching.server,
             drawing(trials.workloads[variant], self._windows),
             trials.timing,
-            trials.catalog,
             outlast_redo=trials.outlast_redo,
         )
         if not switching.server.alive():

@@ -187,7 +187,7 @@ class StandingRunner:
             stood_s = time.monotonic() - began
             observed = is_observed(request.block)
             for part in parts:
-                part.open(self.runner_of(part.draft.arm), observed=observed)
+                part.open(observed=observed)
             self._take_rounds(request, parts, observed=observed)
             trials |= {part.draft.arm.name: part.concluded() for part in parts}
         except BaseException:
@@ -408,7 +408,7 @@ class _Part:
     own_bytes: int = 0
     all_bytes: int = 0
 
-    def open(self, runner: ArmRunner, *, observed: bool) -> None:
+    def open(self, *, observed: bool) -> None:
         """Reads the settings back and opens the telemetry, if this block is to have any and others' slices
         are not in it."""
         server = self.stand.server
@@ -416,7 +416,7 @@ class _Part:
             if refused := self.stand.become(self.draft.arm):
                 self.ended = self.draft.ended(*refused)
                 return
-            if broken := self.draft.read_back(server, runner.catalog):
+            if broken := self.draft.read_back(server):
                 self.ended = self.draft.ended("invalid", broken)
                 return
             if observed and not self.stand.shared:

@@ -24,7 +24,6 @@ from flushlab.process import reap, run_folder
 from flushlab.record import Arm
 from flushlab.server import Sandbox, Server
 from flushlab.server.galera.cluster import Cluster
-from flushlab.settings.catalog import load_catalog
 from flushlab.trial.measurement import Draft, measure
 from flushlab.workload import Measured, OltpWorkload, Timing, Window
 from tests.conftest import require_galera
@@ -83,9 +82,7 @@ def test_a_trial_whose_cluster_loses_its_quorum_ends_and_says_so(cluster: Cluste
     frozen = cluster.nodes[1].pid
     assert frozen is not None
     try:
-        trial = measure(
-            draft, cluster, load, Timing(warm_up_s=0.2, max_warm_up_s=0.2, seconds=600), load_catalog()
-        )
+        trial = measure(draft, cluster, load, Timing(warm_up_s=0.2, max_warm_up_s=0.2, seconds=600))
         wait_until(lambda: not has_quorum(cluster.nodes[0]), "the node says so too")
         with pytest.raises(ServerError, match=f"{cluster.nodes[0].name} runs, but it has no quorum"):
             Cluster.attach(cluster.name)
@@ -110,7 +107,7 @@ class LosesANode(OltpWorkload, frozen=True):
 
 def test_a_trial_that_loses_a_node_fails_and_names_it(cluster: Cluster) -> None:
     draft = Draft(arm=Arm(name="A", settings={}), stage="bench", block=1, variant=0)
-    trial = measure(draft, cluster, LosesANode(name="oltp_write_only"), Timing(seconds=0.1), load_catalog())
+    trial = measure(draft, cluster, LosesANode(name="oltp_write_only"), Timing(seconds=0.1))
     assert trial.outcome == "failed"
     assert (
         f"{cluster.nodes[1].name}, a node of the cluster {cluster.name}, is no longer running" in trial.reason

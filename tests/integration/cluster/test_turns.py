@@ -13,7 +13,6 @@ from flushlab.experiment.protocol import Request
 from flushlab.record import Arm, Trial
 from flushlab.server import Server
 from flushlab.server.galera.cluster import Cluster
-from flushlab.settings.catalog import load_catalog
 from flushlab.trial import StandingRunner
 from flushlab.trial.measurement import Draft, measure
 from flushlab.workload import Measured, OltpWorkload, Timing, Window
@@ -88,7 +87,7 @@ def the_load_goes_on_without_a_node(cluster: Cluster) -> None:
     load.prepare(cluster)
     draft = Draft(arm=Arm(name="A", settings={}), stage="bench", block=1, variant=0)
     timing = Timing(warm_up_s=0.2, max_warm_up_s=0.2, seconds=3.0)
-    trial = measure(draft, cluster, load, timing, load_catalog())
+    trial = measure(draft, cluster, load, timing)
     assert trial.figure, trial.reason
     assert [one.node for one in trial.lost_nodes] == [1]
     assert "node-lost" in {one.slug for one in trial.warnings}

@@ -16,7 +16,6 @@ from flushlab.datadir import DataRoot, Volume
 from flushlab.errors import UsageError
 from flushlab.plan.plan import ArmPlan, Plan, Requirement
 from flushlab.record import Launch, ServerIdentity, Storage, Value
-from flushlab.settings.catalog import load_catalog
 from flushlab.spec.parts import WorkloadSpec
 
 MARIADB = ServerIdentity(flavor="mariadb", version=(10, 11, 19), version_text="10.11.19-MariaDB")
@@ -64,7 +63,6 @@ def server(
 ) -> ServerHere:
     return ServerHere(
         identity=identity,
-        catalog=load_catalog(),
         values=values,
         launch=Launch(),
         storage=root(tmp_path, **storage).storage,
@@ -177,7 +175,7 @@ def test_a_base_setting_that_the_version_lacks_is_left_out_and_said(tmp_path: Pa
     result = bound(plan(base=base), tmp_path)
     assert result.base.settings == {"sync_binlog": 1}
     assert slugs(result) == ["base-left-out", "base-left-out"]
-    settings, notes = base_settings(plan(base=base), MARIADB, load_catalog())
+    settings, notes = base_settings(plan(base=base), MARIADB)
     assert settings == {"sync_binlog": 1}
     assert len(notes) == 1
 
@@ -198,7 +196,6 @@ def test_a_mistake_in_the_base_or_an_arm_stops_with_its_place(
         base_settings(
             plan(base=settings, positions={f"base.settings.{name}": (7, 3)}),
             MARIADB,
-            load_catalog(),
             path="p.toml",
         )
     assert hint in str(caught.value.hint)
@@ -376,7 +373,7 @@ def test_arms_that_cannot_take_turns_on_a_server_that_goes_on_running_are_left_o
         ArmPlan(name="elsewhere", data_root=str(tmp_path / "elsewhere")),
     )
     has = {**VALUES, "innodb_doublewrite": "ON"}
-    here = dataclasses.replace(server(tmp_path, values=has), has=has, goes_on=True)
+    here = dataclasses.replace(server(tmp_path, values=has), has=has, shares=True)
     found = bind(plan(*arms), here, volumes(tmp_path), path="p.toml").arms
     assert [arm.name for arm in found if arm.outcome == "measured"] == ["dynamic", "as it is", "more threads"]
     why = {arm.name: arm.reason for arm in found if arm.outcome == "skipped"}

@@ -25,7 +25,6 @@ from flushlab.plan.plan import ArmPlan, Claim, Plan
 from flushlab.record import Launch, LoadResult, Machine, ServerIdentity, Slice, Storage, Trial, Value, Warning
 from flushlab.report import campaign
 from flushlab.report.answer import answer
-from flushlab.settings.catalog import load_catalog
 from flushlab.settings.floor import Floor
 from flushlab.spec.kinds import CompareSpec, SeriesSpec
 from flushlab.spec.parts import ServersSpec, WorkloadSpec
@@ -63,7 +62,6 @@ def series(tmp_path: Path, *arms: ArmPlan, claims: tuple[Claim, ...] = (), **cha
     )
     here = ServerHere(
         identity=MARIADB,
-        catalog=load_catalog(),
         values=BASE,
         launch=Launch(),
         storage=STORAGE,
@@ -91,7 +89,7 @@ def series(tmp_path: Path, *arms: ArmPlan, claims: tuple[Claim, ...] = (), **cha
     }
     request = SeriesRequest(**facts)
     request = msgspec.json.decode(msgspec.json.encode(request), type=SeriesRequest)  # as a resumed one is
-    return BoundSeries(request=request, identity=MARIADB, storage=STORAGE, catalog=load_catalog())
+    return BoundSeries(request=request, identity=MARIADB, storage=STORAGE)
 
 
 def run(

@@ -14,7 +14,7 @@ from flushlab.campaign.crash import crash as crashes
 from flushlab.campaign.crash.crash import _crash_all
 from flushlab.campaign.crash.experiment import CrashExperiment
 from flushlab.campaign.crash.request import CrashRequest
-from flushlab.campaign.stored import stored_request
+from flushlab.campaign.loop import stored_request
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import ServerError
 from flushlab.experiment.protocol import Request

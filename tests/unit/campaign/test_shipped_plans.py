@@ -29,10 +29,8 @@ def bound(path: Path, server: ServerIdentity, tmp_path: Path) -> Bound:
     catalog, plan = load_catalog(), read_plan(path)
     known = {name: catalog.here(name, server.flavor, server.version) for name in catalog.names()}
     values = {name: here.default for name, here in known.items() if here is not None}
-    values |= base_settings(plan, server, catalog)[0]
-    here = ServerHere(
-        identity=server, catalog=catalog, values=values, launch=Launch(), storage=STORAGE, folder=tmp_path
-    )
+    values |= base_settings(plan, server)[0]
+    here = ServerHere(identity=server, values=values, launch=Launch(), storage=STORAGE, folder=tmp_path)
     volumes = Volumes(Volume(DataRoot(path=tmp_path, storage=STORAGE), None))
     return bind(plan, here, volumes, folder=path.parent, path=str(path))
 

@@ -38,7 +38,10 @@ def row(request: msgspec.Struct, kind: str) -> CampaignRow:
 
 
 def simulate(
-    experiment: Experiment, stop: int, storage: Storage = STORAGE, has: Mapping[str, Value] | None = None
+    experiment: Experiment[Trial],
+    stop: int,
+    storage: Storage = STORAGE,
+    has: Mapping[str, Value] | None = None,
 ) -> list[Trial]:
     trials: list[Trial] = []
     simulated = SimulatedTrials(effect, BASE, noise=Noise(trial=0.01), seed=1)

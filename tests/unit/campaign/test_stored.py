@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from flushlab.campaign.loop import Ending
-from flushlab.campaign.stored import Run, Session, run_campaign, stored_request
+from flushlab.campaign.loop import Ending, Run, Session, run_campaign, stored_request
 from flushlab.campaign.watcher import watching
 from flushlab.errors import NoSpace, StorageError, UsageError
 from flushlab.experiment.protocol import Conversation, Steps
@@ -47,7 +46,7 @@ def test_a_result_that_the_store_cannot_keep_is_returned_all_the_same(
         return Ratio(estimate=1.5, low=1.4, high=1.6)
 
     monkeypatch.setattr(Store, "set_state", full)
-    monkeypatch.setattr("flushlab.campaign.stored.msgspec.json.encode", lambda _: b"{}")
+    monkeypatch.setattr("flushlab.campaign.loop.msgspec.json.encode", lambda _: b"{}")
     said: list[str] = []
     with Store(tmp_path / "store.sqlite") as store:
         found = run_campaign(
@@ -68,7 +67,7 @@ def test_ctrl_c_while_the_result_is_gathered_tells_what_was_proven(
             raise KeyboardInterrupt
         return Ratio(estimate=1.5, low=1.4, high=1.6)
 
-    monkeypatch.setattr("flushlab.campaign.stored.msgspec.json.encode", lambda _: b"{}")
+    monkeypatch.setattr("flushlab.campaign.loop.msgspec.json.encode", lambda _: b"{}")
     with Store(tmp_path / "store.sqlite") as store:
         found = run_campaign(
             REQUEST, "x", Session(store, watching(lambda _: None), None, 0.0), campaign(conclude)

@@ -8,7 +8,6 @@ from flushlab.campaign.binding import judged
 from flushlab.campaign.request import BoundArm
 from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.server.settings_check import CheckRequest, judge_file
-from flushlab.settings.catalog import load_catalog
 from flushlab.settings.durability import described, verdict
 
 MYSQL = ServerIdentity(flavor="mysql", version=(9, 7, 4), version_text="9.7.4")
@@ -68,9 +67,7 @@ def test_a_check_and_a_comparison_say_the_same_of_one_configuration(tmp_path: Pa
     settings: dict[str, Value] = {"max_connections": 100}
     arm = BoundArm(name="base", settings=settings)
     compared = {
-        volatile: judged(
-            arm, arm, MYSQL, Storage(volatile_cache=volatile), Launch(), load_catalog()
-        ).guarantees["floor"]
+        volatile: judged(arm, arm, MYSQL, Storage(volatile_cache=volatile), Launch(), {}).guarantees["floor"]
         for volatile in (None, True)
     }
     assert checked.guarantees["floor"] == compared[None]

@@ -9,7 +9,6 @@ import pytest
 from flushlab.errors import MeasurementError, NoMemory, StartFailed
 from flushlab.record import Arm, FileActivity, ServerIdentity, Stage, Storage, Value, Warning
 from flushlab.server import FakeServer, Server
-from flushlab.settings.catalog import load_catalog
 from flushlab.telemetry import Observation
 from flushlab.trial import measurement
 from flushlab.trial.measurement import Draft, compare_settings, disturbance, measure
@@ -17,7 +16,6 @@ from flushlab.workload import Measured, Timing
 from flushlab.workload.protocol import Reset
 from tests.unit.records import load_result
 
-CATALOG = load_catalog()
 STAGES: tuple[Stage, Stage] = ("arms", "bench")
 DATA_BYTES = (
     "SELECT engine, SUM(data_length + index_length) FROM information_schema.tables"
@@ -120,7 +118,7 @@ def test_a_server_that_dies_is_a_failed_trial_not_an_exception() -> None:
     server = FakeServer()
     server.die("out of memory")
     draft = Draft(arm=Arm(name="a", settings={}), stage="screen", block=3, variant=0)
-    trial = measure(draft, server, Broken(), Timing(), CATALOG)
+    trial = measure(draft, server, Broken(), Timing())
     assert (trial.outcome, trial.block, trial.figure) == ("failed", 3, None)
     assert "out of memory" in trial.reason
     assert sum(trial.seconds.values()) >= 0
@@ -139,7 +137,7 @@ class TooLong(Whole):
 @pytest.mark.usefixtures("nothing_is_stolen")
 def test_a_load_that_fails_keeps_its_way_out() -> None:
     draft = Draft(arm=Arm(name="a", settings={}), stage="bench", block=1, variant=0)
-    trial = measure(draft, FakeServer(answers={DATA_BYTES: []}), TooLong(), Timing(), CATALOG)
+    trial = measure(draft, FakeServer(answers={DATA_BYTES: []}), TooLong(), Timing())
     assert (trial.outcome, trial.reason) == ("failed", "a packet is too long (error 1153)")
     assert trial.hint == "raise max_allowed_packet"
 
@@ -193,7 +191,6 @@ def test_a_window_in_which_nothing_was_committed_is_a_fact_of_its_arm_and_no_fig
             two_looks(),
             Stalled(),
             Timing(),
-            CATALOG,
         )
         for stage in STAGES
     )
@@ -235,7 +232,7 @@ def two_looks(*sizes: tuple[str, int | None]) -> FakeServer:
 @pytest.mark.usefixtures("nothing_is_stolen")
 def test_a_setting_without_effect_is_a_doubt_that_names_it() -> None:
     draft = Draft(arm=Arm(name="a", settings={}), stage="screen", block=1, variant=0)
-    trial = measure(draft, two_looks(), Ended(), Timing(), CATALOG)
+    trial = measure(draft, two_looks(), Ended(), Timing())
     assert trial.outcome == "measured", trial.reason
     (doubt,) = [warning for warning in trial.warnings if warning.slug == "no-effect"]
     assert doubt.setting == "innodb_flush_method"
@@ -255,7 +252,7 @@ def test_others_are_judged_by_what_they_take_while_no_load_runs(
     monkeypatch.setattr(measurement, "wanted_by_others", lambda pid, seconds: next(looks))
     monkeypatch.setattr("flushlab.telemetry.observation.cpu.foreign_share", lambda *_: 0.9)
     draft = Draft(arm=Arm(name="a", settings={}), stage="screen", block=1, variant=0)
-    trial = measure(draft, two_looks(), Loaded(), Timing(), CATALOG)
+    trial = measure(draft, two_looks(), Loaded(), Timing())
     assert trial.outcome == outcome, trial.reason
     assert trial.foreign_cpu_share == 0.9, "it is told all the same"
     assert ("other programs used 50%" in trial.reason) is (outcome == "void")
@@ -265,7 +262,7 @@ def test_others_are_judged_by_what_they_take_while_no_load_runs(
 def test_tables_of_other_engines_are_a_doubt() -> None:
     draft = Draft(arm=Arm(name="a", settings={}), stage="bench", block=1, variant=0)
     server = two_looks(("InnoDB", 1000), ("MyISAM", 24), ("MEMORY", None))
-    trial = measure(draft, server, Ended(), Timing(), CATALOG)
+    trial = measure(draft, server, Ended(), Timing())
     assert trial.data_bytes == 1024
     (doubt,) = [one for one in trial.warnings if one.slug == "other-engines"]
     assert "MEMORY, MyISAM" in doubt.text

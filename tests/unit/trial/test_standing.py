@@ -13,7 +13,6 @@ from flushlab.errors import ServerError
 from flushlab.experiment.protocol import Request
 from flushlab.record import Arm, LoadResult, Stage, Trial, Value
 from flushlab.server.fake import FakeServer
-from flushlab.settings.catalog import load_catalog
 from flushlab.trial import RemoteRunner, StandingRunner, standing
 from flushlab.trial.measurement import Draft
 from flushlab.trial.standing import _Part, _Stand, is_observed
@@ -79,7 +78,6 @@ class Shared:
         self.seen: list[list[int]] = []
         self.dies = dies
         self.timing = Timing(seconds=1.0)
-        self.catalog = load_catalog()
         self.workloads = (Load(),)
         monkeypatch.setattr(standing, "Turns", lambda *_: self)
 
@@ -160,7 +158,7 @@ def remote(shared: Shared, group: Theirs) -> Any:
     shared.groups.append(group)
     there: Any = group
     workloads: Any = shared.workloads
-    return RemoteRunner(shared.catalog, workloads, shared.timing, lambda _: None, server=there)
+    return RemoteRunner(workloads, shared.timing, lambda _: None, server=there)
 
 
 def test_somebodys_server_is_set_anew_whatever_it_has_and_never_stopped(

@@ -4,7 +4,6 @@ import pytest
 
 from flushlab.record import Arm, Value
 from flushlab.server import FakeServer
-from flushlab.settings.catalog import load_catalog
 from flushlab.trial.measurement import Draft
 from flushlab.trial.switching import Switching
 from tests.unit.trial.groups import FakeGroup
@@ -64,4 +63,4 @@ def test_a_node_that_keeps_commits_otherwise_makes_a_trial_invalid_though_nobody
     group = FakeGroup(FakeServer(values=values), FakeServer(values={**values, name: 2}), values=values)
     draft = Draft(arm=arm(), stage="arms", block=0, variant=0)
     default = values[name]
-    assert draft.read_back(group, load_catalog()) == f"{name} is {default} on node 1, but 2 on node 3"
+    assert draft.read_back(group) == f"{name} is {default} on node 1, but 2 on node 3"

@@ -19,10 +19,9 @@ from flushlab.campaign.crash.replay import as_recorded, recorded_build, under_it
 from flushlab.campaign.crash.replay import replay as replay_image
 from flushlab.campaign.crash.request import CrashRequest, require_sensible
 from flushlab.campaign.crash.runner import CrashRunner
-from flushlab.campaign.loop import Budget, Ending, run
+from flushlab.campaign.loop import Budget, Ending, Run, Session, run, run_campaign, stored_request
 from flushlab.campaign.pool.target import open_servers
 from flushlab.campaign.pool.user_settings import texts_of
-from flushlab.campaign.stored import Run, Session, run_campaign, stored_request
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.datadir.fault_disk import require_fault_disk, require_images
 from flushlab.errors import FlushlabError, UsageError

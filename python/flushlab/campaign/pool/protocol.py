@@ -157,7 +157,7 @@ class Once(NamedTuple):
         """The record of the run on a server that runs already, with the settings that were given."""
         draft = Draft(arm=Arm(name="bench", settings=given), stage="bench", block=1, variant=0)
         with publish_status("bench", server=name, workload=workload.name):
-            return measure(draft, server, workload, self.timing, load_catalog())
+            return measure(draft, server, workload, self.timing)
 
 
 class ServerPool(ABC):

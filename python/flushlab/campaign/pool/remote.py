@@ -362,7 +362,7 @@ class RemotePool(ServerPool):
     def runner(self, asked: RunnerInput, progress: Progress) -> ArmRunner:
         """Has the server; see `RemoteRunner`."""
         workloads = tuple(self.reaching(one, asked.database) for one in asked.workloads)
-        return RemoteRunner(load_catalog(), workloads, asked.timing, progress, server=self.server)
+        return RemoteRunner(workloads, asked.timing, progress, server=self.server)
 
     def standing(self, runner_of: Callable[[Arm], ArmRunner], seed: int, place_of: PlaceOf) -> StandingRunner:
         """All arms share the server."""

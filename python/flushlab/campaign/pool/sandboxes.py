@@ -353,7 +353,6 @@ class SandboxPool(ServerPool):
         data, volume = asked.data, self.volume
         preparation = Preparation(
             build=self.build,
-            catalog=load_catalog(),
             data_root=volume.below,
             dataset=data.dataset if data else None,
             database=data.database if data else "",
@@ -362,7 +361,6 @@ class SandboxPool(ServerPool):
         )
         return TrialRunner(
             build=self.build,
-            catalog=load_catalog(),
             workloads=tuple(self.reaching(one, asked.database) for one in asked.workloads),
             timing=asked.timing,
             progress=progress,
