@@ -30,5 +30,5 @@ def decided(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
     monkeypatch.setattr("flushlab.campaign.pool.target.open_servers", opened)
     monkeypatch.setattr(series, "carry_out", lambda request, *_: requests.append(request))
     monkeypatch.setattr(SandboxPool, "settings", lambda *_, **__: {})
-    monkeypatch.setattr(series, "open_store", lambda: Store(tmp_path / "store.sqlite"))
+    monkeypatch.setattr("flushlab.campaign.loop.open_store", lambda: Store(tmp_path / "store.sqlite"))
     return requests

@@ -28,9 +28,9 @@ from flushlab.campaign.analysis import (
 )
 from flushlab.campaign.binding import judged
 from flushlab.campaign.claims import answered, counted_answer
-from flushlab.campaign.duration import ends_by_itself, trial_s
 from flushlab.campaign.facts import ArmFacts, ArmOutcome, CampaignFacts, CampaignRun, PlanFacts
 from flushlab.campaign.request import ArmGroup, BoundArm, SeriesRequest
+from flushlab.campaign.scheduling import ends_by_itself, trial_s
 from flushlab.campaign.several_servers import differing, on_server
 from flushlab.experiment.blocks import BASE, CONTROL
 from flushlab.experiment.series import BEST, Group, Series, SeriesPlan, SeriesResult

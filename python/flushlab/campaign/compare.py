@@ -14,12 +14,11 @@ import msgspec
 from flushlab.build import Progress, silent
 from flushlab.campaign.configurations import Configuration, Given, named_after, read, spelled
 from flushlab.campaign.data import needing_data
-from flushlab.campaign.duration import ends_by_itself
 from flushlab.campaign.facts import CampaignFacts
 from flushlab.campaign.objective import objective_of, require_comparable
 from flushlab.campaign.pool.protocol import ServerPool, UserFiles
 from flushlab.campaign.pool.target import target_of
-from flushlab.campaign.scheduling import LOOKS_BLOCKS
+from flushlab.campaign.scheduling import LOOKS_BLOCKS, ends_by_itself
 from flushlab.campaign.series import Loaded, SeriesInput, run
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import UnknownSetting, UsageError, ValueOutOfRange

@@ -108,11 +108,16 @@ def run(
             )
             row = run_trial(request)
             now = time.monotonic()
-            row = _with_gap(row, gap, now - since)
+            beside_s = max(0.0, now - since - row.spent_s)
+            row = msgspec.structs.replace(row, seconds={**row.seconds, gap: beside_s})
             since, gap = now, "between"
             store.save(campaign_id, row)
             spent = spent.and_of(row)
-            _say(row, experiment.progress, spent, watcher)
+            if isinstance(row, Crash):
+                watcher.crashed(row, experiment.progress, spent)
+            else:
+                watcher.ended(row, experiment.progress, spent)
+                watcher.look_around(row)
             experiment.tell(row)
             if isinstance(row, Trial) and row.outcome == "measured" and row.figure is not None:
                 told.figure(row.arm.name, row.figure)
@@ -123,25 +128,11 @@ def run(
     return "done"
 
 
-def _say(row: Trial | Crash, progress: Progress, spent: Spent, watcher: Watcher) -> None:
-    if isinstance(row, Crash):
-        watcher.crashed(row, progress, spent)
-        return
-    watcher.ended(row, progress, spent)
-    watcher.look_around(row)
-
-
 def _shown(progress: Progress) -> dict[str, Ratio]:
     """Ratios that looks have proven; where only the best one is, that."""
     if progress.best is not None and not progress.found:
         return {"best so far": progress.best}
     return {arm: one.ratio for arm, one in progress.found.items()}
-
-
-def _with_gap(row: Row, name: str, seconds: float) -> Row:
-    """The row, with what passed besides it in the seconds since the last one ended."""
-    gap = max(0.0, seconds - row.spent_s)
-    return msgspec.structs.replace(row, seconds={**row.seconds, name: gap})
 
 
 @dataclass(frozen=True)

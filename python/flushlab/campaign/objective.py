@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from flushlab.campaign.binding import place, with_keys, workloads_of
-from flushlab.campaign.duration import ends_by_itself
+from flushlab.campaign.scheduling import ends_by_itself
 from flushlab.errors import UsageError
 from flushlab.experiment.objective import OBJECTIVES, Objective
 from flushlab.plan.plan import BASE, Plan

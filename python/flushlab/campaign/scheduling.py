@@ -1,4 +1,4 @@
-"""Scheduling: what of a campaign is measured in turns, on standing servers, and what on fresh ones.
+"""Scheduling: what is measured in turns, on standing servers, what on fresh ones, and how long trials take.
 
 Sits in `campaign`; pure. Decided once, before the first trial, and kept with the request. `campaign.pool`
 says how many servers may stand; docs/decisions/0018-standing-servers.md says what they must not be asked.
@@ -14,7 +14,7 @@ from flushlab.campaign.request import ArmGroup, BoundArm, SeriesRequest
 from flushlab.record import ServerIdentity
 from flushlab.trial.standing import SLICE_S
 from flushlab.trial.switching import restart_settings
-from flushlab.workload import Workload
+from flushlab.workload import Timing, Workload
 
 LEAST_ROUNDS, MOST_ROUNDS, ENOUGH_BLOCKS = 2, 10, 30
 """Rounds of a block on standing servers: neighbouring rounds have a little in common, so one alone is no
@@ -27,6 +27,49 @@ LEAST_SERVERS = 3
 """Of a series: base, control and one arm."""
 BESIDE_MOST = 8
 """Servers of a tuning that stand at once at most: in a round of more the machine has time to change."""
+
+
+OVERHEAD_S = 2.5
+"""Seconds of a trial beside warm-up and window: restore, start, reading back, stop (measured: 2 to 4 s)."""
+NODE_S = 3.0
+"""As many for each further node of a cluster: its copy, its start, its stop (three nodes took 8.7 s in all on
+two busy processors)."""
+
+_ENDS_BY_ITSELF = ("sql:", "command:")
+"""Workloads whose windows are as long as they take."""
+
+
+def ends_by_itself(workload: str) -> bool:
+    """Whether the length of a window shows only when it is over."""
+    return workload.startswith(_ENDS_BY_ITSELF)
+
+
+TURN_FACTOR, TURN_S = 1.1, 0.15
+"""Of a trial on a standing server: what its slices take more than they measure, and telemetry (measured)."""
+START_S = 8.0
+"""Until the first trial: the server's settings are read, the machine is watched."""
+STAND_S = 4.5
+"""Until a server stands: restore, start, warm-up (measured on two busy processors)."""
+
+
+SWITCH_S = 0.3
+"""Of each slice on a cluster: the switch of every node, the lead, and until all nodes have applied it
+(docs/decisions/0026-turns-on-clusters.md)."""
+
+
+def trial_s(workload: str, timing: Timing, *, standing: bool = False, cluster: int | None = None) -> float:
+    """Seconds of a trial; at least so many where its window ends by itself or has to outlast the redo log.
+
+    Args:
+        workload: as the user wrote it.
+        timing: of the trial.
+        standing: on a server that stands.
+        cluster: nodes that a fresh cluster starts, or None.
+    """
+    if standing:
+        return TURN_FACTOR * timing.seconds + TURN_S
+    beside_s = OVERHEAD_S + NODE_S * ((cluster or 1) - 1)
+    return beside_s if ends_by_itself(workload) else beside_s + timing.warm_up_s + timing.seconds
 
 
 class Capacity(NamedTuple):

@@ -19,18 +19,17 @@ from flushlab.build import Progress, silent
 from flushlab.campaign.binding import ServerHere, base_settings, bind, with_other_tables, workloads_of
 from flushlab.campaign.bound_series import BoundSeries
 from flushlab.campaign.data import Data, data_of, needing_data, settled_data
-from flushlab.campaign.duration import ends_by_itself
+from flushlab.campaign.dry_run import most_s, of_series
 from flushlab.campaign.facts import CampaignFacts, CampaignRun
 from flushlab.campaign.loop import Ending, Run, Session, run_campaign, run_or_resume
 from flushlab.campaign.objective import objective_of_plan
-from flushlab.campaign.outlook import most_s, of_series
+from flushlab.campaign.other_load import check_other_load
 from flushlab.campaign.pool.protocol import RunnerInput, ServerPool, Use, UserSettings
 from flushlab.campaign.pool.target import Target, target_of
 from flushlab.campaign.pool.user_settings import texts_of
-from flushlab.campaign.quiet import look_around
 from flushlab.campaign.request import ArmGroup, SeriesRequest
 from flushlab.campaign.runners import ArmRunners, workload_of
-from flushlab.campaign.scheduling import LOOKS_BLOCKS
+from flushlab.campaign.scheduling import LOOKS_BLOCKS, ends_by_itself
 from flushlab.campaign.several_servers import joined, require_same
 from flushlab.campaign.volumes import Volumes
 from flushlab.campaign.watcher import Watcher, watching
@@ -364,7 +363,7 @@ def _schedule_words(groups: Sequence[ArmGroup], pool: ServerPool) -> Iterator[st
 def _foresee(
     load: Callable[[ServerPool], Loaded], asked: SeriesInput, pool: ServerPool, watcher: Watcher
 ) -> CampaignFacts:
-    """The outlook as facts; see `outlook`."""
+    """The outlook as facts; see `dry_run`."""
     with pool.volumes(watcher.say) as volumes:
         request = _decided(load, asked, pool, volumes, watcher)
     bound = BoundSeries(request, pool.identity, pool.storage)
@@ -393,7 +392,7 @@ def carry_out(request: SeriesRequest, pool: ServerPool, volumes: Volumes, sessio
         with ArmRunners(bound, experiment, pool, runners, volumes) as of_arms:
             runners[""].load(request.base.settings)
             of_arms.open()
-            others = look_around(pool.folder, watcher, wait=session.wait_for_quiet)
+            others = check_other_load(pool.folder, watcher, wait=session.wait_for_quiet)
             campaign = Run(
                 _about(request), experiment, session.store.trials, of_arms.run, conclude, pool.access
             )

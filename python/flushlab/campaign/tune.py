@@ -22,14 +22,14 @@ from flushlab.campaign.crash.crash import crash_settings
 from flushlab.campaign.crash.load import CrashLoad
 from flushlab.campaign.crash.plan import CrashPlan
 from flushlab.campaign.data import Data, data_of, settled_data
+from flushlab.campaign.dry_run import of_tune
 from flushlab.campaign.facts import FIRST_LOOK_MINUTES, CampaignFacts, CampaignRun
 from flushlab.campaign.loop import Budget, Ending, Run, Session, run_campaign, run_or_resume
 from flushlab.campaign.objective import objective_of
-from flushlab.campaign.outlook import of_tune
+from flushlab.campaign.other_load import check_other_load
 from flushlab.campaign.pool.protocol import RunnerInput, Search, ServerPool, Use
 from flushlab.campaign.pool.target import Target, target_of
 from flushlab.campaign.pool.user_settings import texts_of
-from flushlab.campaign.quiet import look_around
 from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.scheduling import BESIDE_MOST
 from flushlab.campaign.tune_analysis import TuneAnalysis
@@ -285,7 +285,7 @@ def _tuning(request: TuneRequest, pool: ServerPool) -> TuneAnalysis:
 
 
 def _foresee(asked: TuneInput, pool: ServerPool, watcher: Watcher) -> CampaignFacts:
-    """The outlook as facts; see `outlook`."""
+    """The outlook as facts; see `dry_run`."""
     request = decide(asked, pool, watcher)
     tuning = _tuning(request, pool)
     run = CampaignRun(campaign_id="", ending="dry run", machine=pool.machine())
@@ -347,7 +347,7 @@ def carry_out(request: TuneRequest, pool: ServerPool, session: Session) -> Campa
         pool.standing(lambda _: runner, request.seed, place_of) as standing,
     ):
         runner.load(request.base)
-        return whole(look_around(pool.folder, watcher, wait=session.wait_for_quiet), ran=True)
+        return whole(check_other_load(pool.folder, watcher, wait=session.wait_for_quiet), ran=True)
 
 
 def _crash_plan(

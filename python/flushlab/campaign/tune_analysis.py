@@ -26,9 +26,9 @@ from flushlab.campaign.analysis import (
     of_machine,
 )
 from flushlab.campaign.crash.check import Checked, Crash, check
-from flushlab.campaign.duration import STAND_S, START_S, trial_s
 from flushlab.campaign.facts import ArmFacts, CampaignFacts, CampaignRun, TuningFacts
 from flushlab.campaign.request import TuneRequest
+from flushlab.campaign.scheduling import STAND_S, START_S, trial_s
 from flushlab.errors import FlushlabError, ServerError
 from flushlab.experiment.blocks import BASE, CONTROL, YOURS
 from flushlab.experiment.frontier import TuneResult

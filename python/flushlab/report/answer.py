@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from flushlab.campaign.facts import EXTERNAL, FIRST_LOOK_MINUTES, ArmFacts, CampaignFacts, TuningFacts
-from flushlab.campaign.quiet import blame
+from flushlab.campaign.other_load import blame
 from flushlab.campaign.recommended import allowed_below, by_workload, recommendable
 from flushlab.experiment.frontier import FrontierPoint
 from flushlab.experiment.objective import Objective, gain_words

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from flushlab.campaign.duration import trial_s
-from flushlab.campaign.outlook import _group_s
+from flushlab.campaign.dry_run import _group_s
 from flushlab.campaign.request import ArmGroup
+from flushlab.campaign.scheduling import trial_s
 from flushlab.workload import Timing
 
 TIMING = Timing(warm_up_s=2.0, seconds=10.0)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
+from flushlab.campaign.other_load import check_other_load
 from flushlab.campaign.pool.clusters import co_located
 from flushlab.campaign.pool.protocol import Once
-from flushlab.campaign.quiet import look_around
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import UsageError
 from flushlab.machine import home_path
@@ -49,7 +49,7 @@ def once_on_kept(asked: Once, watcher: Watcher) -> Trial:
     """One run on a kept server; settings are applied and stay."""
     spec, workload, name = asked.spec, seeded(asked.workload, asked.spec.seed), asked.spec.server.build
     if spec.wait_for_quiet:
-        look_around(home_path(), watcher, wait=True)
+        check_other_load(home_path(), watcher, wait=True)
     server = attach(name)
     if spec.base.settings and isinstance(server, Sandbox) and server.membership is not None:
         cluster = server.membership.cluster

@@ -19,6 +19,7 @@ import msgspec
 from flushlab.build import Progress
 from flushlab.campaign.data import Data
 from flushlab.campaign.facts import EXTERNAL, Resources
+from flushlab.campaign.other_load import check_other_load
 from flushlab.campaign.pool import remote_use
 from flushlab.campaign.pool.protocol import (
     CampaignSpec,
@@ -32,7 +33,6 @@ from flushlab.campaign.pool.protocol import (
 from flushlab.campaign.pool.remote_use import Load
 from flushlab.campaign.pool.running_server import lifted, tried, without_restarts
 from flushlab.campaign.pool.sandboxes import SandboxPool
-from flushlab.campaign.quiet import look_around
 from flushlab.campaign.request import ArmGroup, SeriesRequest, TuneRequest
 from flushlab.campaign.scheduling import (
     BESIDE_MOST,
@@ -374,7 +374,7 @@ class RemotePool(ServerPool):
         """One run on the server as it is; what is changed of it is put back."""
         spec, server = asked.spec, self.server
         if spec.wait_for_quiet:
-            look_around(home_path(), watcher, wait=True)
+            check_other_load(home_path(), watcher, wait=True)
         given = self.parse(spec.base.settings)
         load = driving(asked.workload, server, self.database, spec.seed)
         access, say = self.target.access, watcher.say

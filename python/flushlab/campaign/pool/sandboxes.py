@@ -19,6 +19,7 @@ from flushlab.build.build import Build
 from flushlab.build.verbose_help import verbose_help
 from flushlab.campaign.data import bytes_of
 from flushlab.campaign.facts import Resources
+from flushlab.campaign.other_load import check_other_load
 from flushlab.campaign.pool.protocol import (
     Once,
     RunnerInput,
@@ -36,7 +37,6 @@ from flushlab.campaign.pool.user_settings import (
     fit_alike,
     persisted_settings,
 )
-from flushlab.campaign.quiet import look_around
 from flushlab.campaign.request import ArmGroup, BoundArm, SeriesRequest, TuneRequest
 from flushlab.campaign.scheduling import (
     BESIDE_MOST,
@@ -402,7 +402,7 @@ class SandboxPool(ServerPool):
         with self.runner(input_, watcher.say) as runner:
             runner.load(settings)
             if spec.wait_for_quiet:
-                look_around(self.folder, watcher, wait=True)
+                check_other_load(self.folder, watcher, wait=True)
             watcher.say(f"running {workload.name} on {self.identity.title}")
             with publish_status("bench", server=self.identity.title, workload=workload.name):
                 trial = runner.run(Arm(name="bench", settings=settings), stage="bench", block=1)

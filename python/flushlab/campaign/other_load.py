@@ -1,4 +1,4 @@
-"""Quiet: is the machine quiet enough to measure on?
+"""Other load: whether the machine is quiet enough to measure on.
 
 Sits in `campaign`; asked before the first trial, when no server of flushlab's runs. The answer is said in one
 line and stays with the facts. Nothing is refused for it: the trials tell whether they were disturbed, but for
@@ -36,7 +36,7 @@ SWITCH = "FLUSHLAB_QUIET_CHECK"
 Watch = Callable[[float, Path], OtherLoad]
 
 
-def look_around(
+def check_other_load(
     data_root: Path, watcher: Watcher, *, wait: bool, watch: Watch = pressure.watch
 ) -> OtherLoad | None:
     """What others take of the machine now; None if the check is switched off.

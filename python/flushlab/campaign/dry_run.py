@@ -1,4 +1,4 @@
-"""Outlook: what a campaign would try, take and write, told without starting or writing anything.
+"""Dry run: what a campaign would try, take and write, told without starting or writing anything.
 
 Sits in `campaign`, above the planners: the number of a tuning's trials comes from the planner itself, run
 against simulated trials. What only the first run can tell stays unknown.
@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from flushlab.campaign.duration import NODE_S, STAND_S, START_S, SWITCH_S, ends_by_itself, trial_s
 from flushlab.campaign.facts import Outlook, PlannedArm
 from flushlab.campaign.pool.protocol import ServerPool
 from flushlab.campaign.pool.room import data_bytes_of, data_bytes_of_arms
 from flushlab.campaign.request import ArmGroup, SeriesRequest
+from flushlab.campaign.scheduling import NODE_S, STAND_S, START_S, SWITCH_S, ends_by_itself, trial_s
 from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.experiment.simulated import Noise, SimulatedTrials, run_to_end
 from flushlab.experiment.tune import Tune

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from flushlab.campaign import quiet
-from flushlab.campaign.quiet import blame, look_around, reasons
+from flushlab.campaign import other_load
+from flushlab.campaign.other_load import blame, check_other_load, reasons
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import MeasurementError
 from flushlab.record import OtherLoad
@@ -26,19 +26,19 @@ def seeing(*seen: OtherLoad) -> Callable[[float, Path], OtherLoad]:
 
 @pytest.fixture(autouse=True)
 def checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(quiet.SWITCH, raising=False)
-    monkeypatch.setattr(quiet, "PAUSE_S", 0.0)
+    monkeypatch.delenv(other_load.SWITCH, raising=False)
+    monkeypatch.setattr(other_load, "PAUSE_S", 0.0)
 
 
 def test_a_quiet_machine_is_said_in_one_line() -> None:
     lines: list[str] = []
-    assert look_around(NOWHERE, Watcher(lines.append), wait=False, watch=seeing(QUIET)) == QUIET
+    assert check_other_load(NOWHERE, Watcher(lines.append), wait=False, watch=seeing(QUIET)) == QUIET
     assert lines == ["machine: quiet (others: CPU 2%, disk 0%, steal 1%)"]
 
 
 def test_a_busy_machine_is_said_with_the_way_out_and_measured_all_the_same() -> None:
     lines: list[str] = []
-    assert look_around(NOWHERE, Watcher(lines.append), wait=False, watch=seeing(BUSY)) == BUSY
+    assert check_other_load(NOWHERE, Watcher(lines.append), wait=False, watch=seeing(BUSY)) == BUSY
     (line,) = lines
     assert line.startswith(
         "warning: the machine is busy: other programs use 62% of the CPU time, the disk is busy for 40% of "
@@ -57,9 +57,9 @@ def test_each_kind_of_load_alone_makes_it_busy(field: str, share: float) -> None
 
 
 def test_waiting_looks_again_until_it_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quiet, "TELL_S", 0.0)
+    monkeypatch.setattr(other_load, "TELL_S", 0.0)
     lines: list[str] = []
-    seen = look_around(NOWHERE, Watcher(lines.append), wait=True, watch=seeing(BUSY, BUSY, QUIET))
+    seen = check_other_load(NOWHERE, Watcher(lines.append), wait=True, watch=seeing(BUSY, BUSY, QUIET))
     assert seen is not None
     assert seen.waited_s > 0
     assert lines[0].startswith("waiting for a quiet machine, at most 30 min: other programs use 62%")
@@ -68,9 +68,9 @@ def test_waiting_looks_again_until_it_is_quiet(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_waiting_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quiet, "MOST_WAIT_S", 0.0)
+    monkeypatch.setattr(other_load, "MOST_WAIT_S", 0.0)
     with pytest.raises(MeasurementError, match="not quiet within") as raised:
-        look_around(NOWHERE, Watcher(), wait=True, watch=seeing(BUSY))
+        check_other_load(NOWHERE, Watcher(), wait=True, watch=seeing(BUSY))
     assert raised.value.exit_code == 4
     assert raised.value.hint
 
@@ -85,15 +85,15 @@ def test_ctrl_c_ends_the_waiting() -> None:
             raise KeyboardInterrupt from None
 
     with pytest.raises(KeyboardInterrupt):
-        look_around(NOWHERE, Watcher(), wait=True, watch=watch)
+        check_other_load(NOWHERE, Watcher(), wait=True, watch=watch)
 
 
 def test_the_check_can_be_switched_off_but_waiting_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(quiet.SWITCH, "off")
+    monkeypatch.setenv(other_load.SWITCH, "off")
     lines: list[str] = []
-    assert look_around(NOWHERE, Watcher(lines.append), wait=False, watch=seeing(BUSY)) is None
+    assert check_other_load(NOWHERE, Watcher(lines.append), wait=False, watch=seeing(BUSY)) is None
     assert lines == []
-    assert look_around(NOWHERE, Watcher(lines.append), wait=True, watch=seeing(BUSY, QUIET)) is not None
+    assert check_other_load(NOWHERE, Watcher(lines.append), wait=True, watch=seeing(BUSY, QUIET)) is not None
 
 
 def test_a_machine_that_was_busy_is_blamed_where_trials_cannot_tell() -> None:
