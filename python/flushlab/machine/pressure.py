@@ -36,7 +36,7 @@ class MachineSample(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         at_s: monotonic clock.
         steal_jiffies, total_jiffies: over all processors, from /proc/stat.
-        cpu_stalled_us, io_stalled_us: time in which some task waited, or None without PSI.
+        cpu_stalled_us, io_stalled_us, memory_stalled_us: time in which some task waited, or None without PSI.
     """
 
     at_s: float
@@ -44,6 +44,7 @@ class MachineSample(msgspec.Struct, frozen=True, kw_only=True):
     total_jiffies: int
     cpu_stalled_us: int | None
     io_stalled_us: int | None
+    memory_stalled_us: int | None = None
 
 
 class Pressure(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,12 +52,13 @@ class Pressure(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         steal_share: of all processors' time.
-        cpu_pressure_share, io_pressure_share: of the wall time; None without PSI.
+        cpu_pressure_share, io_pressure_share, memory_pressure_share: of the wall time; None without PSI.
     """
 
     steal_share: float
     cpu_pressure_share: float | None
     io_pressure_share: float | None
+    memory_pressure_share: float | None
 
 
 def parse_cpu_line(text: str) -> tuple[int, int, int]:
@@ -72,7 +74,7 @@ def parse_cpu_line(text: str) -> tuple[int, int, int]:
 
 
 def parse_stalled_us(text: str) -> int | None:
-    """The `some` line's total in microseconds from the text of /proc/pressure/cpu or io."""
+    """The `some` line's total in microseconds from the text of a file of /proc/pressure."""
     found = re.search(r"^some .*\btotal=(\d+)$", text, re.MULTILINE)
     return int(found[1]) if found else None
 
@@ -86,6 +88,7 @@ def sample() -> MachineSample:
         total_jiffies=total,
         cpu_stalled_us=_stalled_us("cpu"),
         io_stalled_us=_stalled_us("io"),
+        memory_stalled_us=_stalled_us("memory"),
     )
 
 
@@ -98,6 +101,7 @@ def between(first: MachineSample, last: MachineSample) -> Pressure:
         steal_share=_share(last.steal_jiffies - first.steal_jiffies, jiffies),
         cpu_pressure_share=_stalled_share(first.cpu_stalled_us, last.cpu_stalled_us, wall_us),
         io_pressure_share=_stalled_share(first.io_stalled_us, last.io_stalled_us, wall_us),
+        memory_pressure_share=_stalled_share(first.memory_stalled_us, last.memory_stalled_us, wall_us),
     )
 
 

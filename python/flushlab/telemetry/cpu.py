@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from flushlab.machine import proc_stat
+from flushlab.machine.pressure import parse_cpu_line
 
 
 class CpuTimes(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,10 +64,7 @@ def wanted_by_others(server_pids: Collection[int | None], seconds: float) -> flo
 
 def busy_s() -> float:
     """CPU seconds of the whole machine so far, idle, I/O wait and steal left out."""
-    with Path("/proc/stat").open() as stat:
-        fields = [int(field) for field in stat.readline().split()[1:]]
-    user, nice, system, _idle, _iowait, irq, softirq = fields[:7]
-    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+    return parse_cpu_line(Path("/proc/stat").read_text())[0] / os.sysconf("SC_CLK_TCK")
 
 
 def processes_s(pids: Iterable[int]) -> dict[int, float]:

@@ -12,13 +12,10 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
 
 import msgspec
 
 from flushlab import machine
-from flushlab.machine.pressure import parse_stalled_us
 from flushlab.record.running import Running
 from flushlab.telemetry import cpu
 from flushlab.units import format_seconds
@@ -198,34 +195,24 @@ class _Machine:
     """Shares of the time between two looks at the machine."""
 
     def __init__(self) -> None:
-        self._last: tuple[machine.MachineSample, int | None, dict[int, float], float] | None = None
+        self._last: tuple[machine.MachineSample, float, dict[int, float]] | None = None
 
     def look(self, flushlab: int | None, servers: tuple[int, ...]) -> MachineNow:
         """The shares since the last look; those of others only where the server's own can be seen."""
         pids = {os.getpid(), *servers, *([flushlab] if flushlab else [])}
-        now = machine.sample(), _memory_stalled_us(), cpu.processes_s(pids), cpu.busy_s()
-        before, self._last = self._last, now
+        before, now = self._last, (machine.sample(), cpu.busy_s(), cpu.processes_s(pids))
+        self._last = now
         if before is None:
             return MachineNow()
-        shares = machine.between(before[0], now[0])
-        seconds = now[0].at_s - before[0].at_s
+        shares, seconds = machine.between(before[0], now[0]), now[0].at_s - before[0].at_s
         others = None
         if servers and seconds > 0:
             ours = sum(used - before[2].get(pid, used) for pid, used in now[2].items())
-            others = min(1.0, max(0.0, now[3] - before[3] - ours) / (seconds * (os.cpu_count() or 1)))
-        memory = None
-        if before[1] is not None and now[1] is not None and seconds > 0:
-            memory = min(1.0, (now[1] - before[1]) / (seconds * 1e6))
+            others = min(1.0, max(0.0, now[1] - before[1] - ours) / (seconds * (os.cpu_count() or 1)))
         return MachineNow(
             cpu_pressure=shares.cpu_pressure_share,
             io_pressure=shares.io_pressure_share,
-            memory_pressure=memory,
+            memory_pressure=shares.memory_pressure_share,
             others=others,
             steal=shares.steal_share,
         )
-
-
-def _memory_stalled_us() -> int | None:
-    with suppress(OSError):  # as for the other two
-        return parse_stalled_us(Path("/proc/pressure/memory").read_text())
-    return None
