@@ -295,13 +295,15 @@ def closed(load: _core.LoadRun, server: Server) -> LoadResult:
     return msgspec.json.decode(native(load.close_window, server), type=LoadResult)
 
 
-def fits_pool(server: Server, database: str) -> bool:
-    """Whether the data of a database fit into the buffer pool."""
+def preload(server: Server, database: str, reads: Iterable[str]) -> None:
+    """Reads the data of a database into the buffer pool if they fit; else the load reads them at random."""
     data = server.query(
         "SELECT SUM(data_length) FROM information_schema.tables WHERE table_schema = %s", (database,)
     )
     pool = server.read_back(["innodb_buffer_pool_size"]).get("innodb_buffer_pool_size")
-    return isinstance(pool, int) and data[0][0] is not None and int(data[0][0]) < pool
+    if isinstance(pool, int) and data[0][0] is not None and int(data[0][0]) < pool:
+        for sql in reads:
+            server.query(sql)
 
 
 def raise_if_failed(load: _core.LoadRun, server: Server) -> LoadProgress:

@@ -13,7 +13,18 @@ from flushlab.errors import UsageError
 from flushlab.record import Endpoint, LoadSpec, RandSpec, SslMode, Value
 from flushlab.server.protocol import Server
 from flushlab.workload import engine
-from flushlab.workload.options import RATE, switch_option, text_option, word_option
+from flushlab.workload.options import (
+    CONNECTING,
+    RAND,
+    RAND_TYPE,
+    RATE,
+    TABLE_SIZE,
+    TABLES,
+    THREADS,
+    switch_option,
+    text_option,
+    word_option,
+)
 from flushlab.workload.protocol import Driving, Measured, Reset, Timing, Window, Workload
 
 OPTIONS = (
@@ -45,6 +56,9 @@ OPTIONS = (
         "Where connections to a cluster go: one node, spread over all, or to the first that takes them.",
     ),
 )
+
+ON_TABLES = (THREADS, TABLES, TABLE_SIZE, *CONNECTING, RAND_TYPE, *RAND, *OPTIONS)
+"""Of workloads on tables of their own."""
 
 _SEEDS = 1 << 31
 
@@ -107,16 +121,19 @@ class EngineOptions(engine.Connected, frozen=True, kw_only=True):
         return engine.drive(self.driving(server), server, timing, window)
 
 
-class Draws(EngineOptions, frozen=True, kw_only=True):
-    """The options of workloads that draw rows: sysbench's distributions under sysbench's names.
+class TableOptions(EngineOptions, frozen=True, kw_only=True):
+    """The options of workloads on tables of their own. Rows are drawn by sysbench's distributions.
 
     Attributes:
+        tables, table_size: number of tables and of their rows.
         rand_type: the distribution.
         rand_spec_iter, rand_spec_pct, rand_spec_res: of `special`; the first also of `gaussian`.
         rand_pareto_h: of `pareto`.
         rand_zipfian_exp: of `zipfian`.
     """
 
+    tables: int = 8
+    table_size: int = 10_000
     rand_type: str = "special"
     rand_spec_iter: int = 12
     rand_spec_pct: int = 1
@@ -128,6 +145,11 @@ class Draws(EngineOptions, frozen=True, kw_only=True):
     def rand(self) -> RandSpec:
         """The parameters as the engine takes them."""
         return RandSpec(**{name: getattr(self, f"rand_{name}") for name in RandSpec.__struct_fields__})
+
+    def load(self, endpoint: Endpoint, **what: Any) -> LoadSpec:
+        """As above, with the tables and how rows are drawn."""
+        fields = {name: getattr(self, name) for name in ("tables", "table_size", "rand_type", "rand")}
+        return super().load(endpoint, **fields, **what)
 
 
 def drawing(workload: Workload, number: int) -> Workload:

@@ -40,9 +40,14 @@ class LoadStatus:
         if second <= self._second or not progress.per_second or not self._board.is_seen:
             return
         self._second = second
-        seen = self._totals()
-        p50, p99 = self._latest(seen)
-        self._board.second(float(progress.per_second[-1]), self._unit, p50_ms=p50, p99_ms=p99)
+        before, self._counts = self._counts, dict(self._totals().latencies_us)
+        news = [(us, events - before.get(us, 0)) for us, events in self._counts.items()]
+        self._board.second(
+            float(progress.per_second[-1]),
+            self._unit,
+            p50_ms=quantile_ms(news, 0.5),
+            p99_ms=quantile_ms(news, 0.99),
+        )
 
     def slice(self, result: LoadResult) -> None:
         """A slice is over, and the load not paused yet."""
@@ -71,12 +76,6 @@ class LoadStatus:
             ),
         )
         return seen
-
-    def _latest(self, seen: LoadSeen) -> tuple[float | None, float | None]:
-        """Median and p99 of what came since the last look, in milliseconds."""
-        before, self._counts = self._counts, dict(seen.latencies_us)
-        news = [(us, events - before.get(us, 0)) for us, events in seen.latencies_us]
-        return quantile_ms(news, 0.5), quantile_ms(news, 0.99)
 
 
 def quantile_ms(counts_us: list[tuple[int, int]], quantile: float) -> float | None:

@@ -7,18 +7,8 @@ from collections.abc import Mapping
 from flushlab.record import Endpoint, LoadSpec, OltpSpec, RandSpec
 from flushlab.server.protocol import Server
 from flushlab.workload import engine
-from flushlab.workload.engine_options import OPTIONS as DRIVING
-from flushlab.workload.engine_options import Draws
-from flushlab.workload.options import (
-    CONNECTING,
-    RAND,
-    RAND_TYPE,
-    TABLE_SIZE,
-    TABLES,
-    THREADS,
-    integer_option,
-    switch_option,
-)
+from flushlab.workload.engine_options import ON_TABLES, TableOptions
+from flushlab.workload.options import integer_option, switch_option
 from flushlab.workload.protocol import Driving
 
 WRITES = {
@@ -56,23 +46,20 @@ STATEMENTS = (
 )
 """sysbench's options of its OLTP scripts, under its names; see `flushlab.record.OltpSpec`."""
 
-OPTIONS = (THREADS, TABLES, TABLE_SIZE, *CONNECTING, RAND_TYPE, *RAND, *DRIVING, *STATEMENTS)
+OPTIONS = (*ON_TABLES, *STATEMENTS)
 
 
-class OltpWorkload(Draws, frozen=True, kw_only=True):
+class OltpWorkload(TableOptions, frozen=True, kw_only=True):
     """A sysbench OLTP workload.
 
     Attributes:
         name: one of `NAMES`.
-        tables, table_size: sbtest1..N and their rows.
-        rand_type, rand_…: distribution of ids, see `Draws`.
-        threads, rate, …: see `EngineOptions`; the rate in transactions/s over all connections.
+        tables, rand_type, threads, …: see `TableOptions` and `EngineOptions`; the tables are sbtest1..N, the
+            rate is in transactions/s over all connections.
         statements: of one event.
     """
 
     name: str
-    tables: int = 8
-    table_size: int = 10_000
     statements: OltpSpec = OltpSpec()
 
     @property
@@ -107,19 +94,11 @@ class OltpWorkload(Draws, frozen=True, kw_only=True):
 
     def driving(self, server: Server) -> Driving:
         """Preloads the tables."""
-        if engine.fits_pool(server, DATABASE):  # else the load reads them at random
-            for table in range(1, self.tables + 1):
-                server.query(f"SELECT SUM(LENGTH(c)), SUM(LENGTH(pad)) FROM {DATABASE}.sbtest{table}")
+        tables = (f"{DATABASE}.{PREFIX}{table}" for table in range(1, self.tables + 1))
+        engine.preload(
+            server, DATABASE, (f"SELECT SUM(LENGTH(c)), SUM(LENGTH(pad)) FROM {one}" for one in tables)
+        )
         return Driving(spec=self._spec(server.endpoint), unit="transactions/s")
 
     def _spec(self, endpoint: Endpoint) -> LoadSpec:
-        return self.load(
-            endpoint,
-            workload=self.name,
-            database=DATABASE,
-            tables=self.tables,
-            table_size=self.table_size,
-            rand_type=self.rand_type,
-            rand=self.rand,
-            oltp=self.statements,
-        )
+        return self.load(endpoint, workload=self.name, database=DATABASE, oltp=self.statements)

@@ -50,25 +50,25 @@ class OptionInfo(msgspec.Struct, frozen=True, kw_only=True):
             UsageError: wrong type, out of range, or none of the words.
         """
         name = spelling(self.name)
-        if self.kind == "switch":
-            word = ("off", "on")[value] if isinstance(value, bool) else value
-            if not isinstance(word, str) or word.lower() not in SWITCH:
-                raise UsageError(f"{name} is {value!r}; it takes on or off", hint=self.help)
-            return word.lower()
-        if self.kind in ("word", "text"):
-            if not isinstance(value, str):
-                raise UsageError(f"{name} is {value!r}; it takes a string", hint=self.help)
-            if self.kind == "word":
-                value = value.lower()  # REQUIRED, as MySQL's manual writes it
-            if self.kind == "word" and value not in self.words:
-                raise UsageError(f"unknown {name} {value!r}", hint=f"use one of {', '.join(self.words)}")
+        if self.kind in ("integer", "number"):
+            right = (int,) if self.kind == "integer" else (int, float)
+            if not isinstance(value, right) or isinstance(value, bool):
+                what = "a whole number" if self.kind == "integer" else "a number"
+                raise UsageError(f"{name} is {value!r}; it takes {what}", hint=self._range)
+            if not self.low <= value <= self.high:
+                raise UsageError(f"{name} {value} is out of range", hint=self._range)
             return value
-        right = (int,) if self.kind == "integer" else (int, float)
-        if not isinstance(value, right) or isinstance(value, bool):
-            what = "a whole number" if self.kind == "integer" else "a number"
-            raise UsageError(f"{name} is {value!r}; it takes {what}", hint=self._range)
-        if not self.low <= value <= self.high:
-            raise UsageError(f"{name} {value} is out of range", hint=self._range)
+        if self.kind == "switch" and isinstance(value, bool):
+            return "on" if value else "off"
+        if self.kind == "switch" and (not isinstance(value, str) or value.lower() not in SWITCH):
+            raise UsageError(f"{name} is {value!r}; it takes on or off", hint=self.help)
+        if not isinstance(value, str):
+            raise UsageError(f"{name} is {value!r}; it takes a string", hint=self.help)
+        if self.kind == "text":
+            return value
+        value = value.lower()  # REQUIRED, as MySQL's manual writes it
+        if self.kind == "word" and value not in self.words:
+            raise UsageError(f"unknown {name} {value!r}", hint=f"use one of {', '.join(self.words)}")
         return value
 
     @property

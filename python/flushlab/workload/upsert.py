@@ -18,15 +18,9 @@ from flushlab.errors import UsageError
 from flushlab.record import Endpoint, LoadSpec, UpsertSpec, Warning
 from flushlab.server.protocol import Server
 from flushlab.workload import engine
-from flushlab.workload.engine_options import OPTIONS as DRIVING
-from flushlab.workload.engine_options import Draws
+from flushlab.workload.engine_options import ON_TABLES, TableOptions
 from flushlab.workload.options import (
-    CONNECTING,
-    RAND,
     RAND_TYPE,
-    TABLE_SIZE,
-    TABLES,
-    THREADS,
     Spelling,
     integer_option,
     number_option,
@@ -50,14 +44,9 @@ HIT_RATIO = number_option("hit_ratio", 0.5, 0, 1, "Share of upsert's rows that a
 COMMIT = text_option(
     "commit", "autocommit", "When each connection of upsert commits: autocommit, '1000 rows' or '1 s'."
 )
+_RAND_TYPE = msgspec.structs.replace(RAND_TYPE, default="uniform")
 OPTIONS = (
-    THREADS,
-    TABLES,
-    TABLE_SIZE,
-    *CONNECTING,
-    msgspec.structs.replace(RAND_TYPE, default="uniform"),
-    *RAND,
-    *DRIVING,
+    *(_RAND_TYPE if option is RAND_TYPE else option for option in ON_TABLES),
     ROWS,
     KEY,
     HIT_RATIO,
@@ -70,21 +59,18 @@ _MIN_COMMIT_S, _MAX_COMMIT_S = 0.001, 3600.0
 _FEW_COMMITS = 3
 
 
-class UpsertWorkload(Draws, frozen=True, kw_only=True):
+class UpsertWorkload(TableOptions, frozen=True, kw_only=True):
     """INSERT … ON DUPLICATE KEY UPDATE.
 
     Its figure is in rows/s: rows acknowledged by a commit, see `flushlab.record.RowCounts`.
 
     Attributes:
-        tables, table_size: their number, and the rows that each has before the first statement.
-        rand_type, rand_…: distribution of the keys that exist already, see `Draws`.
-        threads, rate, …: see `EngineOptions`; the rate in rows/s over all connections.
+        tables, rand_type, threads, …: see `TableOptions` and `EngineOptions`; the keys that exist already are
+            drawn, the rate is in rows/s over all connections.
         rows, key, hit_ratio: see `flushlab.record.UpsertSpec`.
         commit: `autocommit`, `N rows` or `T s`: when each connection commits.
     """
 
-    tables: int = 8
-    table_size: int = 10_000
     rand_type: str = "uniform"
     rows: int = 1
     key: Literal["unique", "primary"] = "primary"
@@ -124,12 +110,11 @@ class UpsertWorkload(Draws, frozen=True, kw_only=True):
 
     def driving(self, server: Server) -> Driving:
         """Preloads the tables."""
-        if engine.fits_pool(server, DATABASE):  # else the load reads them at random
-            for table in range(1, self.tables + 1):
-                name = f"{DATABASE}.{self.prefix}{table}"
-                server.query(f"SELECT COUNT(c), COUNT(pad) FROM {name} FORCE INDEX (PRIMARY)")
-                if self.key == "unique":
-                    server.query(f"SELECT COUNT(k) FROM {name} FORCE INDEX (k)")
+        tables = [f"{DATABASE}.{self.prefix}{table}" for table in range(1, self.tables + 1)]
+        reads = [f"SELECT COUNT(c), COUNT(pad) FROM {name} FORCE INDEX (PRIMARY)" for name in tables]
+        if self.key == "unique":
+            reads += [f"SELECT COUNT(k) FROM {name} FORCE INDEX (k)" for name in tables]
+        engine.preload(server, DATABASE, reads)
         return Driving(spec=self._spec(server.endpoint), unit="rows/s", grain=self.rows)
 
     @property
@@ -155,10 +140,6 @@ class UpsertWorkload(Draws, frozen=True, kw_only=True):
             endpoint,
             workload=NAME,
             database=DATABASE,
-            tables=self.tables,
-            table_size=self.table_size,
-            rand_type=self.rand_type,
-            rand=self.rand,
             upsert=UpsertSpec(
                 rows=self.rows,
                 key=self.key,
