@@ -87,8 +87,8 @@ def run(
         FlushlabError: what `run_trial` could not put into a record; the campaign may be resumed.
     """
     spent = Spent()
-    told = live_status()
-    told.names(watcher.called)
+    status = live_status()
+    status.names(watcher.called)
     since, gap = time.monotonic() if began is None else began, "before"
     try:
         for row in known(campaign_id):
@@ -100,7 +100,7 @@ def run(
                 return "budget spent"
             progress, so_far = experiment.progress, spent.until_now(since)
             watcher.starting(request, progress, so_far)
-            told.trial(
+            status.trial(
                 stage=request.stage,
                 block=request.block + 1,
                 arm=request.arm.name,
@@ -120,9 +120,9 @@ def run(
                 watcher.look_around(row)
             experiment.tell(row)
             if isinstance(row, Trial) and row.outcome == "measured" and row.figure is not None:
-                told.figure(row.arm.name, row.figure)
+                status.figure(row.arm.name, row.figure)
             progress = experiment.progress
-            told.ratios(_shown(progress), progress.objective, early=progress.stage is not None)
+            status.ratios(_shown(progress), progress.objective, early=progress.stage is not None)
     except KeyboardInterrupt:
         return "interrupted"
     return "done"

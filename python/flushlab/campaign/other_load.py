@@ -52,7 +52,7 @@ def check_other_load(
     """
     if not wait and os.environ.get(SWITCH) == "off":
         return None
-    began = told = time.monotonic()
+    began = said_s = time.monotonic()
     seen = watch(WATCH_S, data_root)
     if not (busy := reasons(seen)):
         watcher.say(f"machine: quiet ({seen.words})")
@@ -68,8 +68,8 @@ def check_other_load(
                 f"the machine was not quiet within {format_seconds(MOST_WAIT_S)}: {busy}",
                 hint="try later, or measure anyway without --wait-for-quiet",
             )
-        if now - told > TELL_S:
-            told = now
+        if now - said_s > TELL_S:
+            said_s = now
             watcher.say(f"still waiting after {format_seconds(now - began)}: {busy}")
         time.sleep(PAUSE_S)
         seen = watch(WATCH_S, data_root)

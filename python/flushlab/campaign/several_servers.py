@@ -113,7 +113,7 @@ def differing(base: Trial, own: Trial, asked: Iterable[str]) -> str:
         base, own: trials, whose settings were read back.
         asked: names that were asked for; left out.
     """
-    told = {
+    found = {
         name: (value, base.settings[name])
         for name, value in own.settings.items()
         if name in base.settings
@@ -121,7 +121,7 @@ def differing(base: Trial, own: Trial, asked: Iterable[str]) -> str:
         and name not in set(asked)
         and _decides(name)
     }
-    first = sorted(told.items(), key=lambda one: (not load_catalog().setting(one[0]).durability, one[0]))
+    first = sorted(found.items(), key=lambda one: (not load_catalog().setting(one[0]).durability, one[0]))
     words = [f"{name}{_spelled(value, before)}" for name, (value, before) in first]
     more = f" and {len(words) - _MOST_TOLD} more" if len(words) > _MOST_TOLD else ""
     return ", ".join(words[:_MOST_TOLD]) + more

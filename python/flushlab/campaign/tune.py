@@ -230,9 +230,9 @@ def _start(asked: TuneInput, pool: ServerPool, watcher: Watcher, *, steady: bool
     kept = [load_catalog().setting(name.replace("-", "_")).name for name in spec.keep]
     user = pool.user_settings(spec.base, asked.data, max(spec.threads), watcher)
     has = pool.guarding(given)
-    original, runs = {**has, **user.theirs, **given}, {**has, **user.here, **given}
+    original, runs = {**has, **user.original, **given}, {**has, **user.here, **given}
     kept += names_fixed(user.scaled)
-    changes, reasons = pool.lift(runs, spec.floor, kept, launch)
+    changes, reasons = pool.raise_to_floor(runs, spec.floor, kept, launch)
     base = {**runs, **changes}
     seen = pool.settings(base, launch, watcher, also=base)
     search = Search(base, seen, spec.floor, kept, spec.base.memory, steady, launch)

@@ -93,7 +93,7 @@ class Conversation:
         self._steps = steps
         self._due: Request | None = None
         self._started = False
-        self.told = 0
+        self.trials = 0
 
     def ask(self) -> Request | None:
         """The request that is due, or None when the steps are through."""
@@ -119,7 +119,7 @@ class Conversation:
                 f"the plan expects {expected}",
                 hint="a campaign can be resumed only with the plan, seed and version it was started with",
             )
-        self.told += 1
+        self.trials += 1
         try:
             self._due = self._steps.send(trial)
         except StopIteration:

@@ -181,13 +181,13 @@ class Series:
         finished = self._finished
         self._conversation.tell(trial)
         if self._finished != finished:
-            self._told_before_block = self._conversation.told
+            self._told_before_block = self._conversation.trials
 
     @property
     def progress(self) -> Progress:
         """Where it stands. Of figures it tells what looks have proven, so that nobody stops by others."""
         due = self.ask()
-        told = self._conversation.told
+        told = self._conversation.trials
         by = self._plan.objective
         found = self._held(by)
         if due is None:

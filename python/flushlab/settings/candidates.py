@@ -1,4 +1,4 @@
-"""Candidates: what `tune` may try on top of a base, and what lifts a base that is below its floor.
+"""Candidates: what `tune` may try on top of a base, and what raises a base that is below its floor.
 
 Sits in `settings`, pure. Promises: `propose` never yields a contract setting, a setting in `keep`, a value
 that the base has already, or a change that alone or together with any others it yields is below the floor.
@@ -71,7 +71,7 @@ _SAFER: tuple[tuple[str, tuple[Value, ...], str], ...] = (
     ),
     ("innodb_data_file_buffering", ("OFF",), "so that no checkpoint passes pages that are in the page cache"),
 )
-"""What lifts a base: names, values from the least change on, and why."""
+"""What raises a base: names, values from the least change on, and why."""
 
 
 def propose(
@@ -97,7 +97,7 @@ def propose(
         steady_state: False leaves out what needs windows that outlast the redo log.
 
     Raises:
-        BelowFloor: the base itself is below the floor; `lift` says what would mend it.
+        BelowFloor: the base itself is below the floor; `raise_to_floor` says what would mend it.
     """
     _require(base, identity, storage, launch, floor)
     catalog = load_catalog()
@@ -112,7 +112,7 @@ def propose(
     return tuple(accepted)
 
 
-def lift(
+def raise_to_floor(
     base: Mapping[str, Value],
     floor: Floor,
     *,

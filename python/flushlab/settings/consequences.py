@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from flushlab.errors import BelowFloor
 from flushlab.record import Launch, ServerIdentity, Storage
-from flushlab.settings.candidates import lift
+from flushlab.settings.candidates import raise_to_floor
 from flushlab.settings.check import Checked
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.durability import Guarantees, describe, guarantees, level, meets
@@ -19,7 +19,9 @@ from flushlab.units import format_size
 def below(checked: Checked, identity: ServerIdentity, storage: Storage, floor: Floor) -> tuple[Finding, ...]:
     """What keeps the file below a floor, each with the line to change."""
     try:
-        changes, reasons = lift(checked.given, floor, identity=identity, storage=storage, launch=Launch())
+        changes, reasons = raise_to_floor(
+            checked.given, floor, identity=identity, storage=storage, launch=Launch()
+        )
     except BelowFloor as error:
         return (Finding("below-floor", "error", "", "", 0, error.message, error.hint),)
     says, nowhere = f"keeps the file below the floor {floor}", ("", 0)
@@ -36,7 +38,7 @@ def at_risk(checked: Checked, path: str, identity: ServerIdentity, storage: Stor
     """
     given = checked.given
     try:
-        changes, _ = lift(given, Floor.STRICT, identity=identity, storage=storage, launch=Launch())
+        changes, _ = raise_to_floor(given, Floor.STRICT, identity=identity, storage=storage, launch=Launch())
     except BelowFloor:
         before = checked.guarantees(identity, storage)
         lost = dict.fromkeys(part for one in _kept(before)[:4] for part in one.split("; "))

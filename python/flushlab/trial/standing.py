@@ -342,8 +342,8 @@ class _Stand:
     _fell: bool = False
 
     def __post_init__(self) -> None:
-        self.told = watched(self.server, self.arm)
-        live_status().stands(self.told)
+        self.status = watched(self.server, self.arm)
+        live_status().stands(self.status)
 
     def fits(self, settings: Mapping[str, Value]) -> bool:
         """Whether settings include all that the server was started with."""
@@ -382,7 +382,7 @@ class _Stand:
         return msgspec.structs.replace(trial, outcome="void")
 
     def close(self) -> None:
-        live_status().fell(self.told.key)
+        live_status().fell(self.status.key)
         self.server.kill()  # first: a load whose server hangs is slow to stop
         for turns in self.turns.values():
             turns.stop()
@@ -437,7 +437,7 @@ class _Part:
                 self.ended = self.draft.ended(*refused)
                 return
             with (
-                live_status().driving(stand.told.key, self.draft.arm.name),
+                live_status().driving(stand.status.key, self.draft.arm.name),
                 observe(server, self.seen) if observed and stand.shared else nullcontext(),
             ):
                 lead_s = SWITCH_LEAD_S if stand.shared else LEAD_S

@@ -220,7 +220,7 @@ def test_stored_trials_told_again_lead_to_the_same_next_request() -> None:
     for trial in stored:
         second.tell(trial)
     assert second.ask() == first.ask()
-    assert second.told == first.told
+    assert second.trials == first.trials
 
 
 def test_a_trial_that_is_not_due_is_refused() -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from flushlab.errors import BelowFloor
 from flushlab.record import Launch, ServerIdentity, Storage, Value
-from flushlab.settings.candidates import Candidate, lift, propose
+from flushlab.settings.candidates import Candidate, propose, raise_to_floor
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.durability import guarantees, meets
 from flushlab.settings.floor import Floor
@@ -97,10 +97,10 @@ def test_behind_a_volatile_cache_nothing_is_proposed_that_leaves_doublewrite_cop
 
 
 def test_a_base_that_leaves_its_doublewrite_copies_in_a_volatile_cache_is_lifted_to_fsync() -> None:
-    changes, reasons = lift({}, Floor.SECOND, identity=MYSQL97, storage=DISK, launch=LAUNCH)
+    changes, reasons = raise_to_floor({}, Floor.SECOND, identity=MYSQL97, storage=DISK, launch=LAUNCH)
     assert changes == {"innodb_flush_method": "fsync"}
     assert "doublewrite copies" in reasons[0]
-    assert lift({}, Floor.SECOND, identity=MYSQL97, storage=PROTECTED, launch=LAUNCH) == ({}, ())
+    assert raise_to_floor({}, Floor.SECOND, identity=MYSQL97, storage=PROTECTED, launch=LAUNCH) == ({}, ())
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,9 @@ def test_a_base_that_leaves_its_doublewrite_copies_in_a_volatile_cache_is_lifted
 def test_mariadb_is_lifted_out_of_the_page_cache(
     identity: ServerIdentity, name: str, given: Value, lifted: Value
 ) -> None:
-    found, reasons = lift({name: given}, Floor.SECOND, identity=identity, storage=PROTECTED, launch=LAUNCH)
+    found, reasons = raise_to_floor(
+        {name: given}, Floor.SECOND, identity=identity, storage=PROTECTED, launch=LAUNCH
+    )
     assert found == {name: lifted}
     assert "synced" in reasons[0] or "page cache" in reasons[0]
     assert name not in proposed(identity, {}, Floor.SECOND)
@@ -204,7 +206,7 @@ def lifted(
         if draw(st.booleans()):
             base[name] = value
     try:
-        changes, _ = lift(base, floor, identity=identity, storage=storage, launch=launch)
+        changes, _ = raise_to_floor(base, floor, identity=identity, storage=storage, launch=launch)
     except BelowFloor:
         assume(False)
     return identity, {**base, **changes}, storage, launch, floor
@@ -261,7 +263,7 @@ def test_no_combination_of_what_is_proposed_is_below_the_floor(
 def test_a_base_is_lifted_with_the_fewest_changes(
     base: dict[str, Value], floor: Floor, changes: dict[str, Value] | None
 ) -> None:
-    found, reasons = lift(base, floor, identity=MARIADB1011, storage=DISK, launch=LAUNCH)
+    found, reasons = raise_to_floor(base, floor, identity=MARIADB1011, storage=DISK, launch=LAUNCH)
     assert len(reasons) == len(found)
     if changes is None:
         assert len(found) == 1  # the timeout or the policy: either is enough
@@ -273,16 +275,16 @@ def test_a_base_is_lifted_with_the_fewest_changes(
 def test_nothing_lifts_data_in_memory_to_strict() -> None:
     memory = Storage(filesystem="tmpfs", in_memory=True)
     with pytest.raises(BelowFloor, match="is in memory"):
-        lift({}, Floor.STRICT, identity=MARIADB1011, storage=memory, launch=LAUNCH)
+        raise_to_floor({}, Floor.STRICT, identity=MARIADB1011, storage=memory, launch=LAUNCH)
 
 
 def test_lifting_leaves_contract_and_kept_settings_alone() -> None:
     with pytest.raises(BelowFloor, match="page checksums are off"):
-        lift(
+        raise_to_floor(
             {"innodb_checksum_algorithm": "none"}, Floor.STRICT, identity=MYSQL57, storage=DISK, launch=LAUNCH
         )
     with pytest.raises(BelowFloor):
-        lift({FLUSH: 0}, Floor.STRICT, identity=MYSQL57, storage=DISK, launch=LAUNCH, keep=(FLUSH,))
+        raise_to_floor({FLUSH: 0}, Floor.STRICT, identity=MYSQL57, storage=DISK, launch=LAUNCH, keep=(FLUSH,))
 
 
 @given(situation=situations(), floor=st.sampled_from(list(Floor)))

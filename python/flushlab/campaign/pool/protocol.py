@@ -26,7 +26,7 @@ from flushlab.process.running import publish_status
 from flushlab.record import Arm, Launch, Machine, ServerIdentity, Storage, Trial, Value, Warning
 from flushlab.server import Server
 from flushlab.settings.admission import parse_settings
-from flushlab.settings.candidates import Candidate, lift
+from flushlab.settings.candidates import Candidate, raise_to_floor
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.fit import Scaled
 from flushlab.settings.floor import Floor
@@ -50,13 +50,13 @@ class UserSettings(NamedTuple):
     """The user's option file, and the settings that the user's data bring along.
 
     Attributes:
-        theirs: as they are.
+        original: as they are.
         here: as this machine can hold them.
         scaled: what differs.
         warnings: on what differs.
     """
 
-    theirs: Mapping[str, Value] = {}
+    original: Mapping[str, Value] = {}
     here: Mapping[str, Value] = {}
     scaled: tuple[Scaled, ...] = ()
     warnings: tuple[Warning, ...] = ()
@@ -279,7 +279,7 @@ class ServerPool(ABC):
             if name not in out and name in catalog and catalog.setting(name).durability
         }
 
-    def lift(
+    def raise_to_floor(
         self, settings: Mapping[str, Value], floor: Floor, keep: Iterable[str], launch: Launch
     ) -> tuple[dict[str, Value], tuple[str, ...]]:
         """What raises settings to a floor, and why each.
@@ -287,7 +287,9 @@ class ServerPool(ABC):
         Raises:
             BelowFloor: nothing does, or only a restart of a server that must not be restarted.
         """
-        return lift(settings, floor, identity=self.identity, storage=self.storage, launch=launch, keep=keep)
+        return raise_to_floor(
+            settings, floor, identity=self.identity, storage=self.storage, launch=launch, keep=keep
+        )
 
     def may_be_below(self, given: Mapping[str, Value]) -> bool:
         """Whether the user's own settings, of which these were given, may be measured below the floor: on

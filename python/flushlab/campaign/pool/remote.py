@@ -31,7 +31,7 @@ from flushlab.campaign.pool.protocol import (
     Use,
 )
 from flushlab.campaign.pool.remote_use import Load
-from flushlab.campaign.pool.running_server import lifted, tried, without_restarts
+from flushlab.campaign.pool.running_server import raise_running, tried, without_restarts
 from flushlab.campaign.pool.sandboxes import SandboxPool
 from flushlab.campaign.request import ArmGroup, SeriesRequest, TuneRequest
 from flushlab.campaign.scheduling import (
@@ -247,11 +247,11 @@ class RemotePool(ServerPool):
         """What SET PERSIST has stored; None: not known."""
         return persisted(self.server.query, self.identity)
 
-    def lift(
+    def raise_to_floor(
         self, settings: Mapping[str, Value], floor: Floor, keep: Iterable[str], launch: Launch
     ) -> tuple[dict[str, Value], tuple[str, ...]]:
-        """What raises settings to a floor while the server runs; see `running_server.lifted`."""
-        return lifted(settings, self.has(settings), floor, self.identity, keep)
+        """What raises settings to a floor while the server runs; see `running_server.raise_running`."""
+        return raise_running(settings, self.has(settings), floor, self.identity, keep)
 
     def candidates(self, search: Search) -> tuple[tuple[Candidate, ...], tuple[Warning, ...]]:
         """What may be tried while the server runs. How much memory it may have, only its pool tells."""

@@ -13,7 +13,7 @@ import msgspec
 from flushlab.errors import BelowFloor
 from flushlab.plan.plan import Plan
 from flushlab.record import Launch, ServerIdentity, Storage, Value, Warning
-from flushlab.settings.candidates import Candidate, lift
+from flushlab.settings.candidates import Candidate, raise_to_floor
 from flushlab.settings.catalog import canonical
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.floor import Floor
@@ -62,19 +62,21 @@ def has_all(settings: Mapping[str, Value], has: Mapping[str, Value], identity: S
     return all(name in has and same(name, has[name], value) for name, value in settings.items())
 
 
-def lifted(
+def raise_running(
     base: Mapping[str, Value],
     has: Mapping[str, Value],
     floor: Floor,
     identity: ServerIdentity,
     keep: Iterable[str],
 ) -> tuple[dict[str, Value], tuple[str, ...]]:
-    """What brings a base up to a floor while the server, which `has` settings, runs; see `lift`.
+    """What brings a base up to a floor while the server, which `has` settings, runs; see `raise_to_floor`.
 
     Raises:
         BelowFloor: nothing does, or only a restart.
     """
-    changes, reasons = lift(base, floor, identity=identity, storage=UNSEEN, launch=Launch(), keep=keep)
+    changes, reasons = raise_to_floor(
+        base, floor, identity=identity, storage=UNSEEN, launch=Launch(), keep=keep
+    )
     if names := restarts(changes, has, identity):
         raise BelowFloor(
             f"your server is below the floor {floor}: {'; '.join(reasons)}, and {names[0]} {_RESTART}",

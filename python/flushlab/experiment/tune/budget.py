@@ -63,7 +63,7 @@ class Budget:
     """Counts what a tuning spends.
 
     Attributes:
-        told: trials that were run.
+        trials: number of trials that were run.
         blocks: how many steps may have.
         stands: whether servers stand side by side; else each trial has a fresh one.
         room: arms that may stand beside the base.
@@ -72,7 +72,7 @@ class Budget:
     def __init__(self, plan: TunePlan, pool: Pool) -> None:
         self._plan = plan
         self._pool = pool
-        self.told = 0
+        self.trials = 0
         self.stands = plan.side_by_side > 0
         self.blocks = STANDING if self.stands else FRESH
         self.room = max(plan.side_by_side - 1, 1)
@@ -85,7 +85,7 @@ class Budget:
 
     def count(self, trial: Trial) -> None:
         """Takes a trial."""
-        self.told += 1
+        self.trials += 1
         self._void += trial.outcome == "void"
         self._spent_s += trial.spent_s
         self._once_s += trial.once_s
@@ -99,7 +99,7 @@ class Budget:
     @property
     def trial_s(self) -> float:
         """How long a trial takes: as the trials so far did, or as it was expected."""
-        return (self._spent_s - self._once_s) / self.told if self.told else self._plan.trial_s
+        return (self._spent_s - self._once_s) / self.trials if self.trials else self._plan.trial_s
 
     @property
     def stand_s(self) -> float:
@@ -123,16 +123,16 @@ class Budget:
             starting: servers that will have to be started, where they stand side by side.
         """
         left = self.trials_left
-        if self._plan.budget_s is not None and self.told:
+        if self._plan.budget_s is not None and self.trials:
             left_s = self._plan.budget_s - self._end_s - self._spent_s - starting * self.stand_s
             left = min(left, left_s / max(self.trial_s, 1e-9))
-        repeats = 1 + (self._void / self.told if self.told else 0.0)
+        repeats = 1 + (self._void / self.trials if self.trials else 0.0)
         return max(math.floor(left / repeats / self._plan.variants), 0) if left < math.inf else 0
 
     @property
     def trials_left(self) -> float:
         """Of the budget in trials; endless without one."""
-        return math.inf if self._plan.budget_trials is None else self._plan.budget_trials - self.told
+        return math.inf if self._plan.budget_trials is None else self._plan.budget_trials - self.trials
 
     def spare(self, due: int) -> Callable[[], float]:
         """Tells at any time how many trials there are beyond so many that are due."""
@@ -142,7 +142,7 @@ class Budget:
         """Whether the next block finds too few trials, or would leave too little time for the end."""
         if self.trials_left < arms * self._plan.variants:
             return True
-        if self._plan.budget_s is None or not self.told:
+        if self._plan.budget_s is None or not self.trials:
             return False
         block_s = arms * self._plan.variants * self.trial_s
         return self._spent_s + block_s > self._plan.budget_s - self._end_s
@@ -161,18 +161,18 @@ class Budget:
                 f"--trials {plan.budget_trials} is too few: {whom} {least}",
                 hint=f"use --trials {least} or more, {ways}",
             )
-        left_s = (least - self.told) * self.trial_s + self._stands_least() * self.stand_s + self._end_s
-        all_s = self._spent_s + left_s if self.told else plan.start_s + left_s
-        if plan.budget_s is not None and all_s > plan.budget_s * (LATE_MARGIN if self.told else 1.0):
+        left_s = (least - self.trials) * self.trial_s + self._stands_least() * self.stand_s + self._end_s
+        all_s = self._spent_s + left_s if self.trials else plan.start_s + left_s
+        if plan.budget_s is not None and all_s > plan.budget_s * (LATE_MARGIN if self.trials else 1.0):
             needed_s = all_s - self._prepared_s
             quiet = "the machine is busy: wait with --wait-for-quiet, or " if self._void else ""
-            each = f" of about {format_seconds(self.trial_s)}" if self.told else ""
+            each = f" of about {format_seconds(self.trial_s)}" if self.trials else ""
             prepared = (
                 f" (preparing the data, which are kept, took {format_seconds(self._prepared_s)})"
                 if self._prepared_s > END_S
                 else ""
             )
-            enough = f"{math.ceil(HINT_MARGIN * needed_s / 60)}" if self.told else _up(needed_s / 60)
+            enough = f"{math.ceil(HINT_MARGIN * needed_s / 60)}" if self.trials else _up(needed_s / 60)
             raise BudgetTooSmall(
                 f"--minutes {plan.budget_s / 60:g} is too short: {whom} {least} trials{each}, "
                 f"{format_seconds(needed_s)} in all{prepared}",
@@ -188,7 +188,7 @@ class Budget:
         if self.stands:
             return contexts * min(2 * math.ceil(free / 2 + 1), SCREEN_SERVERS_MOST)
         left = self.cells()
-        total = left + self.told // self._plan.variants
+        total = left + self.trials // self._plan.variants
         reserve = self.confirm_least
         share = min(SCREEN_SHARE * total, SCREEN_RUNS_PER_CANDIDATE * (free + 1) * contexts)
         runs = int(min(max(share, 4 * contexts), max(left - reserve, 4 * contexts)))
@@ -201,14 +201,14 @@ class Budget:
             arms: of all groups, the base in each of them counted.
             servers: of them that have to be started.
         """
-        total = self.cells() + self.told // self._plan.variants
+        total = self.cells() + self.trials // self._plan.variants
         share = SCREEN_SHARE * total - (self.cells() - self.cells(servers))
         return min(max(int(share / arms), self.blocks.screen_least), self.blocks.screen_most)
 
     def reduce_blocks(self, arms: int, confirm: int) -> int:
         """Blocks of `arms` that reduction may take, keeping the share of a confirmation of `confirm`."""
         left = self.cells(arms + confirm)
-        total = left + self.told // self._plan.variants
+        total = left + self.trials // self._plan.variants
         reserve = min(max(int(CONFIRM_SHARE * total / confirm), 5), self.blocks.confirm_most) * confirm
         return min(max(left - reserve, 0) // max(arms, 1), self.blocks.reduce_most)
 

@@ -106,10 +106,10 @@ class Tune:
         """Where it stands."""
         due = self.ask()
         best = self.result().winner
-        total = self._budget.told if due is None else max(self._expected, self._budget.told + 1)
+        total = self._budget.trials if due is None else max(self._expected, self._budget.trials + 1)
         return Progress(
             stage=due.stage if due else None,
-            done=self._budget.told,
+            done=self._budget.trials,
             total=total,
             best=best.ratio if best else None,
             after=END_TRIALS,
@@ -223,7 +223,7 @@ class Tune:
         group = {arm.name for arm in arms}
         for block in range(blocks):
             cells = (blocks - block) * (1 + len(arms))
-            self._expected = budget.told + cells * self._plan.variants
+            self._expected = budget.trials + cells * self._plan.variants
             due = max(budget.blocks.confirm_least - block - 1, 0) * (1 + len(arms)) * self._plan.variants
             try:
                 finished, out, _ = yield from self._rounds.run(

@@ -83,10 +83,10 @@ def test_what_decides_what_a_running_server_keeps_is_known(pool: ServerPool) -> 
 def test_the_base_meets_the_floor_at_the_end_or_nothing_is_run(pool: ServerPool) -> None:
     given = pool.parse({FLUSH: "0"})
     runs = {**pool.guarding(given), **pool.user_settings(FileSpec(), None, 4, Watcher()).here, **given}
-    changes, why = pool.lift(runs, Floor.SECOND, (), Launch())
+    changes, why = pool.raise_to_floor(runs, Floor.SECOND, (), Launch())
     assert changes[FLUSH] in (1, 2)
     assert why
-    assert pool.lift({**runs, FLUSH: 1}, Floor.SECOND, (), Launch())[0].get(FLUSH) is None
+    assert pool.raise_to_floor({**runs, FLUSH: 1}, Floor.SECOND, (), Launch())[0].get(FLUSH) is None
 
 
 @every

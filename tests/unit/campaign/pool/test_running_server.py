@@ -8,7 +8,7 @@ import pytest
 
 from flushlab.campaign.pool.running_server import (
     has_all,
-    lifted,
+    raise_running,
     restarts,
     tried,
     why_not,
@@ -74,12 +74,12 @@ def test_candidates_are_left_out_for_one_reason_each() -> None:
 
 def test_a_server_is_lifted_to_its_floor_only_by_what_it_takes_while_it_runs() -> None:
     weak = {**HAS, "innodb_flush_log_at_trx_commit": 0}
-    changes, reasons = lifted(weak, weak, Floor.STRICT, MARIADB, ())
+    changes, reasons = raise_running(weak, weak, Floor.STRICT, MARIADB, ())
     assert changes == {"innodb_flush_log_at_trx_commit": 1}
     assert reasons[0].startswith("innodb_flush_log_at_trx_commit = 1 ")
     torn = {**HAS, "innodb_doublewrite": "OFF"}
     with pytest.raises(BelowFloor, match=r"below the floor strict: innodb_doublewrite = ON .* restart"):
-        lifted(torn, torn, Floor.STRICT, MARIADB, ())
+        raise_running(torn, torn, Floor.STRICT, MARIADB, ())
 
 
 def test_settings_below_a_floor_run_on_a_server_only_if_it_has_them() -> None:
