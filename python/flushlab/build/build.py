@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from flushlab.record.server import Flavor
+from flushlab.record.server import Flavor, ServerIdentity
 
 Progress = Callable[[str], None]
 """Takes one short sentence at a time, for people; libraries never print."""
@@ -51,6 +51,13 @@ class Build(msgspec.Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         """`mariadb@10.11.19`."""
         return f"{self.flavor}@{'.'.join(map(str, self.version))}"
+
+    @property
+    def identity(self) -> ServerIdentity:
+        """The server that is started from it."""
+        return ServerIdentity(
+            flavor=self.flavor, version=self.version, version_text=self.version_text, build_id=self.id
+        )
 
     @property
     def command(self) -> tuple[str, ...]:

@@ -131,13 +131,13 @@ def find_build(
 def describe(builds: Sequence[Build], fetchable: Iterable[Obtainable]) -> str:
     """What there is, in one line."""
     here = ", ".join(f"{one.name} ({one.source})" for one in builds) or "none"
-    absent = [one for one in fetchable if not any(_is(build, one) for build in builds)]
+    absent = [
+        one
+        for one in fetchable
+        if not any(parse_name(one.name).matches(here.flavor, here.version) for here in builds)
+    ]
     more = ", ".join(f"{one.name} ({one.source})" for one in absent) or "nothing more"
     return f"installed: {here}; can be fetched: {more}"
-
-
-def _is(build: Build, one: Obtainable) -> bool:
-    return parse_name(one.name).matches(build.flavor, build.version)
 
 
 def _fitting(build: Build, wanted: Wanted) -> Build:

@@ -28,7 +28,7 @@ from flushlab.server.protocol import Server
 from flushlab.server.remote.members import members, require_alike
 from flushlab.server.remote.put_back import Changes
 from flushlab.server.remote.rights import Needs, require_rights
-from flushlab.server.remote.server import Address, RemoteServer, from_nodes, from_option_file
+from flushlab.server.remote.server import Address, RemoteServer, addresses_of
 from flushlab.server.start import CLUSTER, SANDBOX
 from flushlab.server.variables import set_variable
 from flushlab.settings.catalog import load_catalog
@@ -112,8 +112,7 @@ def _external(spec: FillSpec, plan: FillPlan, load_bytes: int, progress: Progres
             "--floor needs a sandbox: a server that is not flushlab's keeps its settings",
             hint="remove it, or allow changes with --tune-server",
         )
-    by_file = from_option_file(Path(remote.defaults_file)) if remote.defaults_file else None
-    addresses = (by_file,) if by_file else from_nodes(str(remote.dsn))
+    addresses = addresses_of(remote)
     name = spec.database or addresses[0].database
     if not name:
         raise UsageError("no database is named", hint="use --database NAME, or name it in the DSN")

@@ -101,7 +101,7 @@ def settings(given: Mapping[str, Any], json: options.Json = None) -> None:
 
 
 def _check_server(spec: SettingsSpec, json: str | None) -> None:
-    from flushlab.campaign.pool.remote import addresses_of
+    from flushlab.server.remote.server import addresses_of
     from flushlab.server.settings_check import CheckRequest, judge_server
 
     first, *others = addresses_of(RemoteAccess(dsn=spec.dsn, defaults_file=spec.defaults_file))

@@ -203,7 +203,7 @@ def _judge_options(file: Path, text: str, request: CheckRequest, progress: Progr
             request.server or DEFAULT, basedir=request.basedir, progress=progress
         )
         assert build is not None
-        identity, assumed = _identity(build), False
+        identity, assumed = build.identity, False
     else:
         identity, build, assumed = server_of(request.server, request.basedir)
     asked = None if request.static else build
@@ -304,27 +304,16 @@ def server_of(name: str | None, basedir: Path | None) -> tuple[ServerIdentity, B
         flavor: Flavor = "mariadb" if wanted.flavor == "mariadb" else "mysql"
         text = ".".join(map(str, version))
         identity = ServerIdentity(flavor=flavor, version=version, version_text=text)
-        return identity, _here(identity) if exact else None, not exact
+        here = (one for one in list_builds() if (one.flavor, one.version) == (flavor, version))
+        return identity, next(here, None) if exact else None, not exact  # the build of exactly this release
     build = find_build(name or DEFAULT, basedir=basedir, get=False)
-    return _identity(build), build, False
-
-
-def _here(identity: ServerIdentity) -> Build | None:
-    """The build of exactly this release, if it is here."""
-    release = (identity.flavor, identity.version)
-    return next((one for one in list_builds() if (one.flavor, one.version) == release), None)
-
-
-def _identity(build: Build) -> ServerIdentity:
-    return ServerIdentity(
-        flavor=build.flavor, version=build.version, version_text=build.version_text, build_id=build.id
-    )
+    return build.identity, build, False
 
 
 def _start(build: Build, checked: Checked, memory: str | None, progress: Progress) -> Started:
     """Starts the build on an empty data directory: as the file is, then without what stops it."""
     admitted, root = admit(checked.given), DataRoot.open()
-    fitted = fit_here(admitted.settings, _identity(build), root, memory=memory)
+    fitted = fit_here(admitted.settings, build.identity, root, memory=memory)
     usual = _start_once(build, {}, (), root, progress)
     settings = dict(fitted.settings)
     stops = [*checked.rejected, *(one.name for one in checked.findings if one.kind == "refused")]

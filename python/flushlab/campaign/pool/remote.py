@@ -49,7 +49,7 @@ from flushlab.machine import describe_client, home_path
 from flushlab.plan.plan import Plan
 from flushlab.record import Arm, Launch, Machine, ServerIdentity, Storage, Trial, Value, Warning
 from flushlab.server.remote.group import RemoteGroup, open_group
-from flushlab.server.remote.server import Address, from_nodes, from_option_file
+from flushlab.server.remote.server import Address, addresses_of
 from flushlab.server.variables import persisted
 from flushlab.settings.candidates import Candidate, propose
 from flushlab.settings.catalog import load_catalog
@@ -399,17 +399,6 @@ class RemotePool(ServerPool):
     def writes(self, arms: Sequence[Mapping[str, Value]], data_root: str | None) -> dict[str, str]:
         """What a campaign changes on every node."""
         return remote_use.foreseen(self.server, arms)
-
-
-def addresses_of(access: RemoteAccess) -> tuple[Address, ...]:
-    """The server, or nodes of a cluster, that an address names.
-
-    Raises:
-        UsageError: the address is none.
-    """
-    if access.dsn is not None:
-        return from_nodes(access.dsn)
-    return (from_option_file(Path(str(access.defaults_file))),)
 
 
 def driving(

@@ -105,14 +105,7 @@ class SandboxPool(ServerPool):
     @property
     def identity(self) -> ServerIdentity:
         """The server that the build will be."""
-        build = self.build
-        return ServerIdentity(
-            flavor=build.flavor,
-            version=build.version,
-            version_text=build.version_text,
-            build_id=build.id,
-            nodes=self.nodes,
-        )
+        return msgspec.structs.replace(self.build.identity, nodes=self.nodes)
 
     @property
     def key(self) -> str:

@@ -28,7 +28,7 @@ from flushlab.errors import (
 )
 from flushlab.machine import available_memory_bytes, server_user
 from flushlab.process.wire import Wire
-from flushlab.record import Endpoint, ServerIdentity, Value
+from flushlab.record import Endpoint, Value
 from flushlab.server.galera.bootstrap import Choice, NodePosition, choose, recover
 from flushlab.server.galera.node_data import BOOTSTRAP, node_data
 from flushlab.server.node_group import NodeGroup, differences, not_in_step
@@ -170,9 +170,10 @@ class Cluster(NodeGroup[Sandbox]):
             limit = data.disk_limit
             limits = [along.enter_context(limit.another(data.root)) if limit else None for _ in range(size)]
             ends = [wire.end(number) if wire else None for number in range(1, size + 1)]
+            taken = [member.address for member in _kept_members()]
             places = tuple(
                 NodeAddress(address=end.address, own_network=True) for end in ends if end
-            ) or free_places(size, _addresses_of_kept())
+            ) or free_places(size, taken)
             nodes: list[Sandbox] = []
             roots = data.node_roots or [data.root] * size
             for number, (root, own_limit, end) in enumerate(zip(roots, limits, ends, strict=True), 1):
@@ -404,7 +405,8 @@ class Cluster(NodeGroup[Sandbox]):
     def _start_again(self) -> Choice:
         began = time.monotonic()
         self.positions = {}
-        places = [_place(node) for node in self.nodes if not node.alive()]
+        members = [node.membership for node in self.nodes if not node.alive()]
+        places = [member.place for member in members if member is not None]
         require_free_places([place for place in places if not place.own_network])
         running = [node for node in self.nodes if node.alive()]
         if running:
@@ -547,38 +549,20 @@ def require_size(size: int) -> None:
 
 def kept_clusters() -> list[str]:
     """Names of kept clusters."""
-    found = {
-        one.saved.membership.cluster: None for one in keeping.statuses() if one.saved.membership is not None
-    }
-    return list(found)
+    return list(dict.fromkeys(member.cluster for member in _kept_members()))
 
 
 def node_names(cluster: str) -> list[str]:
     """The nodes of a kept cluster that are there, by number; none if there is no such cluster."""
-    return [
-        one.saved.name
-        for one in keeping.statuses()
-        if one.saved.membership is not None and one.saved.membership.cluster == cluster
-    ]
+    return [member.name for member in _kept_members() if member.cluster == cluster]
 
 
-def _addresses_of_kept() -> list[str]:
-    members = [one.saved.membership for one in keeping.statuses()]
-    return [member.address for member in members if member is not None]
-
-
-def _place(node: Sandbox) -> NodeAddress:
-    assert node.membership is not None, "a cluster's node has its part of it"
-    return node.membership.place
+def _kept_members() -> list[Membership]:
+    return [one.saved.membership for one in keeping.statuses() if one.saved.membership is not None]
 
 
 def _require_memory(size: int, settings: Mapping[str, Value], build: Build) -> None:
-    configuration = Configuration(
-        settings,
-        ServerIdentity(
-            flavor=build.flavor, version=build.version, version_text=build.version_text, build_id=build.id
-        ),
-    )
+    configuration = Configuration(settings, build.identity)
     needed = size * (int(configuration.value("innodb_buffer_pool_size") or 0) + _NODE_BYTES)
     free = available_memory_bytes()
     if needed > free:

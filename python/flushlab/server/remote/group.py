@@ -122,15 +122,14 @@ class RemoteGroup(NodeGroup[RemoteServer]):
             ServerError: it is not so within `limit_s`.
         """
         began = time.monotonic()
-        while len(self.nodes) > 1 and (waits := self._waits()):
+        while len(self.nodes) > 1:
+            found = [not_in_step(node, node.address.name, queues_empty=True) for node in self.nodes]
+            if not (waits := "; ".join(filter(None, found))):
+                break
             if time.monotonic() > began + limit_s:
                 raise ServerError(f"the cluster is not in step: {waits}", hint="see the nodes' error logs")
             time.sleep(_POLL_S)
         return time.monotonic() - began
-
-    def _waits(self) -> str:
-        found = (not_in_step(node, node.address.name, queues_empty=True) for node in self.nodes)
-        return "; ".join(filter(None, found))
 
 
 @contextmanager

@@ -152,24 +152,23 @@ class Changes:
     def _write_down(self) -> None:
         if not self._changes:
             return
-        path = _file(self._server.address)
+        digest = hashlib.sha256(self.where.encode()).hexdigest()
+        path = state() / FOLDER / f"{digest[:16]}.json"
         is_mine = _lock(self._query, wait_s=0)
         if not is_mine or path.exists():
             raise UsageError(
                 f"another flushlab has changed settings of {self.where} for a while",
                 hint=f"wait until it ends; else see {path}" if is_mine else "wait until it ends",
             )
-        if differing := self._differing():  # it ended after they were read
+        now, same = self._read(self._found), Configuration({}, self._server.identity).same
+        differing = [name for name, value in self._found.items() if not same(name, value, now.get(name))]
+        if differing:  # it ended after they were read
             raise UsageError(
                 f"{', '.join(differing)} of {self.where} changed while this started",
                 hint="run it again; by now another flushlab may have put back what it had changed",
             )
         self._write(path, whatever_it_is=True, new=True)  # new, or an error: only then is it ours to remove
         self._path = path
-
-    def _differing(self) -> list[str]:
-        now, same = self._read(self._found), Configuration({}, self._server.identity).same
-        return [name for name, value in self._found.items() if not same(name, value, now.get(name))]
 
     def _note_what_came_of_it(self, path: Path) -> None:
         """What the server rounded, and what it changed along: from now on all else is somebody else's."""
@@ -277,10 +276,6 @@ def _is_inexact(identity: ServerIdentity, not_read_back: bool, name: str) -> boo
     bounds."""
     here = Configuration({}, identity).here(name)
     return not_read_back and (bool(_bound_to([name])) or (here is not None and here.type == "size"))
-
-
-def _file(address: Address) -> Path:
-    return state() / FOLDER / f"{hashlib.sha256(address.name.encode()).hexdigest()[:16]}.json"
 
 
 def _restore(

@@ -117,7 +117,8 @@ def _in_database(query: Query, needs: Needs) -> set[str]:
         return set()
     absent = quoted(needs.database, f"flushlab_{secrets.token_hex(8)}")
     table = quoted(needs.database, needs.table) if needs.table else absent
-    attempts = _ATTEMPTS if _is_node(query) else {**_ATTEMPTS, **_ALONE}
+    is_node = any(str(value) == "ON" for _, value in query("SHOW GLOBAL VARIABLES LIKE 'wsrep\\_on'"))
+    attempts = _ATTEMPTS if is_node else {**_ATTEMPTS, **_ALONE}
     words = {"table": table, "absent": absent, "missing": quoted(f"flushlab_{secrets.token_hex(8)}")}
     found = {
         name
@@ -145,10 +146,6 @@ def _refusal(query: Query, sql: str, *args: str) -> str:
     except StatementFailed as error:
         return error.text if error.errno in _DENIED else ""
     return ""
-
-
-def _is_node(query: Query) -> bool:
-    return any(str(value) == "ON" for _, value in query("SHOW GLOBAL VARIABLES LIKE 'wsrep\\_on'"))
 
 
 def _pattern(query: Query, database: str) -> str:

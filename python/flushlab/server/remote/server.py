@@ -22,6 +22,7 @@ from flushlab.server.control import ConnectionGone, Control, explain
 from flushlab.server.protocol import Applied, Server
 from flushlab.settings import optionfile
 from flushlab.settings.catalog import version_of
+from flushlab.spec.parts import RemoteAccess
 
 _GROUPS = ("client", "mysql", "client-server", "client-mariadb")
 _PORT = 3306
@@ -95,6 +96,18 @@ def from_nodes(dsn: str) -> tuple[Address, ...]:
     account, at, hosts = parts.netloc.rpartition("@")
     named = (parts._replace(netloc=f"{account}{at}{host}") for host in hosts.split(","))
     return tuple(from_dsn(urlunsplit(one)) for one in named)
+
+
+def addresses_of(access: RemoteAccess) -> tuple[Address, ...]:
+    """The server, or nodes of a cluster, that a command names.
+
+    Raises:
+        UsageError: the address is none.
+        StorageError: the option file cannot be read.
+    """
+    if access.dsn is not None:
+        return from_nodes(access.dsn)
+    return (from_option_file(Path(str(access.defaults_file))),)
 
 
 def other_address(address: Address, place: str) -> Address:

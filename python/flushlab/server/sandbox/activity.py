@@ -139,7 +139,9 @@ class Activity:
         self._still_for_s += passed
         self._looked = now
         done = self._done()
-        if done is None or self._then is None or self._works(self._then, done):
+        least_s = _LEAST_SHARE * self._idle_s
+        then = self._then
+        if done is None or then is None or _is_heard(then, done) or done.cpu_s - then.cpu_s > least_s:
             self._idle_for_s, self._then = 0.0, done
         if done is None or self._still is None or _is_heard(self._still, done):
             self._still_for_s, self._still = 0.0, done
@@ -155,9 +157,6 @@ class Activity:
     @property
     def _spins(self) -> bool:
         return self._still_for_s >= SPINS * self._idle_s
-
-    def _works(self, then: ProcessCounters, now: ProcessCounters) -> bool:
-        return _is_heard(then, now) or now.cpu_s - then.cpu_s > _LEAST_SHARE * self._idle_s
 
 
 def _is_heard(then: ProcessCounters, now: ProcessCounters) -> bool:

@@ -67,7 +67,10 @@ def read_base_file(file: Path, build: Build, identity: ServerIdentity) -> BaseFi
         if finding.fatal and finding.kind in _STOPS:
             hint = finding.hint or f"`flushlab settings --check {file}` explains it"
             raise UsageError(f"{finding.place}: {finding.name} {finding.text}".replace("  ", " "), hint=hint)
-    found = admit({**checked.settings, **{name: _plain(text) for name, text in checked.others.items()}})
+    others = {
+        name: int(text) if text.lstrip("-").isdecimal() else text for name, text in checked.others.items()
+    }
+    found = admit({**checked.settings, **others})
     return BaseFile(dict(found.settings), tuple(_notes(file, checked, found.left_out, identity)))
 
 
@@ -228,7 +231,12 @@ def _notes(
     left = [*left_out, *(LeftOut(name=name, why=f"not an option of {identity.name}") for name in absent)]
     if left:
         yield f"{file}: left out: {describe_left_out(left)}"
-    said = (one for one in checked.findings if _worth_saying(one))
+    worth_saying = ("out-of-range", "wrong-type", "not-a-switch", "include")
+    said = (
+        one
+        for one in checked.findings
+        if one.kind in worth_saying or (one.kind == "contradiction" and one.fatal)
+    )
     for one in (*said, *nothing_read(file, checked)):
         yield f"{one.place}: {one.name} {one.text}".replace(":  ", ": ")
 
@@ -238,15 +246,6 @@ def nothing_read(file: Path, checked: Checked) -> Iterator[Finding]:
     if not checked.lines and checked.starts:
         says = "the file sets nothing for this server: its defaults hold"
         yield Finding("not-read", "note", "", str(file), 0, says)
-
-
-def _worth_saying(finding: Finding) -> bool:
-    told = finding.kind in ("out-of-range", "wrong-type", "not-a-switch", "include")
-    return told or (finding.kind == "contradiction" and finding.fatal)
-
-
-def _plain(text: str) -> Value:
-    return int(text) if text.lstrip("-").isdecimal() else text
 
 
 def content(file: Path) -> str:

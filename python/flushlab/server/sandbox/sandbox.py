@@ -106,12 +106,7 @@ class Sandbox:
         """Starts a server on a restored data directory and waits until it is ready.
 
         Args:
-            build: the server.
-            settings: content of the option file.
-            arguments: last words of the command line; no secrets.
-            data: its data directory.
-            instance: its name, account and access.
-            startup: rules of every start.
+            build, settings, arguments, data, instance, startup: see `SandboxSpec`.
             progress: takes a line before each step that takes long.
 
         Raises:
@@ -559,12 +554,7 @@ class Sandbox:
                     f"it is not synced with its cluster ({facts['wsrep_local_state_comment']})"
                 )
         ((text,),) = self._control.query("SELECT VERSION()", answer_s=_GREETING_S)
-        self.identity = ServerIdentity(
-            flavor=self.build.flavor,
-            version=self.build.version,
-            version_text=str(text),
-            build_id=self.build.id,
-        )
+        self.identity = msgspec.structs.replace(self.build.identity, version_text=str(text))
 
     def _write_options(self) -> None:
         content = server_option_file(

@@ -64,6 +64,8 @@ class Start:
         accounts = account.account_sql(build, self.endpoint.password)
         if membership:
             accounts = f"SET SESSION wsrep_on = OFF;\n{accounts}"  # every node makes them for itself
+        connects = membership is not None or self.spec.instance.connects
+        network: Network = "own" if self._has_own_network else "host" if connects else "none"
         sql = self.spec.startup.sql
         account.write_secret(paths.init_file, accounts + "".join(f"{one};\n" for one in sql), user)
         return guard.spawn(
@@ -82,14 +84,8 @@ class Start:
             },
             before_exec=self._attach,
             outlives_guard=self.spec.instance.kept,
-            network=self._network,
+            network=network,
         )
-
-    @property
-    def _network(self) -> Network:
-        if self._has_own_network:
-            return "own"
-        return "host" if self._membership or self.spec.instance.connects else "none"
 
     @property
     def _has_own_network(self) -> bool:
