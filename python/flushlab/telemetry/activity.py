@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path, PurePath
 from typing import Literal
 
@@ -64,7 +64,8 @@ def watch(server: Server, into: Watched) -> Iterator[None]:
     """
     called = names(server)
     binlogs, into.has_binlog = _binary_logs(server), bool(called.binlog)
-    into.page_bytes = _page_bytes(server)
+    page = server.query("SHOW GLOBAL STATUS LIKE 'Innodb_page_size'")
+    into.page_bytes = int(page[0][1]) if page else None
     pid = server.pid
     at_start = open_files(pid, called) if pid is not None else None
     if pid is None or at_start is None:
@@ -75,7 +76,10 @@ def watch(server: Server, into: Watched) -> Iterator[None]:
             yield
             after = counter.read() if counter is not None else None
             files = at_start + (open_files(pid, called) or [])
-            into.flags, into.in_memory = _flags(files), _in_memory(files)
+            into.flags = _flags(files)
+            into.in_memory = tuple(
+                sorted(into.flags.keys() - {one.kind for one in files if not one.in_memory})
+            )
             if before is not None and after is not None:
                 delta = {key: count - before.get(key, 0) for key, count in after.items()}
                 datadir = str(server.query("SELECT @@datadir")[0][0])
@@ -141,9 +145,7 @@ def file_activity(
     pages, doubled = deltas.get("Innodb_pages_written"), deltas.get("Innodb_dblwr_pages_written")
     written: dict[str, int | None] = {
         "redo": deltas.get("Innodb_os_log_written", redo_bytes),
-        "binlog": watched.binlog_bytes
-        if watched.binlog_bytes is not None or counted is None
-        else counted.written_bytes,
+        "binlog": counted.written_bytes if watched.binlog_bytes is None and counted else watched.binlog_bytes,
         "doublewrite": doubled * page if doubled is not None and page else None,
         "data": pages * page if pages is not None and page else None,
     }
@@ -176,14 +178,12 @@ def _syncs_told(deltas: Mapping[str, int]) -> dict[str, int]:
 def counting(pid: int, files: list[OpenFile]) -> Iterator[SyncCounter | None]:
     """A counter that was seen to work on every file system where files that matter lie, or None."""
     judged = [file for file in files if file.kind in _JUDGED]
-    if not judged or any(file.filesystem not in EVENTS for file in judged):
-        yield None
-        return
-    counter = SyncCounter.open(file.filesystem for file in judged)
+    known = bool(judged) and all(file.filesystem in EVENTS for file in judged)
+    counter = SyncCounter.open(file.filesystem for file in judged) if known else None
     if counter is None:
         yield None
         return
-    with counter:
+    with closing(counter):
         folders = {file.device: _seen_from_here(pid, str(PurePath(file.path).parent)) for file in judged}
         yield counter if all(counter.proves(folder) for folder in folders.values()) else None
 
@@ -223,16 +223,6 @@ def _flags(files: Iterable[OpenFile]) -> dict[str, tuple[str, ...]]:
     for file in files:
         found.setdefault(file.kind, set()).update(file.flags)
     return {kind: tuple(sorted(flags)) for kind, flags in found.items()}
-
-
-def _in_memory(files: list[OpenFile]) -> tuple[str, ...]:
-    kinds = {file.kind for file in files}
-    return tuple(sorted(kinds - {file.kind for file in files if not file.in_memory}))
-
-
-def _page_bytes(server: Server) -> int | None:
-    rows = server.query("SHOW GLOBAL STATUS LIKE 'Innodb_page_size'")
-    return int(rows[0][1]) if rows else None
 
 
 def _binary_logs(server: Server) -> dict[str, int] | None:

@@ -57,7 +57,7 @@ class SyncKey(NamedTuple):
 
 
 class SyncCounter:
-    """Counts syncs from `open` to `close`; a context manager."""
+    """Counts syncs from `open` to `close`."""
 
     def __init__(self, map_fd: int, resources: ExitStack) -> None:
         self._map = map_fd
@@ -79,7 +79,7 @@ class SyncCounter:
                 stack.callback(os.close, folder)
                 counts = _bpf(_MAP_CREATE, struct.pack("=5I", _MAP_TYPE_HASH, _KEY.size, 8, _MAX_FILES, 0))
                 stack.callback(os.close, counts)
-                _map_update(counts, _OVERFLOW, 0)
+                _element(_MAP_UPDATE, counts, _OVERFLOW)
                 for event in wanted:
                     _attach(folder, event, counts, stack)
             except (OSError, ValueError):
@@ -93,7 +93,7 @@ class SyncCounter:
         key = b""
         while (found := _map_next_key(self._map, key)) is not None:
             key = found
-            number = _map_lookup(self._map, key)
+            number = _element(_MAP_LOOKUP, self._map, key)
             if key == _OVERFLOW:
                 if number:
                     return None
@@ -123,12 +123,6 @@ class SyncCounter:
     def close(self) -> None:
         """Detaches the programs."""
         self._resources.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def field_offsets(text: str) -> dict[str, tuple[int, int]]:
@@ -205,15 +199,11 @@ def _load(code: bytes) -> int:
     return _bpf(_PROGRAM_LOAD, head + bytes(24))
 
 
-def _map_update(map_fd: int, key: bytes, value: int) -> None:
-    at, what = bytearray(key), bytearray(struct.pack("=Q", value))
-    _bpf(_MAP_UPDATE, struct.pack("=IIQQQ", map_fd, 0, _address(at), _address(what), 0))
-
-
-def _map_lookup(map_fd: int, key: bytes) -> int:
-    at, value = bytearray(key), bytearray(8)
-    _bpf(_MAP_LOOKUP, struct.pack("=IIQQQ", map_fd, 0, _address(at), _address(value), 0))
-    return int.from_bytes(value, "little")
+def _element(command: int, map_fd: int, key: bytes, value: int = 0) -> int:
+    """Looks up or updates what the map has for a key; the value."""
+    at, count = bytearray(key), bytearray(struct.pack("=Q", value))
+    _bpf(command, struct.pack("=IIQQQ", map_fd, 0, _address(at), _address(count), 0))
+    return int.from_bytes(count, "little")
 
 
 def _map_next_key(map_fd: int, key: bytes) -> bytes | None:

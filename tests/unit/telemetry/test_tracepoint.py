@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -58,7 +59,7 @@ def counter(tmp_path: Path) -> Iterator[SyncCounter]:
     opened = SyncCounter.open([filesystem])
     if opened is None:
         pytest.skip(f"syncs on {filesystem} cannot be counted here: no right, or no tracepoint")
-    with opened:
+    with closing(opened):
         yield opened
 
 
