@@ -8,8 +8,6 @@ session is read-only, gives up on locks at once, and the server itself ends what
 from __future__ import annotations
 
 import contextlib
-import signal
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -24,10 +22,10 @@ from flushlab.record.running import WatchedServer
 from flushlab.server.control import connect, explain, tls_context
 from flushlab.settings.catalog import version_of
 from flushlab.watch import questions
-from flushlab.watch.cpu import Meter
 from flushlab.watch.kernel_syncs import KernelSyncs
 from flushlab.watch.questions import Question
 from flushlab.watch.status import ServerStatus
+from flushlab.watch.threads import Meter, Repeating
 
 DEADLINE_S = 2.0
 NOBODY = "no server runs now"
@@ -70,7 +68,7 @@ class PollResult(msgspec.Struct, frozen=True, kw_only=True):
     before: ServerStatus | None = None
 
 
-class Poller:
+class Poller(Repeating):
     """Polls until it is closed.
 
     Args:
@@ -79,39 +77,27 @@ class Poller:
     """
 
     def __init__(self, reach: Callable[[], WatchedServer | None], meter: Meter) -> None:
+        super().__init__("watch-poller", meter, 2 * DEADLINE_S + 1)
         self.known = PollResult()
         self._reach = reach
-        self._meter = meter
         self._session: _Session | None = None
         self._key = ""
         self._failures = 0
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="watch-poller", daemon=True)
-
-    def start(self) -> None:
-        """Begins to ask."""
-        self._thread.start()
-
-    def close(self) -> None:
-        """Asks no more; the connection is closed."""
-        self._end.set()
-        self._thread.join(2 * DEADLINE_S + 1)
 
     def _run(self) -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        wait_s = 0.0
-        while not self._end.wait(wait_s):
-            began = time.monotonic()
-            try:
-                patience_s = self._look()
-            except Exception as error:  # noqa: BLE001 - it is shown
-                patience_s = PATIENCE_S[0]
-                self.known = PollResult(failed=inside(error), seen=self.known.seen)
-                with contextlib.suppress(Exception):
-                    self._drop()
-            self._meter.lap()
-            wait_s = max(0.05, patience_s - (time.monotonic() - began))
+        super()._run()
         self._drop()
+
+    def _turn(self) -> float:
+        began = time.monotonic()
+        try:
+            patience_s = self._look()
+        except Exception as error:  # noqa: BLE001 - it is shown
+            patience_s = PATIENCE_S[0]
+            self.known = PollResult(failed=inside(error), seen=self.known.seen)
+            with contextlib.suppress(Exception):
+                self._drop()
+        return max(0.05, patience_s - (time.monotonic() - began))
 
     def _look(self) -> float:
         """Asks what is due; the seconds until the next look."""

@@ -8,8 +8,6 @@ that jumps moves points and bends none.
 from __future__ import annotations
 
 import os
-import signal
-import threading
 import time
 from collections.abc import Callable
 
@@ -19,11 +17,11 @@ from flushlab import machine
 from flushlab.record.running import Running
 from flushlab.telemetry import cpu
 from flushlab.units import format_seconds
-from flushlab.watch.cpu import Meter
 from flushlab.watch.poller import PollResult, inside
 from flushlab.watch.ring import Ring
 from flushlab.watch.sample import FillNow, MachineNow, Mark, RunningNow, Sample, ServerNow
 from flushlab.watch.status import Rates, ServerStatus
+from flushlab.watch.threads import Meter, Repeating
 
 GAP_S = 5.0
 """Samples that lie so far apart have a gap between them: the machine slept, or this process was stopped."""
@@ -31,7 +29,7 @@ STALE_S = 3.5
 """What was told longer ago is not shown as present."""
 
 
-class Sampler:
+class Sampler(Repeating):
     """Takes a sample a second until it is closed.
 
     Args:
@@ -50,6 +48,7 @@ class Sampler:
         pids: Callable[[], tuple[int, ...]],
         meter: Meter,
     ) -> None:
+        super().__init__("watch-sampler", meter, 5.0)
         self.latest: Sample | None = None
         self.running: Running | None = None
         """What ran when the newest one was taken."""
@@ -59,31 +58,18 @@ class Sampler:
         self._known = known
         self._running = running
         self._pids = pids
-        self._meter = meter
         self._machine = _Machine()
         self._marked = 0
         self._second = 0
         self._taken_s: float | None = None
         self._pid: int | None = None
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="watch-sampler", daemon=True)
+        self._due = time.monotonic()
 
-    def start(self) -> None:
-        """Begins."""
-        self._thread.start()
-
-    def close(self) -> None:
-        """Takes no more samples."""
-        self._end.set()
-        self._thread.join(5)
-
-    def _run(self) -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        due = time.monotonic()
-        while not self._end.wait(max(0.0, due - time.monotonic())):
-            self.take()
-            self._meter.lap()
-            due = max(due + 1.0, time.monotonic())
+    def _turn(self) -> float:
+        self.take()
+        now = time.monotonic()
+        self._due = max(self._due + 1.0, now)
+        return self._due - now
 
     def take(self) -> None:
         """Takes one sample, or says in it why that failed."""

@@ -35,13 +35,13 @@ from flushlab.spec.build import build
 from flushlab.spec.commands import WatchSpec
 from flushlab.spec.sugar import taking
 from flushlab.store import existing_store
-from flushlab.watch.cpu import Meter
 from flushlab.watch.exporter import Exporter
 from flushlab.watch.http import LOOPBACK, Server, Site, serve
 from flushlab.watch.poller import Poller, PollResult
 from flushlab.watch.ring import HOUR, Ring
 from flushlab.watch.sample import Mark, Redo, RunningNow, Sample, ServerNow
 from flushlab.watch.sampler import Sampler
+from flushlab.watch.threads import Meter
 
 PORT = 9194
 """Unless it is taken."""

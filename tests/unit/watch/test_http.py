@@ -14,9 +14,9 @@ import pytest
 
 from flushlab.errors import UsageError
 from flushlab.watch import http as watch_http
-from flushlab.watch.cpu import Meter
 from flushlab.watch.http import LOOPBACK, Server, Site, serve
 from flushlab.watch.ring import Ring
+from flushlab.watch.threads import Meter
 from tests.waiting import PATIENCE_S, wait_until
 
 

@@ -12,9 +12,9 @@ import pytest
 from flushlab.record import Endpoint
 from flushlab.record.running import WatchedServer
 from flushlab.watch import poller
-from flushlab.watch.cpu import Meter
 from flushlab.watch.poller import Poller, PollResult
 from flushlab.watch.questions import Question
+from flushlab.watch.threads import Meter
 from tests.unit.watch.told import STATUS, THREADS, VARIABLES
 from tests.waiting import wait_until
 

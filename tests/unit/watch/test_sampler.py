@@ -14,11 +14,11 @@ from flushlab.record.running import FillProgress, LoadSecond, Running, RunningMa
 from flushlab.store import Store
 from flushlab.watch import sampler
 from flushlab.watch import watch as watch_module
-from flushlab.watch.cpu import Meter
 from flushlab.watch.poller import PollResult
 from flushlab.watch.ring import Ring
 from flushlab.watch.sample import Sample
 from flushlab.watch.sampler import Sampler
+from flushlab.watch.threads import Meter
 from flushlab.watch.watch import past
 from tests.unit.records import trial
 from tests.unit.watch.told import seen
