@@ -17,32 +17,17 @@ from flushlab.version import __version__
 
 TYPE_CHECKING = False  # typing takes longer to import than all else here
 if TYPE_CHECKING:
-    from flushlab.bulk.fill import fill
-    from flushlab.campaign.bench import bench
-    from flushlab.campaign.compare import compare
-    from flushlab.campaign.crash.crash import crash
-    from flushlab.campaign.series import series
-    from flushlab.campaign.tune import tune
-    from flushlab.errors import FlushlabError
-    from flushlab.server.start import sandbox
-    from flushlab.store.records import records
-    from flushlab.suite.database import database
-    from flushlab.watch.watch import watching
-
-__all__ = [
-    "FlushlabError",
-    "__version__",
-    "bench",
-    "compare",
-    "crash",
-    "database",
-    "fill",
-    "records",
-    "sandbox",
-    "series",
-    "tune",
-    "watching",
-]
+    from flushlab.bulk.fill import fill as fill
+    from flushlab.campaign.bench import bench as bench
+    from flushlab.campaign.compare import compare as compare
+    from flushlab.campaign.crash.crash import crash as crash
+    from flushlab.campaign.series import series as series
+    from flushlab.campaign.tune import tune as tune
+    from flushlab.errors import FlushlabError as FlushlabError
+    from flushlab.server.start import sandbox as sandbox
+    from flushlab.store.records import records as records
+    from flushlab.suite.database import database as database
+    from flushlab.watch.watch import watching as watching
 
 _MODULES = {
     "FlushlabError": "flushlab.errors",
@@ -57,6 +42,8 @@ _MODULES = {
     "tune": "flushlab.campaign.tune",
     "watching": "flushlab.watch.watch",
 }
+
+__all__ = ["__version__", *_MODULES]
 
 if not TYPE_CHECKING:  # else every name would be one of the module's
 

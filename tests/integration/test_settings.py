@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from flushlab.build import Build
-from flushlab.cli import option_check
-from flushlab.cli.settings_here import survey
+from flushlab.cli import settings_server
+from flushlab.cli.settings_server import survey
 from flushlab.errors import BelowFloor
 from flushlab.server import Instance, Sandbox
 from flushlab.server.remote.server import Address
@@ -101,7 +101,7 @@ def test_the_words_of_a_server_that_is_started_with_a_file_are_about_the_line_as
     file.write_text("[mysqld]\nmaster_password = s3cret\n[client\n")
     judged = judge_file(file, CheckRequest(server=build(name).id, start=True))
     assert (judged.starts, judged.started is not None and judged.started.refusal) == (False, "")
-    option_check.show(judged, "my.cnf")
+    settings_server.show(judged, "my.cnf")
     said = " ".join(capsys.readouterr().out.split())
     assert "started without the lines that stop it, on an empty data directory" in said
     assert "s3cret" not in said

@@ -67,11 +67,7 @@ class _Takes(click.ParamType[Any]):
         return cls(metavar, read, info.kind)
 
     def convert(self, value: Any, _param: object, _context: object) -> Any:
-        """The value that a word of the command line stands for.
-
-        Raises:
-            UsageError: none.
-        """
+        """The value that a word of the command line stands for."""
         return self.read(value) if isinstance(value, str) else value
 
 
@@ -106,11 +102,7 @@ class Command(click.Command):
     context_class = click.Context
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
-        """Reads the words of the command line.
-
-        Raises:
-            UsageError: there is a mistake in them.
-        """
+        """Reads the words of the command line; a mistake in them is a UsageError."""
         try:
             rest = super().parse_args(context, self._with_switches(args))
         except click.exceptions.NoSuchOption as error:
@@ -184,11 +176,7 @@ class Group(click.Group):
         return made
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
-        """Reads the words; without any, prints the help.
-
-        Raises:
-            UsageError: there is a mistake in them.
-        """
+        """Reads the words; without any, prints the help."""
         if not args:
             click.echo(context.get_help(), err=True)
             context.exit(UsageError.exit_code)
@@ -212,11 +200,7 @@ class Group(click.Group):
     def resolve_command(
         self, context: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the first word names.
-
-        Raises:
-            UsageError: there is none.
-        """
+        """The command that the first word names; a UsageError if there is none."""
         found = self.get_command(context, args[0])
         if found is not None:
             return args[0], found, args[1:]

@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import threading
+import unicodedata
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -108,15 +109,57 @@ def _open_standard_files() -> None:
 
 def _print_in_any_encoding() -> None:
     """A character that a stream's encoding lacks is spelled in ASCII, never an error."""
-    from flushlab.cli import spelling
-
-    codecs.register_error(spelling.__name__, spelling.in_ascii)
-    codecs.register(spelling.search)
+    codecs.register_error(_ASCII, in_ascii)
+    codecs.register(_search)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             is_ascii = codecs.lookup(stream.encoding).name == "ascii"
-            encoding = spelling.ENCODING if is_ascii else stream.encoding
-            stream.reconfigure(encoding=encoding, errors=spelling.__name__)
+            stream.reconfigure(encoding=_ASCII if is_ascii else stream.encoding, errors=_ASCII)
+
+
+_SPELLED = {
+    **dict.fromkeys("·–—−━╸╺", "-"),
+    "…": "...",
+    "×": "x",
+    "→": "->",
+    "≥": ">=",
+    "≤": "<=",
+    "≈": "~",
+    "±": "+/-",
+    "µ": "u",
+    "⋮": ":",
+    "σ": "sigma",
+    "δ": "delta",
+    "Φ": "Phi",
+    "“": '"',
+    "”": '"',
+}
+
+_ASCII = "spelled_ascii"
+"""ASCII under another name: to a stream whose encoding is called ascii, click writes UTF-8 all the same."""
+
+
+def _search(name: str) -> codecs.CodecInfo | None:
+    """For `codecs.register`: the codec `_ASCII`."""
+    if name != _ASCII:
+        return None
+    known = codecs.lookup("ascii")
+    return codecs.CodecInfo(
+        known.encode,
+        known.decode,
+        incrementalencoder=known.incrementalencoder,
+        incrementaldecoder=known.incrementaldecoder,
+        name=_ASCII,
+    )
+
+
+def in_ascii(error: UnicodeError) -> tuple[str, int]:
+    """An error handler: what stands for the characters that cannot be encoded, and where to go on."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end]
+    plain = (unicodedata.normalize("NFKD", one).encode("ascii", "ignore").decode() or "?" for one in text)
+    return "".join(_SPELLED.get(one, letters) for one, letters in zip(text, plain, strict=True)), error.end
 
 
 def _flush_stdout() -> BaseException | None:

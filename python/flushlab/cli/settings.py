@@ -112,26 +112,26 @@ def _check_server(spec: SettingsSpec, json: str | None) -> None:
 
 
 def _show_check(judged: Judged, subject: str, json: str | None, *, strict: bool) -> None:
-    from flushlab.cli import option_check
+    from flushlab.cli import settings_server
 
     if json is not None:
-        emit_json(option_check.document(judged, subject), json)
+        emit_json(settings_server.document(judged, subject), json)
     if json != "-":
-        option_check.show(judged, subject)
+        settings_server.show(judged, subject)
     if strict and judged.errors:
         raise SystemExit(STRICT_EXIT_CODE)
 
 
 def _show_server(spec: SettingsSpec, json: str | None) -> None:
-    from flushlab.cli import settings_here
+    from flushlab.cli import settings_server
 
-    found = settings_here.survey(
+    found = settings_server.survey(
         spec.server or DEFAULT_SERVER, basedir=spec.basedir, floor=spec.floor, only=spec.name
     )
     if json is not None:
-        emit_json(settings_here.document(found), json)
+        emit_json(settings_server.document_here(found), json)
     if json != "-":
-        settings_here.show(found)
+        settings_server.show_here(found)
 
 
 def _versions(entry: SettingEntry) -> list[tuple[str, SettingHere]]:

@@ -136,7 +136,7 @@ def _rows(sample: Sample) -> Iterator[tuple[str, str]]:
             f" {fill.rows_per_s:,.0f} rows/s",
         )
         yield "", f"{format_seconds(fill.left_s)} left, bound by {fill.bound_by}"
-    yield "redo", _redo(sample).removeprefix("redo ")
+    yield "redo", _redo(sample)
     yield "dirty pages", "" if sample.dirty is None else f"{sample.dirty:.1%} of the buffer pool"
     syncs = (("redo", sample.fsyncs.redo), ("data", sample.fsyncs.data), ("binlog", sample.fsyncs.binlog))
     yield "fsyncs/s", ", ".join(f"{name} {_count(rate)}" for name, rate in syncs if rate is not None)
@@ -146,7 +146,7 @@ def _rows(sample: Sample) -> Iterator[tuple[str, str]]:
     rows = sample.rows_per_s
     kinds = (("inserted", rows.inserted), ("updated", rows.updated), ("deleted", rows.deleted))
     yield "rows/s", ", ".join(f"{_count(rate)} {name}" for name, rate in kinds if rate is not None)
-    yield "lock waits", _locks(sample).removeprefix("lock waits ")
+    yield "lock waits", _locks(sample)
     yield "machine", _machine(sample)
     for number, alike in enumerate(sample.connections[:CONNECTIONS_SHOWN]):
         inside = f", {alike.in_transaction} inside a transaction" if alike.in_transaction else ""
@@ -194,14 +194,14 @@ def _redo(sample: Sample) -> str:
     if age is None:
         return ""
     of = f" of {format_size(capacity)} ({age / capacity:.0%})" if capacity else ""
-    return f"redo {format_size(age)}{of}"
+    return f"{format_size(age)}{of}"
 
 
 def _locks(sample: Sample) -> str:
     waits = sample.lock_waits
     if waits.now is None:
         return ""
-    return f"lock waits {waits.now} now" + ("" if waits.per_s is None else f", {_count(waits.per_s)}/s")
+    return f"{waits.now} now" + ("" if waits.per_s is None else f", {_count(waits.per_s)}/s")
 
 
 def _machine(sample: Sample) -> str:

@@ -5,7 +5,6 @@ Sits in `generate`; apart from reading that one file it is pure. Built-in plans 
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Iterable, Mapping
 from functools import cached_property
@@ -14,11 +13,12 @@ from pathlib import Path
 import msgspec
 
 from flushlab import _core
-from flushlab.errors import StorageError, UsageError
+from flushlab.errors import UsageError
 from flushlab.generate.create import TableDefinition, create_table
 from flushlab.generate.generators import read_generator, share
 from flushlab.generate.types import misfit, parse_type
-from flushlab.plan.toml import Entry, File, Node, Table, read_toml, suggestion
+from flushlab.near import nearest
+from flushlab.plan.toml import Entry, File, Node, Table, read_text, read_toml, suggestion
 from flushlab.record.fill import (
     ForeignKeyGenerator,
     GeneratedColumn,
@@ -97,22 +97,11 @@ def plan_text(name: str) -> tuple[str, str]:
     if not path.is_file():
         if name not in builtin_names():
             names = ", ".join(builtin_names())
-            near = difflib.get_close_matches(path.stem, builtin_names(), n=1)
+            near = nearest(path.stem, builtin_names(), most=1)
             advice = f"did you mean {near[0]}? " if near else ""
             raise UsageError(f"there is no plan {name}", hint=f"{advice}give a file, or one of {names}")
         path = _BUILTIN / f"{name}{_SUFFIX}"
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise StorageError(f"{path} cannot be read: {error.strerror}") from error
-    if len(content) > _LARGEST:
-        what = f"{path} has {len(content)} bytes, which is too large for a plan"
-        raise UsageError(what, hint="is it the right file?")
-    try:
-        return content.decode("utf-8"), str(path)
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise UsageError(f"{path}:{line}: this is not UTF-8 text", hint="save the plan as UTF-8") from None
+    return read_text(path, _LARGEST), str(path)
 
 
 def read_plan(name: str, *, rows: int | None = None, seed: int | None = None) -> FillPlan:

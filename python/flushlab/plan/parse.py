@@ -254,17 +254,16 @@ class _Parser:
             raise table.wrong("name", f"the name {name} is taken", "give every arm its own name")
 
     def _on(self, table: Table, earlier: Iterable[str]) -> str:
-        on = table.text("on", BASE)
-        on = BASE if on == self._base_name else on
-        names = list(earlier)
-        if on in names:
-            return on
-        if on in map(_name_of, self._arms):
-            raise table.wrong(
-                "on", f"on refers to {on}, which does not come before this arm", f"move {on} up"
-            )
-        hint = suggestion(on, names) or f"it takes {', '.join(names)}"
-        raise table.wrong("on", f"on refers to {on!r}, but there is no such arm", hint)
+        on = self._arm_named(table, "on")
+        if on not in earlier and on in map(_name_of, self._arms):
+            what = f"on refers to {on}, which does not come before this arm"
+            raise table.wrong("on", what, f"move {on} up")
+        self._check_arm(table, "on", on, [*earlier])
+        return on
+
+    def _arm_named(self, table: Table, key: str) -> str:
+        name = table.text(key, BASE)
+        return BASE if name == self._base_name else name
 
     def _settings(self, table: Table) -> dict[str, Value]:
         node = table.get("settings")
@@ -336,8 +335,7 @@ class _Parser:
 
     def _claim(self, table: Table, arms: list[str], best: bool) -> Claim:
         table.need("text", "arm")
-        against = table.text("against", BASE)
-        against = BASE if against == self._base_name else against
+        against = self._arm_named(table, "against")
         arm = table.text("arm")
         self._check_arm(table, "arm", arm, [*arms, BEST] if best else arms)
         self._check_arm(table, "against", against, [BASE, *arms])

@@ -6,15 +6,15 @@ Sits in `plan`. Apart from reading that one file it is pure. The files lie in `s
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 
 import msgspec
 
-from flushlab.errors import StorageError, UsageError
+from flushlab.errors import UsageError
+from flushlab.near import nearest
 from flushlab.plan.parse import parse_plan
 from flushlab.plan.plan import Plan
-from flushlab.units import format_size
+from flushlab.plan.toml import read_text
 
 _HERE = Path(__file__).parent
 _SHIPPED = _HERE / "shipped"
@@ -49,7 +49,7 @@ def find_plan(name: str) -> Path:
     if (file := shipped(name)) is not None:
         return file
     names = shipped_names()
-    near = difflib.get_close_matches(path.stem, names, n=1)
+    near = nearest(path.stem, names, most=1)
     advice = f"did you mean {near[0]}? " if near else ""
     choice = f"give a file, or one of {', '.join(names)}"
     raise UsageError(
@@ -64,21 +64,7 @@ def read_plan(path: Path) -> Plan:
         UsageError: it is no plan, or too large to be one.
         StorageError: it cannot be read.
     """
-    try:
-        with path.open("rb") as file:
-            content = file.read(_LARGEST + 1)
-    except OSError as error:
-        raise StorageError(f"{path} cannot be read: {error.strerror}") from error
-    if len(content) > _LARGEST:
-        raise UsageError(
-            f"{path} has more than {format_size(_LARGEST)}, which is too large for a plan",
-            hint="is it the right file?",
-        )
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise UsageError(f"{path}:{line}: this is not UTF-8 text", hint="save the plan as UTF-8") from None
+    text = read_text(path, _LARGEST)
     plan = msgspec.structs.replace(parse_plan(text, path=str(path)), source=text)
     return msgspec.structs.replace(plan, name=PIPED) if path.is_fifo() else plan
 

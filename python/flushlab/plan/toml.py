@@ -1,20 +1,22 @@
 """TOML with positions: typed access to a document's tables, with the line and column of every mistake.
 
-Sits in `plan`; pure. The text is read by `flushlab._core`; `tomllib` forgets positions. It knows TOML's types
-and nothing of a file's meaning: plans of series and of rows and files of transactions are read by it.
+Sits in `plan`; apart from `read_text` it is pure. The text is parsed by `flushlab._core`; `tomllib` forgets
+positions. Plans of series, plans of rows and files of transactions are read by it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Literal, TypeVar, cast
 
 import msgspec
 
 from flushlab import _core
-from flushlab.errors import UsageError
+from flushlab.errors import StorageError, UsageError
 from flushlab.near import nearest
+from flushlab.units import format_size
 
 _T = TypeVar("_T")
 
@@ -66,6 +68,28 @@ def read_toml(text: str, *, path: str) -> Node:
             f"{path}:{error.line}:{error.column}: this is not TOML: {error.message}",
             hint="strings need quotes; tables are written [name], repeated ones [[name]]",
         ) from None
+
+
+def read_text(path: Path, most_bytes: int) -> str:
+    """The text of a plan's file or pipe.
+
+    Raises:
+        UsageError: it is too large to be a plan, or no text.
+        StorageError: it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(most_bytes + 1)
+    except OSError as error:
+        raise StorageError(f"{path} cannot be read: {error.strerror}") from error
+    if len(content) > most_bytes:
+        what = f"{path} has more than {format_size(most_bytes)}, which is too large for a plan"
+        raise UsageError(what, hint="is it the right file?")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise UsageError(f"{path}:{line}: this is not UTF-8 text", hint="save the plan as UTF-8") from None
 
 
 def positions(document: Node) -> dict[str, tuple[int, int]]:

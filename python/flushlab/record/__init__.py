@@ -34,12 +34,6 @@ from flushlab.record.crash import (
     ReplicaOutcome as ReplicaOutcome,
     ReplicaState as ReplicaState,
 )
-from flushlab.record.fault import (
-    DiskEmulation as DiskEmulation,
-    DiskProfile as DiskProfile,
-    Failure as Failure,
-    RequestLatency as RequestLatency,
-)
 from flushlab.record.load import (
     IGNORED_ERRORS as IGNORED_ERRORS,
     ChoiceDraw as ChoiceDraw,
@@ -79,14 +73,14 @@ from flushlab.record.load import (
     UpsertSpec as UpsertSpec,
     UuidParameter as UuidParameter,
 )
-from flushlab.record.machine import DiskLimit as DiskLimit, Machine as Machine
-from flushlab.record.node import LostNode as LostNode, NodeActivity as NodeActivity
-from flushlab.record.other_load import OtherLoad as OtherLoad
-from flushlab.record.performance import (
-    FileIo as FileIo,
-    Performance as Performance,
-    StageTime as StageTime,
-    StatementKind as StatementKind,
+from flushlab.record.machine import (
+    DiskEmulation as DiskEmulation,
+    DiskLimit as DiskLimit,
+    DiskProfile as DiskProfile,
+    Failure as Failure,
+    Machine as Machine,
+    OtherLoad as OtherLoad,
+    RequestLatency as RequestLatency,
 )
 from flushlab.record.probe import (
     Ceiling as Ceiling,
@@ -109,10 +103,16 @@ from flushlab.record.source import SourceKind as SourceKind, SourceText as Sourc
 from flushlab.record.trial import (
     FILE_CLASSES as FILE_CLASSES,
     FileActivity as FileActivity,
+    FileIo as FileIo,
+    LostNode as LostNode,
+    NodeActivity as NodeActivity,
     Outcome as Outcome,
+    Performance as Performance,
     ServerSample as ServerSample,
     Slice as Slice,
     Stage as Stage,
+    StageTime as StageTime,
+    StatementKind as StatementKind,
     Trial as Trial,
 )
 from flushlab.record.warning import Warning as Warning

@@ -48,7 +48,6 @@ class UpsertSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What only the workload `upsert` has.
 
     Attributes:
-        rows: rows per statement.
         key: `unique`: rows conflict in a unique index next to an auto-increment primary key; `primary`:
             in the primary key.
         hit_ratio: share of the rows whose key exists already.
@@ -202,8 +201,6 @@ class TxnStatement(msgspec.Struct, frozen=True, kw_only=True):
         place: where it stands in the user's file, for messages.
         parameters: numbers of `TxnSpec.parameters`, in the order of the `?`.
         fresh: those of them that are drawn anew each time it runs; others keep their value in an event.
-        repeat: how often it runs.
-        writes: whether it changes rows.
         think_us, exponential: time before it, constant or the mean of an exponential distribution.
     """
 
@@ -222,11 +219,9 @@ class TxnTransaction(msgspec.Struct, frozen=True, kw_only=True):
     """A kind of transaction.
 
     Attributes:
-        name: of the kind.
         weight: share, relative to the other transactions.
         explicit: between BEGIN and COMMIT; else every statement commits by itself.
         think_us, exponential: as of a statement; this time is no part of the latency.
-        statements: in their order.
     """
 
     name: str
@@ -251,7 +246,6 @@ class LedgerSpec(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         file: of the notes; made anew.
         position: file that holds the position of a disk's record; empty: there is none.
-        rows: of each transaction.
     """
 
     file: str
@@ -268,16 +262,10 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         workload: one of sysbench 1.0.20's OLTP workloads by its name, `upsert`, `txn` or `ledger`.
-        endpoint: the server.
-        transport: `socket` or `tcp`.
-        ssl_mode: TLS over `tcp`.
         ssl_ca: file of the certificates that `verify_ca` and `verify_identity` trust.
         database: schema that holds the tables.
         threads: connections; one thread drives them all.
-        tables: number of tables.
-        table_size: rows per table.
         rand_type: distribution of ids; sysbench 1.0.20's default is `special`.
-        rand: parameters of the distributions.
         rate: intended transactions or rows per second over all connections (open loop: latency counts from
             the intended start), or 0 for as fast as the server answers (closed loop).
         rate_kind: `constant` intervals or a `poisson` process.
@@ -294,9 +282,7 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
         seed: of the generators; the arrivals, each connection and each table have a stream of their own.
         ignored_errors: errnos after which the event is retried and counted, as sysbench does; with a rate it
             counts from its intended start. A transaction of several statements is then rolled back whole.
-        upsert: options of `upsert`, None for others.
         oltp: options of an OLTP workload; None: sysbench's defaults.
-        txn: transactions of `txn`, None for others.
         cluster_load: nodes of a cluster that the load goes to: `one`; `spread`: connections go to one after
             the other; `failover`: to the first that takes them.
         peers: the nodes besides `endpoint`, the first one.
@@ -378,7 +364,6 @@ class StreamProgress(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         statements: answered or left out.
-        bytes: of them.
         left_out: statements left out, by the rule that says so.
         beside: statements that other connections than the first ran; those that build indexes, too.
         building: tables whose indexes are being built now, with their databases.

@@ -23,7 +23,6 @@ class WatchedServer(msgspec.Struct, frozen=True, kw_only=True):
         key: unlike that of any other server of this process.
         arm: whose settings it has; empty where there are no arms.
         endpoint, transport, ssl_mode, ssl_ca: how it is reached.
-        pid: of its process, or None.
         pids: of the processes of all its nodes, as far as they can be seen.
         driven_s: how long load has driven it; None where nobody knows when it is driven.
     """
@@ -44,7 +43,6 @@ class LoadSecond(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         number: grows by one.
-        arm: under load.
         per_second: transactions, rows or statements.
         p50_ms, p99_ms: of the events that ended in it; None if there were none.
     """
@@ -60,8 +58,6 @@ class LoadTotals(msgspec.Struct, frozen=True, kw_only=True):
     """All load of the process so far, over all trials.
 
     Attributes:
-        events: completed.
-        errors: server errors by their number.
         latencies_us: counts by upper end in microseconds, ascending; the counts are of each alone.
         latency_sum_s: of all events.
         backlog: events that are due and not begun; None in a closed loop.
@@ -114,16 +110,12 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         kind, campaign, server, workload, floor: what was asked for.
-        pid: of the process.
         began: Unix time.
         arm, stage, round, trial, left_s: of the current measurement; `trial` counts from 1.
         servers: those that stand, the base's first; the one that is driven is of the arm `arm`.
         pids: processes of all servers.
-        unit: of throughput.
         seconds: the latest.
-        totals: of its load.
         trial_figures: of each arm's last trial.
-        fill: for fills.
         ratios: proven so far.
         marks: the latest.
     """

@@ -1,4 +1,4 @@
-"""Trial: one workload run once on one server under one arm, as frozen facts."""
+"""Trial: one workload run once on one server under one arm, as frozen facts, and its parts."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from typing import Literal
 import msgspec
 
 from flushlab.record.arm import Arm, Value
-from flushlab.record.fault import DiskEmulation
 from flushlab.record.load import LoadResult
-from flushlab.record.node import LostNode, NodeActivity
-from flushlab.record.performance import Performance
+from flushlab.record.machine import DiskEmulation
 from flushlab.record.server import Launch, ServerIdentity, Storage
 from flushlab.record.warning import Warning
 
@@ -60,6 +58,131 @@ class FileActivity(msgspec.Struct, frozen=True, kw_only=True):
     fsyncs: int | None = None
     bytes: int | None = None
     flags: tuple[str, ...] = ()
+
+
+class FileIo(msgspec.Struct, frozen=True, kw_only=True):
+    """I/O of one file, or of several that are told together; None where the server does not tell.
+
+    Attributes:
+        file: relative to the data directory; for several, what they are.
+        kind: class of the file, of `FILE_CLASSES`.
+        files: how many are told here; 0 where files that were removed in the window are among them.
+        reads, writes: calls.
+        misc: other calls: syncs, opens, closes, removals. In the redo and binary logs nearly all are syncs.
+        read_bytes, written_bytes: moved by the calls.
+        seconds: in all calls, summed over the server's threads. Asynchronous I/O shows its submission only.
+        misc_seconds: of them, in `misc`.
+        fsyncs: counted in the kernel, or None where it could not count.
+    """
+
+    file: str
+    kind: str
+    files: int = 1
+    reads: int | None = None
+    writes: int | None = None
+    misc: int | None = None
+    read_bytes: int | None = None
+    written_bytes: int | None = None
+    seconds: float | None = None
+    misc_seconds: float | None = None
+    fsyncs: int | None = None
+
+
+class StatementKind(msgspec.Struct, frozen=True, kw_only=True):
+    """Statements of one kind.
+
+    Attributes:
+        kind: as the server calls it: `alter_table`, `create_index`, `insert`.
+        count: statements that ended.
+        seconds: in all of them, or None where the server only counts.
+        errors: of them, those that failed, or None.
+        rows_affected: rows that they changed, or None.
+    """
+
+    kind: str
+    count: int
+    seconds: float | None = None
+    errors: int | None = None
+    rows_affected: int | None = None
+
+
+class StageTime(msgspec.Struct, frozen=True, kw_only=True):
+    """Time in one stage of statements.
+
+    Attributes:
+        stage: as the server calls it: `innodb/alter table (log apply table)`.
+        count: how often it was gone through.
+        seconds: in all of them.
+    """
+
+    stage: str
+    count: int
+    seconds: float
+
+
+class Performance(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server did in a window, as it told itself; most time first.
+
+    Attributes:
+        io_by_file: the files with the most I/O one by one, the others together by class: their sum is all.
+        statements_by_kind: every kind that occurred.
+        stages: every stage that occurred.
+        untold: reason by field for values that are missing or incomplete.
+    """
+
+    io_by_file: tuple[FileIo, ...] = ()
+    statements_by_kind: tuple[StatementKind, ...] = ()
+    stages: tuple[StageTime, ...] = ()
+    untold: Mapping[str, str] = {}
+
+
+class LostNode(msgspec.Struct, frozen=True, kw_only=True):
+    """A node that died in a window that went on without it.
+
+    Attributes:
+        node: number in the cluster, from 1.
+        at_s: since the window's beginning; 0 for one that died in the warm-up.
+        without_commit_s: the longest stretch without a commit that ended after it had died.
+    """
+
+    node: int
+    at_s: float
+    without_commit_s: float
+
+
+class NodeActivity(msgspec.Struct, frozen=True, kw_only=True):
+    """What one node did in a window, from its own status.
+
+    Attributes:
+        node: number in the cluster, from 1; the load goes to the first unless it is spread.
+        commits: transactions of its own clients that the cluster took (wsrep_local_commits).
+        received: write sets of other nodes (wsrep_received).
+        cert_failures: own transactions that lost to one committed elsewhere (wsrep_local_cert_failures).
+        bf_aborts: own transactions that an applied one pushed aside (wsrep_local_bf_aborts).
+        paused_share: of the window in which flow control let nobody write (wsrep_flow_control_paused_ns).
+        pauses_asked: how often this node asked for it (wsrep_flow_control_sent): it could not keep up.
+        recv_queue_avg: write sets that waited to be applied, mean over those received in the window
+            (wsrep_local_recv_queue_avg); None if it received none.
+        recv_queue_end: those that waited when the window ended.
+        deps_distance: how many transactions could be applied side by side: the node's own mean since it
+            started (wsrep_cert_deps_distance). More appliers (wsrep_slave_threads) than this are idle.
+        apply_window, commit_window: write sets applied, or committed, side by side: means since it started.
+        appliers: threads that apply, as the server reports them (wsrep_slave_threads).
+    """
+
+    node: int
+    commits: int = 0
+    received: int = 0
+    cert_failures: int = 0
+    bf_aborts: int = 0
+    paused_share: float = 0.0
+    pauses_asked: int = 0
+    recv_queue_avg: float | None = None
+    recv_queue_end: int = 0
+    deps_distance: float | None = None
+    apply_window: float | None = None
+    commit_window: float | None = None
+    appliers: int | None = None
 
 
 class Slice(msgspec.Struct, frozen=True, kw_only=True):

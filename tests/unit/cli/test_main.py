@@ -10,8 +10,8 @@ import pytest
 
 import flushlab as flushlab_package
 from flushlab import __version__
-from flushlab.cli import spelling
 from flushlab.cli.app import COMMANDS
+from flushlab.cli.main import in_ascii
 
 HEAVY = ("scipy", "numpy", "matplotlib", "prometheus_client")
 
@@ -59,7 +59,7 @@ def test_a_named_command_loads_no_other() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     loaded = eval(done.stderr.splitlines()[-1])
-    needed = ("main", "spelling", "app", "consoles", "declare", "output", "options", "test")
+    needed = ("main", "app", "consoles", "declare", "output", "options", "test")
     assert set(loaded) == {f"flushlab.cli.{name}" for name in needed}
 
 
@@ -191,7 +191,7 @@ def test_help_is_spelled_in_the_terminals_encoding_too(encoding: str, dots: str)
 
 
 def test_every_character_that_flushlab_prints_has_a_spelling_in_ascii() -> None:
-    codecs.register_error("spelled", spelling.in_ascii)
+    codecs.register_error("spelled", in_ascii)
     for file in Path(flushlab_package.__file__).parent.rglob("*.py"):
         text = file.read_text().replace("?", "")
         assert "?" not in text.encode("ascii", "spelled").decode(), file
