@@ -234,7 +234,6 @@ class _Binder:
         return bound
 
     def _name(self, name: str) -> str:
-        """A setting's name as the catalog has it, aliases followed."""
         catalog = load_catalog()
         return catalog.setting(name).name if name in catalog else canonical(name)
 
@@ -280,7 +279,6 @@ class _Binder:
         return typed, ""
 
     def _workload(self, on: WorkloadSpec, change: WorkloadSpec, key: str) -> WorkloadSpec:
-        """A workload with a change, the size of tables scaled where the change brings one."""
         found = changed(on, change)
         if self._scale != 1 and (TABLE_SIZE in change.options or key == "workload"):
             known = workload_options(found.name)
@@ -295,21 +293,15 @@ class _Binder:
         try:
             self._built(found)
         except UsageError as error:
-            at = self._place_of_option(key, change.options, error)
+            named = next((name for name in change.options if name in error.message), NAME)
+            at = place(self._plan, self._path, f"{key}.{named}") or place(self._plan, self._path, key)
             raise UsageError(f"{at}{error.message}", hint=error.hint) from error
         return found
 
     def _built(self, workload: WorkloadSpec) -> Workload:
         return build_workload(workload.name, workload.options, folder=self._folder)
 
-    def _place_of_option(self, key: str, changes: Mapping[str, Value], error: UsageError) -> str:
-        """The place of the option that the message names, else of the workload's name or of the table."""
-        named = next((name for name in changes if name in error.message), NAME)
-        at = place(self._plan, self._path, f"{key}.{named}")
-        return at or place(self._plan, self._path, key)
-
     def _missing_requirement(self) -> tuple[ArmOutcome, str] | None:
-        """What the plan needs and the server does not offer; None if nothing is missing."""
         values = {**self._here.values, **self._made[BASE].settings}
         server, absent, unmet = self._here.identity.name, list[str](), list[str]()
         for requirement in self._plan.requires:
@@ -416,7 +408,6 @@ class _Binder:
         return text
 
     def _of_workload(self, name: str, differs: str, workload: Workload, made: _Made) -> Iterator[Warning]:
-        """Doubts on an arm with another workload than the base."""
         base = self._made[BASE].workload
         if differs:
             yield Warning("other-unit", differs, arms=(name,), against=self._plan.base_name)
@@ -477,11 +468,7 @@ def _changes(base: Mapping[str, Value], settings: Mapping[str, Value]) -> dict[s
 def _checked(
     settings: Mapping[str, Value], plan: Plan, key: str, path: str, identity: ServerIdentity
 ) -> dict[str, Value]:
-    """Settings under their variables' names; about those that nobody knows the server may be asked.
-
-    Raises:
-        UsageError: a name is no variable's, or a misspelled one, or may not enter a sandbox.
-    """
+    """Settings under their variables' names; about those that nobody knows the server may be asked."""
     checked: dict[str, Value] = {}
     for name, value in settings.items():
         try:

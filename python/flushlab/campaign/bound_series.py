@@ -115,7 +115,14 @@ class BoundSeries(Analysis[Series]):
                     settings[name] = value
             workload = changed(workload, as_change(arm.workload_changes))
         best = BoundArm(name=BEST, text=BEST_TEXT, settings=settings, workload=workload)
-        return judged(best, base, self.identity, self.storage, self._launch, self.request.has)
+        return judged(
+            best,
+            base,
+            self.identity,
+            self.storage,
+            Launch(arguments=self.request.arguments),
+            self.request.has,
+        )
 
     def conclude(
         self,
@@ -206,7 +213,6 @@ class BoundSeries(Analysis[Series]):
         return "the base" if self.request.base_name == BASE else self.request.base_name
 
     def _on_server(self, warning: Warning, base: str = BASE) -> Warning:
-        """A doubt on a base, with its server where there are several."""
         if len(self.request.servers) < 2:
             return warning
         servers = dict(zip(self._bases, self.request.servers, strict=False))
@@ -220,7 +226,6 @@ class BoundSeries(Analysis[Series]):
                 yield self._on_server(doubt, name)
 
     def _configured(self, arm: BoundArm, trials: list[Trial]) -> Configuration:
-        """A base as its server reported it."""
         return Configuration(arm.settings, arm.server or self.identity, trials[-1].settings if trials else {})
 
     def _trial_s(self, group: ArmGroup) -> float | None:
@@ -233,10 +238,6 @@ class BoundSeries(Analysis[Series]):
     @property
     def _why_fresh(self) -> dict[str, str]:
         return {name: why for group in self.request.groups for name, why in group.why.items()}
-
-    @property
-    def _launch(self) -> Launch:
-        return Launch(arguments=self.request.arguments)
 
     def _compose(self, names: tuple[str, ...]) -> Arm | None:
         if not self._composable(names):
@@ -266,6 +267,7 @@ class BoundSeries(Analysis[Series]):
         read_back = figures[-1].settings if figures else {}
         asked = {name: value for name, value in arm.changes.items() if value is not None}
         reported = Configuration(asked, self.identity, read_back).as_reported()
+        defaults = Configuration({}, self.identity, read_back)
         return ArmFacts(
             name=arm.name,
             text=self._text(arm, trials),
@@ -273,7 +275,7 @@ class BoundSeries(Analysis[Series]):
             reason=reason,
             why_fresh=self._why_fresh.get(arm.name, "") if self.request.standing else "",
             settings={
-                name: reported.get(name, self._default(name, read_back))
+                name: reported.get(name, "default" if (now := defaults.value(name)) is None else now)
                 for name in arm.changes
                 if not self._is_the_bases(name, arm, read_back, trials)
             },
@@ -344,11 +346,6 @@ class BoundSeries(Analysis[Series]):
             what = "a place" if all(arm.is_place for arm in faster) else "a place or other work"
             return f"what proved faster is {what}, not a setting: {names}"
         return "no arm proved faster"
-
-    def _default(self, name: str, read_back: Mapping[str, Value]) -> Value:
-        """What a setting is that goes back to the default."""
-        now = Configuration({}, self.identity, read_back).value(name)
-        return "default" if now is None else now
 
     def _warnings(self, result: SeriesResult, trials: list[Trial], ending: str) -> list[Warning]:
         request = self.request
@@ -484,7 +481,6 @@ class BoundSeries(Analysis[Series]):
                 yield msgspec.structs.replace(warning, text=text, arms=(first, *further))
 
     def _by_server(self, arms: Iterable[str]) -> Iterable[list[str]]:
-        """Arms of the same server together."""
         build_of = {arm.name: arm.build for arm in self.request.arms}
         found: dict[str, list[str]] = {}
         for name in arms:
@@ -539,7 +535,6 @@ def workload_words(request: SeriesRequest) -> str:
 
 
 def _outcome(name: str, result: SeriesResult, trials: list[Trial], ending: str) -> tuple[ArmOutcome, str]:
-    """What became of an arm that was to run."""
     if name in result.out:
         outcome, reason = result.out[name]
         if outcome == "failed":
@@ -552,7 +547,6 @@ def _outcome(name: str, result: SeriesResult, trials: list[Trial], ending: str) 
 
 
 def _ratio(claim: Claim, result: SeriesResult) -> Ratio | None:
-    """The ratio that a claim is about, or None where there is none."""
     if claim.against == BASE:
         found = result.control if claim.arm == CONTROL else result.comparisons.get(claim.arm)
         return found.ratio if found is not None else None

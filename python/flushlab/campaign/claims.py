@@ -68,7 +68,6 @@ def counted_answer(claim: Claim, trials: Iterable[Trial]) -> ClaimFacts:
 
 
 def _each(of: Sequence[tuple[int, int]]) -> float:
-    """Syncs per commit."""
     return sum(syncs for syncs, _ in of) / sum(commits for _, commits in of)
 
 

@@ -127,11 +127,7 @@ def compare(
 
 
 def _workloads(found: Mapping[str, Given], asked: WorkloadSpec) -> dict[str, WorkloadSpec]:
-    """The workload of every configuration, with the options that are given for all where it takes them.
-
-    Raises:
-        UsageError: there is no such workload, or one that no configuration has takes an option for all.
-    """
+    """The workload of every configuration, with the options for all where it takes them."""
     names = {name: one.workload.name or asked.name for name, one in found.items()}
     taken = {name: workload_options(workload) for name, workload in names.items()}
     known = set[str]().union(*taken.values())
@@ -186,11 +182,7 @@ def _require_places(found: Mapping[str, Given], remote: RemoteAccess) -> None:
 def _timing(
     workload: str, seconds: float | None, default_s: float, runs: int
 ) -> tuple[float | None, float | None]:
-    """Measured seconds in all, and those of one run; None where runs end by themselves.
-
-    Raises:
-        UsageError: too few or too many, or they mean nothing to this workload.
-    """
+    """Measured seconds in all, and those of one run; None where runs end by themselves."""
     workload_options(workload)  # refuses a name that is no workload's
     if ends_by_itself(workload):
         if seconds is not None:
@@ -210,7 +202,6 @@ def _timing(
 def _whole(
     found: Mapping[str, Given], pool: ServerPool, asked: SeriesInput, connections: int, watcher: Watcher
 ) -> tuple[dict[str, dict[str, Value]], tuple[Warning, ...]]:
-    """Every configuration with all its settings, and what was scaled of the option files."""
     several = isinstance(asked.spec, CompareSpec) and asked.spec.server.others
     typed = _where_it_exists if several else _typed
     settings = {name: typed(one.settings, pool) for name, one in found.items()}
@@ -242,11 +233,7 @@ def _require_different(found: Mapping[str, Given], settings: Mapping[str, Mappin
 
 
 def _typed(given: Mapping[str, Value], pool: ServerPool) -> dict[str, Value]:
-    """Settings as the server takes them.
-
-    Raises:
-        UsageError: one that it does not have, or does not take so.
-    """
+    """Settings as the server takes them; a UsageError for one that it does not have, or not so."""
     identity = pool.identity
     settings = parse_settings(given, identity.flavor, identity.version, load_catalog())
     for name in settings:
@@ -265,11 +252,7 @@ def _typed(given: Mapping[str, Value], pool: ServerPool) -> dict[str, Value]:
 
 
 def _where_it_exists(given: Mapping[str, Value], pool: ServerPool) -> dict[str, Value]:
-    """The same for one of several servers: what only others have is an arm that is not in its version.
-
-    Raises:
-        UsageError: no server has it.
-    """
+    """The same for one of several servers: what only others have is an arm that is not in its version."""
     try:
         return _typed(given, pool)
     except (UnknownSetting, ValueOutOfRange):

@@ -220,12 +220,7 @@ def _require_no_workload(text: str) -> None:
 
 
 def _split(text: str) -> tuple[str, WorkloadSpec, StorageSpec]:
-    """The options of a configuration, and what is left of it without them.
-
-    Raises:
-        UsageError: a quotation mark is open, or an option has no value, none that it takes, or is for all
-            configurations alike.
-    """
+    """The options of a configuration, and what is left of it without them."""
     nothing = SAME_WORKLOAD, StorageSpec()
     if not re.search(r"(?<!\S)--\w", text):
         return text, *nothing

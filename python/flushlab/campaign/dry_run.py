@@ -84,15 +84,15 @@ def of_series(request: SeriesRequest, pool: ServerPool) -> Outlook:
         likely_s=START_S + most_s(request) if known else None,
         most_s=None,
         resources=pool.resources(
-            arms, data_bytes, max((_at_once(group) if group.standing else 1 for group in groups), default=1)
+            arms,
+            data_bytes,
+            max(
+                ((group.places or 2 + len(group.arms)) if group.standing else 1 for group in groups),
+                default=1,
+            ),
         ),
         writes=_writes(arms, pool, request.spec.storage.data_root),
     )
-
-
-def _at_once(group: ArmGroup) -> int:
-    """Servers, or clusters, of a group that stand side by side."""
-    return group.places or 2 + len(group.arms)
 
 
 def most_s(request: SeriesRequest) -> float:

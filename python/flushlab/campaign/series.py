@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
@@ -27,28 +27,32 @@ from flushlab.campaign.other_load import check_other_load
 from flushlab.campaign.pool.protocol import RunnerInput, ServerPool, Use, UserSettings
 from flushlab.campaign.pool.target import Target, target_of
 from flushlab.campaign.pool.user_settings import texts_of
-from flushlab.campaign.request import ArmGroup, SeriesRequest
-from flushlab.campaign.runners import ArmRunners, workload_of
-from flushlab.campaign.scheduling import LOOKS_BLOCKS, ends_by_itself
+from flushlab.campaign.request import ArmGroup, BoundArm, SeriesRequest
+from flushlab.campaign.scheduling import LOOKS_BLOCKS, ends_by_itself, place_of
 from flushlab.campaign.several_servers import joined, require_same
 from flushlab.campaign.volumes import Volumes
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import UsageError
 from flushlab.experiment.objective import Objective
-from flushlab.plan.plan import BASE, BEST, CONTROL, Claim, Plan, chosen, crossed
+from flushlab.experiment.protocol import Request
+from flushlab.experiment.series import Series
+from flushlab.plan.plan import BASE, BEST, CONTROL, Plan, chosen, crossed
 from flushlab.plan.shipped import PIPED, find_plan, read_plan, shipped
-from flushlab.record import Launch, SourceText, Value, Warning
+from flushlab.record import Arm, Launch, SourceText, Trial, Value, Warning
+from flushlab.redact import without_passwords
 from flushlab.settings.catalog import canonical
 from flushlab.settings.option_names import load_option_names
 from flushlab.spec.build import build, stored
 from flushlab.spec.kinds import CompareSpec, SeriesSpec
 from flushlab.spec.parts import ServersSpec
 from flushlab.spec.sugar import taking
-from flushlab.trial import ArmRunner
+from flushlab.trial import AlternatingRunner, ArmRunner, StandingRunner
+from flushlab.undo import undo_all
 from flushlab.units import counted, format_seconds
 from flushlab.workload import (
     Workload,
     build_workload,
+    fingerprint,
     parse_timing,
     settled,
     source_text,
@@ -169,7 +173,6 @@ def _decided(
     volumes: Volumes,
     watcher: Watcher,
 ) -> SeriesRequest:
-    """The request of all servers together."""
     spec = asked.spec
     others = spec.server.others if isinstance(spec.server, ServersSpec) else ()
     pools = (pool, *(pool.other(name, watcher.say) for name in others))
@@ -214,7 +217,11 @@ def decide(
     """
     spec = asked.spec
     threads = spec.threads if isinstance(spec, SeriesSpec) else None
-    plan, identity = _with_threads(loaded.plan, threads), pool.identity
+    plan, identity = loaded.plan, pool.identity
+    if threads is not None:
+        options = {**plan.workload.options, "threads": threads}
+        workload = msgspec.structs.replace(plan.workload, options=options)
+        plan = msgspec.structs.replace(plan, workload=workload)
     for one in workloads_of(plan, loaded.path).values():
         require_cluster(one.options.get("cluster_load", "one"), identity.nodes)
     connections = _threads(plan)
@@ -238,6 +245,7 @@ def decide(
         shares=not pool.restarts and not compared,
         options=pool.hidden_options(names, values),
     )
+    answerable = {*asked.only, BASE, *((BEST,) if len(asked.only) > 1 else ())}
     of_factors = {*crossed(plan.factors).values()} - {BASE}
     bound = bind(
         plan,
@@ -270,7 +278,7 @@ def decide(
         base=bound.base,
         arms=bound.arms,
         factors=plan.factors if of_factors <= {*(asked.only or of_factors)} else (),
-        claims=tuple(one for one in plan.claims if _can_be_answered(one, asked.only)),
+        claims=tuple(one for one in plan.claims if not asked.only or {one.arm, one.against} <= answerable),
         floor=spec.floor or plan.floor,
         blocks=asked.blocks or plan.blocks,
         looks=asked.looks,
@@ -302,35 +310,22 @@ def _require_same_tables(workloads: Mapping[str, Workload]) -> None:
 def _settled(asked: SeriesInput, loaded: Loaded, pool: ServerPool) -> SeriesSpec | CompareSpec:
     """What was asked for, as it repeats the campaign on another machine and another day."""
     spec, plan = stored(asked.spec), loaded.plan
-    data = settled_data(spec.data, asked.data, pool.database)
-    objective = asked.objective if asked.objective != "throughput" else spec.objective
+    shared: dict[str, Any] = {
+        "server": pool.settled(spec.server),
+        "remote": pool.access,
+        "data": settled_data(spec.data, asked.data, pool.database),
+        "objective": asked.objective if asked.objective != "throughput" else spec.objective,
+        "base": msgspec.structs.replace(spec.base, exact=False),
+    }
     if isinstance(spec, CompareSpec):
-        return msgspec.structs.replace(
-            spec,
-            server=pool.settled(spec.server),
-            workload=settled(spec.workload),
-            remote=pool.access,
-            data=data,
-            objective=objective,
-            base=msgspec.structs.replace(spec.base, exact=False),
-        )
+        return msgspec.structs.replace(spec, workload=settled(spec.workload), **shared)
     return msgspec.structs.replace(
         spec,
         plan=_file(loaded) or (f"{PIPED}.toml" if plan.name == PIPED else plan.name),
-        server=pool.settled(spec.server),
-        remote=pool.access,
         only=asked.only,
-        data=data,
-        objective=objective,
         seed=plan.seed if spec.seed is None else spec.seed,
-        base=msgspec.structs.replace(spec.base, exact=False),
+        **shared,
     )
-
-
-def _can_be_answered(claim: Claim, only: Sequence[str]) -> bool:
-    """Whether the arms of a claim are among those that were asked for; none were: all run."""
-    known = {*only, BASE, *((BEST,) if len(only) > 1 else ())}
-    return not only or {claim.arm, claim.against} <= known
 
 
 def _scheduled(request: SeriesRequest, pool: ServerPool, watcher: Watcher) -> SeriesRequest:
@@ -363,13 +358,117 @@ def _schedule_words(groups: Sequence[ArmGroup], pool: ServerPool) -> Iterator[st
 def _foresee(
     load: Callable[[ServerPool], Loaded], asked: SeriesInput, pool: ServerPool, watcher: Watcher
 ) -> CampaignFacts:
-    """The outlook as facts; see `dry_run`."""
     with pool.volumes(watcher.say) as volumes:
         request = _decided(load, asked, pool, volumes, watcher)
     bound = BoundSeries(request, pool.identity, pool.storage)
     run = CampaignRun(campaign_id="", ending="dry run", machine=pool.machine())
     found = bound.retold((), run)
     return msgspec.structs.replace(found, outlook=of_series(request, pool))
+
+
+class ArmRunners:
+    """Runs what a series asks for; a context manager, as servers that alternate or stand live through it.
+
+    Args:
+        series: the bound request.
+        experiment: knows what `best` is composed of.
+        pool: the servers of the base.
+        runners: of the base by an empty name; by the name of its build, of arms on another server.
+        volumes: where arms with a place of their own run.
+    """
+
+    def __init__(
+        self,
+        series: BoundSeries,
+        experiment: Series,
+        pool: ServerPool,
+        runners: Mapping[str, ArmRunner],
+        volumes: Volumes,
+    ) -> None:
+        self._series = series
+        self._experiment = experiment
+        self._pool = pool
+        self._bases = runners
+        self._volumes = volumes
+        self._runners: dict[tuple[str, float], ArmRunner] = {}
+        self._alternating = (
+            AlternatingRunner(runners[""], series.request.base.settings) if series.request.alternate else None
+        )
+        self._group: ArmGroup | None = None
+        self._standing: StandingRunner | None = None
+
+    def run(self, request: Request) -> Trial:
+        """Runs one trial.
+
+        Raises:
+            NoSpace, StorageError: what no record can hold.
+        """
+        self._enter(request)
+        if self._standing is not None:
+            return self._standing.run(request)
+        runner = self._alternating or self._of(request.arm)
+        return runner.run(request.arm, stage=request.stage, block=request.block, variant=request.variant)
+
+    def open(self) -> None:
+        """Opens the places and reads the workloads of all arms that run, before anything is measured.
+
+        Raises:
+            UsageError: a file of the workload has changed since the series began.
+            StorageError, HarnessError: a place that was there when the series began is gone.
+        """
+        request = self._series.request
+        for arm in (request.base, *request.running):
+            if fingerprint(workload_of(request, arm)) != arm.workload_digest:
+                raise UsageError(
+                    f"the workload {without_passwords(arm.workload.name)} has changed since the series began",
+                    hint="restore its file, or start a new series: figures of two workloads are not"
+                    " comparable",
+                )
+        for group in request.groups:
+            for arm in (one for one in request.running if one.name in group.arms):
+                self._runner(arm, group)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        runners = (self._alternating, self._standing, *self._bases.values())
+        undo_all(runner.close for runner in runners if runner is not None)
+
+    def _enter(self, request: Request) -> None:
+        """Ends the servers of the last group where another begins."""
+        wanted, best = self._series.request, request.stage == "best"
+        group = wanted.group_of_best(self._experiment.best_of) if best else wanted.group_of(request.block)
+        if group == self._group:
+            return
+        if self._standing is not None:
+            self._standing.close()
+        self._group = group
+        seed = self._series.request.seed
+        self._standing = self._pool.standing(self._of, seed, self._place) if group.standing else None
+
+    def _place(self, arm: Arm) -> str:
+        bound = self._series.arm(arm.name, self._experiment.best_of)
+        return place_of(bound, self._of(arm).workloads[0], self._series.identity)
+
+    def _of(self, arm: Arm) -> ArmRunner:
+        assert self._group is not None, "a request was entered"
+        return self._runner(self._series.arm(arm.name, self._experiment.best_of), self._group)
+
+    def _runner(self, arm: BoundArm, group: ArmGroup) -> ArmRunner:
+        if (arm.name, group.seconds) not in self._runners:
+            base, request = self._bases[arm.build], self._series.request
+            self._runners[arm.name, group.seconds] = base.with_arm(
+                self._pool.reaching(workload_of(request, arm), request.spec.data.database),
+                group.timing(base.timing),
+                self._volumes.open(arm.data_root, arm.disk_iops, arm.disk),
+            )
+        return self._runners[arm.name, group.seconds]
+
+
+def workload_of(request: SeriesRequest, arm: BoundArm) -> Workload:
+    """The workload of an arm; reads its file."""
+    return build_workload(arm.workload.name, arm.workload.options, folder=Path(request.folder))
 
 
 def carry_out(request: SeriesRequest, pool: ServerPool, volumes: Volumes, session: Session) -> CampaignFacts:
@@ -404,7 +503,10 @@ def _used(request: SeriesRequest, pool: ServerPool, watcher: Watcher) -> Abstrac
     if not request.running:
         return nullcontext()
     workloads = {arm.name: workload_of(request, arm) for arm in (request.base, *request.running)}
-    threads = {name: _threads_of(workload) for name, workload in workloads.items()}
+    threads = {
+        name: workload.threads if isinstance(workload, EngineOptions) else 1
+        for name, workload in workloads.items()
+    }
     distinct = {(one.name, *sorted(one.data_key.items())): one for one in workloads.values()}
     use = Use(
         workloads=list(distinct.values()),
@@ -418,7 +520,6 @@ def _used(request: SeriesRequest, pool: ServerPool, watcher: Watcher) -> Abstrac
 
 
 def _require_taken(plan: Plan, pool: ServerPool) -> None:
-    """Asks the binary about the values of settings that only it can judge."""
     names, release = load_option_names(), (pool.identity.flavor, pool.identity.version)
     for settings in (plan.base, *(arm.settings for arm in plan.arms)):
         known = {name: value for name, value in settings.items() if names.knows(canonical(name), *release)}
@@ -441,14 +542,6 @@ def _about(request: SeriesRequest) -> str:
     return f"{words}, about {format_seconds(most_s(request))}"
 
 
-def _with_threads(plan: Plan, threads: int | None) -> Plan:
-    """The plan with so many connections, where a number is asked for."""
-    if threads is None:
-        return plan
-    options = {**plan.workload.options, "threads": threads}
-    return msgspec.structs.replace(plan, workload=msgspec.structs.replace(plan.workload, options=options))
-
-
 def _threads(plan: Plan) -> int:
     """The most connections that any arm makes."""
     counts: list[Value] = [1]
@@ -459,15 +552,10 @@ def _threads(plan: Plan) -> int:
 
 
 def _names(plan: Plan) -> set[str]:
-    """Every setting that the plan names."""
     names = {*plan.base, *(requirement.setting for requirement in plan.requires)}
     for arm in plan.arms:
         names |= {*arm.settings, *(name for settings in arm.instead for name in settings)}
     return names
-
-
-def _threads_of(workload: Workload) -> int:
-    return workload.threads if isinstance(workload, EngineOptions) else 1
 
 
 def _runner(request: SeriesRequest, pool: ServerPool, watcher: Watcher) -> ArmRunner:

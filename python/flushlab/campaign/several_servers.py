@@ -63,7 +63,6 @@ def joined(
 
 
 def _notes(requests: Sequence[SeriesRequest], servers: Sequence[str]) -> Iterator[Warning]:
-    """Doubts that all servers share, and those on one of them."""
     for request, server in zip(requests, servers, strict=True):
         for note in request.notes:
             shared = all(note in other.notes for other in requests)
@@ -113,23 +112,20 @@ def differing(base: Trial, own: Trial, asked: Iterable[str]) -> str:
         base, own: trials, whose settings were read back.
         asked: names that were asked for; left out.
     """
+    catalog = load_catalog()
     found = {
         name: (value, base.settings[name])
         for name, value in own.settings.items()
         if name in base.settings
         and base.settings[name] != value
         and name not in set(asked)
-        and _decides(name)
+        and name in catalog
+        and (catalog.setting(name).contract or catalog.setting(name).durability)
     }
-    first = sorted(found.items(), key=lambda one: (not load_catalog().setting(one[0]).durability, one[0]))
+    first = sorted(found.items(), key=lambda one: (not catalog.setting(one[0]).durability, one[0]))
     words = [f"{name}{_spelled(value, before)}" for name, (value, before) in first]
     more = f" and {len(words) - _MOST_TOLD} more" if len(words) > _MOST_TOLD else ""
     return ", ".join(words[:_MOST_TOLD]) + more
-
-
-def _decides(name: str) -> bool:
-    catalog = load_catalog()
-    return name in catalog and bool(catalog.setting(name).contract or catalog.setting(name).durability)
 
 
 def _spelled(value: Value, before: Value) -> str:

@@ -285,7 +285,6 @@ def _tuning(request: TuneRequest, pool: ServerPool) -> TuneAnalysis:
 
 
 def _foresee(asked: TuneInput, pool: ServerPool, watcher: Watcher) -> CampaignFacts:
-    """The outlook as facts; see `dry_run`."""
     request = decide(asked, pool, watcher)
     tuning = _tuning(request, pool)
     run = CampaignRun(campaign_id="", ending="dry run", machine=pool.machine())
@@ -297,6 +296,8 @@ def carry_out(request: TuneRequest, pool: ServerPool, session: Session) -> Campa
     """Runs the campaign and gathers its facts; see `stored.run_campaign`."""
     tuning, watcher = _tuning(request, pool), session.watcher
     experiment = tuning.experiment()
+    candidates = counted(len(request.candidates), "candidate")
+    by = "p99 latency" if request.objective == "p99" else "throughput"
 
     def run_trial(asked: Request) -> Trial:
         if request.side_by_side:
@@ -329,7 +330,7 @@ def carry_out(request: TuneRequest, pool: ServerPool, session: Session) -> Campa
 
     def whole(others: OtherLoad | None = None, *, ran: bool) -> CampaignFacts:
         campaign = Run(
-            about=_about(request),
+            about=f"{candidates} down to the floor {request.spec.floor}, compared by {by}",
             experiment=experiment,
             known=session.store.trials,
             run_trial=run_trial,
@@ -341,8 +342,15 @@ def carry_out(request: TuneRequest, pool: ServerPool, session: Session) -> Campa
 
     if experiment.ask() is None:
         return whole(ran=False)  # nothing is left to try, which takes no server
+    use = Use(
+        workloads=_workloads(request)[:1],
+        database=request.spec.data.database,
+        arms=request.run,
+        connections=request.side_by_side * sum(request.spec.threads),
+        lasts_s=request.budget_s,
+    )
     with (
-        pool.used(_use(request), watcher.say),
+        pool.used(use, watcher.say),
         _runner(request, pool, watcher) as runner,
         pool.standing(lambda _: runner, request.seed, place_of) as standing,
     ):
@@ -353,7 +361,6 @@ def carry_out(request: TuneRequest, pool: ServerPool, session: Session) -> Campa
 def _crash_plan(
     request: TuneRequest, settings: Mapping[str, Value], pool: ServerPool, watcher: Watcher
 ) -> CrashPlan:
-    """How settings crash before they are handed over."""
     most = max(request.spec.threads)
     workload = _workloads(request)[request.spec.threads.index(most)]
     crashable = pool.crashable()
@@ -370,23 +377,6 @@ def _crash_plan(
     return CrashPlan(target=crashable, watcher=watcher, load=CrashLoad(workload=workload), spec=spec)
 
 
-def _about(request: TuneRequest) -> str:
-    candidates = counted(len(request.candidates), "candidate")
-    by = "p99 latency" if request.objective == "p99" else "throughput"
-    return f"{candidates} down to the floor {request.spec.floor}, compared by {by}"
-
-
-def _use(request: TuneRequest) -> Use:
-    """What the campaign does on its servers."""
-    return Use(
-        workloads=_workloads(request)[:1],
-        database=request.spec.data.database,
-        arms=request.run,
-        connections=request.side_by_side * sum(request.spec.threads),
-        lasts_s=request.budget_s,
-    )
-
-
 def _launch(spec: TuneSpec, pool: ServerPool) -> Launch:
     return pool.launch(max(spec.threads), BESIDE_MOST * sum(spec.threads))
 
@@ -396,11 +386,7 @@ def _workloads(request: TuneRequest) -> tuple[Workload, ...]:
 
 
 def _workloads_of(spec: TuneSpec, folder: Path) -> tuple[Workload, ...]:
-    """One for each number of connections.
-
-    Raises:
-        UsageError: no such workload, or options that make no sense.
-    """
+    """One for each number of connections."""
     asked = settled(spec.workload)
     takes_threads = "threads" in workload_options(asked.name)
     return tuple(

@@ -59,6 +59,8 @@ RECOVERY_ATTEMPTS = 2
 """A load that ends before the server is killed says nothing of its recovery."""
 
 _NO_EFFECT = "no-effect"
+_OF_RESULT = ("frontier", "winner", "tried", "detectable", "looks", "dropped", "rejected", "excluded")
+"""Fields that the facts of a tuning have as its planner's result has them."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,10 @@ class TuneAnalysis(Analysis[Tune]):
     def plan(self) -> TunePlan:
         """What the planner needs to know."""
         request = self.request
+
+        def redo_to_outlast(settings: Mapping[str, Value]) -> int:
+            return int(REDO_WRAPS * Configuration(settings, self.identity).redo_capacity_bytes)
+
         return TunePlan(
             base=request.base,
             yours=request.yours,
@@ -104,12 +110,9 @@ class TuneAnalysis(Analysis[Tune]):
             objective=request.objective,
             variants=len(request.spec.threads),
             guards=Guards(p99_ratio=request.spec.p99_limit),
-            redo_to_outlast=self._redo_to_outlast if request.steady_state else None,
+            redo_to_outlast=redo_to_outlast if request.steady_state else None,
             window_limit_s=self._window_limit_s(),
         )
-
-    def _redo_to_outlast(self, settings: Mapping[str, Value]) -> int:
-        return int(REDO_WRAPS * Configuration(settings, self.identity).redo_capacity_bytes)
 
     def _window_limit_s(self) -> float:
         """A fiftieth of the budget, but at least twice the usual window and never beyond the longest."""
@@ -202,17 +205,10 @@ class TuneAnalysis(Analysis[Tune]):
                 *(Warning("recovery-unchecked", text) for text in unchecked.values()),
             ),
             tuning=TuningFacts(
-                frontier=result.frontier,
-                winner=result.winner,
                 raised=request.raised,
                 raised_why=request.raised_why,
                 yours=yours if request.raised else None,
-                tried=result.tried,
-                detectable=result.detectable,
-                looks=result.looks,
-                dropped=result.dropped,
-                rejected=result.rejected,
-                excluded=result.excluded,
+                **{name: getattr(result, name) for name in _OF_RESULT},
             ),
             crash=checked.facts,
         )
@@ -224,7 +220,6 @@ class TuneAnalysis(Analysis[Tune]):
         trials: Iterable[Trial],
         recovery_s: Mapping[str, float] | None = None,
     ) -> ArmFacts:
-        """An arm of the confirmation blocks."""
         own = [
             trial
             for trial in trials
@@ -313,11 +308,7 @@ class TuneAnalysis(Analysis[Tune]):
 def _note_recovery(
     runner: StandingRunner, arm: Arm, seconds: dict[str, float], unchecked: dict[str, str]
 ) -> None:
-    """Notes the seconds of an arm's recovery, or why they are not known.
-
-    Raises:
-        ServerError: it did not come back.
-    """
+    """Notes the seconds of an arm's recovery, or why they are not known; raises if it did not come back."""
     for _ in range(RECOVERY_ATTEMPTS):
         try:
             seconds[arm.name] = runner.recovery_s(arm)

@@ -168,7 +168,8 @@ class Series:
         self._best: Blocks | None = None
         self._best_plan = self._plans[-1]
         self._best_arm: Arm | None = None
-        self._best_of: tuple[str, ...] = ()
+        self.best_of: tuple[str, ...] = ()
+        """Arms that `best` is composed of; empty as long as there is none."""
         self._told_before_block = 0
         self._conversation = Conversation(self._story())
 
@@ -178,9 +179,9 @@ class Series:
 
     def tell(self, trial: Trial) -> None:
         """Takes the record of the trial that was due."""
-        finished = self._finished
+        finished = self._arms_finished + self._best_finished
         self._conversation.tell(trial)
-        if self._finished != finished:
+        if self._arms_finished + self._best_finished != finished:
             self._told_before_block = self._conversation.trials
 
     @property
@@ -195,7 +196,7 @@ class Series:
         parts = list(zip(self._plans, self._groups, strict=True))
         left = [(one, (one.blocks - group.finished) * len(group.due)) for one, group in parts]
         if self._plan.compose is not None:
-            left.append((self._best_plan, self._best_left * 3))
+            left.append((self._best_plan, (self._best_plan.blocks - self._best_finished) * 3))
         told_of_block = told - self._told_before_block  # repeats of disturbed trials are not foreseen
         total = told + max(sum(count for _, count in left) - told_of_block, 1)
         left_s = None
@@ -205,21 +206,12 @@ class Series:
         return Progress(stage=due.stage, done=told, total=total, found=found, left_s=left_s, objective=by)
 
     @property
-    def _best_left(self) -> int:
-        return self._best_plan.blocks - (self._best.finished if self._best else 0)
-
-    @property
-    def _finished(self) -> int:
-        return self._arms_finished + (self._best.finished if self._best else 0)
+    def _best_finished(self) -> int:
+        return self._best.finished if self._best else 0
 
     @property
     def _arms_finished(self) -> int:
         return sum(group.finished for group in self._groups)
-
-    @property
-    def best_of(self) -> tuple[str, ...]:
-        """Arms that `best` is composed of; empty as long as there is none."""
-        return self._best_of
 
     def result(self) -> SeriesResult:
         """What is found so far; only finished blocks count."""
@@ -234,7 +226,7 @@ class Series:
             control=control,
             best_control=best_control,
             best=self._best_arm,
-            best_of=self._best_of,
+            best_of=self.best_of,
             pairs=self._pairs(comparisons),
             effects=self._effects(),
             out={name: Dropout(*reason.split(": ", 1)) for name, reason in out.items()},
@@ -256,13 +248,13 @@ class Series:
         if self._plan.compose is None:
             return
         found = self._of_arms(self._plan.objective)
-        faster = [arm for arm in self._plan.arms if _is_faster(found.get(arm.name))]
+        faster = [arm for arm in self._plan.arms if arm.name in found and found[arm.name].verdict == "faster"]
         faster.sort(key=lambda arm: found[arm.name].ratio.estimate)
         names = tuple(arm.name for arm in faster)
         best = self._plan.compose(names) if names else None
         if best is None:
             return
-        self._best_arm, self._best_of = best, names
+        self._best_arm, self.best_of = best, names
         self._best_plan = [one for one in self._plans if set(one.arms) & set(names)][-1]
         self._best = self._blocks((best,), "best", self._best_plan.blocks)
         yield from self._best.steps()
@@ -385,7 +377,3 @@ class Series:
 
 def _by_name(found: Iterable[Comparison]) -> dict[str, Comparison]:
     return {one.arm: one for one in found}
-
-
-def _is_faster(comparison: Comparison | None) -> bool:
-    return comparison is not None and comparison.verdict == "faster"

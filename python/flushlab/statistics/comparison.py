@@ -143,7 +143,8 @@ def compare(
     shared = {arm: len(cells.keys() & scores[base].keys()) for arm, cells in scores.items() if arm != base}
     compared = [arm for arm, blocks in shared.items() if blocks >= 2 and (only is None or arm in only)]
     family = max(family, len(compared))
-    pooled = None if base in apart else contrasts(_without(scores, apart), base)
+    calm = {arm: cells for arm, cells in scores.items() if arm not in apart}
+    pooled = None if base in apart else contrasts(calm, base)
     place = {arm: i for i, arm in enumerate(pooled.arms)} if pooled is not None else {}
     comparisons = []
     for arm in compared:
@@ -161,10 +162,6 @@ def compare(
             limit = critical_value(alpha, family, df, correlation)
         comparisons.append(_comparison(arm, estimate, error, limit, df, shared[arm]))
     return tuple(comparisons)
-
-
-def _without(scores: Scores, apart: Collection[str]) -> Scores:
-    return {arm: cells for arm, cells in scores.items() if arm not in apart}
 
 
 def _of_sums(arm: Cells, bases: Sequence[Cells]) -> tuple[float, float, int]:

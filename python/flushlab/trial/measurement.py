@@ -99,7 +99,8 @@ def measure(
         looks = timing.seconds >= JUDGED_WINDOW_S
         pids = [node.pid for node in server.nodes]
         before = wanted_by_others(pids, LOOK_S) if looks else None
-        goes_on = draft.stage == "bench" and _fails_over(workload)
+        fails_over = isinstance(workload, EngineOptions) and workload.cluster_load == "failover"
+        goes_on = draft.stage == "bench" and fails_over
         with (
             server.losing_nodes() if goes_on and isinstance(server, Cluster | RemoteGroup) else nullcontext(),
             live_status().standing(watched(server, draft.arm.name), trial=True),
@@ -253,10 +254,6 @@ class Draft:
             output=self.output,
             **facts,
         )
-
-
-def _fails_over(workload: Workload) -> bool:
-    return isinstance(workload, EngineOptions) and workload.cluster_load == "failover"
 
 
 def on_node(server: Server, number: int, words: str) -> str:

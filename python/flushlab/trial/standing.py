@@ -517,7 +517,6 @@ def _written_bytes(server: Server) -> int:
 
 
 def _common(arms: Sequence[Arm]) -> dict[str, Value]:
-    """Settings that arms have in common."""
     first, *others = arms
     return {
         name: value

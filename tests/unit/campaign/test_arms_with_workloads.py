@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 import flushlab
-from flushlab.campaign import runners
+from flushlab.campaign import series
 from flushlab.campaign.objective import objective_of_plan
 from flushlab.campaign.request import SeriesRequest
-from flushlab.campaign.runners import ArmRunners
-from flushlab.campaign.series import _require_same_tables
+from flushlab.campaign.series import ArmRunners, _require_same_tables
 from flushlab.errors import UsageError
 from flushlab.plan.parse import parse_plan
 from flushlab.spec.parts import StorageSpec, WorkloadSpec
@@ -73,7 +72,7 @@ def test_two_statements_on_the_same_tables_are_compared_without_a_doubt(decided:
     assert request.base.workload.options == arm.workload.options == {"threads": 4}
     assert arm.workload_changes == {"name": arm.workload.name}
     assert request.base.workload_digest != arm.workload_digest
-    keys = {tuple(runners.workload_of(request, one).data_key.items()) for one in (request.base, arm)}
+    keys = {tuple(series.workload_of(request, one).data_key.items()) for one in (request.base, arm)}
     assert len(keys) == 1, "they start from one snapshot"
     assert [Path(source.name).name for source in request.sources] == [
         "replace.toml",

@@ -21,11 +21,6 @@ SCREEN_RUNS_PER_CANDIDATE = 8
 """More screening runs than this per candidate buy nothing that the confirmation could still see."""
 
 
-def _up(minutes: float) -> str:
-    """Minutes to the next tenth, which are accepted."""
-    return f"{math.ceil(10 * minutes) / 10:g}"
-
-
 class Blocks(NamedTuple):
     """How many blocks steps may have: few long ones on fresh servers, many short ones on standing servers.
 
@@ -172,11 +167,13 @@ class Budget:
                 if self._prepared_s > END_S
                 else ""
             )
-            enough = f"{math.ceil(HINT_MARGIN * needed_s / 60)}" if self.trials else _up(needed_s / 60)
+            enough = math.ceil(10 * (needed_s / 60)) / 10  # the next tenth of a minute is accepted
+            if self.trials:
+                enough = math.ceil(HINT_MARGIN * needed_s / 60)
             raise BudgetTooSmall(
                 f"--minutes {plan.budget_s / 60:g} is too short: {whom} {least} trials{each}, "
                 f"{format_seconds(needed_s)} in all{prepared}",
-                hint=f"{quiet}use --minutes {enough} or more, {ways}",
+                hint=f"{quiet}use --minutes {enough:g} or more, {ways}",
             )
 
     @property

@@ -135,7 +135,8 @@ def half_on(
     best: tuple[float, list[list[int | None]]] | None = None
     for _ in range(12):
         columns = [_cycle(slot, runs, random) for slot in slots]
-        centred = [_centred(column) for column in columns]
+        on = [[float(value is not None) for value in column] for column in columns]
+        centred = [[x - sum(own) / len(own) for x in own] for own in on]
         overlap = sum(sum(x * y for x, y in zip(a, b, strict=True)) ** 2 for a, b in combinations(centred, 2))
         if best is None or overlap < best[0]:
             best = (overlap, columns)
@@ -161,12 +162,6 @@ def _cycle(slot: tuple[int, ...], runs: int, random: Random) -> list[int | None]
     return column[:runs]
 
 
-def _centred(column: Sequence[int | None]) -> list[float]:
-    on = [0.0 if value is None else 1.0 for value in column]
-    mean = sum(on) / len(on)
-    return [x - mean for x in on]
-
-
 class Pool:
     """Candidates of a plan; what changes nothing or falls below the floor is out from the start.
 
@@ -182,10 +177,14 @@ class Pool:
         self.base = Arm(name=BASE, settings=space.base)
         self.usable: Selection = frozenset(range(len(space.candidates)))
         self.excluded: list[Excluded] = []
-        self._floor = floor
         self._names: dict[Selection, str] = {}
         self._base_read_back: Mapping[str, Value] = {}
-        self._exclude_pointless()
+        for index in range(len(space.candidates)):
+            single = frozenset({index})
+            if not space.changes(single):
+                self.exclude(index, "the base has this value", refused=False)
+            elif not space.legal(single, floor):
+                self.exclude(index, f"meets only {space.level(single)}, below the floor", refused=False)
 
     def bought(self) -> list[int]:
         """Usable candidates that lower a guarantee."""
@@ -248,15 +247,6 @@ class Pool:
     def exclude_failed(self, index: int, reason: str) -> None:
         """Takes out a change that a server did not run with; the reason begins with the trial's outcome."""
         self.exclude(index, reason, refused=not reason.startswith("failed: "))
-
-    def _exclude_pointless(self) -> None:
-        """Leaves out what changes nothing or falls below the floor."""
-        for index in range(len(self.space.candidates)):
-            single = frozenset({index})
-            if not self.space.changes(single):
-                self.exclude(index, "the base has this value", refused=False)
-            elif not self.space.legal(single, self._floor):
-                self.exclude(index, f"meets only {self.space.level(single)}, below the floor", refused=False)
 
 
 @dataclass(frozen=True)

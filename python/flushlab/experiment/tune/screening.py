@@ -253,7 +253,6 @@ class Screening:
             self.runs.append(Run(selection, context, block, found, is_disturbed(trials)))
 
     def _screen_run(self, selection: Selection, context: int, block: int) -> Steps[None]:
-        """One run on a fresh server."""
         if not selection <= self._pool.usable:
             return
         arm = self._pool.arm(selection)
