@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 from flushlab.build import Build, find_build, list_builds
 from flushlab.build.galera import Galera, galera_for
 from flushlab.errors import FlushlabError
-from flushlab.machine import home_part
+from flushlab.machine import home, home_part
 from flushlab.record import Value
 from flushlab.server import Sandbox
 from flushlab.undo import undo_all
@@ -149,6 +149,7 @@ def private_home_with_builds(private_home: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.delenv("FLUSHLAB_HOME")
     shared = {Path(build.prefix).parent for build in list_builds() if build.source in ("debian", "maven")}
     monkeypatch.setenv("FLUSHLAB_HOME", str(private_home))
+    home()  # marks it as flushlab's while it is empty
     for folder in shared:
         (private_home / "builds").symlink_to(folder)
     return private_home
