@@ -113,14 +113,10 @@ def inserts(way: LoadMethod, possible: Possible) -> LoadMethod:
 
 
 def fastest(slices: Slices, way: LoadMethod, possible: Possible, *, turns: bool) -> LoadMethod:
-    """The method and as many connections as prove fastest.
+    """The method and as many connections as prove fastest on slices of a table.
 
-    Args:
-        slices: of the table, to try ways of loading on.
-        way: with one connection, or as many as are fixed.
-        possible: ways of loading to try.
-        turns: several LOAD DATA would wait for each other.
-    """
+    `way` has one connection, or as many as are fixed; `turns`: several LOAD DATA would wait for each
+    other."""
     if turns and way.method == "load-data":
         many = possible.connections if possible.fixed else min(cpu_count(), possible.connections)
         way = slices.better(inserts(msgspec.structs.replace(way, connections=many), possible), way)
@@ -141,7 +137,7 @@ class Slices:
 
     Args:
         load: loads the next slice in a way; rows and seconds.
-        left: how many of them the rows that are left come to.
+        left: number of slices in the remaining rows.
     """
 
     def __init__(self, load: Callable[[LoadMethod], tuple[int, float]], left: Callable[[], float]) -> None:
@@ -195,12 +191,7 @@ LoadsRanges = Callable[[LoadMethod, tuple[Range, ...], Counts], Counts]
 
 
 class Unloaded:
-    """Rows of a table that are not loaded yet: loaded in slices as long as ways are tried, then in pieces.
-
-    Args:
-        ranges: of one table.
-        load: loads some of them.
-    """
+    """Rows of a table that are not loaded yet: loaded in slices as long as ways are tried, then in pieces."""
 
     def __init__(self, ranges: Iterable[Range], load: LoadsRanges) -> None:
         self._left = {one.id: one for one in ranges}
@@ -218,12 +209,8 @@ class Unloaded:
         return self._next(way, self._slice_rows)
 
     def watched(self, way: LoadMethod, after: Callable[[LoadMethod, float], LoadMethod]) -> LoadMethod:
-        """Loads all that is left in pieces; the way of the last one.
-
-        Args:
-            way: of the first one.
-            after: says how to go on, from the way so far and its rows a second.
-        """
+        """Loads all that is left in pieces, the first one in `way`; the way of the last one. `after` decides
+        how to go on, from the way so far and its rows a second."""
         each = -(-rows_of(self._left.values()) // _PIECES)
         while rows_of(self._left.values()) > each:
             rows, seconds = self._next(way, each)

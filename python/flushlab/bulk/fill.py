@@ -98,11 +98,7 @@ def fill(
 
 
 def _require_sensible(spec: FillSpec) -> None:
-    """Refuses a request that makes no sense, or would have no effect.
-
-    Raises:
-        UsageError: something does not.
-    """
+    """Refuses a request that makes no sense, or would have no effect."""
     _exclusive(append=spec.append, truncate=spec.truncate, resume=spec.again)
     _exclusive(ladder=spec.ladder, resume=spec.again)
     elsewhere, kept = spec.remote.named_by, is_kept(spec.server.build)

@@ -39,16 +39,7 @@ def climb(
     possible: choice.Possible,
     say: Callable[[str], None],
 ) -> tuple[Step, ...]:
-    """Climbs.
-
-    Args:
-        place: target of the rows.
-        table: to load.
-        rows: of the table.
-        spec: of a load of a table's rows in a way.
-        possible: ways of loading that the server accepts.
-        say: told of every rung.
-    """
+    """Loads `rows` rows of the table on every rung; `spec` gives the load of a table's rows in a way."""
     steps: list[Step] = []
     server = place.server
     with own_table(server, place.database, _SCRATCH, table.name) as scratch:

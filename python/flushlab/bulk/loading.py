@@ -219,11 +219,7 @@ class Load:
         return total
 
     def _look_at_disk(self, load_bytes: int) -> None:
-        """Refuses rows that cannot fit, and says so where they may not.
-
-        Raises:
-            UsageError: they cannot.
-        """
+        """Refuses rows that cannot fit on the disk, and says so where they may not."""
         found = preflight.free_space(self._server)
         if found is not None and (doubt := preflight.space_warning(found, load_bytes)) is not None:
             self._warnings.append(doubt)
@@ -400,11 +396,8 @@ class Load:
         return rows.watched(take(choice.fastest(slices, way, possible, turns=turns)), after)
 
     def _require_insert_helps(self, error: ServerError) -> None:
-        """Goes on with INSERT where the server takes no LOAD DATA LOCAL, if the way is not the user's.
-
-        Raises:
-            ServerError: it is another error, or `--method` says how.
-        """
+        """Goes on with INSERT where the server takes no LOAD DATA LOCAL; raises if the way is the user's, and
+        any other error."""
         errno = errno_of(error)
         if errno not in (*_NO_LOCAL_FILES, _NO_DEFAULT) or self._asked.method not in ("auto", "load-data"):
             raise error
@@ -478,11 +471,8 @@ class Load:
             self._warnings.append(Warning("retried", f"{table}: {again}"))
 
     def _verify(self, table: PlanTable, loaded: Loaded | None) -> FilledTable:
-        """Counts a table's rows, reads some of them back and looks for parents that are missing.
-
-        Raises:
-            ServerError: they are not as they must be.
-        """
+        """Counts a table's rows, reads some of them back and looks for parents that are missing; raises
+        ServerError if they are not as they must be."""
         self._say(f"verifying {table.name}")
         total = count(self._server, self._database, table.name)
         if total != table.rows:

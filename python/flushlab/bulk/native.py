@@ -139,14 +139,10 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MeasuredLoads:
-    """What loads of a table, one behind the other, are seen to cost.
+    """The cost of loads of a table, one behind the other.
 
-    A look takes some milliseconds, as much as ten thousand rows: there is none before and behind each load.
-
-    Args:
-        server: target of the rows.
-        throttle: replicas that the loads wait for.
-    """
+    A look takes some milliseconds, as much as ten thousand rows: there is none before and behind each
+    load."""
 
     def __init__(self, server: Server, throttle: Throttle | None = None) -> None:
         self._server = server
@@ -185,11 +181,7 @@ class MeasuredLoads:
         return counts
 
     def loaded(self, connections: int) -> Loaded:
-        """All of them together.
-
-        Args:
-            connections: of most rows.
-        """
+        """All of them together; most rows went over so many connections."""
         now = self._look(self._counts)
         return Loaded(counts=self._counts, evidence=_evidence(connections, self._begin, now))
 

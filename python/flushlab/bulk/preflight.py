@@ -121,15 +121,9 @@ def require_connections(seen: ServerState, connections: int) -> None:
 def load_warnings(
     seen: ServerState, connections: int, load_bytes: int, *, ours: bool, waits: bool = False
 ) -> list[Warning]:
-    """Limits that will slow the load down or fill a disk, and the way out.
+    """Limits that will slow a load of about `load_bytes` down or fill a disk, and the way out.
 
-    Args:
-        seen: the server.
-        connections: of the load.
-        load_bytes: of its rows, about.
-        ours: the server is a sandbox, which nobody else uses.
-        waits: the load waits for replicas.
-    """
+    `ours`: the server is a sandbox, which nobody else uses; `waits`: the load waits for replicas."""
     redo, packet, tables = seen.redo_bytes, seen.number("max_allowed_packet", 1 << 30), "table_open_cache"
     coming = format_size(load_bytes)
     found = (
@@ -180,12 +174,7 @@ def load_warnings(
 
 
 def sleeping(seen: ServerState, *, needed: bool = False) -> list[str]:
-    """Who sleeps, and which timeouts would close them; nothing unless they matter.
-
-    Args:
-        seen: the server.
-        needed: they matter whatever their number.
-    """
+    """Who sleeps, and which timeouts would close them; nothing unless they are many, or `needed`."""
     most = seen.number("max_connections", 1 << 30)
     if not seen.sleepers or not (needed or len(seen.sleepers) >= _SLEEPERS_SHARE * most):
         return []
@@ -232,11 +221,7 @@ def free_space(server: Server) -> FreeSpace | None:
 
 
 def space_warning(found: FreeSpace, load_bytes: int) -> Warning | None:
-    """A warning where rows may not fit.
-
-    Args:
-        found: free space below the data directory.
-        load_bytes: size of the rows as they are sent.
+    """A warning where rows of that size, as they are sent, may not fit.
 
     Raises:
         UsageError: the rows would take several times the free space.

@@ -24,13 +24,7 @@ _TRUNCATE_ILLEGAL = 1701
 
 
 class Tables:
-    """The tables of a plan in a database.
-
-    Args:
-        server: target of the rows.
-        database: theirs.
-        asked: whether missing tables are made, and what happens to those that have rows.
-        create: missing tables are made all the same.
+    """The tables of a plan in a database; missing ones are made if `asked` or `create` says so.
 
     Attributes:
         made: names of those that were made here.

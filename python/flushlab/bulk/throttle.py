@@ -45,11 +45,11 @@ class Throttle:
         server: target of the rows.
         replicas: of the server, by name.
         max_lag_s: how far they may be behind.
-        say: told when the load waits, and when it goes on.
+        say: takes a line when the load waits, and when it goes on.
         clock: seconds.
 
     Attributes:
-        waited: seconds that the load has waited, by what it waited for.
+        waited: seconds that the load has waited, by reason.
 
     Raises:
         UsageError: one of them is no replica.
@@ -147,11 +147,7 @@ class Throttle:
 
 @contextmanager
 def throttle(server: Server, replicas: Sequence[Address], max_lag_s: float, say: Say) -> Iterator[Throttle]:
-    """A throttle, with connections to the replicas as long as it is used.
-
-    Raises:
-        As `Throttle`.
-    """
+    """A throttle, with connections to the replicas as long as it is used; raises as `Throttle`."""
     with ExitStack() as stack:
         attached = {
             one.name: stack.enter_context(RemoteServer(one, connect_s=_CONNECT_S)) for one in replicas

@@ -117,13 +117,10 @@ class Dump(SqlData, frozen=True, kw_only=True):
         self.run(filling, database=database, created=found.created)
 
     def run(self, filling: Filling, *, database: str | None, created: Iterable[str]) -> None:
-        """Runs its statements in their order.
+        """Runs its statements in their order, the first of them in `database`.
 
-        Args:
-            filling: target of the statements.
-            database: default of the first statements.
-            created: databases that are there, or that it creates before it uses them.
-        """
+        Databases that are not among `created` are made first: the others are there, or made before they are
+        used."""
         found = self.survey()
         for name in found.databases:
             if name not in created:

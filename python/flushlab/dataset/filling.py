@@ -67,15 +67,9 @@ T = TypeVar("T")
 
 
 class Filling:
-    """Loads a dump into a server.
+    """Loads a dump into a server that runs for this alone.
 
-    Args:
-        server: it runs for this alone.
-        survey: of the dump.
-        database: of statements that name none.
-        say: told how far it is.
-        path: of the dump, for messages.
-    """
+    Statements that name no database go to `database`; `path` of the dump is for messages."""
 
     def __init__(
         self, server: Server, survey: Survey, database: str, say: Callable[[str], None], path: str
@@ -126,11 +120,8 @@ class Filling:
                 self._server.query(f"GRANT ALL PRIVILEGES ON *.* TO {account}")
 
     def be_lenient(self, *more: str) -> None:
-        """Lets new connections load what a consistent dump holds in any order: its folder's files.
-
-        Args:
-            more: assignments of variables that the files take for granted.
-        """
+        """Lets new connections load the files of a consistent dump in any order; `more` are assignments of
+        variables that the files take for granted."""
         for setting in ("foreign_key_checks = 0", "unique_checks = 0", *more):
             self._server.query(f"SET GLOBAL {setting}")
 
@@ -241,11 +232,7 @@ class Filling:
                 raise failure[0]
 
     def each(self, items: Sequence[T], act: Callable[[T], None]) -> None:
-        """Does something to each item, several at once; ends with the first error.
-
-        Raises:
-            FlushlabError: what `act` raises.
-        """
+        """Does something to each item, several at once; ends with the first error."""
         if not items:
             return
         with ThreadPoolExecutor(max_workers=min(_WORKERS, cpu_count(), len(items))) as pool:

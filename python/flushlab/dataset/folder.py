@@ -174,11 +174,7 @@ def _natural(file: Path) -> tuple[object, ...]:
 
 
 def _each_after_others(views: list[Dump], run: Callable[[Dump], None]) -> None:
-    """Runs those that wait for another one once that is there.
-
-    Raises:
-        DumpRefused: what they need is in no file.
-    """
+    """Runs those that wait for another one once that is there; raises DumpRefused if that is in no file."""
     while views:
         waiting: list[tuple[Dump, DumpRefused]] = []
         for view in views:

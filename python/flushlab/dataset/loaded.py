@@ -68,7 +68,7 @@ def loaded(
         layout: settings that shape files.
         data_root: of the loading server.
         snapshots: the store of snapshots.
-        progress: told how far it is.
+        progress: takes a line at a time.
 
     Raises:
         DumpRefused: the server did not take a statement; it was tried once.

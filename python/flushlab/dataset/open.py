@@ -65,11 +65,7 @@ def open_dataset(path: Path | str) -> Dataset:
 
 
 def choose_database(data: Dataset, asked: str | None) -> str:
-    """The database that a workload on this data is for.
-
-    Args:
-        data: the data set.
-        asked: by the user, or None.
+    """The database that a workload on this data is for; `asked` by the user, or None.
 
     Raises:
         UsageError: there is no such database, there are several and none was asked for, or it is the

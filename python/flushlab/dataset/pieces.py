@@ -37,11 +37,7 @@ class _Told:
 
 
 def pieces(path: Path, read: Callable[[bytes], None] = lambda _: None) -> Iterator[bytes]:
-    """The file's content in pieces.
-
-    Args:
-        path: a file.
-        read: told the file's own bytes as they are read, compressed as they are; all of them by the end.
+    """The file's content in pieces; `read` gets the file's own bytes, compressed as they are, all by the end.
 
     Raises:
         StorageError: it cannot be read, or its compression is damaged or cut off.

@@ -36,14 +36,7 @@ _OTHER_SERVER = {_SYNTAX, 1101, 1115, 1193, 1231, 1273, 1305, 1911, 3135, 3988, 
 
 
 def refused(said: str, errno: int, survey: Survey, identity: ServerIdentity) -> DumpRefused:
-    """The error for a statement that the server did not take.
-
-    Args:
-        said: place of the statement, and the server's words.
-        errno: the server's number.
-        survey: of the dump.
-        identity: the server.
-    """
+    """The error for a statement that the server did not take; `said`: its place, and the server's words."""
     return DumpRefused(said, hint=_hint(said, errno, survey, identity))
 
 

@@ -285,16 +285,10 @@ def _header(head: bytes) -> tuple[str, str]:
 
 
 def sourced(folder: Path, by: Path, line: int, name: str) -> Path:
-    """The file that `source NAME` is for: beside the script, or beside the file that has the command.
-
-    Args:
-        folder: of the script, resolved.
-        by: the file that has the command, resolved.
-        line: of the command.
-        name: as it stands there.
+    """The file that `source NAME` is for: beside the script, or beside the file `by` with the command.
 
     Raises:
-        StorageError: there is none, or it is not in the folder.
+        StorageError: there is none, or it is not in the script's folder.
     """
     where = f"{by}, line {line}: source {name}"
     if Path(name).is_absolute():

@@ -279,13 +279,7 @@ GENERATORS: Readers[Generator] = {
 
 
 def read_generator(file: File, node: Node, what: str, more: tuple[str, ...]) -> tuple[Table, Generator]:
-    """What a table with the key `generator` describes.
-
-    Args:
-        file: makes errors.
-        node: the table.
-        what: it is, for messages.
-        more: keys that it may have beside those of its generator.
+    """The generator that a table with the key `generator` describes; it may have the keys `more`, too.
 
     Raises:
         UsageError: with the place: an unknown generator, a key that it does not have, a value without sense.
@@ -294,9 +288,5 @@ def read_generator(file: File, node: Node, what: str, more: tuple[str, ...]) -> 
 
 
 def share(table: Table, key: str = "null") -> float:
-    """A share, 0 to 1.
-
-    Raises:
-        UsageError: it is none.
-    """
+    """A share, 0 to 1."""
     return table.number(key, 0.0, 0, 1)

@@ -121,17 +121,7 @@ def read_plan(name: str, *, rows: int | None = None, seed: int | None = None) ->
 
 
 def parse_plan(text: str, *, path: str, rows: int | None = None, seed: int | None = None) -> FillPlan:
-    """The plan that a TOML text holds.
-
-    Args:
-        text: content of the file.
-        path: for messages; the plan is named after it.
-        rows: of its largest table; the others keep their ratio to it.
-        seed: instead of the plan's.
-
-    Raises:
-        UsageError: it has a mistake: `PATH:LINE:COL: …`.
-    """
+    """The plan of a TOML text, named after its path; see `read_plan`."""
     return _Parser(read_toml(text, path=path), path).plan(rows, seed)
 
 

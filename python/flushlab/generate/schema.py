@@ -76,10 +76,6 @@ class _Table(msgspec.Struct, frozen=True, kw_only=True):
 def plan_of(query: Query, database: str) -> str:
     """The TOML of a plan for all tables of a database.
 
-    Args:
-        query: runs a statement with its values.
-        database: name of the database.
-
     Raises:
         UsageError: there is no such database, or it has no tables.
         ServerError: the server does not answer, or refuses.

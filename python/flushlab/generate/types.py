@@ -97,12 +97,8 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 def misfit(column: ColumnType, extent: Extent) -> str | None:
-    """Why a type does not hold all values, in words that follow the type's name; None if it does.
-
-    Args:
-        column: type of the column.
-        extent: the widest of the values.
-    """
+    """Why a type does not hold values up to an extent, in words that follow the type's name; None if it
+    does."""
     kind = extent["kind"]
     if kind == "given":
         return None

@@ -62,11 +62,7 @@ class Clones:
         return bool(self._waiting)
 
     def fill(self, resets: int) -> None:
-        """Starts as many as are missing, in the background, if they are worth it.
-
-        Args:
-            resets: how many there were.
-        """
+        """Starts as many as are missing, in the background, if they are worth it after so many resets."""
         with self._lock:
             missing = self._count - len(self._waiting)
             if self._ended or missing <= 0 or resets < self._after or not self._room(missing):

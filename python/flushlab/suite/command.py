@@ -54,13 +54,7 @@ def find_problem(words: Sequence[str], environment: Mapping[str, str]) -> Ended 
 
 
 def run(words: Sequence[str], environment: Mapping[str, str], *, stdout: int | None = None) -> Ended:
-    """Runs a command to its end.
-
-    Args:
-        words: program and arguments.
-        environment: all of it.
-        stdout: a descriptor in the place of flushlab's own.
-    """
+    """Runs a command to its end; `stdout` is a descriptor in the place of flushlab's own."""
     seen: list[int] = []
     with _noting(seen) as watched:
         try:

@@ -72,11 +72,8 @@ class _Answer(StreamRequestHandler):
         self.wfile.write(f"{head}Connection: close\r\n\r\n{text}".encode())
 
     def _requested(self) -> str:
-        """The path of a request; its head and body are read and left alone.
-
-        Raises:
-            ValueError: it is none.
-        """
+        """The path of a request; its head and body are read and left alone. Raises ValueError if it is
+        none."""
         method, path, _ = self.rfile.readline(_LONGEST).decode("latin-1").split(" ", 2)
         if method not in ("GET", "POST"):
             raise ValueError(f"the method {method} is not supported")

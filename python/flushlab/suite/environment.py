@@ -135,12 +135,9 @@ def fields_of(build: Build, endpoint: Endpoint, database: str) -> dict[str, str]
 
 
 def variables(servers: Sequence[Mapping[str, str]], templates: Sequence[Template]) -> dict[str, str]:
-    """Variables for a command.
+    """Variables for a command; templates have worker 1's fields.
 
-    Args:
-        servers: each worker's fields, perhaps with its `name` and its `reset_url`.
-        templates: the user's, filled in with worker 1's fields.
-    """
+    `servers` are each worker's fields, perhaps with its `name` and its `reset_url`."""
     first = servers[0]
     named = client_environment(first) | {"FLUSHLAB_WORKERS": str(len(servers))}
     for suffix, fields in (("", first), *((f"_{i}", one) for i, one in enumerate(servers, 1))):

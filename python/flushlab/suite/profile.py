@@ -139,13 +139,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def throwaway(build: ServerKind, where: Where, chosen: Mapping[str, Value] | None = None) -> Profile:
-    """The profile of a build in a place.
-
-    Args:
-        build: the server.
-        where: place of the data directory.
-        chosen: the user's own settings, which win.
-    """
+    """The profile of a build in a place; the user's own settings, `chosen`, win."""
     settings = {one.name: one.value for one in CHOICES if one.holds(build, where)} | dict(chosen or {})
     return Profile(settings=settings, arguments=_ARGUMENTS[build.flavor] if where == "disk" else ())
 

@@ -57,13 +57,7 @@ def has_room(root: ChosenRoot, template_bytes: int, servers: int) -> bool:
 
 
 def choose(template_bytes: int, servers: int, data_root: Path | None, *, memory: bool = True) -> ChosenRoot:
-    """Memory if it fits there, else the data root on disk.
-
-    Args:
-        template_bytes: size of a data directory at the start.
-        servers: how many are made.
-        data_root: the disk's; `run` in flushlab's home if None.
-        memory: False: never in memory.
+    """Memory if the data directories of so many servers fit there, else the data root on disk.
 
     Raises:
         NotWritable, NoSpace: the disk's folder cannot be used.

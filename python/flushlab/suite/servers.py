@@ -44,12 +44,7 @@ _ANSWER_S = 1.0
 
 
 class SuiteServer:
-    """One throwaway server.
-
-    Args:
-        sandbox: its first server.
-        snapshot, snapshots: the template that it was started on, and its store.
-        clones: servers that may take its place.
+    """One throwaway server, on a copy of `snapshot`.
 
     Attributes:
         sandbox: the server of the moment.
@@ -268,14 +263,7 @@ def start_servers(
 ) -> Servers:
     """Starts servers on copies of a template; on disk if memory turns out to be full.
 
-    Args:
-        request: build, settings, first port and data root.
-        snapshot, snapshots: the template and its store.
-        count: number of servers.
-        root: parent of their data directories.
-        password: of their account.
-        say: takes a line for the user.
-        clones: per server; None: some for a server that is reset often, if memory allows.
+    `clones` wait per server; None: some for a server that is reset often, if memory allows.
 
     Raises:
         StartFailed, PortTaken, StorageError: as `Sandbox.start`.

@@ -91,12 +91,7 @@ class SuiteResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def require_prepared(ended: Ended) -> None:
-    """Finds out whether the prepare command did its work.
-
-    Raises:
-        UsageError: it failed.
-        KeyboardInterrupt: the user ended it.
-    """
+    """Raises UsageError if the prepare command failed, KeyboardInterrupt if the user ended it."""
     if ended.exit_code != 0 and ended.interrupted:
         raise KeyboardInterrupt
     if ended.exit_code != 0:
@@ -137,11 +132,7 @@ class Session:
         )
 
     def prepare(self) -> float:
-        """Makes the template, if it is not there; the seconds of the prepare command.
-
-        Raises:
-            FlushlabError: as `run`.
-        """
+        """Makes the template, if it is not there; the seconds of the prepare command. Raises as `run`."""
         self._obtain()
         return self._prepare_s
 
@@ -165,11 +156,7 @@ class Session:
 
     @contextmanager
     def open(self) -> Iterator[Servers]:
-        """The servers, for whoever is in this process; they end with the context.
-
-        Raises:
-            FlushlabError: as `run`.
-        """
+        """The servers, for callers in this process; they end with the context. Raises as `run`."""
         servers, _, _ = self._ready()
         for note in self._notes:
             self._say(note)
@@ -350,15 +337,10 @@ class Session:
         )
 
     def _prepare_on(self, base: Snapshot, known: Facts | None) -> Snapshot | None:
-        """Runs the prepare command on a template and captures what comes out.
+        """Runs the prepare command on a template and captures the result.
 
-        Args:
-            base: the template.
-            known: its facts if it is one of fewer inputs; None for the full run.
-
-        Returns:
-            The new template; None if it cannot be built upon `base` without doubt.
-        """
+        `known` are the facts of a template of fewer inputs; None if it cannot be built upon that without
+        doubt."""
         servers = self._start(base, 1)
         with servers:
             sandbox = servers.all[0].sandbox
@@ -420,11 +402,8 @@ class Session:
         return ended.exit_code == 0 and prepare.fingerprint(sandbox.query) == before
 
     def _start(self, snapshot: Snapshot, count: int, clones: int | None = 0) -> Servers:
-        """Starts servers on a template.
-
-        Raises:
-            SnapshotDamaged: it is no good; it has been dropped, so that it is made anew.
-        """
+        """Starts servers on a template; a damaged one is dropped, so that it is made anew after
+        SnapshotDamaged."""
         root = self._choose_root(snapshot.allocated_bytes, count * (1 + (clones or 0)))
         try:
             return start_servers(

@@ -130,10 +130,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 class Templates:
     """The templates of this machine, and their compressed copies in a cache folder if there is one.
 
-    Args:
-        cache: the folder; None for none.
-        limit_bytes: of either; the least recently used go first.
-    """
+    Of either, the least recently used go first beyond `limit_bytes`."""
 
     def __init__(self, cache: Path | None = None, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
         self.snapshots = Snapshots(home() / "templates", limit_bytes)
