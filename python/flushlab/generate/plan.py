@@ -14,7 +14,6 @@ import msgspec
 
 from flushlab import _core
 from flushlab.errors import UsageError
-from flushlab.generate.create import TableDefinition, create_table
 from flushlab.generate.generators import read_generator, share
 from flushlab.generate.types import misfit, parse_type
 from flushlab.near import nearest
@@ -27,6 +26,7 @@ from flushlab.record.fill import (
     SequenceGenerator,
     UuidGenerator,
 )
+from flushlab.server.identifier import quoted
 
 _BUILTIN = Path(__file__).parent / "builtin"
 _SUFFIX = ".toml"
@@ -139,7 +139,8 @@ class _Table(msgspec.Struct, frozen=True):
     table: Table
     made: GeneratedTable
     columns: Mapping[str, _Column]
-    definition: TableDefinition
+    primary_key: tuple[str, ...]
+    create: str
 
 
 class _Parser:
@@ -167,7 +168,7 @@ class _Parser:
                     name=table.made.name,
                     rows=table.made.rows,
                     columns=tuple(table.columns),
-                    create=table.table.text("create").strip().rstrip(";") or create_table(table.definition),
+                    create=table.create,
                 )
                 for table in tables
             ),
@@ -182,7 +183,8 @@ class _Parser:
                 node, "column", "a table of columns", 'write [table.NAME.column] and id = { generator = "…" }'
             )
         columns = {one.key: self._column(one, "create" in table) for one in node.entries}
-        primary = self._columns(table, "primary_key", columns)
+        key = table.get("primary_key")
+        primary = self._names(table, "primary_key", key, columns) if key is not None else ()
         if "create" in table and "options" in table:
             what = "options go into CREATE TABLE, and the plan has one of its own"
             raise self._file.error(table.entries["options"], what, "write them there")
@@ -192,16 +194,15 @@ class _Parser:
             rows=table.whole("rows", 1000, 0, _MOST_ROWS),
             columns=self._unique(table, columns, ([primary] if primary else []) + uniques),
         )
-        definition = TableDefinition(
-            name=entry.key,
-            columns={name: column.definition for name, column in columns.items()},
-            primary_key=primary,
-            unique=tuple(uniques),
-            index=tuple(self._keys(table, "index", columns)),
-            foreign_keys=_foreign_keys(made.columns, entry.key),
-            options=table.text("options"),
-        )
-        return _Table(table, made, columns, definition)
+        lines = [f"{quoted(name)} {column.definition}" for name, column in columns.items()]
+        lines += [f"PRIMARY KEY {_listed(primary)}"] if primary else []
+        for words, keys in (("UNIQUE KEY", uniques), ("KEY", self._keys(table, "index", columns))):
+            lines += [f"{words} {quoted('_'.join(key)[:64])} {_listed(key)}" for key in keys]
+        body = ",\n  ".join([*lines, *_foreign_keys(made.columns, entry.key)])
+        options = table.text("options") or "ENGINE=InnoDB DEFAULT CHARSET=utf8mb4"
+        create = table.text("create").strip().rstrip(";")
+        create = create or f"CREATE TABLE {quoted(entry.key)} (\n  {body}\n) {options}"
+        return _Table(table, made, columns, primary, create)
 
     def _column(self, entry: Entry, created: bool) -> _Column:
         table, generator = read_generator(self._file, entry.node, f"the column {entry.key}", _COLUMN_KEYS)
@@ -220,10 +221,6 @@ class _Parser:
                 bits=kind is not None and kind.name == "bit",
             ),
         )
-
-    def _columns(self, table: Table, key: str, columns: Mapping[str, _Column]) -> tuple[str, ...]:
-        node = table.get(key)
-        return () if node is None else self._names(table, key, node, columns)
 
     def _keys(self, table: Table, key: str, columns: Mapping[str, _Column]) -> list[tuple[str, ...]]:
         hint = f'write {key} = ["a", ["b", "c"]]: one key of a, and one of b and c'
@@ -311,25 +308,29 @@ class _Parser:
             raise self._file.error(
                 where, f"{name} does not fit: {shown} {why}", "change the type or the generator"
             )
-        if can_be_null and (kind.not_null or name in table.definition.primary_key):
+        if can_be_null and (kind.not_null or name in table.primary_key):
             raise self._file.error(
                 where, f"{name} is NOT NULL, and some of its values are NULL", "remove null"
             )
 
 
-def _foreign_keys(
-    columns: Iterable[GeneratedColumn], own: str
-) -> tuple[tuple[tuple[str, ...], str, tuple[str, ...]], ...]:
-    """Columns, parent and its columns of each foreign key; those within the table itself are left out."""
-    keys: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {}
+def _foreign_keys(columns: Iterable[GeneratedColumn], own: str) -> list[str]:
+    """Foreign keys as CREATE TABLE spells them; those within the table itself are left out."""
+    keys: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for column in columns:
         generator = column.generator
-        if not isinstance(generator, ForeignKeyGenerator) or generator.table == own:
-            continue
-        name = f"{column.same_row or column.name} {generator.table}"
-        mine, _, theirs = keys.get(name, ((), "", ()))
-        keys[name] = ((*mine, column.name), generator.table, (*theirs, generator.column))
-    return tuple(keys.values())
+        if isinstance(generator, ForeignKeyGenerator) and generator.table != own:
+            key = (column.same_row or column.name, generator.table)
+            keys.setdefault(key, []).append((column.name, generator.column))
+    return [
+        f"FOREIGN KEY {_listed(mine for mine, _ in pairs)} REFERENCES {quoted(parent)}"
+        f" {_listed(theirs for _, theirs in pairs)}"
+        for (_, parent), pairs in keys.items()
+    ]
+
+
+def _listed(columns: Iterable[str]) -> str:
+    return f"({', '.join(map(quoted, columns))})"
 
 
 def _is_unique(column: GeneratedColumn) -> bool:
@@ -345,17 +346,10 @@ def _scaled(tables: list[_Table], rows: int | None) -> list[_Table]:
     largest = max(table.made.rows for table in tables)
     if rows is None or not largest:
         return tables
-    return [
-        msgspec.structs.replace(
-            table,
-            made=msgspec.structs.replace(table.made, rows=_scaled_rows(table, rows, largest)),
-        )
-        for table in tables
-    ]
 
+    def scaled(table: _Table) -> _Table:
+        most = table.table.whole("at_most", _MOST_ROWS, 1, _MOST_ROWS)
+        count = min(max(1, table.made.rows * rows // largest), most) if table.made.rows else 0
+        return msgspec.structs.replace(table, made=msgspec.structs.replace(table.made, rows=count))
 
-def _scaled_rows(table: _Table, rows: int, largest: int) -> int:
-    if not table.made.rows:
-        return 0
-    most = table.table.whole("at_most", _MOST_ROWS, 1, _MOST_ROWS)
-    return min(max(1, table.made.rows * rows // largest), most)
+    return [scaled(table) for table in tables]

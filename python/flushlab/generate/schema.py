@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date
 from typing import Any
 
 import msgspec
@@ -82,7 +83,7 @@ def plan_of(query: Query, database: str) -> str:
     """
     tables = _read(query, database)
     most = _within_parents(tables, {table.name: _at_most(table) for table in tables})
-    rows = _rows(tables, most)
+    rows = _within_parents(tables, {table.name: min(table.rows, most[table.name]) for table in tables})
     parts = [f"# The tables of {_comment(database)}.\ntitle = {_toml(database)}\nseed = 1\n"]
     parts += [_table(table, tables, rows[table.name], most[table.name]) for table in tables]
     return "\n".join(parts)
@@ -121,7 +122,7 @@ def _described(
     checks: list[str],
 ) -> _Table:
     ((_, create, *_),) = query(f"SHOW CREATE TABLE {quoted(database, name)}", ())
-    text = create.decode() if isinstance(create, bytes) else str(create)
+    text = _text(create)
     for theirs in (one for key in foreign_keys for one in (*key.columns, *key.theirs, key.table)):
         if "`" in theirs:  # MariaDB 11.8 does not double the backticks of a foreign key's names
             text = text.replace(f"`{theirs}`", quoted(theirs))
@@ -160,15 +161,7 @@ def _described(
 
 
 def _columns(query: Query, database: str) -> defaultdict[str, list[_Column]]:
-    known = {
-        str(name).upper()
-        for (name,) in query(
-            "SELECT COLUMN_NAME FROM information_schema.COLUMNS"
-            " WHERE TABLE_SCHEMA = 'information_schema' AND TABLE_NAME = 'COLUMNS'",
-            (),
-        )
-    }
-    srid = "SRS_ID" if "SRS_ID" in known else "0"
+    srid = "SRS_ID" if "SRS_ID" in _columns_of_schema(query, "COLUMNS") else "0"
     found: defaultdict[str, list[_Column]] = defaultdict(list)
     for table, name, kind, nullable, extra, expression, default, srs in query(
         "SELECT TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, EXTRA, GENERATION_EXPRESSION,"
@@ -176,7 +169,7 @@ def _columns(query: Query, database: str) -> defaultdict[str, list[_Column]]:
         " WHERE TABLE_SCHEMA = %s ORDER BY TABLE_NAME, ORDINAL_POSITION",
         (database,),
     ):
-        text = kind.decode() if isinstance(kind, bytes) else str(kind)
+        text = _text(kind)
         definition = text if nullable == "YES" else f"{text} NOT NULL"
         words = str(extra).upper()
         column_type = parse_type(definition)
@@ -237,14 +230,7 @@ def _foreign_keys(query: Query, database: str) -> defaultdict[str, list[_Foreign
 def _checks(query: Query, database: str) -> defaultdict[str, list[str]]:
     """CHECK constraints by table: MariaDB names it beside them, MySQL has them from 8.0.16."""
     found: defaultdict[str, list[str]] = defaultdict(list)
-    known = {
-        str(name).upper()
-        for (name,) in query(
-            "SELECT COLUMN_NAME FROM information_schema.COLUMNS"
-            " WHERE TABLE_SCHEMA = 'information_schema' AND TABLE_NAME = 'CHECK_CONSTRAINTS'",
-            (),
-        )
-    }
+    known = _columns_of_schema(query, "CHECK_CONSTRAINTS")
     if not known:
         return found
     if "TABLE_NAME" in known:
@@ -259,31 +245,35 @@ def _checks(query: Query, database: str) -> defaultdict[str, list[str]]:
             " USING (CONSTRAINT_SCHEMA, CONSTRAINT_NAME) WHERE c.CONSTRAINT_SCHEMA = %s"
         )
     for table, clause in query(sql, (database,)):
-        found[str(table)].append(clause.decode() if isinstance(clause, bytes) else str(clause))
+        found[str(table)].append(_text(clause))
     return found
 
 
+def _columns_of_schema(query: Query, table: str) -> set[str]:
+    """Columns of a table of information_schema; none if there is no such table."""
+    sql = (
+        "SELECT COLUMN_NAME FROM information_schema.COLUMNS"
+        " WHERE TABLE_SCHEMA = 'information_schema' AND TABLE_NAME = %s"
+    )
+    return {str(name).upper() for (name,) in query(sql, (table,))}
+
+
+def _text(value: object) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
 # -- what becomes of them ------------------------------------------------------------------------------------
-
-
-def _rows(tables: list[_Table], most: Mapping[str, int]) -> dict[str, int]:
-    """Rows of each table: no more than its keys allow."""
-    return _within_parents(tables, {table.name: min(table.rows, most[table.name]) for table in tables})
 
 
 def _within_parents(tables: list[_Table], rows: dict[str, int]) -> dict[str, int]:
     """The same, where a row of the parent can be referred to once no more than the parent has."""
     for _ in tables:  # a parent's limit may be found after its child's
         for table in tables:
-            for parent in _unique_parents(table):
-                rows[table.name] = min(rows[table.name], rows.get(parent, rows[table.name]))
+            keys = [set(key.columns) for key in table.keys]
+            for foreign in table.foreign_keys:
+                if any(one <= set(foreign.columns) for one in keys):
+                    rows[table.name] = min(rows[table.name], rows.get(foreign.table, rows[table.name]))
     return rows
-
-
-def _unique_parents(table: _Table) -> Iterable[str]:
-    """Tables of whose rows each can be referred to once."""
-    keys = [set(key.columns) for key in table.keys]
-    return [key.table for key in table.foreign_keys if any(one <= set(key.columns) for one in keys)]
 
 
 def _at_most(table: _Table) -> int:
@@ -321,32 +311,33 @@ def _values(column: _Column, prefix: int | None) -> int:
 
 
 def _table(table: _Table, tables: list[_Table], rows: int, most: int) -> str:
-    names = [_toml(column.name) for column in table.columns if column.generated]
-    notes = list(table.notes)
-    if names:
-        notes.append(f"generated columns: {', '.join(names)}")
+    generated = [_toml(column.name) for column in table.columns if column.generated]
+    notes = [*table.notes, *([f"generated columns: {', '.join(generated)}"] if generated else [])]
     lines = [f"# {_comment(note)}" for note in notes]
     lines += [f"[table.{_toml(table.name)}]", f"rows = {rows}"]
     if most < _MANY:
         lines.append(f"at_most = {most}")
     lines.append(f"create = {_multiline(table.create)}")
-    for key in table.keys:
-        if key.name == "PRIMARY":
-            lines.append(f"primary_key = [{', '.join(map(_toml, key.columns))}]")
-    unique = [key.columns for key in table.keys if key.name != "PRIMARY"]
-    if unique:
-        keys = [f"[{', '.join(map(_toml, columns))}]" for columns in unique]
-        lines.append(f"unique = [{', '.join(keys)}]")
+    lines += [f"primary_key = {_toml(key.columns)}" for key in table.keys if key.name == "PRIMARY"]
+    if unique := [key.columns for key in table.keys if key.name != "PRIMARY"]:
+        lines.append(f"unique = {_toml(unique)}")
     lines += ["", f"[table.{_toml(table.name)}.column]"]
     made = _generators(table, {one.name for one in tables})
-    for column in table.columns:
-        if column.name in made:
-            options = ", ".join(f"{key} = {value}" for key, value in made[column.name].items())
-            lines.append(f"{_toml(column.name)} = {{ type = {_toml(column.definition)}, {options} }}")
+    lines += [
+        f"{_toml(column.name)} = {_toml({'type': column.definition, **made[column.name]})}"
+        for column in table.columns
+        if column.name in made
+    ]
     return "\n".join(lines) + "\n"
 
 
-def _generators(table: _Table, tables: set[str]) -> dict[str, dict[str, str]]:
+_Options = dict[str, Any]
+"""Keys of a column in the plan, with their values."""
+_ABSENT: _Options = {"generator": "constant", "value": 0, "null": 1.0}
+_SEQUENCE: _Options = {"generator": "sequence"}
+
+
+def _generators(table: _Table, tables: set[str]) -> dict[str, _Options]:
     """The keys of each column that gets values."""
     prefixes: dict[str, int | None] = {}
     for key in table.keys:
@@ -354,149 +345,136 @@ def _generators(table: _Table, tables: set[str]) -> dict[str, dict[str, str]]:
             prefixes[name] = min(filter(None, (prefixes.get(name), prefix)), default=None)
     alone = {key.columns[0] for key in table.keys if len(key.columns) == 1}
     primary = {name for key in table.keys if key.name == "PRIMARY" for name in key.columns}
-    made: dict[str, dict[str, str]] = {}
-    referring: set[str] = set()
-    for foreign in table.foreign_keys:
-        if referring.intersection(foreign.columns):
-            continue
-        referring |= set(foreign.columns)
-        outside = foreign.table not in tables
-        nullable = all(column.nullable for column in table.columns if column.name in foreign.columns)
-        for name, theirs in zip(foreign.columns, foreign.theirs, strict=True):
-            if outside and nullable:
-                made[name] = {"generator": '"constant"', "value": "0", "null": "1.0"}
-                continue
-            made[name] = {
-                "generator": '"foreign_key"',
-                "table": _toml(foreign.table),
-                "column": _toml(theirs),
-            }
-            if len(foreign.columns) > 1:
-                made[name]["same_row"] = _toml(foreign.name)
-            if nullable and not primary.intersection(foreign.columns):
-                made[name]["null"] = str(_NULLS)
+    made = _references(table, tables, primary)
+    referring = set(made)
     for column in table.columns:
         if column.generated or column.name in made:
             continue
         unique = column.name in prefixes
         options = _generator(column, prefixes.get(column.name), unique, column.name in alone)
-        if options is None:
-            if column.nullable:
-                made[column.name] = {"generator": '"constant"', "value": "0", "null": "1.0"}
-            elif not column.has_default:
-                raise UsageError(
-                    f"{table.name}.{column.name} is {column.definition}: there is no generator for it",
-                    hint="give it a default, or let it be NULL",
-                )
-            continue
-        if column.nullable and column.name not in primary:
-            options["null"] = str(_NULLS)
-        made[column.name] = options
-    _separate(table, made, referring, primary)
+        if options is not None:
+            null = {"null": _NULLS} if column.nullable and column.name not in primary else {}
+            made[column.name] = {**options, **null}
+        elif column.nullable:
+            made[column.name] = {**_ABSENT}
+        elif not column.has_default:
+            raise UsageError(
+                f"{table.name}.{column.name} is {column.definition}: there is no generator for it",
+                hint="give it a default, or let it be NULL",
+            )
+    _separate(table, made, referring)
     return made
 
 
-def _separate(table: _Table, made: dict[str, dict[str, str]], referring: set[str], primary: set[str]) -> None:
+def _references(table: _Table, tables: set[str], primary: set[str]) -> dict[str, _Options]:
+    """The keys of columns with a foreign key; of two that overlap, the first is filled."""
+    made: dict[str, _Options] = {}
+    for foreign in table.foreign_keys:
+        if made.keys() & set(foreign.columns):
+            continue
+        nullable = all(column.nullable for column in table.columns if column.name in foreign.columns)
+        for name, theirs in zip(foreign.columns, foreign.theirs, strict=True):
+            if foreign.table not in tables and nullable:
+                made[name] = {**_ABSENT}
+                continue
+            made[name] = {"generator": "foreign_key", "table": foreign.table, "column": theirs}
+            if len(foreign.columns) > 1:
+                made[name]["same_row"] = foreign.name
+            if nullable and not primary.intersection(foreign.columns):
+                made[name]["null"] = _NULLS
+    return made
+
+
+def _separate(table: _Table, made: dict[str, _Options], referring: set[str]) -> None:
     """Makes a column unique by itself where unique keys of several columns overlap."""
-    taken: list[set[str]] = []
     columns = {column.name: column for column in table.columns}
+
+    def made_unique(keys: list[set[str]]) -> bool:
+        """Makes a column of each key unique by itself, if each has one with enough values."""
+        free = [
+            sorted(name for name in own - referring if _values(columns[name], None) >= _MANY) for own in keys
+        ]
+        for names in free if all(free) else ():
+            made[names[0]]["unique"] = True
+        return all(free)
+
+    taken: list[set[str]] = []
     for key in sorted(table.keys, key=lambda key: len(key.columns)):
         own = set(key.columns)
-        if len(own) == 1 or any(
-            made[name]["generator"] in ('"sequence"', '"uuid"') or "unique" in made[name] for name in own
-        ):
-            continue
-        if any(one <= own for one in taken):
+        is_unique = any(
+            made[name]["generator"] in ("sequence", "uuid") or "unique" in made[name] for name in own
+        )
+        if len(own) == 1 or is_unique or any(one <= own for one in taken):
             continue
         overlapping = [one for one in taken if one & own]
-        if overlapping and _made_unique([own], made, columns, referring):
+        if overlapping and made_unique([own]):
             continue
-        if overlapping and _made_unique(overlapping, made, columns, referring):
+        if overlapping and made_unique(overlapping):
             taken = [one for one in taken if one not in overlapping]
         taken.append(own)
 
 
-def _made_unique(
-    keys: list[set[str]],
-    made: dict[str, dict[str, str]],
-    columns: dict[str, _Column],
-    referring: set[str],
-) -> bool:
-    """Makes a column of each key unique by itself, if each has one with enough values."""
-    free = [sorted(name for name in own - referring if _values(columns[name], None) >= _MANY) for own in keys]
-    if not all(free):
-        return False
-    for names in free:
-        made[names[0]]["unique"] = "true"
-    return True
-
-
-def _generator(column: _Column, prefix: int | None, unique: bool, alone: bool) -> dict[str, str] | None:
+def _generator(column: _Column, prefix: int | None, unique: bool, alone: bool) -> _Options | None:
     """A generator with its keys; None if there is none for the type."""
-    kind = column.type
-    name = kind.name
-    if column.auto_increment or name == "serial":
-        return {"generator": '"sequence"'}
+    kind, name = column.type, column.type.name
+    if column.auto_increment or name == "serial" or (alone and name in _INTEGERS):
+        return {**_SEQUENCE}
     if name in _INTEGERS:
-        if alone:
-            return {"generator": '"sequence"'}
-        bits = _INTEGERS[name]
-        most = 2 ** (bits if kind.unsigned else bits - 1) - 1
+        most = 2 ** (_INTEGERS[name] - (0 if kind.unsigned else 1)) - 1
         if name == "tinyint" and kind.size == 1 and not unique:
             most = 1
-        return _range("integer", "1" if unique else "0", str(min(most, 2**63 - 1 if unique else 1_000_000)))
+        return _range("integer", 1 if unique else 0, min(most, 2**63 - 1 if unique else 1_000_000))
     if name == "bit":
-        return _range("integer", "0", str(2 ** min(kind.size or 1, 62) - 1))
+        return _range("integer", 0, 2 ** min(kind.size or 1, 62) - 1)
     if name == "decimal":
         digits, scale = _decimal_digits(kind)
         high = str(10**digits - 1)
         high = f"{high[: digits - scale] or '0'}.{high[digits - scale :]}" if scale else high
-        return {**_range("decimal", "0", f'"{high}"'), "digits": str(scale)}
+        return {**_range("decimal", 0, high), "digits": scale}
     if name in ("float", "double", "real"):
-        return {"generator": '"sequence"'} if unique else _range("decimal", "0", "1000")
+        return {**_SEQUENCE} if unique else _range("decimal", 0, 1000)
     if name in ("enum", "set"):
-        values = ", ".join(map(_toml, _members(kind)))
-        return {"generator": '"choice"', "values": f"[{values}]"}
+        return {"generator": "choice", "values": _members(kind)}
     if name == "date":
-        return _range("date", "1950-01-01", "2049-12-31") if unique else {"generator": '"date"'}
+        days = _range("date", date(1950, 1, 1), date(2049, 12, 31))
+        return days if unique else {"generator": "date"}
     if name in ("datetime", "timestamp", "time"):
-        options = {"generator": f'"{"time" if name == "time" else "datetime"}"'}
+        options: _Options = {"generator": "time" if name == "time" else "datetime"}
         if kind.size:
-            options["digits"] = str(kind.size)
+            options["digits"] = kind.size
         if unique and name != "time":
-            options |= {"low": "1990-01-01", "high": "2029-12-31"}
+            options |= {"low": date(1990, 1, 1), "high": date(2029, 12, 31)}
         return options
     if name == "year":
-        return _range("integer", "1901", "2155")
+        return _range("integer", 1901, 2155)
     if name == "json":
-        fields = '{ id = { generator = "sequence" }, name = { generator = "text", length = [4, 12] } }'
-        return {"generator": '"json"', "fields": fields}
+        fields = {"id": _SEQUENCE, "name": {"generator": "text", "length": [4, 12]}}
+        return {"generator": "json", "fields": fields}
     if name == "uuid":
-        return {"generator": '"uuid"'}
+        return {"generator": "uuid"}
     if name in _FIXED:
-        return {"generator": '"pattern"', "pattern": _toml(_FIXED[name])}
+        return {"generator": "pattern", "pattern": _FIXED[name]}
     if name in _SHAPES:
-        options = {"generator": '"geometry"', "shape": _toml("point" if name == "geometry" else name)}
-        return {**options, "srid": str(column.srid)} if column.srid else options
+        srid = {"srid": column.srid} if column.srid else {}
+        return {"generator": "geometry", "shape": "point" if name == "geometry" else name, **srid}
     if name in _BYTES and not unique:
         size = kind.size if kind.size is not None else 100
-        return {"generator": '"bytes"', "length": str(size) if name == "binary" else f"[0, {min(size, 100)}]"}
+        return {"generator": "bytes", "length": size if name == "binary" else [0, min(size, 100)]}
     if kind.is_text or kind.is_bytes:
-        return _text(kind, prefix, unique)
+        return {"generator": "text", "length": _length(kind, prefix, unique)}
     return None
 
 
-def _range(generator: str, low: str, high: str) -> dict[str, str]:
-    return {"generator": f'"{generator}"', "low": low, "high": high}
+def _range(generator: str, low: object, high: object) -> _Options:
+    return {"generator": generator, "low": low, "high": high}
 
 
-def _text(kind: ColumnType, prefix: int | None, unique: bool) -> dict[str, str]:
+def _length(kind: ColumnType, prefix: int | None, unique: bool) -> list[int]:
     size = kind.size if kind.size is not None else 200
     if unique:
         low = min(size, prefix or size, _UNIQUE_CHARACTERS)
-        return {"generator": '"text"', "length": f"[{low}, {max(low, min(size, 20))}]"}
-    low = min(size, 1 if kind.size is not None else 10)
-    return {"generator": '"text"', "length": f"[{low}, {min(size, 24) if kind.size is not None else size}]"}
+        return [low, max(low, min(size, 20))]
+    return [min(size, 1), min(size, 24)] if kind.size is not None else [10, size]
 
 
 def _decimal_digits(kind: ColumnType) -> tuple[int, int]:
@@ -510,17 +488,22 @@ def _members(kind: ColumnType) -> tuple[str, ...]:
     members = tuple(one for one in kind.members if _LOST not in one) or kind.members
     if kind.name == "enum":
         return members
-    both = ",".join(members[:2])
-    return tuple(dict.fromkeys((*members, both)))
+    return tuple(dict.fromkeys((*members, ",".join(members[:2]))))
 
 
 _LOST = "?"
 """What servers show in a member of ENUM and SET for a character beyond U+FFFF: there it is not known."""
 
 
-def _toml(text: str) -> str:
-    """A basic string: JSON's, but for DEL."""
-    return msgspec.json.encode(text).decode().replace("\x7f", "\\u007f")
+def _toml(value: object) -> str:
+    """A value in TOML, tables inline; a basic string is JSON's, but for DEL."""
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{key} = {_toml(inner)}' for key, inner in value.items())} }}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, date):
+        return value.isoformat()
+    return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")
 
 
 def _multiline(text: str) -> str:
