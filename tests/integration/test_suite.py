@@ -21,10 +21,9 @@ from flushlab.datadir import DataRoot, Snapshot, Snapshots
 from flushlab.machine import home
 from flushlab.server import DataDirectory
 from flushlab.suite import servers
-from flushlab.suite.clones import WORTH_IT, Clones
 from flushlab.suite.database import Database
 from flushlab.suite.profile import throwaway
-from flushlab.suite.servers import SuiteServer
+from flushlab.suite.servers import WORTH_IT, Clones, SuiteServer
 from flushlab.suite.templates import FACTS
 from tests.conftest import StartSandbox, require_build
 from tests.integration.suite_project import SHM, Project, python, wait_until_memory_is_free

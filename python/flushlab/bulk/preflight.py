@@ -8,9 +8,9 @@ cannot fit on the disk by far are refused, and those that may not fit are a doub
 from __future__ import annotations
 
 import os
+import re
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
@@ -89,7 +89,7 @@ def read_server_state(server: Server) -> ServerState:
         variables={str(name).lower(): str(value) for name, value in rows},
         connected=int(connected[0][1]) if connected else 0,
         sleepers=tuple(
-            (str(user), _without_port(host), int(time or 0))
+            (str(user), re.sub(r"(?<=.):\d+$", "", str(host)), int(time or 0))
             for command, user, host, time in processes
             if command == "Sleep"
         ),
@@ -233,8 +233,3 @@ def space_warning(found: FreeSpace, load_bytes: int) -> Warning | None:
         raise UsageError(text, hint=hint)
     too_large = load_bytes * _USUALLY > found.free_bytes
     return Warning("disk-space", f"{text}: they may not fit") if too_large else None
-
-
-def _without_port(host: Any) -> str:
-    name, _, port = str(host).rpartition(":")
-    return name if name and port.isdigit() else str(host)

@@ -83,7 +83,7 @@ def _load(given: Mapping[str, Any], watch: bool, json: str | None) -> None:
 
 def _write_plan(given: Mapping[str, Any], schema: str) -> None:
     """Writes a plan from a schema to the file that is named, or to stdout."""
-    from flushlab.bulk.schema_plan import plan_from_schema
+    from flushlab.generate.schema import plan_from_schema
 
     _only(given, ("plan", "server", "dsn", "defaults_file"), "--from-schema")
     target = Path(given["plan"]) if "plan" in given else None

@@ -12,12 +12,10 @@ accounts, global variables, and the server's own databases.
 from __future__ import annotations
 
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -207,29 +205,26 @@ class Filling:
             DumpRefused: the server did not take them.
             StorageError: the file is damaged.
         """
-        with tempfile.TemporaryDirectory(prefix="flushlab-") as folder:
-            pipe = Path(folder) / "rows"
-            os.mkfifo(pipe, 0o600)
-            failure: list[Exception] = []
-            writer = threading.Thread(target=_write, args=(pipe, rows, failure, self._stopped), daemon=True)
-            try:
-                with connect(self._server.endpoint, "socket", local_infile=True) as connection:
-                    writer.start()
-                    try:
-                        with connection.cursor() as cursor:
-                            cursor.execute(f"LOAD DATA LOCAL INFILE '{pipe}' REPLACE {into}")
-                    finally:
-                        _release(pipe)
-                        writer.join()
-            except pymysql.MySQLError as error:
-                errno, text = explain(error)
-                if errno in (0, 2006, 2013):
-                    self._server.query("SELECT 1")  # raises ServerDied with the log's tail
-                raise refused(
-                    f"{name}: ERROR {errno}: {text}", errno, self._survey, self._server.identity
-                ) from error
-            if failure:
-                raise failure[0]
+        source, sink = os.pipe()
+        failure: list[Exception] = []
+        writer = threading.Thread(target=_write, args=(sink, rows, failure, self._stopped), daemon=True)
+        writer.start()
+        try:
+            with (
+                connect(self._server.endpoint, "socket", local_infile=True) as connection,
+                connection.cursor() as cursor,
+            ):
+                cursor.execute(f"LOAD DATA LOCAL INFILE '/dev/fd/{source}' REPLACE {into}")
+        except pymysql.MySQLError as error:
+            errno, text = explain(error)
+            if errno in (0, 2006, 2013):
+                self._server.query("SELECT 1")  # raises ServerDied with the log's tail
+            raise self._refused(f"{name}: ERROR {errno}: {text}", errno) from error
+        finally:
+            os.close(source)  # a writer that nobody reads from ends
+            writer.join()
+        if failure:
+            raise failure[0]
 
     def each(self, items: Sequence[T], act: Callable[[T], None]) -> None:
         """Does something to each item, several at once; ends with the first error."""
@@ -275,7 +270,10 @@ class Filling:
                 self._server.query("SELECT 1")  # raises ServerDied with the log's tail if it is gone
             kind = {"server": ServerError, "protocol": ProtocolError}.get(error.kind, HarnessError)
             return kind(f"{name}: {error.message}", hint=error.hint)
-        return refused(f"{name}, {error.message}", error.errno, self._survey, self._server.identity)
+        return self._refused(f"{name}, {error.message}", error.errno)
+
+    def _refused(self, said: str, errno: int) -> DumpRefused:
+        return refused(said, errno, self._survey, self._server.identity)
 
     def _tell_of_indexes(self, stream: _core.ScriptStream) -> None:
         """Says what the server is at while it takes no more, now and then."""
@@ -313,10 +311,10 @@ class _Reads:
         return found
 
 
-def _write(pipe: Path, rows: Iterable[bytes], failure: list[Exception], stopped: threading.Event) -> None:
-    """Feeds the pipe; what goes wrong is left for whoever waits."""
+def _write(sink: int, rows: Iterable[bytes], failure: list[Exception], stopped: threading.Event) -> None:
+    """Feeds the pipe; an error is left to the other thread."""
     try:
-        with pipe.open("wb") as stream:
+        with os.fdopen(sink, "wb") as stream:
             for piece in rows:
                 if stopped.is_set():
                     return
@@ -325,12 +323,6 @@ def _write(pipe: Path, rows: Iterable[bytes], failure: list[Exception], stopped:
         pass  # the server took no more of it, and says why
     except (FlushlabError, OSError) as error:
         failure.append(error)
-
-
-def _release(pipe: Path) -> None:
-    """Ends a writer that still waits for a reader."""
-    with suppress(OSError):
-        os.close(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK))
 
 
 def _escaped(text: str) -> str:

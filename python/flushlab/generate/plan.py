@@ -247,7 +247,10 @@ class _Parser:
             if len(key) == 1:
                 made[key[0]] = msgspec.structs.replace(made[key[0]], unique=True)
         for number, key in enumerate(keys, start=1):
-            if len(key) == 1 or any(_is_unique(made[name]) for name in key):
+            if len(key) == 1 or any(
+                made[name].unique or isinstance(made[name].generator, SequenceGenerator | UuidGenerator)
+                for name in key
+            ):
                 continue
             taken = {made[name].together for name in key if made[name].together}
             if any(all(made[other].together != one or other in key for other in made) for one in taken):
@@ -331,10 +334,6 @@ def _foreign_keys(columns: Iterable[GeneratedColumn], own: str) -> list[str]:
 
 def _listed(columns: Iterable[str]) -> str:
     return f"({', '.join(map(quoted, columns))})"
-
-
-def _is_unique(column: GeneratedColumn) -> bool:
-    return column.unique or isinstance(column.generator, SequenceGenerator | UuidGenerator)
 
 
 def _parents(table: _Table) -> set[str]:

@@ -1,4 +1,4 @@
-"""Schema: a plan from the tables of a database, which runs as it is.
+"""Schema: a plan from the tables of a database, which runs as it is; behind `flushlab fill --from-schema`.
 
 Sits in `generate`. It asks a server's information_schema and SHOW CREATE TABLE, and changes nothing. What a
 plan cannot say (a CHECK, a key on an expression) stands in it as a comment.
@@ -10,13 +10,17 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from flushlab.errors import UsageError
 from flushlab.generate.types import ColumnType, parse_type
+from flushlab.server import Sandbox
 from flushlab.server.identifier import quoted
+from flushlab.server.remote.server import RemoteServer, from_dsn, from_option_file
+from flushlab.server.start import SANDBOX
 
 Query = Callable[[str, Sequence[Any]], Iterable[tuple[Any, ...]]]
 
@@ -72,6 +76,48 @@ class _Table(msgspec.Struct, frozen=True, kw_only=True):
     foreign_keys: tuple[_ForeignKey, ...]
     create: str
     notes: tuple[str, ...]
+
+
+def plan_from_schema(
+    schema: str,
+    *,
+    server: str | None = None,
+    dsn: str | None = None,
+    defaults_file: Path | str | None = None,
+) -> str:
+    """The TOML of a plan for the tables of a database.
+
+    Args:
+        schema: a DSN that names the database; or the database's name, and one of the others says where it is.
+        server: a kept sandbox (`sandbox:NAME`).
+        dsn: a server.
+        defaults_file: a server, by an option file.
+
+    Raises:
+        UsageError: no server or no database is named, or the database has no tables.
+        ServerError: the server cannot be reached, or refuses.
+    """
+    named = [one for one in (server, dsn, defaults_file) if one]
+    if "://" in schema:
+        if named:
+            raise UsageError("--from-schema names a server, and so does another flag", hint="name one")
+        address = from_dsn(schema)
+        schema = address.database
+        if not schema:
+            raise UsageError("--from-schema names no database", hint="write it behind the server: …/DATABASE")
+    elif len(named) != 1:
+        hint = "name a DSN, or the database's name with --dsn, --defaults-file or --server sandbox:NAME"
+        raise UsageError(f"--from-schema {schema} does not say which server has it", hint=hint)
+    elif server is not None:
+        if not server.startswith(SANDBOX):
+            what = f"{server} has no schema yet: it is a build"
+            raise UsageError(what, hint="name a kept sandbox (sandbox:NAME), or use --dsn")
+        with Sandbox.attach(server.removeprefix(SANDBOX)) as kept:
+            return plan_of(kept.query, schema)
+    else:
+        address = from_dsn(dsn) if dsn else from_option_file(Path(str(defaults_file)))
+    with RemoteServer(address) as attached:
+        return plan_of(attached.query, schema)
 
 
 def plan_of(query: Query, database: str) -> str:

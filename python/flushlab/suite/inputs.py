@@ -19,7 +19,6 @@ import msgspec
 from flushlab.errors import StorageError, UsageError
 
 _NUMBER = re.compile(r"(\d+)")
-_CHUNK_BYTES = 1 << 20
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,15 +147,9 @@ def _is_program(file: Path) -> bool:
 
 
 def _input(name: str, file: Path) -> Input:
-    return Input(path=name, sha256=_digest(file), executable=os.access(file, os.X_OK))
-
-
-def _digest(file: Path) -> str:
-    digest = hashlib.sha256()
     try:
         with file.open("rb") as stream:
-            while chunk := stream.read(_CHUNK_BYTES):
-                digest.update(chunk)
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise StorageError(f"the input {file} cannot be read: {error.strerror}") from error
-    return digest.hexdigest()
+    return Input(path=name, sha256=digest, executable=os.access(file, os.X_OK))

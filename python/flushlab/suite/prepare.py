@@ -9,7 +9,7 @@ writes one row per file.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from flushlab.server.databases import is_system
@@ -50,7 +50,7 @@ def histories(query: Query) -> tuple[History, ...]:
         History(
             schema=schema,
             table=table,
-            rows=_rows(query, schema, table),
+            rows=int(query(f"SELECT COUNT(*) FROM {quoted(schema, table)}")[0][0]),
             checksum=_checksum(query, schema, table),
         )
         for schema, table in _tables(query)
@@ -78,18 +78,13 @@ def only_added(before: Sequence[History], after: Sequence[History], added: int) 
 
 def fingerprint(query: Query) -> int:
     """A number that changes if a table, row, routine, privilege or next automatic number does."""
-    value = 0
-    for text in _state(query):
-        value = zlib.crc32(text.encode(errors="surrogateescape"), value)
-    return value
-
-
-def _state(query: Query) -> Iterable[str]:
+    state = []
     for schema, table in _tables(query):
         ((_, *definition),) = query(f"SHOW CREATE TABLE {quoted(schema, table)}")
-        yield f"{schema}.{table} {definition} {_checksum(query, schema, table)}"
+        state.append(f"{schema}.{table} {definition} {_checksum(query, schema, table)}")
     for sql in (*_ROUTINES, _PRIVILEGES):
-        yield from sorted(repr(row) for row in query(sql))
+        state += sorted(repr(row) for row in query(sql))
+    return zlib.crc32("".join(state).encode(errors="surrogateescape"))
 
 
 def _tables(query: Query) -> list[tuple[str, str]]:
@@ -97,11 +92,6 @@ def _tables(query: Query) -> list[tuple[str, str]]:
         "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE'"
     )
     return sorted((str(schema), str(table)) for schema, table in rows if not is_system(str(schema)))
-
-
-def _rows(query: Query, schema: str, table: str) -> int:
-    ((count,),) = query(f"SELECT COUNT(*) FROM {quoted(schema, table)}")
-    return int(count)
 
 
 def _checksum(query: Query, schema: str, table: str) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -25,7 +26,6 @@ from flushlab.errors import FlushlabError, NoSpace, ServerError, StorageError
 from flushlab.record import Endpoint, Value
 from flushlab.server import DataDirectory, Instance, Sandbox, Startup
 from flushlab.server.sandbox.contents import fresh_copy
-from flushlab.suite.clones import Clones
 from flushlab.suite.command import shield_thread
 from flushlab.suite.profile import throwaway
 from flushlab.suite.request import SuiteRequest
@@ -36,11 +36,99 @@ if TYPE_CHECKING:
     from flushlab._core import Front
 
 Say = Callable[[str], None]
+Check = Callable[[], None]
+BY_ITSELF = 2
+"""How many wait where nobody said: two tests in a row that commit are common."""
+WORTH_IT = 3
+"""Resets that a suite has asked for before clones are made by themselves: it may never ask again."""
+_CALM_S = 0.05
+"""Whoever asked for a reset has the processors first, unless nobody is left who stands by."""
 
 _T = TypeVar("_T")
 
 _ANSWER_S = 1.0
 """Longest wait for an answer that can be done without."""
+
+
+class Clones:
+    """A few servers that were started beforehand and wait to take another one's place.
+
+    Each is a sandbox of its own on another copy of the template. A reset takes one, so that the caller does
+    not wait for a start; the next is started in the background, beside the end of the old server.
+
+    Args:
+        start: starts one; calls what it is given now and then, whose exception ends the start.
+        count: how many wait; 0 for none; None: `BY_ITSELF`, as soon as there were `WORTH_IT` resets.
+        room: whether so many fit in memory; asked where nobody said how many.
+        say: told of those that nobody asked for.
+    """
+
+    def __init__(
+        self,
+        start: Callable[[Check], Sandbox],
+        count: int | None,
+        room: Callable[[int], bool] = lambda _: True,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._start = start
+        self._count = BY_ITSELF if count is None else count
+        self._after = WORTH_IT if count is None else 0
+        self._ended = False
+        self._room = room if count is None else lambda _: True
+        self._say = say
+        self._lock = threading.Lock()
+        self._waiting: deque[Future[Sandbox]] = deque()
+        self._pool: ThreadPoolExecutor | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Whether some wait, or will soon."""
+        return bool(self._waiting)
+
+    def fill(self, resets: int) -> None:
+        """Starts as many as are missing, in the background, if they are worth it after so many resets."""
+        with self._lock:
+            missing = self._count - len(self._waiting)
+            if self._ended or missing <= 0 or resets < self._after or not self._room(missing):
+                return
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self._count, "clone", initializer=shield_thread)
+                if self._after:
+                    self._say(
+                        f"{self._count} clones were started after {self._after} resets (--clones 0: none)"
+                    )
+            wait_s = _CALM_S if self._waiting else 0.0
+            self._waiting.extend(self._pool.submit(self._start_in, wait_s) for _ in range(missing))
+
+    def take(self) -> Sandbox | None:
+        """The one that has waited longest, once it is ready; None if there is none, or it did not start."""
+        if not self._waiting:
+            return None
+        try:
+            return self._waiting.popleft().result()
+        except FlushlabError:
+            return None  # no room for one: the caller restarts its server
+
+    def _start_in(self, wait_s: float) -> Sandbox:
+        time.sleep(wait_s)
+        self._require_wanted()
+        return self._start(self._require_wanted)
+
+    def _require_wanted(self) -> None:
+        if self._ended:
+            raise ServerError("the suite has ended")
+
+    def end(self) -> None:
+        """Ends those that wait, and starts no more."""
+        with self._lock:
+            self._ended = True
+            begun = [one for one in self._waiting if not one.cancel()]
+            self._waiting.clear()
+        if self._pool is not None:
+            for one in begun:
+                self._pool.submit(lambda started: started.result().close(), one)  # if it started at all
+            self._pool.shutdown(wait=True)
+            self._pool = None
 
 
 class SuiteServer:
@@ -277,7 +365,7 @@ def start_servers(
             Sandbox.start, build, settings=profile.settings, arguments=profile.arguments, data=data
         )
 
-        def clone(check: Callable[[], object]) -> Sandbox:
+        def clone(check: Check) -> Sandbox:
             return start_one(instance=Instance(password=password), startup=Startup(check=check))
 
         room = partial(has_room, where, snapshot.allocated_bytes)

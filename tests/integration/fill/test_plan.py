@@ -9,9 +9,9 @@ from urllib.parse import quote
 import pytest
 
 from flushlab.bulk.fill import fill
-from flushlab.bulk.schema_plan import plan_from_schema
 from flushlab.generate.export import export
 from flushlab.generate.plan import parse_plan
+from flushlab.generate.schema import plan_from_schema
 from flushlab.server import Sandbox
 from flushlab.server.control import connect
 from flushlab.server.identifier import quoted

@@ -9,7 +9,7 @@ from typing import cast
 
 from flushlab.errors import NoSpace, ServerError
 from flushlab.server import Sandbox
-from flushlab.suite.clones import BY_ITSELF, WORTH_IT, Check, Clones
+from flushlab.suite.servers import BY_ITSELF, WORTH_IT, Check, Clones
 from tests.waiting import PATIENCE_S, wait_until
 
 

@@ -17,8 +17,7 @@ from flushlab.record import Endpoint
 from flushlab.server import Sandbox
 from flushlab.server.sandbox.contents import exchange
 from flushlab.suite import servers
-from flushlab.suite.clones import Clones
-from flushlab.suite.servers import SuiteServer
+from flushlab.suite.servers import Clones, SuiteServer
 from tests.unit.builds import MARIADB
 from tests.waiting import PATIENCE_S
 
