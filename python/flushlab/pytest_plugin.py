@@ -165,28 +165,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """The plugin's options: those of `flushlab test`."""
     group = parser.getgroup("flushlab", "throwaway MySQL and MariaDB servers")
     group.addoption("--flushlab", action="store_true", help="run the tests on a throwaway server")
+    prepare = "a shell command that fills the database; the result is kept as a template"
+    inputs = "files that --flushlab-prepare reads; repeatable"
+    clones = "standby servers per worker, for faster resets; default: 2 after three resets"
     group.addoption(
         "--flushlab-server", metavar="NAME", default="mariadb", help="mysql@5.7, mariadb@10.11, …"
     )
     group.addoption("--flushlab-database", metavar="NAME", default="app", help="database to create first")
-    group.addoption(
-        "--flushlab-prepare",
-        metavar="COMMAND",
-        help="a shell command that fills the database; the result is kept as a template",
-    )
-    group.addoption(
-        "--flushlab-inputs",
-        metavar="PATTERN",
-        action="append",
-        default=[],
-        help="files that --flushlab-prepare reads; repeatable",
-    )
-    group.addoption(
-        "--flushlab-clones",
-        metavar="N",
-        type=int,
-        help="standby servers per worker, for faster resets; default: 2 after three resets",
-    )
+    group.addoption("--flushlab-prepare", metavar="COMMAND", help=prepare)
+    group.addoption("--flushlab-inputs", metavar="PATTERN", action="append", default=[], help=inputs)
+    group.addoption("--flushlab-clones", metavar="N", type=int, help=clones)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -65,23 +65,10 @@ class Possible(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def first_way(possible: Possible, connections: int) -> LoadMethod:
-    """What is taken where nothing is tried."""
-    if possible.load_data:
-        return LoadMethod(
-            method="load-data",
-            connections=connections,
-            batch_rows=1,
-            packet_bytes=min(LOAD_BYTES, possible.packet_bytes),
-        )
-    return inserts(
-        LoadMethod(
-            method="insert",
-            connections=connections,
-            batch_rows=INSERT_ROWS,
-            packet_bytes=possible.packet_bytes,
-        ),
-        possible,
-    )
+    """The way where nothing is tried."""
+    packet_bytes = min(LOAD_BYTES, possible.packet_bytes)
+    way = LoadMethod(method="load-data", connections=connections, batch_rows=1, packet_bytes=packet_bytes)
+    return way if possible.load_data else inserts(way, possible)
 
 
 def resumed_method(
@@ -108,7 +95,7 @@ def inserts(way: LoadMethod, possible: Possible) -> LoadMethod:
         method="insert",
         batch_rows=INSERT_ROWS,
         prepared=possible.prepared,
-        packet_bytes=min(INSERT_BYTES, way.packet_bytes),
+        packet_bytes=min(INSERT_BYTES, possible.packet_bytes),
     )
 
 

@@ -113,10 +113,9 @@ class Throttle:
         return self._holds
 
     def _lag(self) -> Bound | None:
-        for name, replica in self._replicas.items():
-            if why := self._late(name, replica):
-                return Bound(what="replica lag", why=why)
-        return None
+        late = (self._late(name, replica) for name, replica in self._replicas.items())
+        why = next(filter(None, late), "")
+        return Bound(what="replica lag", why=why) if why else None
 
     def _late(self, name: str, replica: Server) -> str:
         try:
@@ -135,14 +134,12 @@ class Throttle:
         paused_ns = found.get("wsrep_flow_control_paused_ns", self._paused_ns)
         share = (paused_ns - self._paused_ns) / max((now - self._paused_at) * 1e9, 1.0)
         self._paused_ns, self._paused_at = paused_ns, now
+        queued, why = found.get("wsrep_local_recv_queue", 0), ""
         if share > MOST_PAUSED:
-            return Bound(
-                what="flow control", why=f"the cluster spent {share:.0%} of the time in flow control"
-            )
-        queued = found.get("wsrep_local_recv_queue", 0)
-        if queued > MOST_QUEUED:
-            return Bound(what="flow control", why=f"this node has {queued} write sets to apply")
-        return None
+            why = f"the cluster spent {share:.0%} of the time in flow control"
+        elif queued > MOST_QUEUED:
+            why = f"this node has {queued} write sets to apply"
+        return Bound(what="flow control", why=why) if why else None
 
 
 @contextmanager
@@ -157,14 +154,10 @@ def throttle(server: Server, replicas: Sequence[Address], max_lag_s: float, say:
 
 def replica_lag_s(replica: Server) -> list[int | None]:
     """Seconds that a replica is behind, by its sources; None for one that it does not replicate now."""
-    mariadb = replica.identity.flavor == "mariadb"
     rows = replica.query(replica_statement(replica.identity))
-    place = _PLACE + (2 if mariadb else 0)  # MariaDB's columns begin with the connection's name and state
+    # Seconds_Behind_Master or _Source; MariaDB's columns begin with the connection's name and state.
+    place = 34 if replica.identity.flavor == "mariadb" else 32
     return [None if row[place] is None else int(row[place]) for row in rows]
-
-
-_PLACE = 32
-"""Of Seconds_Behind_Master, or Seconds_Behind_Source, among the columns of MySQL, from 0."""
 
 
 def _cluster(server: Server) -> dict[str, int]:

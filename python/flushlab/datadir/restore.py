@@ -34,12 +34,19 @@ from flushlab.errors import NoSpace, NotWritable, SnapshotDamaged, StorageError
 from flushlab.machine import file_system_of
 
 
-def copy_tree(source: Path, target: Path, *, leave_out: Collection[str] = ()) -> None:
+def copy_tree(
+    source: Path,
+    target: Path,
+    *,
+    leave_out: Collection[str] = (),
+    sparse: Literal["auto", "always"] = "auto",
+) -> None:
     """Copies `source` to `target`, a missing or empty directory; the original is only read.
 
     Args:
         source, target: directories.
         leave_out: names at the top of `source`.
+        sparse: `always` makes holes of zeros, too.
 
     Raises:
         NoSpace: it does not fit.
@@ -51,7 +58,7 @@ def copy_tree(source: Path, target: Path, *, leave_out: Collection[str] = ()) ->
     if leave_out:
         target.mkdir(mode=0o700)
         what = [entry for entry in sorted(source.iterdir()) if entry.name not in leave_out]
-    command = ["cp", "--archive", "--reflink=auto", "--sparse=auto", *map(str, what), str(target)]
+    command = ["cp", "--archive", "--reflink=auto", f"--sparse={sparse}", *map(str, what), str(target)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         reason = "".join(done.stderr.strip().splitlines()[-1:])

@@ -106,7 +106,7 @@ def export(
     total = sum(table.rows for table in plan.tables)
     done_rows = done_bytes = 0
     workers = threads or len(os.sched_getaffinity(0))
-    with ThreadPoolExecutor(max_workers=workers) as pool:
+    with _functions_of_the_user(), ThreadPoolExecutor(max_workers=workers) as pool:
         for path, tables in files:
             with _opened(path) as stream:
                 if form == "sql":
@@ -183,10 +183,7 @@ def _pieces(
     names = ", ".join(map(quoted, table.columns))
     before = f"INSERT INTO {quoted(table.name)} ({names}) VALUES ".encode() if form == "sql" else b""
     sample = min(table.rows, _FIRST_ROWS)
-    try:
-        a_row = max(1, len(rows.write(number, 0, sample, form)) // max(1, sample))
-    except ValueError as error:
-        raise _failed(error) from error
+    a_row = max(1, len(rows.write(number, 0, sample, form)) // max(1, sample))
     each = max(1, (_STATEMENT_BYTES if form == "sql" else _PIECE_BYTES) // a_row)
 
     def make(first: int) -> tuple[int, bytes]:
@@ -201,23 +198,21 @@ def _pieces(
         for first in range(0, table.rows, each):
             waiting.append(pool.submit(make, first))
             if len(waiting) > 2 * workers:
-                yield _result(waiting.popleft())
+                yield waiting.popleft().result()
         while waiting:
-            yield _result(waiting.popleft())
+            yield waiting.popleft().result()
     finally:
         for future in waiting:
             future.cancel()
 
 
-def _result(future: Future[tuple[int, bytes]]) -> tuple[int, bytes]:
+@contextmanager
+def _functions_of_the_user() -> Iterator[None]:
+    """Where functions that the plan names make rows, a failure of theirs is an error of the user's."""
     try:
-        return future.result()
+        yield
     except ValueError as error:
-        raise _failed(error) from error
-
-
-def _failed(error: ValueError) -> UsageError:
-    return UsageError(str(error), hint="fix the function that the plan names")
+        raise UsageError(str(error), hint="fix the function that the plan names") from error
 
 
 def _packed(piece: bytes, compression: str) -> bytes:

@@ -67,6 +67,6 @@ def database(*, progress: Progress = silent, **given: Any) -> Iterator[Database]
     """
     asked = read_request(build(DatabaseSpec, given), progress)
     with Session(asked, progress).open() as servers:
-        first = servers.all[0]
+        first = servers[0]
         fields = fields_of(asked.build, first.endpoint, asked.database)
         yield Database(port=int(fields.pop("port")), **fields, _server=first)

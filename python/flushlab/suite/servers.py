@@ -12,12 +12,12 @@ import shutil
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -317,25 +317,18 @@ class SuiteServer:
             shutil.rmtree(datadir, ignore_errors=True)
 
 
-class Servers:
-    """The servers of one run, in the workers' order; a context manager that ends them all at once."""
+Servers = tuple[SuiteServer, ...]
+"""Those of one run, in the workers' order."""
 
-    def __init__(self, servers: Sequence[SuiteServer]) -> None:
-        self.all = tuple(servers)
 
-    def end(self) -> None:
-        """Ends them."""
-        if len(self.all) == 1:
-            self.all[0].end()
-            return
-        with ThreadPoolExecutor(len(self.all)) as pool:
-            list(pool.map(lambda server: server.end(), self.all))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.end()
+@contextmanager
+def ending(servers: Servers) -> Iterator[Servers]:
+    """Ends servers behind it, all at once."""
+    try:
+        yield servers
+    finally:
+        with ThreadPoolExecutor(len(servers)) as pool:
+            list(pool.map(SuiteServer.end, servers))
 
 
 def start_servers(
@@ -373,13 +366,13 @@ def start_servers(
         return SuiteServer(sandbox, snapshot, snapshots, Clones(clone, clones, room, say))
 
     try:
-        return Servers(_start_all(start, count, root))
+        return _start_all(start, count, root)
     except NoSpace as error:
         if not root.in_memory:
             raise
         say(f"memory was full while starting the server ({error.message}); it is on disk instead")
         root = ChosenRoot(root=DataRoot.open(request.data_root), in_memory=False, reason="memory was full")
-        return Servers(_start_all(start, count, root))
+        return _start_all(start, count, root)
 
 
 def _front(to: Sandbox, instead_of: Sandbox) -> Front | None:
@@ -392,12 +385,10 @@ def _front(to: Sandbox, instead_of: Sandbox) -> Front | None:
         return None
 
 
-def _start_all(
-    start: Callable[[int, ChosenRoot], SuiteServer], count: int, root: ChosenRoot
-) -> list[SuiteServer]:
+def _start_all(start: Callable[[int, ChosenRoot], SuiteServer], count: int, root: ChosenRoot) -> Servers:
     """All or none."""
     if count == 1:
-        return [start(0, root)]
+        return (start(0, root),)
     with ThreadPoolExecutor(count) as pool:
         futures = [pool.submit(start, index, root) for index in range(count)]
     started = [future.result() for future in futures if future.exception() is None]
@@ -407,4 +398,4 @@ def _start_all(
                 for server in started:
                     undo.callback(server.end)
                 raise error
-    return started
+    return tuple(started)

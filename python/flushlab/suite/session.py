@@ -36,7 +36,7 @@ from flushlab.suite.monitor import Objects, SuiteMonitor
 from flushlab.suite.profile import content_settings, throwaway
 from flushlab.suite.request import SuiteRequest
 from flushlab.suite.root import ChosenRoot, choose
-from flushlab.suite.servers import Servers, SuiteServer, start_servers
+from flushlab.suite.servers import Servers, SuiteServer, ending, start_servers
 from flushlab.suite.templates import Facts, Recipe, Templates, read_facts
 
 if TYPE_CHECKING:
@@ -162,8 +162,8 @@ class Session:
             self._say(note)
         said = len(self._notes)
         try:
-            with servers, SuiteMonitor(servers.all, self._request.settings):
-                for server in servers.all:
+            with ending(servers), SuiteMonitor(servers, self._request.settings):
+                for server in servers:
                     server.expect_resets()
                 yield servers
         finally:
@@ -184,29 +184,23 @@ class Session:
         return self._start(snapshot, self._request.workers, clones), snapshot, template
 
     def _run_on(self, servers: Servers, snapshot: Snapshot, template: str) -> SuiteResult:
-        try:
+        with ending(servers):
             with (
-                ResetEndpoint(servers.all) as endpoint,
-                SuiteMonitor(servers.all, self._request.settings) as watch,
+                ResetEndpoint(servers) as endpoint,
+                SuiteMonitor(servers, self._request.settings) as monitor,
             ):
                 environment = self._environment(servers, endpoint.urls)
                 _announce(servers, endpoint.urls)
-                settings = self._read_back(servers.all[0].sandbox)
-                for server in servers.all:
+                settings = self._read_back(servers[0].sandbox)
+                for server in servers:
                     server.expect_resets()
                 ready = since_process_start() - self._began_s
                 with self._published(servers):
-                    ended, command_s, seen = self._run_command(servers.all[0].sandbox, environment)
+                    ended, command_s, seen = self._run_command(servers[0].sandbox, environment)
             closing = time.monotonic()
-            self._notes += watch.notes
-            first = servers.all[0].sandbox
-            death = "\n".join(filter(None, (_death(server) for server in servers.all)))
-            in_memory = all(server.sandbox.storage.in_memory for server in servers.all)
-            recreated = next((one.recreated for one in watch.habits if one.recreated), None)
-            created = next((one.created for one in watch.habits if one.created), None)
-            resets_s = [took for server in servers.all for took in server.took_s]
-        finally:
-            servers.end()
+            self._notes += monitor.notes
+            death = "\n".join(filter(None, (_death(server) for server in servers)))
+            in_memory = all(server.sandbox.storage.in_memory for server in servers)
         if ended.problem:
             self._note(ended.problem)
         return SuiteResult(
@@ -218,17 +212,17 @@ class Session:
                 "command": command_s,
                 "teardown": time.monotonic() - closing,
             },
-            server=first.identity,
+            server=servers[0].sandbox.identity,
             settings=settings,
             in_memory=in_memory,
-            workers=len(servers.all),
-            resets_s=resets_s,
-            recreated=recreated,
-            created=created,
+            workers=len(servers),
+            resets_s=[took for server in servers for took in server.took_s],
+            recreated=next((one.recreated for one in monitor.habits if one.recreated), None),
+            created=next((one.created for one in monitor.habits if one.created), None),
             saved_seconds=read_facts(snapshot).prepare_seconds if template != "none" else 0.0,
             notes=tuple(self._notes),
             death=death,
-            stopped=any(server.stopped_for for server in servers.all),
+            stopped=any(server.stopped_for for server in servers),
             observation=seen,
         )
 
@@ -240,7 +234,7 @@ class Session:
             publish_status("test", server=self._request.build.name, workload=about) as live,
             ExitStack() as stack,
         ):
-            for number, server in enumerate(servers.all, 1):
+            for number, server in enumerate(servers, 1):
                 stack.enter_context(live.standing(watched(server.sandbox, f"worker {number}")))
             yield
 
@@ -341,9 +335,8 @@ class Session:
 
         `known` are the facts of a template of fewer inputs; None if it cannot be built upon that without
         doubt."""
-        servers = self._start(base, 1)
-        with servers:
-            sandbox = servers.all[0].sandbox
+        with ending(self._start(base, 1)) as servers:
+            sandbox = servers[0].sandbox
             environment = self._environment(servers)
             ended = self._prepare_once(environment)
             seconds = self._prepare_s
@@ -429,7 +422,7 @@ class Session:
 
     def _environment(self, servers: Servers, urls: Sequence[str] = ()) -> dict[str, str]:
         build, database = self._request.build, self._request.database
-        fields = [{**fields_of(build, one.endpoint, database), "name": one.name} for one in servers.all]
+        fields = [{**fields_of(build, one.endpoint, database), "name": one.name} for one in servers]
         fields = (
             [{**one, "reset_url": url} for one, url in zip(fields, urls, strict=True)] if urls else fields
         )
@@ -475,7 +468,7 @@ RESET_FILE = "reset.url"
 
 def _announce(servers: Servers, urls: Sequence[str]) -> None:
     """Leaves each server's address of resets in its folder, for `flushlab server reset NAME`."""
-    for server, url in zip(servers.all, urls, strict=True):
+    for server, url in zip(servers, urls, strict=True):
         handle = os.open(server.folder / RESET_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w") as stream:
             stream.write(url)

@@ -13,8 +13,6 @@ UUID), the RSA keys stay (drivers remember them).
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -22,8 +20,9 @@ import msgspec
 
 from flushlab.build import Build
 from flushlab.datadir import Snapshot, SnapshotKey, Snapshots
+from flushlab.datadir.restore import copy_tree
 from flushlab.datadir.snapshots import last_used
-from flushlab.errors import FlushlabError, NoSpace, SnapshotDamaged, StorageError
+from flushlab.errors import NoSpace, SnapshotDamaged, StorageError
 from flushlab.machine import home
 from flushlab.record import Value
 from flushlab.suite.archive import archive_name, export_archive, import_archive, is_ours
@@ -35,7 +34,7 @@ FORMAT = "4"
 FACTS = "flushlab-template.json"
 DEFAULT_LIMIT_BYTES = 8 << 30
 
-_LEFT_OUT = ("auto.cnf", "ib_buffer_pool", "ibtmp1", "mysqld.pid")
+_LEFT_OUT = ("auto.cnf", "ib_buffer_pool", "ibtmp1", "mysqld.pid", "#innodb_temp")
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
@@ -265,14 +264,5 @@ def _remove_archive(archive: Path) -> None:
 
 def _copy(datadir: Path, target: Path, find_facts: Callable[[], Facts]) -> None:
     """Copies a stopped server's data directory, zeros as holes, without what is one server's own."""
-    command = ["cp", "--archive", "--reflink=auto", "--sparse=always", f"{datadir}/.", str(target)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        reason = "".join(done.stderr.strip().splitlines()[-1:])
-        kind: type[FlushlabError] = NoSpace if "No space" in done.stderr else StorageError
-        raise kind(f"{datadir} cannot be saved as a template: {reason}")
-    for name in _LEFT_OUT:
-        (target / name).unlink(missing_ok=True)
-    for folder in (target / "#innodb_temp",):
-        shutil.rmtree(folder, ignore_errors=True)
+    copy_tree(datadir, target, leave_out=_LEFT_OUT, sparse="always")
     (target / FACTS).write_bytes(msgspec.json.encode(find_facts()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flushlab.dataset.refused import refused
+from flushlab.dataset.filling import refused
 from flushlab.dataset.survey import Survey
 from flushlab.record import ServerIdentity
 
