@@ -30,15 +30,7 @@ from flushlab.crashed.run import CrashedServer, Disks, start
 from flushlab.datadir import DataRoot
 from flushlab.datadir.fault_disk import FaultDisk, FaultImage, remove_record
 from flushlab.errors import FlushlabError, ServerDied, StartFailed
-from flushlab.record import (
-    CrashImage,
-    CrashNode,
-    CrashPoint,
-    LoadSpec,
-    NodesKind,
-    NodeWay,
-    Storage,
-)
+from flushlab.record import CrashImage, CrashNode, CrashPoint, LoadSpec, NodesKind, NodeWay, Storage
 from flushlab.server import DataDirectory, Instance, Sandbox, Startup
 from flushlab.server.galera.bootstrap import NoPosition
 from flushlab.server.galera.cluster import Cluster

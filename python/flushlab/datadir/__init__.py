@@ -3,12 +3,7 @@
 from flushlab.datadir.data_root import DataRoot, storage_of
 from flushlab.datadir.disk_limit import LimitedDisk, limit_disk
 from flushlab.datadir.disk_profile import named_disks, parse_disk
-from flushlab.datadir.fault_disk import (
-    FaultDisk,
-    FaultImage,
-    remove_record,
-    require_fault_disk,
-)
+from flushlab.datadir.fault_disk import FaultDisk, FaultImage, remove_record, require_fault_disk
 from flushlab.datadir.recording import Recording
 from flushlab.datadir.restore import Restored
 from flushlab.datadir.slow_disk import SlowDisk

@@ -184,9 +184,9 @@ class _Disk:
         """What it has done; a HarnessError if its program is gone."""
         return self._tell("status")
 
-    def fail_flush(self, after: int = 0) -> None:
-        """Lets a flush fail with an I/O error, the one after `after` others; what waited may be lost."""
-        self._tell("fail_flush", after=after)
+    def fail_flush(self) -> None:
+        """Lets the next flush fail with an I/O error; what waited may be lost."""
+        self._tell("fail_flush", after=0)
 
     def be_full(self, on: bool = True) -> None:
         """Lets writes fail for want of space in the device, or no longer."""
@@ -341,11 +341,7 @@ class _Disk:
                 hint="make room there, or name a folder elsewhere with --data-root or --keep",
             )
         try:
-            make_lasting(
-                self.record,
-                "disk-record",
-                fs=self.fs,
-            )
+            make_lasting(self.record, "disk-record", fs=self.fs)
         except OSError as error:
             raise StorageError(f"the record {self.record} cannot be made: {error.strerror}") from error
 

@@ -54,6 +54,11 @@ class CommitCell(msgspec.Struct, frozen=True, kw_only=True):
     committers: int
 
     @property
+    def words(self) -> str:
+        """For whoever watches."""
+        return f"{self.policy.name} · {self.flush} · {self.committers} committers"
+
+    @property
     def natural_seconds(self) -> float:
         """How long the window has to be."""
         return TIMED_SECONDS if self.policy.is_timed else SYNCED_SECONDS
@@ -301,6 +306,11 @@ class SwitchCell(msgspec.Struct, frozen=True, kw_only=True):
     policy: Policy
     modes: tuple[FlushMode, ...]
     committers: int
+
+    @property
+    def words(self) -> str:
+        """For whoever watches."""
+        return f"{self.policy.name} · switching · {self.committers} committers"
 
     @property
     def natural_seconds(self) -> float:

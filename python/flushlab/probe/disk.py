@@ -32,8 +32,14 @@ class DiskCell(msgspec.Struct, frozen=True, kw_only=True):
     order: Order = "sequential"
     depth: int = 1
 
+    @property
+    def words(self) -> str:
+        """For whoever watches."""
+        size = f"{self.bytes >> 10} KiB" if self.bytes >= 1024 else f"{self.bytes} B"
+        return f"disk · {self.way} {size}" + (f" · {self.depth} at once" if self.depth > 1 else "")
 
-class DiskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+
+class DiskSpec(DiskCell, frozen=True, kw_only=True):
     """What goes down to the core.
 
     Attributes:
@@ -44,11 +50,6 @@ class DiskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     directory: str
-    way: Way
-    bytes: int
-    layout: Layout
-    order: Order
-    depth: int
     file_bytes: int
     seconds: float
     stall_seconds: float = STALL_SECONDS
@@ -98,17 +99,8 @@ def measure(folder: Path, cell: DiskCell, *, seconds: float, file_bytes: int, me
         StorageError: the file system fails, is full, or hangs.
         KeyboardInterrupt: on Ctrl-C.
     """
-    spec = DiskSpec(
-        directory=str(folder),
-        way=cell.way,
-        bytes=cell.bytes,
-        layout=cell.layout,
-        order=cell.order,
-        depth=cell.depth,
-        file_bytes=file_bytes,
-        seconds=seconds,
-        stall_seconds=STALL_SECONDS,
-    )
+    given = msgspec.structs.asdict(cell)
+    spec = DiskSpec(**given, directory=str(folder), file_bytes=file_bytes, seconds=seconds)
     with storage_errors(Path(medium.directory)):
         answer = _core.measure_disk(msgspec.json.encode(spec))
     outcome = msgspec.json.decode(answer, type=_Outcome | Literal["stopped"])

@@ -180,17 +180,12 @@ def _of_shares(record: ProbeRecord) -> Iterator[str]:
         yield words
 
 
-_BOUNDS = {
-    "fsync": "fsync is the limit",
-    "cpu": "the processors are the limit",
-    "order": "the part that commits pass one at a time is the limit",
-    "waiting": "committers wait for each other",
-}
 _BECAUSE = {
     "fsync": "fsync is the limit",
     "cpu": "the processors are the limit",
     "order": "the part that commits pass one at a time is the limit",
 }
+_BOUNDS = {**_BECAUSE, "waiting": "committers wait for each other"}
 
 
 def _cell(cells: Iterable[Ceiling], flush: FlushMode, committers: int) -> Ceiling | None:

@@ -10,8 +10,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -19,7 +20,7 @@ from flushlab import _core, machine
 from flushlab.errors import UsageError
 from flushlab.probe import against, ceilings, disk, honesty
 from flushlab.probe.against import MeasuredServer
-from flushlab.probe.ceilings import CommitCell, Maker, Matrix
+from flushlab.probe.ceilings import CommitCell, Maker, Matrix, SwitchCell
 from flushlab.probe.disk import DiskCell
 from flushlab.probe.folder import existing, medium_of, most_bytes, probe_folder, storage_errors
 from flushlab.probe.policy import Policy
@@ -27,9 +28,7 @@ from flushlab.probe.reading import headline, read
 from flushlab.record import (
     Ceiling,
     DiskEmulation,
-    DiskFigure,
     Machine,
-    Medium,
     ProbeRecord,
     RefusedFlush,
     Switching,
@@ -96,12 +95,23 @@ def probe(request: ProbeRequest, watch: ProgressReporter, make: Maker = _core.Co
     with probe_folder(directory) as folder:
         cells, refused = _cells(request, folder, make)
         _require_threads(cells)
-        steps = _Steps(request, cells, watch)
+        on_disk = disk.cells(quick=request.quick)
+        switches = ceilings.switch_cells(cells) if request.switch else ()
+        steps = _Steps(request, [*on_disk, *cells, *switches], watch)
         with _below(folder, "disk") as own:
-            measured = tuple(steps.disk(own, medium, most))
+            file_bytes = min(FILE_BYTES, most // 4)
+            measured = steps.measured(
+                on_disk, partial(disk.measure, own, file_bytes=file_bytes, medium=medium)
+            )
+        path: dict[str, Any] = {"most_bytes": most, "medium": medium, "make": make}
         with _below(folder, "commits") as own:
-            reached = tuple(steps.ceilings(own, medium, most, make))
-        switched = tuple(steps.switches(folder, medium, most, make))
+            reached = steps.measured(cells, partial(ceilings.measure, own, **path))
+
+        def switch(cell: SwitchCell, *, seconds: float) -> Switching | None:
+            with _below(folder, "switching") as own:
+                return ceilings.measure_switching(own, cell, seconds=seconds, **path)
+
+        switched = steps.measured(switches, switch)
     facts = machine.describe(directory, slow_disk=request.disk)
     record = ProbeRecord(
         started_at=started,
@@ -168,69 +178,52 @@ def _nothing_permitted(
     return UsageError(f"nothing is permitted: {'; '.join(rules)}", hint=told[1] if told else None)
 
 
+class _Cell(Protocol):
+    @property
+    def words(self) -> str: ...
+
+
+C = TypeVar("C", bound=_Cell)
+T = TypeVar("T")
+
+
 class _Steps:
     """The measurements, each with its window and its word to the watcher."""
 
-    def __init__(self, request: ProbeRequest, cells: Sequence[CommitCell], watch: ProgressReporter) -> None:
-        self._disk = disk.cells(quick=request.quick)
-        self._cells = cells
-        self._switches = ceilings.switch_cells(cells) if request.switch else ()
-        self._watch = watch
+    def __init__(
+        self,
+        request: ProbeRequest,
+        cells: Sequence[DiskCell | CommitCell | SwitchCell],
+        watch: ProgressReporter,
+    ) -> None:
         own = QUICK_DISK_SECONDS if request.quick else DISK_SECONDS
-        naturals = [*(own for _ in self._disk), *(cell.natural_seconds for cell in cells)]
-        naturals += [cell.natural_seconds for cell in self._switches]
+        naturals = [own if isinstance(cell, DiskCell) else cell.natural_seconds for cell in cells]
         limit: float | None = QUICK_LIMIT_S if request.quick else LIMIT_S
         if request.seconds is not None:
-            naturals, limit = [request.seconds] * (len(self._disk) + len(cells)), None
-            naturals += [request.seconds * len(cell.modes) for cell in self._switches]
-        self._total, self._nothing = len(naturals), 0
+            each, limit = request.seconds, None
+            naturals = [each * len(cell.modes) if isinstance(cell, SwitchCell) else each for cell in cells]
         self._budget = Budget(limit, naturals, time.monotonic)
+        self._watch, self._next, self._total = watch, 0, len(naturals)
 
     @property
     def left_out(self) -> int:
         """Measurements that the time did not hold, or in which not one commit ended."""
-        return self._budget.left_out + self._nothing
+        return self._budget.left_out
 
-    def disk(self, folder: Path, medium: Medium, most: int) -> Iterator[DiskFigure]:
-        file_bytes = min(FILE_BYTES, most // 4)
-        for step, cell in enumerate(self._disk):
-            window = self._begin(step, _disk_words(cell))
-            if window is not None:
-                yield disk.measure(folder, cell, seconds=window, file_bytes=file_bytes, medium=medium)
-
-    def ceilings(self, folder: Path, medium: Medium, most: int, make: Maker) -> Iterator[Ceiling]:
-        for step, cell in enumerate(self._cells, len(self._disk)):
-            window = self._begin(step, f"{cell.policy.name} · {cell.flush} · {cell.committers} committers")
-            if window is not None:
-                found = ceilings.measure(
-                    folder, cell, seconds=window, most_bytes=most, medium=medium, make=make
-                )
-                if found is None:
-                    self._nothing += 1
-                else:
-                    yield found
-
-    def switches(self, folder: Path, medium: Medium, most: int, make: Maker) -> Iterator[Switching]:
-        for step, cell in enumerate(self._switches, len(self._disk) + len(self._cells)):
-            window = self._begin(step, f"{cell.policy.name} · switching · {cell.committers} committers")
-            if window is not None:
-                with _below(folder, "switching") as own:
-                    found = ceilings.measure_switching(
-                        own, cell, seconds=window, most_bytes=most, medium=medium, make=make
-                    )
-                if found is None:
-                    self._nothing += 1
-                else:
-                    yield found
-
-    def _begin(self, step: int, doing: str) -> float | None:
-        self._watch.step(step, self._total, doing)
-        return self._budget.window(step)
-
-
-def _disk_words(cell: DiskCell) -> str:
-    size = f"{cell.bytes >> 10} KiB" if cell.bytes >= 1024 else f"{cell.bytes} B"
-    return f"disk · {cell.way} {size}" + (f" · {cell.depth} at once" if cell.depth > 1 else "")
+    def measured(self, cells: Sequence[C], measure: Callable[..., T | None]) -> tuple[T, ...]:
+        """Results of the cells that come next: `measure(cell, seconds=…)`."""
+        found = []
+        for cell in cells:
+            self._watch.step(self._next, self._total, cell.words)
+            window = self._budget.window(self._next)
+            self._next += 1
+            if window is None:
+                continue
+            if (one := measure(cell, seconds=window)) is None:
+                self._budget.left_out += 1
+            else:
+                found.append(one)
+        return tuple(found)
 
 
 class _Moment:

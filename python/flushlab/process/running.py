@@ -104,9 +104,9 @@ class LiveStatus:
             left_s=left_s,
         )
 
-    def is_about(self, *, campaign: str = "", server: str = "", workload: str = "", floor: str = "") -> None:
+    def is_about(self, *, campaign: str = "", server: str = "", workload: str = "") -> None:
         """What was asked for, as far as it is known by now."""
-        told = {"campaign": campaign, "server": server, "workload": _shown(workload), "floor": floor}
+        told = {"campaign": campaign, "server": server, "workload": _shown(workload)}
         self._note(**{name: value for name, value in told.items() if value})
 
     def names(self, names: Mapping[str, str]) -> None:

@@ -19,15 +19,7 @@ from flushlab.crashed.recorded import Images
 from flushlab.crashed.run import CrashedServer, Disks
 from flushlab.datadir import own_disk
 from flushlab.errors import MeasurementError
-from flushlab.record import (
-    CrashArm,
-    Failure,
-    Launch,
-    NodesKind,
-    Storage,
-    Value,
-    Warning,
-)
+from flushlab.record import CrashArm, Failure, Launch, NodesKind, Storage, Value, Warning
 from flushlab.server import Sandbox
 from flushlab.settings import durability
 from flushlab.spec.kinds import CrashSpec
