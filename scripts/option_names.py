@@ -10,16 +10,21 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from flushlab.build import Build, find_build
 from flushlab.build.verbose_help import Answer, verbose_help
-from flushlab.settings import option_shapes
 from flushlab.settings.catalog import canonical
-from flushlab.settings.option_names import Release, load_option_names, read_help, read_ignored, render
-from flushlab.settings.option_shapes import Kind, Shape
+from flushlab.settings.option_names import (
+    Kind,
+    Release,
+    Shape,
+    load_option_names,
+    load_option_shapes,
+    read_help,
+)
 
 FOLDER = Path(__file__).parents[1] / "python" / "flushlab" / "settings"
 
@@ -76,14 +81,18 @@ _CHARACTER_SETS = [
 ]
 """Those that SHOW CHARACTER SET lists on any server here."""
 
+_IGNORED = re.compile(
+    r"'([a-z0-9_-]+)' (?:was removed\. It does nothing now|is MySQL \S+ / \S+ compatible option)"
+)
+
 
 def main(builds: list[str]) -> None:
     """Adds or replaces the releases of these builds."""
     known = load_option_names()
     taken = {release: known.of(release) for release in known.releases}
-    ignored = {release: known.ignored_by(release) for release in known.releases}
-    limited = {release: known.limited_by(release) for release in known.releases}
-    shapes = dict(option_shapes.load_option_shapes().shapes)
+    ignored = listed(known.ignorers)
+    limited = listed(known.limited)
+    shapes = dict(load_option_shapes().shapes)
     for wanted in builds:
         build = find_build(wanted)
         series = (build.flavor, build.version[:2])
@@ -96,7 +105,58 @@ def main(builds: list[str]) -> None:
         limited[release] = ask_limited(build, taken[release])
         shapes[release] = ask_shapes(build)
     (FOLDER / "option_names.txt").write_text(render(taken, ignored, limited), encoding="utf-8")
-    (FOLDER / "option_shapes.txt").write_text(option_shapes.render(shapes), encoding="utf-8")
+    (FOLDER / "option_shapes.txt").write_text(render_shapes(shapes), encoding="utf-8")
+
+
+def listed(marked: Mapping[str, frozenset[Release]]) -> dict[Release, frozenset[str]]:
+    """Options by name, with the releases that are marked, as the options of each release."""
+    releases = load_option_names().releases
+    return {one: frozenset(name for name, own in marked.items() if one in own) for one in releases}
+
+
+def render(
+    taken: Mapping[Release, frozenset[str]],
+    ignored: Mapping[Release, frozenset[str]],
+    limited: Mapping[Release, frozenset[str]],
+) -> str:
+    """The text of `option_names.txt`, releases by flavor and version."""
+    releases = sorted(taken, key=lambda one: (one.flavor != "mysql", one.version))
+    head = " ".join(map(str, releases))
+    lines = [
+        "# Made by scripts/option_names.py from `--verbose --help`: + taken, ^ with maximum_, too,"
+        " o taken and ignored, . unknown.",
+        f"releases {head}",
+    ]
+    for name in sorted(frozenset().union(*taken.values(), *ignored.values())):
+        marks = (
+            ("^" if name in limited.get(one, ()) else "+")
+            if name in taken[one]
+            else "o"
+            if name in ignored.get(one, ())
+            else "."
+            for one in releases
+        )
+        lines.append(f"{name} {''.join(marks)}")
+    return "\n".join(lines) + "\n"
+
+
+def render_shapes(shapes: Mapping[Release, Mapping[str, Shape]]) -> str:
+    """The text of `option_shapes.txt`, releases by flavor and version."""
+    releases: Sequence[Release] = sorted(shapes, key=lambda one: (one.flavor != "mysql", one.version))
+    lines = [
+        "# Made by scripts/option_names.py, which asks each server; ? where the value may be left out.",
+        f"releases {' '.join(map(str, releases))}",
+    ]
+    for name in sorted({name for of in shapes.values() for name in of}):
+        for shape in sorted({str(of[name]) for of in shapes.values() if name in of}):
+            marks = ("+" if str(shapes[one].get(name)) == shape else "." for one in releases)
+            lines.append(f"{name} {''.join(marks)} {shape}")
+    return "\n".join(lines) + "\n"
+
+
+def read_ignored(complaints: str) -> frozenset[str]:
+    """Options that MariaDB says it takes and does nothing with, for the sake of old option files."""
+    return frozenset(canonical(match[1]) for match in _IGNORED.finditer(complaints))
 
 
 def ask_shapes(build: Build, wanted: Iterable[str] | None = None) -> dict[str, Shape]:

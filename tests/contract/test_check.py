@@ -16,8 +16,7 @@ from flushlab.record import ServerIdentity
 from flushlab.server import Sandbox
 from flushlab.settings.catalog import SettingHere, load_catalog
 from flushlab.settings.check import check
-from flushlab.settings.option_names import HelpText, Release, load_option_names, read_help
-from flushlab.settings.option_shapes import load_option_shapes
+from flushlab.settings.option_names import HelpText, Release, load_option_names, load_option_shapes, read_help
 from flushlab.settings.optionfile import groups_of, instance_of
 from flushlab.settings.reading import read
 
@@ -71,9 +70,9 @@ def test_the_list_of_options_is_the_builds_own(any_build: Build) -> None:
         pytest.skip(f"{any_build.name} is not the release of its series that is listed")
     assert listed.of(release) == read_help(verbose_help(any_build).text).names
     others = listed.names() - listed.of(release)
-    assert listed.ignored_by(release) == ask_ignored(any_build, others)
+    assert _SCRIPT["listed"](listed.ignorers)[release] == ask_ignored(any_build, others)
     some = sorted(listed.of(release))[::40]
-    assert listed.limited_by(release) & set(some) == ask_limited(any_build, some)
+    assert _SCRIPT["listed"](listed.limited)[release] & set(some) == ask_limited(any_build, some)
 
 
 def test_the_shapes_of_options_are_the_builds_own(any_build: Build) -> None:

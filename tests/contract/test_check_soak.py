@@ -19,8 +19,7 @@ from flushlab.build import Build
 from flushlab.record import ServerIdentity
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.check import Checked, check
-from flushlab.settings.option_names import load_option_names
-from flushlab.settings.option_shapes import load_option_shapes
+from flushlab.settings.option_names import load_option_names, load_option_shapes
 from flushlab.settings.optionfile import groups_of, lines, reads_whole_lines
 from tests.conftest import require_build
 

@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from flushlab.advice import rollback_statements, statements_file, verification
-from flushlab.advice.verification import SECONDS
+from flushlab.advice.statements import rollback_statements, statements_file
+from flushlab.advice.verification import SECONDS, verification
 from flushlab.build import find_build
 from flushlab.record import Value
 from flushlab.server import Sandbox

@@ -92,7 +92,6 @@ def arguments(image: Image, chosen: Mapping[str, Value] | None = None) -> tuple[
     """The profile as words behind the image's name.
 
     Args:
-        image: whose server takes them.
         chosen: the user's own settings, which win.
 
     Raises:
@@ -125,11 +124,7 @@ def render(
     """The text.
 
     Args:
-        form: for whom.
-        image: the server.
-        database: made at the start.
         command: runs the suite; a placeholder if empty.
-        chosen: settings of the user's own.
 
     Raises:
         UnknownSetting, ValueOutOfRange: one of them is not this server's.

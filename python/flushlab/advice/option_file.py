@@ -33,8 +33,6 @@ def option_file(
     Args:
         settings: the whole configuration, or only its changes.
         base: what the server runs with now; equal values are left out.
-        identity: the server that will read the file.
-        guarantees: of the configuration.
         meets: the floor that it meets, and on which disk.
         reasons: for a setting: why, or what dropping it was measured to cost; shown above its line.
         comments: lines for the top (where the figures come from, say).
@@ -77,8 +75,6 @@ def tuned_option_file(facts: CampaignFacts, request: TuneRequest, storage: Stora
     """`my.cnf` with what a tuning hands over: each line with its reason and what it was measured to give.
 
     Args:
-        facts: that hand something over.
-        request: that led to them.
         storage, launch: what the guarantees were judged by.
     """
     chosen, tuning = facts.handed_over, facts.tuning

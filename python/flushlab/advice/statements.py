@@ -93,9 +93,7 @@ def persisted_comments(
     """Lines for the option file of a server that flushlab did not start: what would win over that file.
 
     Args:
-        changes: the advised settings.
         persisted: what SET PERSIST has stored on it; None: not known.
-        identity: the server.
     """
     if not identity.persists:
         return []
@@ -123,12 +121,9 @@ def rollback_file(
     """The option file that takes the place of the advised one.
 
     Args:
-        changes: the advised settings.
         own: settings of the user's option file.
         before: what the server reported without the changes.
-        identity: the server.
         is_seen: flushlab has read the user's option file; else `own` holds the values that the server had.
-        comments: lines for the top.
 
     Raises:
         UnknownSetting, ValueOutOfRange: a setting that this server would not take.

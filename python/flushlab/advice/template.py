@@ -13,10 +13,7 @@ def template(
     """The template of that name.
 
     Args:
-        name: of its file.
         package: whose folder `templates` has it.
-        escape: as HTML.
-        filters: by the names that the template calls them.
     """
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader(package),

@@ -50,10 +50,6 @@ _HISTOGRAMS_SINCE = (8, 0, 3)
 def verification(changes: Mapping[str, Value], identity: ServerIdentity) -> str:
     """A file for the server's command-line client.
 
-    Args:
-        changes: the advised settings.
-        identity: the server.
-
     Raises:
         UnknownSetting, ValueOutOfRange: a setting that this server would not take.
     """

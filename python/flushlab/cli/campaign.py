@@ -91,15 +91,15 @@ def run_campaign(
 
 def advised(row: CampaignRow, facts: CampaignFacts | None, trials: Sequence[Trial]) -> Iterator[Advice]:
     """What to change and how to go back, spelled for each server that a change is recommended for."""
-    from flushlab.advice import (
+    from flushlab.advice.option_file import tuned_option_file
+    from flushlab.advice.statements import (
         persisted_comments,
         rollback_file,
         rollback_statements,
         set_statements,
         statements_file,
-        verification,
     )
-    from flushlab.advice.option_file import tuned_option_file
+    from flushlab.advice.verification import verification
     from flushlab.campaign.recommended import recommended
     from flushlab.campaign.request import SeriesRequest, TuneRequest
     from flushlab.report.page.page import Advice

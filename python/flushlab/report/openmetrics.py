@@ -29,14 +29,7 @@ T = TypeVar("T")
 
 
 def render(row: CampaignRow, request: Request | None, trials: Dated, facts: CampaignFacts | None) -> bytes:
-    """The text, complete with its `# EOF`.
-
-    Args:
-        row: of the campaign.
-        request: of the row.
-        trials: in the order in which they ended.
-        facts: what was found out, or None.
-    """
+    """The text, complete with its `# EOF`."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Past(row, request, trials, facts))
     encode: Callable[[CollectorRegistry], bytes] = generate_latest

@@ -41,10 +41,10 @@ from flushlab.settings.check import Checked, in_reading_order
 from flushlab.settings.consequences import at_risk, below, too_large
 from flushlab.settings.durability import described, guarantees, level, meets
 from flushlab.settings.durability.rules.locations import LOCATIONS
-from flushlab.settings.finding import Finding
 from flushlab.settings.fit import Fit
 from flushlab.settings.floor import Floor
 from flushlab.settings.in_force import identity_of, in_force, read_dump
+from flushlab.settings.optionfile import Finding
 from flushlab.units import parse_size
 
 DEFAULT = "mariadb"

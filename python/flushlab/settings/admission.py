@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Mapping
-from importlib import resources
 
 import msgspec
 
@@ -18,7 +17,7 @@ from flushlab.errors import UnknownSetting, UsageError
 from flushlab.near import nearest
 from flushlab.record import Value
 from flushlab.record.server import Flavor
-from flushlab.settings.catalog import Catalog, canonical, load_catalog
+from flushlab.settings.catalog import Catalog, canonical, load_catalog, packaged
 
 UNKNOWN = "not known to be safe"
 _ONE_SLIP = 0.95
@@ -176,13 +175,10 @@ def _admitted_names() -> set[str]:
 @functools.cache
 def _admitted() -> tuple[tuple[re.Pattern[str], re.Pattern[str] | None], ...]:
     """Patterns of the names that enter beside the catalog's, with one of their values where not all may."""
-    text = (resources.files("flushlab.settings") / "admitted.txt").read_text(encoding="utf-8")
     found = []
-    for line in text.splitlines():
-        words = line.split()
-        if words and words[0] != "#":
-            allowed = re.compile(words[1], re.IGNORECASE) if len(words) > 1 else None
-            found.append((re.compile(words[0]), allowed))
+    for name, *values in map(str.split, packaged("admitted.txt")):
+        allowed = re.compile(values[0], re.IGNORECASE) if values else None
+        found.append((re.compile(name), allowed))
     return tuple(found)
 
 
@@ -198,9 +194,6 @@ def parse_settings(
 
     Args:
         given: names and values, as people write them.
-        flavor: of the server.
-        version: of the server.
-        catalog: of settings.
         nodes: of the cluster that they are for, 1 for a single server; None: not known.
 
     Raises:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -22,7 +23,7 @@ from flushlab.settings.catalog import (
     load_catalog,
 )
 from flushlab.settings.configuration import Configuration
-from flushlab.settings.durability import Failure, guarantees, level, meets
+from flushlab.settings.durability import Failure, Guarantees, guarantees, level, meets
 from flushlab.settings.floor import Floor
 
 
@@ -88,7 +89,6 @@ def propose(
     """Changes worth trying, in the catalog's order, all safe at the floor alone and in any combination.
 
     Args:
-        identity: the server.
         base: what it runs with now (read back, so that defaults are real); must meet the floor.
         floor: no combination of the result is below it.
         storage, launch: as the durability rules need them.
@@ -99,15 +99,17 @@ def propose(
     Raises:
         BelowFloor: the base itself is below the floor; `raise_to_floor` says what would mend it.
     """
-    _require(base, identity, storage, launch, floor)
+    there = _Base(base, identity, storage, launch)
+    if not meets(there.changed({}), floor):
+        raise there.below(floor)
     catalog = load_catalog()
     kept = {catalog.setting(name).name for name in keep if name in catalog}
     accepted: list[Candidate] = []
     for entry, one in _entries(catalog, identity, kept, floor, steady_state):
-        candidate = _candidate(catalog, identity, entry, one, base, storage, memory_bytes, kept)
+        candidate = _candidate(catalog, there, entry, one, memory_bytes, kept)
         if candidate is None or any(dict(other.settings) == dict(candidate.settings) for other in accepted):
             continue
-        if _safe(catalog, [*accepted, candidate], base, identity, storage, launch, floor):
+        if _safe(catalog, [*accepted, candidate], there, floor):
             accepted.append(candidate)
     return tuple(accepted)
 
@@ -129,7 +131,7 @@ def raise_to_floor(
         BelowFloor: no change of these settings can (data in memory, syncs switched off at launch, page
             checksums off); says what each failure would cost.
     """
-    catalog = load_catalog()
+    catalog, there = load_catalog(), _Base(base, identity, storage, launch)
     kept = {canonical(name) for name in keep}
     steps = [
         (here, [value for value in values if _allows(here, value)], why)
@@ -146,35 +148,38 @@ def raise_to_floor(
             if value is not None:
                 changes[here.name] = here.parse(value)
                 reasons.append(f"{here.name} = {here.render(value)} {why}")
-        if meets(guarantees({**base, **changes}, identity, storage, launch), floor):
+        if meets(there.changed(changes), floor):
             return changes, tuple(reasons)
-    raise _below(base, identity, storage, launch, floor)
+    raise there.below(floor)
 
 
-def _require(
-    base: Mapping[str, Value], identity: ServerIdentity, storage: Storage, launch: Launch, floor: Floor
-) -> None:
-    if not meets(guarantees(base, identity, storage, launch), floor):
-        raise _below(base, identity, storage, launch, floor)
+class _Base(NamedTuple):
+    """What there is before any change."""
 
+    settings: Mapping[str, Value]
+    identity: ServerIdentity
+    storage: Storage
+    launch: Launch
 
-def _below(
-    base: Mapping[str, Value], identity: ServerIdentity, storage: Storage, launch: Launch, floor: Floor
-) -> BelowFloor:
-    found = guarantees(base, identity, storage, launch)
-    worst = [
-        f"{failure.replace('_', ' ')}: {found.under(failure).text}"
-        for failure in _FAILURES_OF_FLOORS
-        if found.under(failure).level != "nothing_lost"
-    ]
-    if floor is Floor.STRICT and found.binlog.level != "nothing_lost":
-        worst.append(f"binary log: {found.binlog.text}")
-    reached = level(found)
-    way_out = "choose a folder on a disk with --data-root" if storage.in_memory else "change these settings"
-    return BelowFloor(
-        f"the base is below the floor {floor}; it meets only {reached} ({'; '.join(worst)})",
-        hint=f"{way_out}, or use --floor {reached}",
-    )
+    def changed(self, changes: Mapping[str, Value]) -> Guarantees:
+        return guarantees({**self.settings, **changes}, self.identity, self.storage, self.launch)
+
+    def below(self, floor: Floor) -> BelowFloor:
+        found = self.changed({})
+        worst = [
+            f"{failure.replace('_', ' ')}: {found.under(failure).text}"
+            for failure in _FAILURES_OF_FLOORS
+            if found.under(failure).level != "nothing_lost"
+        ]
+        if floor is Floor.STRICT and found.binlog.level != "nothing_lost":
+            worst.append(f"binary log: {found.binlog.text}")
+        reached, way_out = level(found), "change these settings"
+        if self.storage.in_memory:
+            way_out = "choose a folder on a disk with --data-root"
+        return BelowFloor(
+            f"the base is below the floor {floor}; it meets only {reached} ({'; '.join(worst)})",
+            hint=f"{way_out}, or use --floor {reached}",
+        )
 
 
 def _entries(
@@ -192,24 +197,23 @@ def _entries(
 
 def _candidate(
     catalog: Catalog,
-    identity: ServerIdentity,
+    there: _Base,
     entry: SettingEntry,
     one: CandidateEntry,
-    base: Mapping[str, Value],
-    storage: Storage,
-    memory_bytes: int,
+    memory: int,
     kept: set[str],
 ) -> Candidate | None:
     """The candidate on this machine, or None where it makes no sense on it or changes nothing."""
+    identity = there.identity
     here = catalog.here(entry.name, identity.flavor, identity.version)
-    if here is None or (storage.in_memory and here.name in _HOW_FILES_ARE_OPENED):
+    if here is None or (there.storage.in_memory and here.name in _HOW_FILES_ARE_OPENED):
         return None
     value = one.value
     if one.memory_share is not None:
-        value = int(memory_bytes * one.memory_share) // one.multiple * one.multiple
-    if value is None or not _allows(here, value) or not _fits(here, here.parse(value), memory_bytes):
+        value = int(memory * one.memory_share) // one.multiple * one.multiple
+    if value is None or not _allows(here, value) or not _fits(here, here.parse(value), memory):
         return None
-    configuration = Configuration(base, identity)
+    configuration = Configuration(there.settings, identity)
     now = here.parse(configuration.value(here.name))
     if here.parse(value) == now or not _right_way(one, here.parse(value), now):
         return None
@@ -248,15 +252,7 @@ def _right_way(one: CandidateEntry, value: Value, now: Value) -> bool:
     return not (one.raise_only and now >= value) and not (one.lower_only and now <= value)
 
 
-def _safe(
-    catalog: Catalog,
-    candidates: Sequence[Candidate],
-    base: Mapping[str, Value],
-    identity: ServerIdentity,
-    storage: Storage,
-    launch: Launch,
-    floor: Floor,
-) -> bool:
+def _safe(catalog: Catalog, candidates: Sequence[Candidate], there: _Base, floor: Floor) -> bool:
     """Whether every combination is at the floor: all values that durability rules read, in every mixture."""
     if floor is Floor.THROWAWAY:
         return True
@@ -268,6 +264,6 @@ def _safe(
     names = list(values)
     for mixture in itertools.product(*([None, *values[name]] for name in names)):
         changes = {name: value for name, value in zip(names, mixture, strict=True) if value is not None}
-        if not meets(guarantees({**base, **changes}, identity, storage, launch), floor):
+        if not meets(there.changed(changes), floor):
             return False
     return True

@@ -378,7 +378,6 @@ class Catalog:
         """The error that says so of a name; its hint names the nearest ones.
 
         Args:
-            name: as it was written.
             nearby: what names are to be near to, if not that.
             beside: names that are known without being in the catalog.
         """
@@ -456,6 +455,12 @@ def canonical(name: str) -> str:
 def version_of(text: str) -> tuple[int, ...]:
     """A version as numbers: `10.11` is (10, 11)."""
     return tuple(int(part) for part in text.split("."))
+
+
+def packaged(name: str) -> list[str]:
+    """The lines of a packaged list, without comments and empty ones."""
+    lines = (resources.files("flushlab.settings") / name).read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line.strip() and line.split()[0] != "#"]
 
 
 @functools.cache

@@ -22,10 +22,18 @@ from flushlab.settings.admission import UNKNOWN, is_admitted, kept_out
 from flushlab.settings.catalog import PROVIDER_OPTIONS, canonical
 from flushlab.settings.contradictions import contradictions
 from flushlab.settings.durability import Guarantees, guarantees
-from flushlab.settings.finding import Finding, Severity
 from flushlab.settings.judgement import Given, Judgement
 from flushlab.settings.option_names import HelpText, load_option_names
-from flushlab.settings.optionfile import INCLUDES_AT_MOST, Line, Loader, instance_of, lines, reads_whole_lines
+from flushlab.settings.optionfile import (
+    INCLUDES_AT_MOST,
+    Finding,
+    Line,
+    Loader,
+    Severity,
+    instance_of,
+    lines,
+    reads_whole_lines,
+)
 from flushlab.settings.options_here import OptionsHere
 from flushlab.settings.provider_options import parts_of
 
@@ -96,9 +104,6 @@ def check(
     """What an option file means to one server.
 
     Args:
-        text: content of the file.
-        identity: the server.
-        path: of the file, for places.
         loader: reads included files; may raise OSError, which becomes a finding. Without it none is read.
         known: what the build itself says of its options; without it the packaged lists decide.
         suffix: the --defaults-group-suffix that the server is started with.

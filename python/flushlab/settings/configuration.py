@@ -29,7 +29,6 @@ class Configuration:
 
     Args:
         given: settings of an option file, a plan or a person.
-        identity: the server.
         read_back: values of the running server; they win over `given`.
     """
 

@@ -10,9 +10,9 @@ from flushlab.settings.candidates import raise_to_floor
 from flushlab.settings.check import Checked
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.durability import Guarantees, describe, guarantees, level, meets
-from flushlab.settings.finding import Finding, Severity
 from flushlab.settings.fit import CONNECTIONS, SHARED, memory_use, number_of
 from flushlab.settings.floor import Floor
+from flushlab.settings.optionfile import Finding, Severity
 from flushlab.units import format_size
 
 

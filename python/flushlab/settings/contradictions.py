@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from flushlab.record import ServerIdentity, Value
 from flushlab.settings.configuration import Configuration
-from flushlab.settings.option_shapes import load_option_shapes
+from flushlab.settings.option_names import load_option_shapes
 
 _ENGINES = {"innodb", "myisam", "memory", "heap", "merge", "mrg_myisam", "csv", "performance_schema"}
 _ONLY = {"mysql": {"archive", "blackhole"}, "mariadb": {"aria", "sequence"}}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgspec
@@ -109,164 +110,159 @@ def fit(
 
     Args:
         settings: of an option file, as the server takes them.
-        identity: the server.
         memory_bytes: limit on the server's memory.
         disk_bytes: limit on the redo log and the tablespaces before there is any data.
         connections: number that the workload opens.
         like: another option file that shrank; the pool and the redo log shrink as much.
         data_bytes: of the data set, about; None: not known.
     """
-    return _Fitting(settings, identity, memory_bytes, disk_bytes, connections, like, data_bytes).done()
+    given = Configuration(settings, identity)
+    fitting = _Fitting(given, dict(settings), memory_bytes, disk_bytes, connections, data_bytes, like.factor)
+    fitting.buffers()
+    fitting.pool_and_redo(like)
+    fitting.tablespaces()
+    fitting.most_connections()
+    return Fit(
+        settings=fitting.settings,
+        memory_bytes=memory_bytes,
+        factor=fitting.factor,
+        short_bytes=fitting.short,
+        scaled=tuple(fitting.scaled),
+        not_transferable=tuple(fitting.not_transferable()),
+    )
 
 
+@dataclass
 class _Fitting:
-    def __init__(
-        self,
-        settings: Mapping[str, Value],
-        identity: ServerIdentity,
-        memory_bytes: int,
-        disk_bytes: int,
-        connections: int,
-        like: Shrunk,
-        data_bytes: int | None,
-    ) -> None:
-        self._given = Configuration(settings, identity)
-        self._identity = identity
-        self._settings = dict(settings)
-        self._memory, self._disk, self._connections = memory_bytes, disk_bytes, connections
-        self._factor, self._like = like.factor, like.file
-        self._short = 0
-        self._data = data_bytes
-        self._held = False
-        self._scaled: list[Scaled] = []
+    given: Configuration
+    settings: dict[str, Value]
+    memory: int
+    disk: int
+    connections: int
+    data: int | None
+    factor: float
+    short: int = 0
+    held: bool = False
+    """The pool still holds all of the data."""
+    scaled: list[Scaled] = field(default_factory=list)
 
-    def done(self) -> Fit:
-        self._buffers()
-        self._pool_and_redo()
-        self._tablespaces()
-        self._most_connections()
-        return Fit(
-            settings=self._settings,
-            memory_bytes=self._memory,
-            factor=self._factor,
-            short_bytes=self._short,
-            scaled=tuple(self._scaled),
-            not_transferable=tuple(self._not_transferable()),
-        )
-
-    def _buffers(self) -> None:
+    def buffers(self) -> None:
         """Shared buffers beside the pool, and those of the workload's connections."""
-        use = memory_use(self._given)
-        shared = use.shared_bytes - number_of(self._given, POOL)
-        own = use.connection_bytes * min(use.connections, self._connections)
-        limit = self._memory * _BUFFERS_AT_MOST
+        use = memory_use(self.given)
+        shared = use.shared_bytes - number_of(self.given, POOL)
+        own = use.connection_bytes * min(use.connections, self.connections)
+        limit = self.memory * _BUFFERS_AT_MOST
         if shared + own <= limit:
             return
-        share, stock = limit / (shared + own), Configuration({}, self._identity)
+        share, stock = limit / (shared + own), Configuration({}, self.given.identity)
         for name in (*SHARED, *PER_CONNECTION):
-            size = number_of(self._given, name)
-            if name == POOL or name not in self._settings or size <= number_of(stock, name):
+            size = number_of(self.given, name)
+            if name == POOL or name not in self.settings or size <= number_of(stock, name):
                 continue
             here = max(number_of(stock, name), int(size * share) // _M * _M)
             self._change(name, size, here, f"buffers alone would take {format_size(shared + own)}")
 
-    def _pool_and_redo(self) -> None:
-        pool, redo = number_of(self._given, POOL), self._given.redo_capacity_bytes
-        use = memory_use(Configuration(self._settings, self._identity))
-        beside = use.shared_bytes - pool + use.connection_bytes * min(use.connections, self._connections)
-        room, disk = self._memory - beside, self._disk
-        limits = [(self._factor, f"as that of {self._like} had to be")]
+    def pool_and_redo(self, like: Shrunk) -> None:
+        pool, redo = number_of(self.given, POOL), self.given.redo_capacity_bytes
+        use = memory_use(Configuration(self.settings, self.given.identity))
+        beside = use.shared_bytes - pool + use.connection_bytes * min(use.connections, self.connections)
+        room, disk = self.memory - beside, self.disk
+        limits = [(like.factor, f"as that of {like.file} had to be")]
         memory = (room / pool, f"{format_size(room)} of memory are left for it") if pool else (1.0, "")
         if redo:
             limits.append((disk / redo, f"{format_size(disk)} of disk for the redo log"))
-        if POOL in self._settings:
+        if POOL in self.settings:
             limits.append(memory)
-            self._short = max(0, min(pool, _POOL_LEAST) - room)
+            self.short = max(0, min(pool, _POOL_LEAST) - room)
         if min(limits)[0] >= 1:
             return
-        if redo and self._identity.flavor == "mysql" and self._identity.version < REDO_IN_PARTS_SINCE:
+        if (
+            redo
+            and self.given.identity.flavor == "mysql"
+            and self.given.identity.version < REDO_IN_PARTS_SINCE
+        ):
             most = _REDO_WRITTEN_AT_MOST
             limits.append((most / redo, f"{format_size(most)} of redo, written at each start"))
-        if self._data is not None and self._data <= min(room, pool * self._factor):
-            self._held = True
+        if self.data is not None and self.data <= min(room, pool * like.factor):
+            self.held = True
             if memory[0] < 1:
                 self._change(POOL, pool, self._pool(room), memory[1])
             self._redo(*min(limit for limit in limits if limit is not memory))
             return
         factor, why = min(limits)
-        if POOL in self._settings:
+        if POOL in self.settings:
             here = self._pool(pool * factor)
             self._change(POOL, pool, here, why)
             factor = here / pool
-        self._factor = factor
-        self._redo(factor, "in proportion to the pool" if POOL in self._settings else why)
+        self.factor = factor
+        self._redo(factor, "in proportion to the pool" if POOL in self.settings else why)
 
     def _redo(self, factor: float, why: str) -> None:
         for name in REDO:
-            if name in self._settings:
-                size = number_of(self._given, name)
+            if name in self.settings:
+                size = number_of(self.given, name)
                 self._change(name, size, self._rounded(name, size * min(1.0, factor)), why)
 
     def _pool(self, wanted: float) -> int:
         """The largest pool up to this size that the server does not enlarge; fewer instances if need be."""
         step = _POOL_STEP if wanted >= _G else _M
         size = max(int(wanted) // step * step, _POOL_LEAST)
-        here = self._given.here(POOL)
-        instances = number_of(self._given, INSTANCES) if INSTANCES in self._settings else None
-        chunk = number_of(self._given, CHUNK) if CHUNK in self._settings else None
+        here = self.given.here(POOL)
+        instances = number_of(self.given, INSTANCES) if INSTANCES in self.settings else None
+        chunk = number_of(self.given, CHUNK) if CHUNK in self.settings else None
         if here is None or pool_bytes(here, size, chunk, instances) == size:
             return size
         if instances is not None and instances > max(1, size // _G):
             fewer = max(1, size // _G)
-            self._settings[INSTANCES] = fewer
+            self.settings[INSTANCES] = fewer
             self._note(INSTANCES, str(instances), str(fewer), "an instance per GiB of the pool")
             instances = fewer
         unit = (chunk or _POOL_STEP) * ((instances or 8) if size >= _G else 1)
         return max(size // unit * unit, size if size < unit else unit)
 
     def _rounded(self, name: str, wanted: float) -> int:
-        here = self._given.here(name)
+        here = self.given.here(name)
         least = int(here.minimum or 0) if here is not None else 0
         return max(least, int(wanted) // _REDO_STEP * _REDO_STEP)
 
-    def _tablespaces(self) -> None:
+    def tablespaces(self) -> None:
         for name, file in _SPACES.items():
-            path = str(self._settings.get(name, ""))
+            path = str(self.settings.get(name, ""))
             size = sum(parse_size(found) for found in _FILE_SIZE.findall(path))
-            if size > self._disk:
+            if size > self.disk:
                 here = f"{file}:12M:autoextend"
-                self._settings[name] = here
-                self._note(name, path, here, f"{format_size(self._disk)} of disk for files without data")
+                self.settings[name] = here
+                self._note(name, path, here, f"{format_size(self.disk)} of disk for files without data")
 
-    def _most_connections(self) -> None:
-        use = memory_use(Configuration(self._settings, self._identity))
-        if CONNECTIONS not in self._settings or use.worst_bytes <= self._memory:
+    def most_connections(self) -> None:
+        use = memory_use(Configuration(self.settings, self.given.identity))
+        if CONNECTIONS not in self.settings or use.worst_bytes <= self.memory:
             return
-        fitting = (self._memory - use.shared_bytes) // max(1, use.connection_bytes)
-        stock = memory_use(Configuration({}, self._identity)).connections  # a command may open many
-        most = max(self._connections + _SPARE_CONNECTIONS, stock, min(use.connections, fitting))
+        fitting = (self.memory - use.shared_bytes) // max(1, use.connection_bytes)
+        stock = memory_use(Configuration({}, self.given.identity)).connections  # a command may open many
+        most = max(self.connections + _SPARE_CONNECTIONS, stock, min(use.connections, fitting))
         if most < use.connections:
             worst = f"{use.connections} × {format_size(use.connection_bytes)}"
-            self._settings[CONNECTIONS] = most
+            self.settings[CONNECTIONS] = most
             self._note(CONNECTIONS, str(use.connections), str(most), f"at worst {worst} of buffers")
 
     def _change(self, name: str, yours: int, here: int, why: str) -> None:
         if here != yours:
-            self._settings[name] = here
+            self.settings[name] = here
             self._note(name, option_size(yours), option_size(here), why)
 
     def _note(self, name: str, yours: str, here: str, why: str) -> None:
-        self._scaled.append(Scaled(name=name, yours=yours, here=here, why=why))
+        self.scaled.append(Scaled(name=name, yours=yours, here=here, why=why))
 
-    def _not_transferable(self) -> Iterator[str]:
-        names = {one.name for one in self._scaled}
-        if POOL in names and self._held:
+    def not_transferable(self) -> Iterator[str]:
+        names = {one.name for one in self.scaled}
+        if POOL in names and self.held:
             yield (
                 "Reads of data that your pool does not hold, if there are any: here the pool holds all of the"
                 " data set."
             )
         elif POOL in names:
-            part = int(str(self._settings[POOL])) / number_of(self._given, POOL)
+            part = int(str(self.settings[POOL])) / number_of(self.given, POOL)
             share = f"{part * 100:.2g}%"
             yield (
                 f"How often reads find their page in the buffer pool, and how often pages are written to"
@@ -277,14 +273,13 @@ class _Fitting:
         if names & {*SHARED, *PER_CONNECTION} - {POOL}:
             yield "Sorts, joins and transactions that need the buffers of your file: they are smaller here."
         if CONNECTIONS in names:
-            yield f"What more than {self._settings[CONNECTIONS]} connections do at once."
+            yield f"What more than {self.settings[CONNECTIONS]} connections do at once."
 
 
 def lines(fitted: Fit, way_out: str, *, file: str = "") -> list[str]:
     """The table `yours / here / why` and what does not transfer, 80 columns wide.
 
     Args:
-        fitted: result of `fit`.
         way_out: flags that change the scaling, in words.
         file: source of the settings, where there are several.
     """
@@ -354,30 +349,20 @@ PER_CONNECTION = (
 CONNECTIONS = "max_connections"
 
 _K, _M = 1 << 10, 1 << 20
+_SAME_DEFAULTS = {
+    "join_buffer_size": 256 * _K,
+    "read_buffer_size": 128 * _K,
+    "read_rnd_buffer_size": 256 * _K,
+    "binlog_cache_size": 32 * _K,
+    "net_buffer_length": 16 * _K,
+    CONNECTIONS: 151,
+}
 _DEFAULTS = {
-    "mysql": {
-        "key_buffer_size": 8 * _M,
-        "sort_buffer_size": 256 * _K,
-        "join_buffer_size": 256 * _K,
-        "read_buffer_size": 128 * _K,
-        "read_rnd_buffer_size": 256 * _K,
-        "binlog_cache_size": 32 * _K,
-        "net_buffer_length": 16 * _K,
-        "thread_stack": 280 * _K,
-        CONNECTIONS: 151,
-    },
-    "mariadb": {
-        "key_buffer_size": 128 * _M,
-        "aria_pagecache_buffer_size": 128 * _M,
-        "sort_buffer_size": 2 * _M,
-        "join_buffer_size": 256 * _K,
-        "read_buffer_size": 128 * _K,
-        "read_rnd_buffer_size": 256 * _K,
-        "binlog_cache_size": 32 * _K,
-        "net_buffer_length": 16 * _K,
-        "thread_stack": 292 * _K,
-        CONNECTIONS: 151,
-    },
+    "mysql": _SAME_DEFAULTS
+    | {"key_buffer_size": 8 * _M, "sort_buffer_size": 256 * _K, "thread_stack": 280 * _K},
+    "mariadb": _SAME_DEFAULTS
+    | {"key_buffer_size": 128 * _M, "sort_buffer_size": 2 * _M, "thread_stack": 292 * _K}
+    | {"aria_pagecache_buffer_size": 128 * _M},
 }
 """Of what the catalog does not know: the manuals' pages of server system variables."""
 

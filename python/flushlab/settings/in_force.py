@@ -19,10 +19,9 @@ from flushlab.record.server import Flavor
 from flushlab.settings.catalog import PROVIDER_OPTIONS, canonical, load_catalog, version_of
 from flushlab.settings.check import Checked, in_reading_order
 from flushlab.settings.configuration import Configuration, typed
-from flushlab.settings.finding import Finding
 from flushlab.settings.option_names import load_option_names
-from flushlab.settings.optionfile import lines
-from flushlab.settings.products import AURORA
+from flushlab.settings.optionfile import Finding, lines
+from flushlab.settings.plugins import AURORA
 from flushlab.settings.provider_options import read_options
 
 _ROWS = tuple(
@@ -52,7 +51,6 @@ class Dump(msgspec.Struct, frozen=True, kw_only=True):
     """Variables as a file has them.
 
     Attributes:
-        variables: by name, as texts.
         lines: line number of each variable.
     """
 
@@ -182,8 +180,6 @@ def in_force(
     """What a server's variables are as settings.
 
     Args:
-        variables: by name, as texts.
-        identity: the server.
         path: source: a file, or the server's address.
         lines: line number of each variable in the file.
     """

@@ -13,10 +13,9 @@ from flushlab.record import Value
 from flushlab.settings import reading
 from flushlab.settings.admission import PLUGIN
 from flushlab.settings.catalog import canonical
-from flushlab.settings.finding import Finding, Severity
-from flushlab.settings.optionfile import Line
+from flushlab.settings.optionfile import Finding, Line, Severity
 from flushlab.settings.options_here import OptionsHere
-from flushlab.settings.products import product_of
+from flushlab.settings.plugins import product_of
 from flushlab.settings.reading import Reading
 
 _PREFIX = re.compile(r"(skip|disable|enable|maximum|loose)_")
@@ -97,7 +96,7 @@ class Judgement:
         elif here is not None:
             read = reading.read(here, None if prefix and here.entry.switch else text)
         elif shape is not None:
-            read = reading.read_shape(name, shape, text, server.identity.flavor, server.identity.version)
+            read = reading.read_shape(name, shape, text, *server.key)
             given = str(read.value) if shape.kind in ("boolean", "enumeration") and read.value else given
         else:
             return Given(name, line, text=given)
@@ -114,7 +113,7 @@ class Judgement:
     def _limit(self) -> None:
         """`maximum_`: the most that a session may choose, of options that have such a limit."""
         name, server, hint = self._name, self._server, f"write {self._name}"
-        limits, here, shape = server.limits(name), server.here(name), server.shape(name)
+        limits, here, shape = server.names.limits(name, *server.key), server.here(name), server.shape(name)
         fatal = self._is_mysql or not self._loose
         ends = _STOPS if fatal else _GOES_ON
         if limits is False:
@@ -124,8 +123,7 @@ class Judgement:
         if here is not None:
             read = reading.read(here, self._line.text)
         elif shape is not None:
-            key = (server.identity.flavor, server.identity.version)
-            read = reading.read_shape(name, shape, self._line.text, *key)
+            read = reading.read_shape(name, shape, self._line.text, *server.key)
         if read.fatal:
             self._say(read.kind, "error", f"{read.text}: {ends}", read.hint, fatal)
             return
@@ -210,7 +208,7 @@ class Judgement:
             if entry.name != name or server.here(name) is not None:
                 instead = f"write {entry.name}" if entry.name != name else "set it with SET GLOBAL"
                 return "unknown-name", "is a variable, not an option", instead
-            others = server.catalog.successor(name, server.identity.flavor, server.identity.version)
+            others = server.catalog.successor(name, *server.key)
             has = f"{this} has {', '.join(others)}" if others else None
             text = f"is not an option of {this}, only of {server.catalog.where(name)}"
             return "removed" if end else "not-in-version", text, has
@@ -220,12 +218,12 @@ class Judgement:
         if PLUGIN.match(name) and not ignored and not elsewhere:
             text = "belongs to a plugin or component: the server accepts it only if that is installed"
             return "plugin", text, None
-        if where or ignored or name in server.names.ended():
+        if where or ignored or name in server.names.removals:
             kind = "removed" if end or server.had_before(name) else "not-in-version"
             successors = " and ".join(server.successors(name))
             text = f"is not an option of {this}{f', but of {where}' if where else ''}"
             return kind, text, f"this server has {successors}" if successors else None
-        near = server.near(name) or server.beginning(name)
+        near = server.near(name)
         kind, meant = ("misspelled", f"did you mean {near}?") if near else ("unknown-name", None)
         if server.unheard_of(name):
             text = f"is not an option of any server that flushlab knows, but {this} is newer than those"

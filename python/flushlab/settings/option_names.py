@@ -1,9 +1,9 @@
-"""Option names: which options servers take, beyond the catalog's settings.
+"""Option names: which options servers take, and which values, beyond the settings of the catalog.
 
-Sits in `settings`: pure apart from reading two packaged files once. `option_names.txt` is made by
-`scripts/option_names.py` from what servers print with `--verbose --help`; `tests/contract` compares them. It
-knows a few releases; about one that lies between them it may be undecided. `removed_options.txt` says when an
-option ended and what took its place.
+Sits in `settings`: pure apart from reading three packaged files once. `scripts/option_names.py` makes
+`option_names.txt` and `option_shapes.txt` by asking servers with `--verbose --help`; `tests/contract`
+compares them. They know a few releases; about one that lies between them they may be undecided.
+`removed_options.txt` tells when an option ended and its successors.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import difflib
 import functools
 import re
 from collections.abc import Mapping, Sequence
-from importlib import resources
-from typing import NamedTuple, cast
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, cast, get_args
 
 import msgspec
 
 from flushlab.record.server import Flavor
-from flushlab.settings.catalog import canonical, version_of
+from flushlab.settings.catalog import canonical, packaged, version_of
 
 _TAKEN, _LIMITED, _IGNORED = "+", "^", "o"
 
@@ -63,36 +63,36 @@ class Removal(NamedTuple):
     note: str = ""
 
 
+@dataclass(frozen=True)
 class OptionNames:
-    """Which release takes which options."""
+    """Which release takes which options.
 
-    def __init__(
-        self,
-        releases: Sequence[Release],
-        takers: Mapping[str, frozenset[Release]],
-        ignorers: Mapping[str, frozenset[Release]] | None = None,
-        removals: Mapping[str, Removal] | None = None,
-        limited: Mapping[str, frozenset[Release]] | None = None,
-    ) -> None:
-        self.releases = tuple(releases)
-        self._takers = takers
-        self._ignorers = ignorers or {}
-        self._removals = removals or {}
-        self._limited = limited or {}
+    Attributes:
+        releases: by flavor and version.
+        takers, ignorers: by option, the releases that take it, or take it and do nothing with it.
+        removals: by option, its end.
+        limited: by option, the releases that take it with `maximum_`, too.
+    """
+
+    releases: Sequence[Release]
+    takers: Mapping[str, frozenset[Release]]
+    ignorers: Mapping[str, frozenset[Release]] = field(default_factory=dict)
+    removals: Mapping[str, Removal] = field(default_factory=dict)
+    limited: Mapping[str, frozenset[Release]] = field(default_factory=dict)
 
     def names(self) -> frozenset[str]:
         """All names that any listed release takes, or ignores."""
-        return frozenset(self._takers) | frozenset(self._ignorers)
+        return frozenset(self.takers) | frozenset(self.ignorers)
 
     def removed(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> tuple[int, ...] | None:
         """The version in which that flavor dropped the option; None if it has it still, or never had it."""
-        removal = self._removals.get(name)
+        removal = self.removals.get(name)
         end = removal.ends.get(flavor) if removal else None
         return end if end is not None and version >= end else None
 
     def successors(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> tuple[str, ...]:
         """What that server has in the place of an option that ended."""
-        removal = self._removals.get(name)
+        removal = self.removals.get(name)
         found = removal.successors if removal else ()
 
         def has(option: str) -> bool:
@@ -103,37 +103,25 @@ class OptionNames:
 
     def note(self, name: str) -> str:
         """What to know before a line with an option that ended is changed; empty if there is nothing."""
-        removal = self._removals.get(name)
+        removal = self.removals.get(name)
         return removal.note if removal else ""
-
-    def ended(self) -> Mapping[str, Removal]:
-        """All options that ended somewhere, by name."""
-        return self._removals
-
-    def ignored_by(self, release: Release) -> frozenset[str]:
-        """The options that a listed release takes and does nothing with."""
-        return frozenset(name for name, ignorers in self._ignorers.items() if release in ignorers)
 
     def ignores(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> bool:
         """Whether that server takes the option and does nothing with it, as the release before it does."""
         before = [one for one in self.releases if one.flavor == flavor and one.version <= version]
-        return bool(before) and before[-1] in self._ignorers.get(name, frozenset())
-
-    def limited_by(self, release: Release) -> frozenset[str]:
-        """The options of a listed release that take `maximum_`."""
-        return frozenset(name for name, limiters in self._limited.items() if release in limiters)
+        return bool(before) and before[-1] in self.ignorers.get(name, frozenset())
 
     def limits(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> bool | None:
         """Whether that server takes the option with `maximum_`; None if its listed neighbours differ."""
         takers = [one for one in self.releases if one.flavor == flavor and name in self.of(one)]
         before = [one for one in takers if one.version <= version][-1:]
         after = [one for one in takers if one.version >= version][:1]
-        found = {one in self._limited.get(name, frozenset()) for one in (*before, *after)}
+        found = {one in self.limited.get(name, frozenset()) for one in (*before, *after)}
         return found.pop() if len(found) == 1 else None
 
     def of(self, release: Release) -> frozenset[str]:
         """The options of a listed release."""
-        return frozenset(name for name, takers in self._takers.items() if release in takers)
+        return frozenset(name for name, takers in self.takers.items() if release in takers)
 
     def knows(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> bool | None:
         """Whether that server takes the option; None if its neighbours differ or none is listed after it.
@@ -141,7 +129,7 @@ class OptionNames:
         A release between two listed ones has what both have, and lacks what neither has.
         """
         own = [one for one in self.releases if one.flavor == flavor]
-        takers = self._takers.get(name, frozenset())
+        takers = self.takers.get(name, frozenset())
         before = [one for one in own if one.version <= version]
         after = [one for one in own if one.version >= version]
         if not before or not after:
@@ -149,18 +137,18 @@ class OptionNames:
             return True if neighbour in takers else None
         if (before[-1] in takers) == (after[0] in takers):
             return before[-1] in takers
-        removal = self._removals.get(name)
+        removal = self.removals.get(name)
         end = removal.ends.get(flavor) if removal and before[-1] in takers else None
         return None if end is None else version < end
 
     def where(self, name: str) -> str:
         """The series that take it: `mysql 5.7, mysql 8.0`; empty if none does."""
-        takers = self._takers.get(name, frozenset())
+        takers = self.takers.get(name, frozenset())
         return ", ".join(one.series for one in self.releases if one in takers)
 
     def near(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> str | None:
         """The most alike option of that server, if it is much alike and not one of more or fewer words."""
-        known = [other for other in self._takers if self.knows(other, flavor, version)]
+        known = [other for other in self.takers if self.knows(other, flavor, version)]
         near = difflib.get_close_matches(name, known, n=3, cutoff=NEAR)
         return next((other for other in near if _misspelled(name, other)), None)
 
@@ -172,7 +160,7 @@ class OptionNames:
                 for other in self.names()
                 if other.startswith(name)
                 and (
-                    (other in self._takers and self.knows(other, flavor, version) is not False)
+                    (other in self.takers and self.knows(other, flavor, version) is not False)
                     or self.ignores(other, flavor, version)
                 )
             )
@@ -195,16 +183,10 @@ def _alike(one: str, other: str) -> float:
 @functools.cache
 def load_option_names() -> OptionNames:
     """The packaged lists; read once."""
-    text = (resources.files("flushlab.settings") / "option_names.txt").read_text(encoding="utf-8")
-    releases: list[Release] = []
+    (_, *listed), *rows = map(str.split, packaged("option_names.txt"))
+    releases = [Release.parse(word) for word in listed]
     marked: dict[str, dict[str, frozenset[Release]]] = {_TAKEN + _LIMITED: {}, _LIMITED: {}, _IGNORED: {}}
-    for line in text.splitlines():
-        words = line.split()
-        if not words or words[0] == "#":
-            continue
-        if words[0] == "releases":
-            releases = [Release.parse(word) for word in words[1:]]
-            continue
+    for words in rows:
         for mark, names in marked.items():
             found = frozenset(one for one, said in zip(releases, words[1], strict=True) if said in mark)
             if found:
@@ -215,51 +197,19 @@ def load_option_names() -> OptionNames:
 
 
 def _read_removals() -> dict[str, Removal]:
-    text = (resources.files("flushlab.settings") / "removed_options.txt").read_text(encoding="utf-8")
     found = {}
-    for line in text.splitlines():
+    for line in packaged("removed_options.txt"):
         facts, _, note = line.partition(";")
-        words = facts.split()
-        if words and words[0] != "#":
-            ends = [Release.parse(word) for word in words[1:] if "@" in word]
-            successors = [word for word in words[1:] if "@" not in word and word != "-"]
-            found[words[0]] = Removal(
-                {one.flavor: one.version for one in ends}, tuple(successors), note.strip()
-            )
+        name, *words = facts.split()
+        releases = [Release.parse(word) for word in words if "@" in word]
+        ends: dict[str, tuple[int, ...]] = {one.flavor: one.version for one in releases}
+        successors = tuple(word for word in words if "@" not in word and word != "-")
+        found[name] = Removal(ends, successors, note.strip())
     return found
-
-
-def render(
-    taken: Mapping[Release, frozenset[str]],
-    ignored: Mapping[Release, frozenset[str]],
-    limited: Mapping[Release, frozenset[str]],
-) -> str:
-    """The text of `option_names.txt`, releases by flavor and version."""
-    releases = sorted(taken, key=lambda one: (one.flavor != "mysql", one.version))
-    head = " ".join(map(str, releases))
-    lines = [
-        "# Made by scripts/option_names.py from `--verbose --help`: + taken, ^ with maximum_, too,"
-        " o taken and ignored, . unknown.",
-        f"releases {head}",
-    ]
-    for name in sorted(frozenset().union(*taken.values(), *ignored.values())):
-        marks = (
-            (_LIMITED if name in limited.get(one, ()) else _TAKEN)
-            if name in taken[one]
-            else _IGNORED
-            if name in ignored.get(one, ())
-            else "."
-            for one in releases
-        )
-        lines.append(f"{name} {''.join(marks)}")
-    return "\n".join(lines) + "\n"
 
 
 _TABLE = "Variables (--variable-name=value)"
 _OPTION = re.compile(r"^  (?:-[A-Za-z#?], )?--([a-z][a-zA-Z0-9_.-]+)", re.MULTILINE)
-_SAID_IGNORED = re.compile(
-    r"'([a-z0-9_-]+)' (?:was removed\. It does nothing now|is MySQL \S+ / \S+ compatible option)"
-)
 _ROW = re.compile(r"^([a-z][a-zA-Z0-9_.-]*)(?: +(.*))?$", re.MULTILINE)
 
 
@@ -285,6 +235,74 @@ def read_help(text: str) -> HelpText:
     )
 
 
-def read_ignored(complaints: str) -> frozenset[str]:
-    """Options that MariaDB says it takes and does nothing with, for the sake of old option files."""
-    return frozenset(canonical(match[1]) for match in _SAID_IGNORED.finditer(complaints))
+Kind = Literal[
+    "bare",
+    "boolean",
+    "unsigned",
+    "signed",
+    "real",
+    "enumeration",
+    "set",
+    "switches",
+    "word",
+    "plugin",
+    "text",
+]
+"""bare: takes no value; boolean: its one value is what any other text is taken for; switches:
+`NAME=on,NAME=off`; word: one of a list, written in full; plugin: whether a plugin is loaded."""
+
+
+class Shape(msgspec.Struct, frozen=True, kw_only=True):
+    """Which values an option takes.
+
+    Attributes:
+        kind: see `Kind`.
+        optional: the option may stand without a value.
+        values: members of an enumeration, a set, switches or words, in the server's order.
+    """
+
+    kind: Kind
+    optional: bool
+    values: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> Shape:
+        """A shape as `str` spells it: `enumeration?:OFF,ON`."""
+        kind, _, values = text.partition(":")
+        bare = kind.removesuffix("?")
+        assert bare in get_args(Kind), f"{text} is no shape"
+        named = tuple(values.split(",")) if values else ()
+        return cls(kind=cast(Kind, bare), optional=kind.endswith("?"), values=named)
+
+    def __str__(self) -> str:
+        return f"{self.kind}{'?' * self.optional}{':' * bool(self.values)}{','.join(self.values)}"
+
+
+class OptionShapes:
+    """Which values the options of listed releases take."""
+
+    def __init__(self, shapes: Mapping[Release, Mapping[str, Shape]]) -> None:
+        self.shapes = shapes
+
+    def here(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> Shape | None:
+        """The shape on that server; None if it is not known, or the listed releases around it differ."""
+        own = sorted(one for one, shapes in self.shapes.items() if one.flavor == flavor and name in shapes)
+        before = [one for one in own if one.version <= version][-1:]
+        after = [one for one in own if one.version >= version][:1]
+        found = {self.shapes[one][name] for one in (*before, *after)}
+        if len(found) == 2 and len({(one.kind, one.optional) for one in found}) == 1:
+            values = dict.fromkeys(value for one in sorted(found, key=str) for value in one.values)
+            return msgspec.structs.replace(next(iter(found)), values=tuple(values))
+        return found.pop() if len(found) == 1 else None
+
+
+@functools.cache
+def load_option_shapes() -> OptionShapes:
+    """The packaged list; read once."""
+    (_, *listed), *rows = map(str.split, packaged("option_shapes.txt"))
+    shapes: dict[Release, dict[str, Shape]] = {Release.parse(word): {} for word in listed}
+    for words in rows:
+        for mark, release in zip(words[1], shapes, strict=True):
+            if mark == "+":
+                shapes[release][words[0]] = Shape.parse(words[2])
+    return OptionShapes(shapes)

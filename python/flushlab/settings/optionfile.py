@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Literal
 
 import msgspec
 
@@ -94,10 +95,6 @@ def render(
 
     Args:
         settings: names and values; those outside the catalog are written as they are.
-        identity: the server that will read it.
-        catalog: how values are spelled.
-        header: comment lines at the top.
-        comments: comment lines above a setting.
 
     Raises:
         UnknownSetting, ValueOutOfRange: a setting that this server would not take.
@@ -122,7 +119,6 @@ def groups_of(identity: ServerIdentity, suffix: str = "") -> set[str]:
     """The groups that this server reads.
 
     Args:
-        identity: the server.
         suffix: its --defaults-group-suffix: for each of its groups it reads a second one that ends in this.
             systemd starts mysqld@INSTANCE with `@INSTANCE`, mysqld_multi starts servers with [mysqldN]
             (https://dev.mysql.com/doc/refman/8.0/en/option-file-options.html, …/using-systemd.html).
@@ -146,13 +142,7 @@ def reads_whole_lines(identity: ServerIdentity) -> bool:
 
 
 def lines(text: str, path: str, *, whole: bool = False) -> Iterator[Line]:
-    """The lines of one file, whatever their group, without comments and empty ones; never raises.
-
-    Args:
-        text: content of the file.
-        path: of the file, for places.
-        whole: as `reads_whole_lines` of the server.
-    """
+    """The lines of one file, whatever their group, without comments and empty ones; never raises."""
     group: str | None = None
     for number, raw in enumerate(text.split("\n"), start=1):
         line = raw.strip(_BLANKS)
@@ -236,3 +226,39 @@ def option_value(text: str) -> str:
         return text
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
+
+
+Severity = Literal["error", "warning", "note"]
+"""error: the server does not start, or does not do what the line says; warning: it does, and there is a
+catch; note: worth knowing."""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing about a line that its author should know.
+
+    Attributes:
+        kind: stable: `syntax`, `include`, `wrong-group`, `instance`, `product`, `unknown-name`, `misspelled`,
+            `formula`, `unknown-value`, `abbreviated`, `not-in-version`, `removed`, `deprecated`,
+            `duplicate`, `wrong-type`, `out-of-range`, `rounded`, `not-a-switch`, `prefix`, `plugin`,
+            `refused`, `contradiction`, `below-floor`, `at-risk`, `memory`, `ignored-file`, `not-read`.
+        severity: see `Severity`.
+        name: the option, as variables spell it; empty where a line has none.
+        path, line: where it stands; line 0 if it stands nowhere.
+        text: the problem in words.
+        hint: the way out.
+        fatal: the server does not start.
+    """
+
+    kind: str
+    severity: Severity
+    name: str
+    path: str
+    line: int
+    text: str
+    hint: str | None = None
+    fatal: bool = False
+
+    @property
+    def place(self) -> str:
+        """`my.cnf:12`."""
+        return f"{self.path}:{self.line}" if self.line else self.path

@@ -8,8 +8,7 @@ from __future__ import annotations
 from flushlab.record import ServerIdentity
 from flushlab.settings.admission import PLUGIN
 from flushlab.settings.catalog import Catalog, SettingHere, load_catalog, version_of
-from flushlab.settings.option_names import HelpText, OptionNames, load_option_names
-from flushlab.settings.option_shapes import Shape, load_option_shapes
+from flushlab.settings.option_names import HelpText, OptionNames, Shape, load_option_names, load_option_shapes
 from flushlab.settings.optionfile import groups_of
 from flushlab.settings.plugins import Way, plugin_ended, plugin_named, plugin_where
 
@@ -20,7 +19,6 @@ class OptionsHere:
     """What is known of the server: its groups, its options, its catalog.
 
     Args:
-        identity: the server.
         known: what its build says of its options, if it was asked.
         suffix: the --defaults-group-suffix.
     """
@@ -31,22 +29,22 @@ class OptionsHere:
         self.names: OptionNames = load_option_names()
         self.groups = groups_of(identity, suffix)
         self._told = known.names if known else None
-        self._key = (identity.flavor, identity.version)
+        self.key = (identity.flavor, identity.version)
 
     def here(self, name: str) -> SettingHere | None:
         """The catalog's setting of exactly this name (aliases are names of variables, not of options)."""
         if name not in self.catalog or self.catalog.setting(name).name != name:
             return None
-        return self.catalog.here(name, *self._key)
+        return self.catalog.here(name, *self.key)
 
     def shape(self, name: str) -> Shape | None:
         """Which values an option outside the catalog takes; None if that is not known."""
-        listed = load_option_shapes().here(name, *self._key)
+        listed = load_option_shapes().here(name, *self.key)
         return listed or (Shape(kind="plugin", optional=True) if self.plugin(name) else None)
 
     def plugin(self, name: str) -> Way | None:
         """How this server has the plugin that an option of this name loads; None if it is no plugin's."""
-        return None if self.takes(name) else plugin_named(name, *self._key)
+        return None if self.takes(name) else plugin_named(name, *self.key)
 
     def plugin_elsewhere(self, name: str) -> str:
         """The versions that have the plugin of this option, which this server lacks."""
@@ -56,20 +54,16 @@ class OptionsHere:
         """Whether the server takes the option; None if that is not known."""
         if self._told is not None:
             return name in self._told
-        if self.names.removed(name, *self._key):
+        if self.names.removed(name, *self.key):
             return False
-        listed = self.names.knows(name, *self._key)
+        listed = self.names.knows(name, *self.key)
         if name in self.catalog and self.catalog.setting(name).name == name:
             return self.here(name) is not None and listed is not False
         return listed
 
-    def limits(self, name: str) -> bool | None:
-        """Whether the server takes the option with `maximum_`; None if that is not known."""
-        return self.names.limits(name, *self._key)
-
     def ignores(self, name: str) -> bool:
         """Whether the server takes the option and does nothing with it."""
-        return not self.takes(name) and self.names.ignores(name, *self._key)
+        return not self.takes(name) and self.names.ignores(name, *self.key)
 
     def unheard_of(self, name: str) -> bool:
         """Whether the server is newer than all that is listed, and no listed one takes the option."""
@@ -82,8 +76,8 @@ class OptionsHere:
 
     def ended(self, name: str) -> str:
         """The version in which this flavor dropped the option, `8.0.3`; empty if it did not."""
-        end = self.names.removed(name, *self._key) or (
-            None if self.takes(name) or self.abbreviated(name) else plugin_ended(name, *self._key)
+        end = self.names.removed(name, *self.key) or (
+            None if self.takes(name) or self.abbreviated(name) else plugin_ended(name, *self.key)
         )
         if end is not None:
             return ".".join(map(str, end))
@@ -99,8 +93,8 @@ class OptionsHere:
 
     def successors(self, name: str) -> tuple[str, ...]:
         """Options of this server that do the work of one that it lacks."""
-        found = self.names.successors(name, *self._key)
-        return found or (self.catalog.successor(name, *self._key) if name in self.catalog else ())
+        found = self.names.successors(name, *self.key)
+        return found or (self.catalog.successor(name, *self.key) if name in self.catalog else ())
 
     def had(self, name: str) -> bool:
         """Whether any known release of this flavor has the option."""
@@ -111,19 +105,17 @@ class OptionsHere:
 
     def had_before(self, name: str) -> bool:
         """Whether an earlier listed release of this flavor takes the option."""
-        flavor, version = self._key
+        flavor, version = self.key
         return any(
             one.flavor == flavor and one.version < version and name in self.names.of(one)
             for one in self.names.releases
         )
 
     def near(self, name: str) -> str | None:
-        """The option that a misspelled name may mean."""
-        return self.names.near(name, *self._key)
-
-    def beginning(self, name: str) -> str | None:
-        """The only option that begins so."""
-        found = self.names.starting_with(name, *self._key)
+        """The option that a misspelled name may mean, or the only one that begins so."""
+        if near := self.names.near(name, *self.key):
+            return near
+        found = self.names.starting_with(name, *self.key)
         return found[0] if len(found) == 1 and found[0] != name else None
 
     def abbreviated(self, name: str) -> tuple[str, ...]:
@@ -134,7 +126,7 @@ class OptionsHere:
         """
         if self.identity.flavor != "mariadb" or not name or self.takes(name):
             return ()
-        found = self.names.starting_with(name, *self._key)
+        found = self.names.starting_with(name, *self.key)
         if early := [one for one in _EARLY if one in found]:
             return (early[0],)
         loading = [one for one in found if (shape := self.shape(one)) and shape.kind == "plugin"]

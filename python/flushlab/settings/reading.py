@@ -17,7 +17,7 @@ import msgspec
 from flushlab.record import Value
 from flushlab.record.server import Flavor
 from flushlab.settings.catalog import SettingHere
-from flushlab.settings.option_shapes import Shape, load_option_shapes
+from flushlab.settings.option_names import Shape, load_option_shapes
 
 LARGE_SUFFIXES_SINCE = (8, 0, 14)
 """First MySQL that takes T, P and E (its release notes); MariaDB takes them in all versions known here."""
@@ -83,7 +83,7 @@ def read(here: SettingHere, text: str | None) -> Reading:
     if here.type == "string":
         return Reading(value=text or "")
     if text is None:
-        shape = load_option_shapes().here(here.name, here.flavor, here.version)
+        shape = _shape(here)
         if not (shape.optional if shape else here.type == "boolean"):
             return _refused("has no value")
         text = "1"
@@ -180,6 +180,10 @@ def pool_bytes(here: SettingHere, size: int, chunk: int | None, instances: int |
     return -(-size // unit) * unit
 
 
+def _shape(here: SettingHere) -> Shape | None:
+    return load_option_shapes().here(here.name, here.flavor, here.version)
+
+
 def _refused(text: str, kind: str = "wrong-type", hint: str | None = None) -> Reading:
     return Reading(value=None, kind=kind, text=text, fatal=True, hint=hint)
 
@@ -196,7 +200,7 @@ def _switch(here: SettingHere, text: str | None) -> Reading:
 
 
 def _boolean(here: SettingHere, text: str) -> Reading:
-    shape = load_option_shapes().here(here.name, here.flavor, here.version)
+    shape = _shape(here)
     if shape is not None and shape.kind == "enumeration":
         return _member(text, {value.upper(): value for value in shape.values}, shape.values)
     default = str(here.parse(here.default))
@@ -229,7 +233,7 @@ def _enumeration(here: SettingHere, text: str) -> Reading:
         return Reading(value=here.values[0], kind="wrong-type", text=says)
     spelled = {value.upper(): value for value in here.values}
     spelled |= {spelling.upper(): value for spelling, value in here.spellings.items()}
-    shape = load_option_shapes().here(here.name, here.flavor, here.version)
+    shape = _shape(here)
     if shape is not None and shape.kind == "text":
         return _named(here, text)
     return _member(text, spelled, here.values)
@@ -303,7 +307,7 @@ def _float(here: SettingHere, text: str) -> Reading:
 
 
 def _integer(here: SettingHere, text: str) -> Reading:
-    shape = load_option_shapes().here(here.name, here.flavor, here.version)
+    shape = _shape(here)
     signed = shape is not None and shape.kind == "signed"
     number = _number(text, here.flavor, here.version, signed=signed)
     if isinstance(number, int):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flushlab.advice import option_file
+from flushlab.advice.option_file import option_file
 from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.settings.check import check
 from flushlab.settings.durability import guarantees, verdict

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from flushlab.advice import persisted_comments, rollback_file, rollback_statements
+from flushlab.advice.statements import persisted_comments, rollback_file, rollback_statements
 from flushlab.record import Value
 from flushlab.settings.check import check
 from tests.unit.settings.servers import MARIADB1011, MYSQL57, MYSQL80

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from flushlab.advice import set_statements
+from flushlab.advice.statements import set_statements
 from flushlab.errors import UnknownSetting
 from flushlab.record import Value
 from tests.unit.settings.servers import MARIADB1011, MYSQL57, MYSQL80

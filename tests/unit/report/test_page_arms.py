@@ -1,30 +1,9 @@
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-
-from flushlab.record import FileActivity, Trial
+from flushlab.record import FileActivity
 from flushlab.report.page.arms import activity, by_arm, throughput
-from tests.unit.records import MARIADB, load_result, trial
+from tests.unit.records import trial
 from tests.unit.report.campaigns import series_of
-
-MYSQL_DELTAS = {
-    "Innodb_data_fsyncs": 45_446,
-    "Innodb_os_log_fsyncs": 40_597,
-    "Innodb_os_log_written": 181_713_408,
-    "Innodb_dblwr_pages_written": 69_257,
-    "Innodb_buffer_pool_pages_flushed": 69_257,
-}
-"""Of a MySQL 5.7.22 window with 177,042 transactions; Innodb_data_written says 2,451,174,912 in all."""
-
-
-def mysql(**changes: Any) -> Trial:
-    import msgspec
-
-    server = msgspec.structs.replace(MARIADB, flavor="mysql", version=(5, 7, 22))
-    load = msgspec.structs.replace(load_result(), events=177_042)
-    return trial(server=server, load=load, deltas=MYSQL_DELTAS, **changes)
 
 
 def test_an_arm_is_shown_by_what_proves_it_and_else_by_what_there_is() -> None:
@@ -72,19 +51,6 @@ def test_file_activity_is_per_event_over_all_windows() -> None:
     assert found.fsyncs == {"redo": 4.0}
     assert found.bytes == {"redo": 400.0, "data": 0.0}
     assert found.flags == {"redo": ("O_DSYNC",)}
-
-
-def test_status_counters_of_mysql_account_for_all_that_innodb_wrote() -> None:
-    found = activity("x", [mysql()])
-    assert found is not None
-    assert sum(found.bytes.values()) * 177_042 == pytest.approx(2_451_174_912, rel=1e-4)
-    assert found.fsyncs == pytest.approx({"redo": 40_597 / 177_042, "data": 4_849 / 177_042})
-
-
-def test_pages_of_another_size_are_counted_as_such() -> None:
-    found = activity("x", [mysql(settings={"innodb_page_size": 4096})])
-    assert found is not None
-    assert found.bytes["data"] == pytest.approx(69_257 * 4096 / 177_042)
 
 
 def test_nothing_told_is_nothing_shown() -> None:

@@ -9,9 +9,9 @@ from flushlab.record import ServerIdentity, Storage, Value
 from flushlab.settings.check import Checked, adjusted, arguments, check
 from flushlab.settings.consequences import below
 from flushlab.settings.durability import level
-from flushlab.settings.finding import Finding
 from flushlab.settings.floor import Floor
 from flushlab.settings.option_names import HelpText
+from flushlab.settings.optionfile import Finding
 from tests.unit.settings.servers import ALL, MARIADB118, MARIADB123, MARIADB1011, MYSQL57, MYSQL80, MYSQL97
 
 FILES = Path(__file__).parent / "option_files"

@@ -1,16 +1,18 @@
 from __future__ import annotations
 
+import runpy
 from importlib import resources
+from pathlib import Path
 
 from flushlab.settings.option_names import (
     OptionNames,
     Release,
     load_option_names,
     read_help,
-    read_ignored,
-    render,
 )
 
+_SCRIPT = runpy.run_path(str(Path(__file__).parents[3] / "scripts" / "option_names.py"))
+listed, render, read_ignored = (_SCRIPT[name] for name in ("listed", "render", "read_ignored"))
 OLD, NEW = Release("mysql", (5, 7, 22)), Release("mysql", (8, 0, 15))
 OTHER = Release("mariadb", (10, 11, 19))
 NAMES = OptionNames(
@@ -66,8 +68,8 @@ def test_the_packaged_list_is_rendered_as_it_was_read() -> None:
     assert known.knows("innodb_flush_log_at_trx_commit", "mysql", (5, 7, 22))
     text = render(
         {release: known.of(release) for release in known.releases},
-        {release: known.ignored_by(release) for release in known.releases},
-        {release: known.limited_by(release) for release in known.releases},
+        listed(known.ignorers),
+        listed(known.limited),
     )
     assert text == (resources.files("flushlab.settings") / "option_names.txt").read_text(encoding="utf-8")
 

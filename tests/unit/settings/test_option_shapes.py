@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from flushlab.settings.check import check
-from flushlab.settings.option_names import Release
-from flushlab.settings.option_shapes import OptionShapes, Shape, load_option_shapes
+from flushlab.settings.option_names import OptionShapes, Release, Shape, load_option_shapes
 from tests.unit.settings.servers import MARIADB1011
 
 

@@ -23,8 +23,11 @@ def test_every_option_that_a_later_release_lacks_is_listed_or_catalogued(flavor:
     missing = [
         (older.series, newer.series, name)
         for older, newer in pairwise(own)
-        for name in NAMES.of(older) - NAMES.of(newer) - NAMES.ignored_by(newer)
-        if name not in NAMES.ended() and name not in CATALOG and not name.startswith("wsrep_")
+        for name in NAMES.of(older) - NAMES.of(newer)
+        if newer not in NAMES.ignorers.get(name, ())
+        and name not in NAMES.removals
+        and name not in CATALOG
+        and not name.startswith("wsrep_")
     ]
     assert missing == []
 
@@ -32,7 +35,7 @@ def test_every_option_that_a_later_release_lacks_is_listed_or_catalogued(flavor:
 def test_no_release_takes_an_option_after_its_end() -> None:
     late = [
         (name, release.series)
-        for name, removal in NAMES.ended().items()
+        for name, removal in NAMES.removals.items()
         for release in NAMES.releases
         if name in NAMES.of(release) and release.version >= removal.ends.get(release.flavor, (99,))
     ]
@@ -40,7 +43,7 @@ def test_no_release_takes_an_option_after_its_end() -> None:
 
 
 def test_what_takes_the_place_of_an_option_is_an_option_of_some_server() -> None:
-    named = {one.partition("=")[0] for gone in NAMES.ended().values() for one in gone.successors}
+    named = {one.partition("=")[0] for gone in NAMES.removals.values() for one in gone.successors}
     plugins = {"group_replication_ip_allowlist"} | {one for one in named if "." in one}
     unknown = {one for one in named - plugins if not {one, one.removeprefix("skip_")} & NAMES.names()}
     assert unknown == set()

@@ -148,9 +148,7 @@ def repeating(row: CampaignRow, request: Request | None, *notes: str) -> Iterato
     """The command, the texts that it names, the plan as stored where none of these is it, how to resume.
 
     Args:
-        row: of the campaign.
         request: what it was asked for; None: another version of flushlab stored it.
-        notes: that come first.
     """
     code = [] if request is None else [("", command(request))]
     shown = [source for source in (request.sources if request else ()) if source.text is not None]

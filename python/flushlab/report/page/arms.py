@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from flushlab.experiment.objective import STALL_SHARE_OF_MEDIAN, p99_us
-from flushlab.record import FILE_CLASSES, FileActivity, Stage, Trial
+from flushlab.record import FILE_CLASSES, Stage, Trial
 
 PROVING: tuple[Stage, ...] = ("confirm", "arms", "best", "bench")
 """Stages whose figures are claimed; the others only choose."""
@@ -23,8 +23,6 @@ _ORDER: Mapping[str, int] = {
         ("calibrate", "screen", "combine", "reduce", "confirm", "arms", "best", "recovery", "bench")
     )
 }
-
-_PAGE_BYTES = 16_384
 
 
 class Throughput(NamedTuple):
@@ -169,7 +167,7 @@ def activity(arm: str, trials: Sequence[Trial]) -> Activity | None:
     known: dict[str, Counter[str]] = {"fsyncs": Counter(), "bytes": Counter()}
     for trial in trials:
         events = trial.load.events if trial.load is not None and trial.load.events else 1
-        for name, seen in (trial.file_activity or _from_counters(trial)).items():
+        for name, seen in trial.file_activity.items():
             flags.setdefault(name, set()).update(seen.flags)
             if seen.fsyncs is not None:
                 fsyncs[name] += seen.fsyncs
@@ -192,31 +190,3 @@ def activity(arm: str, trials: Sequence[Trial]) -> Activity | None:
 def _untold(trial: Trial) -> str:
     """Why performance_schema told nothing of the files, or not all."""
     return trial.performance.untold.get("io_by_file", "") if trial.performance is not None else ""
-
-
-def _from_counters(trial: Trial) -> dict[str, FileActivity]:
-    """File activity as far as status counters tell it, for trials that were stored without.
-
-    MySQL counts every flush of InnoDB in Innodb_data_fsyncs, those of the redo log too; what is left are data
-    files and the doublewrite buffer, which share their flushes.
-    """
-    told = trial.deltas
-    page = trial.settings.get("innodb_page_size", _PAGE_BYTES)
-    page = page if isinstance(page, int) else _PAGE_BYTES
-    redo, all_of_innodb = told.get("Innodb_os_log_fsyncs"), told.get("Innodb_data_fsyncs")
-    mysql = trial.server is not None and trial.server.flavor == "mysql"
-    rest = all_of_innodb - redo if mysql and redo is not None and all_of_innodb is not None else None
-    found = {
-        "redo": FileActivity(fsyncs=redo, bytes=told.get("Innodb_os_log_written")),
-        "binlog": FileActivity(bytes=told.get("Binlog_bytes_written")),
-        "doublewrite": FileActivity(bytes=_times(told.get("Innodb_dblwr_pages_written"), page)),
-        "data": FileActivity(
-            fsyncs=rest if rest is None or rest >= 0 else None,
-            bytes=_times(told.get("Innodb_buffer_pool_pages_flushed"), page),
-        ),
-    }
-    return {name: seen for name, seen in found.items() if seen != FileActivity()}
-
-
-def _times(count: int | None, size: int) -> int | None:
-    return None if count is None else count * size

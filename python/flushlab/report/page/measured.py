@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import mean
 from typing import NamedTuple
 
-from flushlab.record import FILE_CLASSES, NodeActivity, Trial
+from flushlab.record import FILE_CLASSES, Trial
 from flushlab.report import plots
 from flushlab.report.page.arms import Activity, Rounds, Throughput, activity, rounds, throughput
-from flushlab.report.page.parts import MAX_PANELS, Cell, Section, Subject, Table, shown_arms
+from flushlab.report.page.parts import MAX_PANELS, Cell, Section, Subject, Table, numbers, shown_arms
 from flushlab.report.words import figure, small
 from flushlab.units import counted, format_size, format_spread
 
@@ -35,13 +36,13 @@ def over_time(subject: Subject) -> Iterator[Section]:
         return
     windows = max(line.windows for line in lines)
     title = "Throughput of each second of the measured windows, per arm"
-    head = ("median", "slowest", "stalled", "p99")
     stand = f"{windows} measured windows" if windows != 1 else "one measured window"
     lead = (
         f"Throughput of every second in {subject.units or 'events/s'}; {stand} end to end, separated"
         " by thin lines. A triangle marks a stalled second: less than a tenth of its window's median."
     )
-    table = Table((Cell("arm"), *(Cell(name, "num") for name in head)), tuple(map(_line_row, lines)))
+    head = (Cell("arm"), *numbers("median", "slowest", "stalled", "p99"))
+    table = Table(head, tuple(map(_line_row, lines)))
     drawn = (plots.seconds(lines, name="time", title=title),)
     yield Section("time", "Throughput over time", lead, drawn, tables=(table,), notes=notes)
 
@@ -60,8 +61,8 @@ def _every_slice(subject: Subject, panels: Sequence[Rounds], notes: tuple[str, .
     if any(panel.switched for panel in panels):
         turns = "Arms took turns on the same server, which was switched to their settings by SET GLOBAL."
     lead = f"{turns} A dot is one turn, in {unit}, when it was measured.{cross}"
-    head = ("least", "median", "most", "turns", "each", "dropped", "others' CPU")
-    table = Table((Cell("arm"), *(Cell(name, "num") for name in head)), tuple(map(_rounds_row, panels)))
+    head = (Cell("arm"), *numbers("least", "median", "most", "turns", "each", "dropped", "others' CPU"))
+    table = Table(head, tuple(map(_rounds_row, panels)))
     drawn = (plots.rounds(panels, name="time", title=f"Every turn in {unit}, per arm"),)
     return Section("time", "Every turn over time", lead, drawn, tables=(table,), notes=notes)
 
@@ -70,16 +71,19 @@ def _rounds_row(panel: Rounds) -> tuple[Cell, ...]:
     rates = sorted(rate for _, rate in panel.kept)
     foreign = "" if panel.foreign_share is None else f"{panel.foreign_share:.0%}"
     dropped = Cell(f"{len(panel.dropped):,}", "num bad" if panel.dropped else "num")
-    middle, turns = figure(rates[len(rates) // 2]), f"{len(rates):,}"
-    picked = (figure(rates[0]), middle, figure(rates[-1]), turns, format_spread(*panel.turn_s))
-    return (Cell(panel.arm, "name"), *(Cell(text, "num") for text in picked), dropped, Cell(foreign, "num"))
+    shown = numbers(*_spread(rates), f"{len(rates):,}", format_spread(*panel.turn_s))
+    return (Cell(panel.arm, "name"), *shown, dropped, Cell(foreign, "num"))
+
+
+def _spread(ordered: Sequence[float]) -> tuple[str, str, str]:
+    """The least, the middle and the most."""
+    return figure(ordered[0]), figure(ordered[len(ordered) // 2]), figure(ordered[-1])
 
 
 def _line_row(line: Throughput) -> tuple[Cell, ...]:
     return (
         Cell(line.arm, "name"),
-        Cell(figure(line.median), "num"),
-        Cell(figure(line.slowest), "num"),
+        *numbers(figure(line.median), figure(line.slowest)),
         Cell(f"{len(line.stalled)} of {len(line.seconds):,} s", "num bad" if line.stalled else "num"),
         Cell(f"{line.p99_ms:,.1f} ms" if line.p99_ms is not None else "", "num"),
     )
@@ -94,20 +98,16 @@ def _every_trial(subject: Subject, shown: Sequence[str], notes: tuple[str, ...])
     }
     if not rows:
         return
-    head = ("least", "median", "most", "trials")
     table = Table(
-        (Cell("arm"), *(Cell(name, "num") for name in head)),
-        tuple(_figures_row(arm, sorted(own)) for arm, own in rows.items()),
+        (Cell("arm"), *numbers("least", "median", "most", "trials")),
+        tuple(
+            (Cell(arm, "name"), *numbers(*_spread(sorted(own)), f"{len(own):,}")) for arm, own in rows.items()
+        ),
     )
     better = "more" if all(trial.higher_is_better for trial in subject.trials) else "less"
     lead = f"Each trial yields one figure in {unit}; {better} is better. A dot is a trial."
     drawn = (plots.figures(rows, name="time", title=f"Figure of every trial in {unit}, per arm"),)
     yield Section("time", "Every trial", lead, drawn, tables=(table,), notes=notes)
-
-
-def _figures_row(arm: str, own: Sequence[float]) -> tuple[Cell, ...]:
-    picked = (figure(own[0]), figure(own[len(own) // 2]), figure(own[-1]), f"{len(own):,}")
-    return (Cell(arm, "name"), *(Cell(text, "num") for text in picked))
 
 
 _CLASSES = {
@@ -167,7 +167,11 @@ def files(subject: Subject) -> Iterator[Section]:
         "Fsyncs and bytes",
         lead,
         drawn,
-        legend=tuple(_seen(rows)),
+        legend=tuple(
+            kind
+            for kind in FILE_CLASSES
+            if any(one.read(row).get(kind) for one in _QUANTITIES for row in rows)
+        ),
         tables=tuple(_classes(quantity, rows, per) for quantity in told),
         notes=(*(note for quantity in told for note in _unseen(quantity, rows)), *_flags(rows)),
     )
@@ -176,17 +180,14 @@ def files(subject: Subject) -> Iterator[Section]:
 def _classes(quantity: _Quantity, rows: Sequence[Activity], per: str) -> Table:
     kinds = _columns(quantity, rows)
     return Table(
-        head=(Cell("arm"), *(Cell(_CLASSES[kind], "num") for kind in kinds)),
+        head=(Cell("arm"), *numbers(*(_CLASSES[kind] for kind in kinds))),
         rows=tuple(
             (
                 Cell(row.arm, "name"),
-                *(
-                    Cell(quantity.spell(known[kind]) if kind in known else "–", "num")
-                    for known in [quantity.read(row)]
-                    for kind in kinds
-                ),
+                *numbers(*(quantity.spell(known[kind]) if kind in known else "–" for kind in kinds)),
             )
             for row in rows
+            for known in [quantity.read(row)]
         ),
         caption=f"{quantity.name.capitalize()} per {per}",
     )
@@ -209,13 +210,6 @@ def _unseen(quantity: _Quantity, rows: Sequence[Activity]) -> Iterator[str]:
         why = next((row.why for row in hidden if row.why), "") if kind == "binlog" else ""
         text = f"{quantity.name.capitalize()} of the {_CLASSES[kind]} are not visible on this server{arms}"
         yield f"{text}: {why}." if why else f"{text}."
-
-
-def _seen(rows: Sequence[Activity]) -> Iterator[str]:
-    """Classes that have a bar."""
-    for kind in FILE_CLASSES:
-        if any(quantity.read(row).get(kind) for quantity in _QUANTITIES for row in rows):
-            yield kind
 
 
 def _flags(rows: Sequence[Activity]) -> Iterator[str]:
@@ -241,11 +235,8 @@ def nodes(subject: Subject) -> Iterator[Section]:
     )
     if not rows:
         return
-    head = (
-        *(Cell("arm"), Cell("node"), Cell("commits", "num"), Cell("received", "num"), Cell("paused", "num")),
-        *(Cell("pauses asked", "num"), Cell("queue", "num"), Cell("conflicts lost", "num")),
-        Cell("side by side", "num"),
-    )
+    figures = ("commits", "received", "paused", "pauses asked", "queue", "conflicts lost", "side by side")
+    head = (Cell("arm"), Cell("node"), *numbers(*figures))
     lead = (
         "What each node told of the windows: transactions of its own clients and write sets it received, the "
         "share of the time that flow control paused writers, how often this node asked for it, how many "
@@ -265,22 +256,16 @@ def _rows(arm: str, trials: Sequence[Trial]) -> Iterator[tuple[Cell, ...]]:
         yield (
             Cell(arm if number == 0 else "", "name"),
             Cell(str(own[0].node)),
-            Cell(f"{sum(node.commits for node in own):,}", "num"),
-            Cell(f"{sum(node.received for node in own):,}", "num"),
-            Cell(f"{_mean([node.paused_share for node in own]):.1%}", "num"),
-            Cell(f"{sum(node.pauses_asked for node in own):,}", "num"),
-            Cell(small(_mean(queues)) if queues else "–", "num"),
-            Cell(f"{sum(_lost(node) for node in own):,}", "num"),
-            Cell(small(apart[-1]) if apart else "–", "num"),
+            *numbers(
+                f"{sum(node.commits for node in own):,}",
+                f"{sum(node.received for node in own):,}",
+                f"{mean(node.paused_share for node in own):.1%}",
+                f"{sum(node.pauses_asked for node in own):,}",
+                small(mean(queues)) if queues else "–",
+                f"{sum(node.cert_failures + node.bf_aborts for node in own):,}",
+                small(apart[-1]) if apart else "–",
+            ),
         )
-
-
-def _lost(node: NodeActivity) -> int:
-    return node.cert_failures + node.bf_aborts
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
 
 
 _OUTCOMES = {
@@ -330,15 +315,11 @@ def output(subject: Subject) -> Iterator[Section]:
     failed = [trial for trial in subject.trials if trial.outcome == "failed" and trial.output]
     last = [subject.arms[arm][-1] for arm in shown_arms(subject) if subject.arms[arm][-1].output]
     runs = [*failed, *last][:MAX_RUNS]
-    if not runs:
-        return
     lead = "Of each run, the first 4 KiB and the last 12 KiB of what it printed are kept: here those of "
     lead += "runs that failed, and of the last run of each arm."
-    yield Section(
-        "output", "Output of the command", lead, code=tuple((_title(run), run.output) for run in runs)
-    )
-
-
-def _title(trial: Trial) -> str:
-    how = "failed" if trial.figure is None else f"{trial.figure:,.2f} {trial.unit}"
-    return f"{trial.arm.name}, {trial.stage} {trial.block}: {how}"
+    code = []
+    for run in runs:
+        how = "failed" if run.figure is None else f"{run.figure:,.2f} {run.unit}"
+        code.append((f"{run.arm.name}, {run.stage} {run.block}: {how}", run.output))
+    if code:
+        yield Section("output", "Output of the command", lead, code=tuple(code))

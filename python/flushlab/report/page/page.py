@@ -104,9 +104,7 @@ def render(
     """The page of a campaign.
 
     Args:
-        row: of the store.
         facts: what it found out, or so far; None: nothing is proven.
-        trials: in the order in which they ended.
         advice: how to change a server to what the campaign recommends, one for each server.
         beside: sections of other records that bear on it.
     """
@@ -128,7 +126,6 @@ def page(
 
     Args:
         began: when what it shows did, as a reader has it.
-        answer: what its head says.
         known: the few facts that stand below the answer.
     """
     return _template().render(

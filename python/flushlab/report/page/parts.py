@@ -39,6 +39,11 @@ class Cell(NamedTuple):
     small: str = ""
 
 
+def numbers(*texts: str) -> tuple[Cell, ...]:
+    """Cells of figures."""
+    return tuple(Cell(text, "num") for text in texts)
+
+
 class Table(NamedTuple):
     """A table; the caption stands above it.
 

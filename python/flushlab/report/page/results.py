@@ -11,7 +11,16 @@ from flushlab.experiment.objective import verdict_words
 from flushlab.plan.plan import BASE
 from flushlab.record import Comparison, Ratio
 from flushlab.report import plots
-from flushlab.report.page.parts import P99_LEAD, Cell, Section, Subject, Table, p99_cell, verdict_kind
+from flushlab.report.page.parts import (
+    P99_LEAD,
+    Cell,
+    Section,
+    Subject,
+    Table,
+    numbers,
+    p99_cell,
+    verdict_kind,
+)
 from flushlab.report.plots import Verdict
 from flushlab.report.tables import effect_words, no_effects
 from flushlab.report.words import (
@@ -84,9 +93,8 @@ def _section(blank: Section, arms: Sequence[ArmFacts], facts: CampaignFacts) -> 
     )
     latency = facts.objective != "p99" and any(arm.p99 is not None for arm in arms)
     absolute = any(arm.figure is not None for arm in arms)
-    head = [Cell("arm"), Cell("ratio", "num"), Cell("interval", "num"), Cell("verdict")]
-    head += [Cell("p99 ratio", "num")] if latency else []
-    head += [Cell(facts.unit, "num")] if absolute else []
+    head = [Cell("arm"), *numbers("ratio", "interval"), Cell("verdict")]
+    head += numbers(*(["p99 ratio"] if latency else []), *([facts.unit] if absolute else []))
     left = (f"{len(rows) - len(plotted)} more are in the table only.",) if len(rows) > len(plotted) else ()
     cells = tuple(
         (
@@ -115,7 +123,7 @@ def _ratio_row(arm: ArmFacts, compared: Comparison, facts: CampaignFacts) -> tup
     return (
         Cell(arm.name, "name", " · ".join(filter(None, _about(arm, facts)))),
         Cell(times(compared.ratio.estimate), f"num {kind}"),
-        Cell(interval(compared.ratio), "num"),
+        *numbers(interval(compared.ratio)),
         Cell(words, kind, f"{compared.blocks} blocks"),
     )
 
@@ -186,26 +194,20 @@ def effects(subject: Subject) -> Iterator[Section]:
     rows = tuple(
         (
             Cell(effect.name, "name", effect_words(effect, plan.factors)),
-            Cell(times(effect.ratio.estimate), "num"),
-            Cell(interval(effect.ratio), "num"),
+            *numbers(times(effect.ratio.estimate), interval(effect.ratio)),
             Cell(verdict_words(effect.verdict, facts.objective), _EFFECT_KINDS.get(effect.verdict, "mute")),
         )
         for effect in plan.effects
     )
     plot = plots.forest(
         [
-            plots.Row(
-                effect.name,
-                effect.ratio,
-                _EFFECT_KINDS.get(effect.verdict, "mute"),
-                times(effect.ratio.estimate),
-            )
-            for effect in plan.effects
+            plots.Row(one.name, one.ratio, _EFFECT_KINDS.get(one.verdict, "mute"), times(one.ratio.estimate))
+            for one in plan.effects
         ],
         name="effects",
         title="Effect of each factor and of factors together; the table gives the same figures",
     )
-    head = (Cell("factor"), Cell("ratio", "num"), Cell("interval", "num"), Cell("verdict"))
+    head = (Cell("factor"), *numbers("ratio", "interval"), Cell("verdict"))
     lead = (
         f"Every combination of {' and '.join(plan.factors)} was measured in the same "
         f"{plan.effects[0].blocks} blocks. A factor's effect is {_EFFECTS[facts.objective]}, "
@@ -233,8 +235,7 @@ def frontier(subject: Subject) -> Iterator[Section]:
         drawn.append(plots.frontier(steps, name="frontier", title=title))
     latency = facts.objective != "p99" and any(facts.arm(point.arm).p99 for point in tuning.frontier)
     rows = [row for point in tuning.frontier for row in _floor_rows(facts, tuning, point, latency=latency)]
-    p99 = (Cell("p99 ratio", "num"),) if latency else ()
-    head = (Cell("floor"), Cell("ratio", "num"), Cell("interval", "num"), Cell("free", "num"), *p99)
+    head = (Cell("floor"), *numbers("ratio", "interval", "free", *(["p99 ratio"] if latency else [])))
     lead = (
         "What each durability floor gains, from the safest, and what it changes in your settings. “Free” is "
         "the part of the gain that weakens no guarantee (a hollow diamond if it is less than the whole)."
@@ -258,8 +259,10 @@ def _floor_rows(
     yield (
         Cell(point.floor.value, "name", note),
         Cell(times(point.ratio.estimate), f"num {'good' if point.ratio.low > 1 else 'mute'}"),
-        Cell(interval(point.ratio) if point.settings else "", "num"),
-        Cell(times(point.free_ratio.estimate) if point.free_ratio else "?", "num"),
+        *numbers(
+            interval(point.ratio) if point.settings else "",
+            times(point.free_ratio.estimate) if point.free_ratio else "?",
+        ),
         *([p99_cell(facts.arm(point.arm).p99)] if latency else []),
     )
     if lines:
@@ -295,7 +298,7 @@ def claims(subject: Subject) -> Iterator[Section]:
         for claim in (plan.claims if plan is not None else ())
     )
     if rows:
-        head = (Cell("claim"), Cell("claimed", "num"), Cell("measured", "num"), Cell("answer"))
+        head = (Cell("claim"), *numbers("claimed", "measured"), Cell("answer"))
         lead = (
             "What was claimed of these changes, and what was measured on this server and disk. Refuted: the "
             "interval excludes the claim. No difference: neither faster nor slower by more than 2.5 %. "

@@ -33,10 +33,9 @@ from flushlab.settings.check import (
     is_option_file,
     refusal,
 )
-from flushlab.settings.finding import Finding
 from flushlab.settings.fit import DISK_PART, MEMORY_PART, Fit, Shrunk, fit
 from flushlab.settings.option_names import read_help
-from flushlab.settings.optionfile import Loader, lines
+from flushlab.settings.optionfile import Finding, Loader, lines
 from flushlab.units import format_size, parse_size
 
 _STOPS = ("syntax", "wrong-type", "out-of-range", "refused")

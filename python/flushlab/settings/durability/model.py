@@ -26,8 +26,6 @@ def guarantees(
 
     Args:
         settings: of the server; a durability setting that is left out counts as this version's default.
-        identity: flavor and version.
-        storage: of the data directory.
         launch: arguments, LD_PRELOAD, redo log switched off.
 
     Raises:

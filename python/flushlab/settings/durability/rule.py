@@ -23,8 +23,6 @@ class Situation(Configuration):
 
     Args:
         settings: of the server; anything left out counts as this version's default.
-        identity: the server.
-        storage: of the data directory.
         launch: facts that no variable shows.
 
     Raises:

@@ -14,7 +14,6 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """What was seen of one window.
 
     Attributes:
-        identity: the server.
         settings: as they read back.
         seconds: length of the window.
         activity: per class of files; see `record.FileActivity`.
