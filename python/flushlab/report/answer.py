@@ -29,12 +29,6 @@ def answer(facts: CampaignFacts) -> Text:
     return _of_comparison(facts) if facts.kind == "compare" else _of_series(facts)
 
 
-def _headline(words: str, style: str = "bold") -> Text:
-    """An answer, its interval set off."""
-    text, bracket, interval = words.rpartition(" [")
-    return Text(text, style=style).append(f"{bracket}{interval}", style="not bold")
-
-
 def _blaming(facts: CampaignFacts, words: str) -> Text:
     """Why there is no result: the machine comes first where it was the reason."""
     busy = blame(facts.trials, facts.disturbed, facts.others)
@@ -80,11 +74,11 @@ def _of_tuning(facts: CampaignFacts, tuning: TuningFacts) -> Text:
 
 def _said(before: str, ratio: Ratio, objective: Objective, than: str = "", *, style: str = "bold") -> Text:
     """A ratio in words, its interval set off."""
-    return _headline(f"{before}{gain_words(ratio, objective, than)}", style)
+    text, bracket, interval = f"{before}{gain_words(ratio, objective, than)}".rpartition(" [")
+    return Text(text, style=style).append(f"{bracket}{interval}", style="not bold")
 
 
 def _improvement(facts: CampaignFacts, tuning: TuningFacts) -> Text:
-    """What is faster than the base."""
     if tuning.winner is not None:
         return _winning(facts, tuning, tuning.winner)
     keep = "Keep your settings."
@@ -133,7 +127,6 @@ def _winning(facts: CampaignFacts, tuning: TuningFacts, winner: FrontierPoint) -
 
 
 def _nothing_tried(facts: CampaignFacts, tuning: TuningFacts, keep: str) -> Text:
-    """Why there was no change to measure."""
     slugs, more = {warning.slug for warning in facts.warnings}, ""
     if out := len(tuning.excluded):
         of = "the only change" if out == 1 else f"all {out} changes"
@@ -176,7 +169,7 @@ def _of_series(facts: CampaignFacts) -> Text:
 
 
 def _together(facts: CampaignFacts, best: ArmFacts, ratio: Ratio) -> Text:
-    text = _headline(gain_words(ratio, facts.objective))
+    text = _said("", ratio, facts.objective, "the base")
     text.append(f"\nTogether: {' + '.join(best.composed_of)}.", style="not bold")
     if not best.is_faster:
         proven = "to be faster" if facts.objective == "throughput" else "to lower p99 latency"
@@ -188,7 +181,6 @@ def _together(facts: CampaignFacts, best: ArmFacts, ratio: Ratio) -> Text:
 
 
 def _faster(facts: CampaignFacts, faster: Sequence[ArmFacts]) -> Text:
-    """Those at the floor, then those below it."""
     lower = _below(facts)
     at = f" at the floor {facts.floor or facts.base.floor}" if lower else ""
     names = [arm.name for arm in faster if not facts.below_floor(arm, facts.base)]
@@ -210,7 +202,6 @@ def _below(facts: CampaignFacts) -> str:
 
 
 def _of_comparison(facts: CampaignFacts) -> Text:
-    """What differs, a server a line, then the servers themselves."""
     if not any(arm.outcome == "measured" for arm in facts.arms):
         return Text("Nothing was compared; see the reason of each configuration.", style="bold")
     compared = [arm.comparison for arm in facts.arms if arm.comparison is not None]
@@ -230,7 +221,6 @@ def _of_comparison(facts: CampaignFacts) -> Text:
 
 
 def _on_server(facts: CampaignFacts, base: ArmFacts, arms: tuple[ArmFacts, ...]) -> Text:
-    """The one that is recommended, and what lower floors would recommend."""
     text, lower = Text(), list(allowed_below(facts, base, arms))
     for fastest in [*recommendable(facts, base, arms)[:1], *by_workload(facts, base, arms)[:1]]:
         _gain(text.append("\n" if text else ""), fastest, base, facts)
@@ -243,20 +233,15 @@ def _on_server(facts: CampaignFacts, base: ArmFacts, arms: tuple[ArmFacts, ...])
         at = f" at the floor {facts.floor or base.floor}" if lower else ""
         text.append(f"{_nothing_better(facts.objective, base.name)}{at}.", style="bold")
     for arm in others:
-        text.append("\n" if text else "").append(_other_work(arm, base))
+        assert arm.comparison is not None
+        times = f"{arm.comparison.ratio.estimate:.2f} times the figure of {base.name}"
+        bounds = f"[{arm.comparison.ratio.low:.2f}, {arm.comparison.ratio.high:.2f}]"
+        text.append("\n" if text else "")
+        text.append(f"{arm.name} has {times} {bounds}, but counts other work: see the warning.")
     for arm in lower:
         _gain(text.append("\n"), arm, base, facts, style="")
         text.append(f"; its floor is {arm.verdict}: not recommended. --floor {arm.floor} allows it.")
     return text
-
-
-def _other_work(arm: ArmFacts, base: ArmFacts) -> str:
-    """What the figure of an arm that does other work is, beside the base's."""
-    assert arm.comparison is not None
-    ratio = arm.comparison.ratio
-    bounds = f"[{ratio.low:.2f}, {ratio.high:.2f}]"
-    times = f"{ratio.estimate:.2f} times the figure of {base.name} {bounds}"
-    return f"{arm.name} has {times}, but counts other work: see the warning."
 
 
 def _between(facts: CampaignFacts, other: ArmFacts) -> Text:
@@ -271,6 +256,5 @@ def _between(facts: CampaignFacts, other: ArmFacts) -> Text:
 def _gain(text: Text, arm: ArmFacts, base: ArmFacts, facts: CampaignFacts, style: str = "bold") -> Text:
     assert arm.comparison is not None
     verb = "has" if facts.objective == "p99" else "is"
-    words = gain_words(arm.comparison.ratio, facts.objective, base.name)
-    gain, bracket, interval = words.rpartition(" [")
-    return text.append(f"{arm.name} {verb} {gain}", style=style).append(f"{bracket}{interval}")
+    ratio, before = arm.comparison.ratio, f"{arm.name} {verb} "
+    return text.append_text(_said(before, ratio, facts.objective, base.name, style=style))

@@ -63,9 +63,8 @@ def document(trial: Trial) -> BenchDocument:
 def render(trial: Trial) -> RenderableType:
     """What a person reads; fits 80 columns."""
     assert trial.figure is not None and trial.server is not None
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="dim")
-    table.add_column()
+    table = Table("", "", show_header=False, box=None, pad_edge=False)
+    table.columns[0].style = "dim"
     digits = 2 if trial.figure < 100 else 0
     table.add_row("figure", Text(f"{trial.figure:,.{digits}f} {trial.unit}", style="bold"))
     if (seconds := _range(trial.load)) is not None:
@@ -97,7 +96,8 @@ def render(trial: Trial) -> RenderableType:
     one = Text(
         "one run proves no difference: flushlab compare measures in turns, with intervals", style="dim"
     )
-    return Group(*_void(trial), table, *tables, *warnings, one)
+    void = [f"void: {trial.reason}, so these figures do not count"] if trial.outcome == "void" else []
+    return Group(*(Text(words, style="bold red") for words in void), table, *tables, *warnings, one)
 
 
 def _kept(trial: Trial) -> tuple[Verdict, dict[str, str]] | None:
@@ -130,16 +130,10 @@ def _range(load: LoadResult | None) -> SecondRange | None:
     return SecondRange(slowest=min(seconds), median=statistics.median_low(seconds), fastest=max(seconds))
 
 
-def _void(trial: Trial) -> Iterator[RenderableType]:
-    if trial.outcome == "void":
-        yield Text(f"void: {trial.reason}, so these figures do not count", style="bold red")
-
-
 def render_interrupted(load: LoadResult, unit: str) -> RenderableType:
     """What was measured until Ctrl-C."""
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="dim")
-    table.add_column()
+    table = Table("", "", show_header=False, box=None, pad_edge=False)
+    table.columns[0].style = "dim"
     table.add_row("figure", Text(f"{load.throughput:,.0f} {unit}", style="bold"))
     _add_load(table, load)
     table.add_row("window", f"{load.seconds:.1f} s, until interrupted")
@@ -214,11 +208,16 @@ def _tables(load: LoadResult) -> Iterator[Table]:
         yield _kinds(load.kinds)
 
 
-def _by_name(title: str, rows: Iterable[tuple[str, int, Latency | None]], seconds: float) -> Table:
+def _figures(title: str, *heads: str) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column(title, overflow="fold")
-    for head in ("count", "per second", "p50", "p95", "p99"):
+    for head in heads:
         table.add_column(head, justify="right", no_wrap=True)
+    return table
+
+
+def _by_name(title: str, rows: Iterable[tuple[str, int, Latency | None]], seconds: float) -> Table:
+    table = _figures(title, "count", "per second", "p50", "p95", "p99")
     for name, count, latency in rows:
         parts = ("", "", "") if latency is None else (latency.p50, latency.p95, latency.p99)
         cells = (part if isinstance(part, str) else format_latency(part) for part in parts)
@@ -227,10 +226,7 @@ def _by_name(title: str, rows: Iterable[tuple[str, int, Latency | None]], second
 
 
 def _kinds(kinds: tuple[KindTime, ...]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("statements")
-    for head in ("count", "seconds", "share", "slowest", "in line"):
-        table.add_column(head, justify="right")
+    table = _figures("statements", "count", "seconds", "share", "slowest", "in line")
     total = sum(kind.seconds for kind in kinds)
     for kind in kinds:
         table.add_row(

@@ -83,7 +83,6 @@ def _tables(facts: CampaignFacts) -> Iterator[RenderableType]:
 
 
 def _notes(facts: CampaignFacts) -> Iterator[RenderableType]:
-    """What stands below the result: how it was measured, and warnings."""
     if facts.base.figure is not None:
         measured = f"{counted(facts.blocks, 'block')}, {_windows(facts)}".removesuffix(", ")
         yield Text(f"{base_name(facts)}: {base_words(facts)} ({measured})", style="dim")
@@ -101,7 +100,6 @@ def _notes(facts: CampaignFacts) -> Iterator[RenderableType]:
 
 
 def _windows(facts: CampaignFacts) -> str:
-    """In which windows or turns a block was measured."""
     plan = facts.plan
     if plan is None:
         return counted(facts.tuning.looks, "look") if facts.tuning is not None else ""

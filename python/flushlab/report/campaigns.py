@@ -71,7 +71,9 @@ def render(rows: Sequence[CampaignRow]) -> str:
 
 def _line(row: CampaignRow) -> Line:
     request = request_of(row)
-    server, answer = _told(row) if row.result is not None else ("", _nothing_yet(row))
+    goes_on = row.state == "interrupted" and row.kind != "probe"
+    nothing_yet = "nothing is proven yet" + ("; --resume goes on" if goes_on else "")
+    server, answer = _told(row) if row.result is not None else ("", nothing_yet)
     return Line(
         id=row.id,
         kind=row.kind,
@@ -81,11 +83,6 @@ def _line(row: CampaignRow) -> Line:
         trials=row.trials,
         answer=answer,
     )
-
-
-def _nothing_yet(row: CampaignRow) -> str:
-    goes_on = row.state == "interrupted" and row.kind != "probe"
-    return "nothing is proven yet" + ("; --resume goes on" if goes_on else "")
 
 
 def _told(row: CampaignRow) -> tuple[str, str]:

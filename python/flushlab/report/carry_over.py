@@ -16,7 +16,7 @@ from rich.text import Text
 
 from flushlab.campaign.facts import CampaignFacts
 from flushlab.campaign.recommended import Recommended, Step
-from flushlab.record import Machine, ServerIdentity
+from flushlab.record import ServerIdentity
 from flushlab.report.words import sizes
 from flushlab.settings.fit import SCALED
 from flushlab.units import format_latency, format_size
@@ -66,16 +66,11 @@ def _lines(facts: CampaignFacts, servers: Sequence[ServerIdentity]) -> Iterator[
         if warning.slug == SCALED:
             yield CarryOver(what=warning.setting, carries="no", why=warning.text)
     absolute = "seconds are" if facts.unit == "s" else f"{facts.unit or 'throughput'} and latency are"
-    yield CarryOver(
-        what="figures", carries="no", why=f"{absolute} this machine's ({_machine(facts.machine)})"
-    )
+    machine = facts.machine
+    here = f"{machine.cpu_count} CPUs, {format_size(machine.memory_bytes)}, {machine.filesystem}"
+    yield CarryOver(what="figures", carries="no", why=f"{absolute} this machine's ({here})")
     if any(arm.recovery_s is not None for arm in (facts.base, *facts.arms)):
         yield CarryOver(what="recovery", carries="no", why="it depends on the redo log and the disk there")
-
-
-def _machine(machine: Machine) -> str:
-    memory = format_size(machine.memory_bytes)
-    return f"{machine.cpu_count} CPUs, {memory}, {machine.filesystem}"
 
 
 def render_carry_over(facts: CampaignFacts) -> Iterator[RenderableType]:

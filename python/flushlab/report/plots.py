@@ -364,7 +364,6 @@ def _whisker(
 
 
 def _dots(axes: Axes, x: Sequence[float], y: Sequence[float], colour: str, **chosen: Any) -> None:
-    """Marks without a line between them."""
     look: dict[str, Any] = {"marker": "o", "markeredgewidth": 0} | chosen
     axes.plot(x, y, linestyle="none", color=colour, **look)
 
@@ -441,7 +440,6 @@ def short(value: float) -> str:
 
 
 def _wrapped(text: str, width: int = _LABEL) -> str:
-    """A name in lines that fit."""
     printable = "".join(one if one.isprintable() else "·" for one in text)
     return "\n".join(textwrap.wrap(printable, width, max_lines=_LABEL_LINES, placeholder="…"))
 

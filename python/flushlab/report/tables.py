@@ -91,7 +91,6 @@ def arms(facts: CampaignFacts) -> Iterator[RenderableType]:
 
 
 def _figures(arm: ArmFacts, objective: Objective) -> tuple[str, str, str]:
-    """What a row shows: ratio, interval, verdict."""
     if arm.comparison is None:
         return "", "", OUTCOMES.get(arm.outcome, arm.outcome)
     ratio = arm.comparison.ratio

@@ -123,7 +123,8 @@ def require_admitted(settings: Mapping[str, Value]) -> dict[str, Value]:
         if why == UNKNOWN:
             if _bare(name) in load_catalog():
                 raise UnknownSetting(f"{name} is not a setting", hint=f"write {_bare(name)} = ON or OFF")
-            raise load_catalog().unknown(name, _bare(name), _admitted_names())
+            beside = {one.pattern for one, _ in _admitted() if _NAME.fullmatch(one.pattern)}
+            raise load_catalog().unknown(name, _bare(name), beside)
         if why:
             near = nearest(name, load_catalog().spellings, most=1, cutoff=_ONE_SLIP)
             raise UsageError(
@@ -165,11 +166,6 @@ def describe_left_out(left_out: Iterable[LeftOut]) -> str:
 def _bare(name: str) -> str:
     """The name without `skip_`, `disable_`, `enable_` and `loose_`, which option files put before it."""
     return re.sub(r"^(loose_|skip_|disable_|enable_)+", "", name)
-
-
-def _admitted_names() -> set[str]:
-    """Names that enter beside the catalog's; not those that a pattern stands for."""
-    return {listed.pattern for listed, _ in _admitted() if _NAME.fullmatch(listed.pattern)}
 
 
 @functools.cache

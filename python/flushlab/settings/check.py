@@ -233,38 +233,32 @@ def _gather(
             yield line
             continue
         target, directory = line.include.target, line.include.directory
-        place = (line.path, line.line)
         if loader is None:
-            findings.append(Finding("include", "note", "", *place, f"{target} was not read"))
+            findings.append(Finding("include", "note", "", *line.at, f"{target} was not read"))
             continue
         if depth >= INCLUDES_AT_MOST:
             says = f"includes are nested more than {INCLUDES_AT_MOST} deep: {target} is not read"
-            findings.append(Finding("include", "error", "", *place, says))
+            findings.append(Finding("include", "error", "", *line.at, says))
             continue
         try:
             included = list(loader(target, directory))
         except OSError as error:
-            findings.append(_unread(target, directory, place, error))
+            says = f"{target} cannot be read ({error.strerror or error})"
+            ends = ": the server continues without it"
+            ends = ": a server that lacks it too does not start" if directory else ends
+            hint = "check the file where its server runs" if directory else None
+            findings.append(Finding("include", "warning", "", *line.at, f"{says}{ends}", hint))
             continue
         for name, content in included:
             yield from _gather(content, name, loader, findings, whole, depth + 1)
 
 
-def _unread(target: str, directory: bool, place: tuple[str, int], error: OSError) -> Finding:
-    says = f"{target} cannot be read ({error.strerror or error})"
-    if directory:
-        hint = "check the file where its server runs"
-        says += ": a server that lacks it too does not start"
-        return Finding("include", "warning", "", *place, says, hint)
-    return Finding("include", "warning", "", *place, f"{says}: the server continues without it")
-
-
 def _syntax(line: Line, server: OptionsHere) -> list[Finding]:
     if line.group not in server.groups and not (line.anywhere or line.passed_over):
         return []
-    place, name = (line.path, line.line), canonical(line.name)
+    name = canonical(line.name)
     says = line.problem if name or line.problem.startswith("!") else f"the line {line.problem}"
-    return [Finding("syntax", "error", name, *place, says, line.hint, not line.passed_over)]
+    return [Finding("syntax", "error", name, *line.at, says, line.hint, not line.passed_over)]
 
 
 def _harmless(line: Line) -> str:

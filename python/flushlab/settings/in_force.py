@@ -83,8 +83,10 @@ def _json(text: str) -> list[Row] | None:
         document = json.loads(text)
     except ValueError:
         return None
-    listed = list(_parameters(document))
-    return [(canonical(name), value, _line_of(f'"{name}"', text)) for name, value in listed]
+    return [
+        (canonical(name), value, text.count("\n", 0, text.find(f'"{name}"')) + 1)
+        for name, value in _parameters(document)
+    ]
 
 
 def _parameters(document: Any) -> Iterator[tuple[str, str]]:
@@ -98,10 +100,6 @@ def _parameters(document: Any) -> Iterator[tuple[str, str]]:
         value = one.get("ParameterValue", one.get("value"))
         if isinstance(name, str) and isinstance(value, str):
             yield name, value
-
-
-def _line_of(what: str, text: str) -> int:
-    return text.count("\n", 0, text.find(what)) + 1
 
 
 def _rows(text: str) -> list[Row] | None:

@@ -117,7 +117,6 @@ def _measured_rows(arm: CrashArm) -> Iterator[tuple[Cell, ...]]:
 
 
 def _by_moment(facts: CrashFacts) -> Table:
-    """How many were kept of those at each kind of moment."""
     seen = {image.point.kind for arm in facts.arms for image in arm.images}
     kinds = [kind for kind in _POINTS if kind in seen]
     rows = []
@@ -129,7 +128,6 @@ def _by_moment(facts: CrashFacts) -> Table:
 
 
 def _kept(images: tuple[CrashImage, ...]) -> Cell:
-    """How many of them kept everything, and what became of the others."""
     found = counts(images)
     others = {name: n for name in OUTCOMES if name not in ("kept", "sound") and (n := getattr(found, name))}
     return Cell(

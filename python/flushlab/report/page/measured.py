@@ -76,7 +76,6 @@ def _rounds_row(panel: Rounds) -> tuple[Cell, ...]:
 
 
 def _spread(ordered: Sequence[float]) -> tuple[str, str, str]:
-    """The least, the middle and the most."""
     return figure(ordered[0]), figure(ordered[len(ordered) // 2]), figure(ordered[-1])
 
 
@@ -247,7 +246,6 @@ def nodes(subject: Subject) -> Iterator[Section]:
 
 
 def _rows(arm: str, trials: Sequence[Trial]) -> Iterator[tuple[Cell, ...]]:
-    """A row per node, over all windows of an arm."""
     count = min((len(trial.nodes) for trial in trials), default=0)
     for number in range(count):
         own = [trial.nodes[number] for trial in trials]

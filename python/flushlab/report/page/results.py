@@ -80,7 +80,6 @@ def ratios(subject: Subject) -> Iterator[Section]:
 
 
 def _section(blank: Section, arms: Sequence[ArmFacts], facts: CampaignFacts) -> Section:
-    """The ratios with its plot and its table."""
     rows = [(arm, arm.comparison) for arm in arms if arm.comparison is not None]
     plotted = [*rows[: MAX_PLOTTED - 1], *rows[-1:]] if len(rows) > MAX_PLOTTED else rows
     plot = plots.forest(
@@ -163,7 +162,6 @@ def _changed(arm: ArmFacts) -> Iterator[str]:
 
 
 def _absolute(arm: ArmFacts) -> Cell:
-    """What the arm yielded by itself."""
     latency = "" if arm.p99_us is None else f"p99 {format_latency(arm.p99_us)}"
     unit = f" {arm.unit}" if arm.unit else ""
     return Cell("" if arm.figure is None else f"{figure(arm.figure)}{unit}", "num", latency)
@@ -368,7 +366,6 @@ def left_out(subject: Subject) -> Iterator[Section]:
 
 
 def _of_facts(facts: CampaignFacts) -> Iterator[tuple[str, str, str]]:
-    """What it is, what became of it, and why."""
     for arm in facts.arms:
         if arm.comparison is None:
             why = arm.reason or "too few blocks for an interval"

@@ -50,7 +50,9 @@ def _worst(on: Kept, found: Sequence[tuple[Rule, Effect]]) -> Guarantee:
     """The worst effect; its text comes first, those of the other losses after it, remarks last."""
     remarks = [(rule, effect) for rule, effect in found if effect.on == on and effect.remark]
     here = [
-        (rule, effect, _guarantee(effect)) for rule, effect in found if effect.on == on and not effect.remark
+        (rule, effect, Guarantee(level=effect.level, text=effect.text, window_s=effect.window_s))
+        for rule, effect in found
+        if effect.on == on and not effect.remark
     ]
     losses = [one for one in here if one[1].level != "nothing_lost"]
     whole = [one for one in losses if one[1].whole]
@@ -64,10 +66,6 @@ def _worst(on: Kept, found: Sequence[tuple[Rule, Effect]]) -> Guarantee:
         text="; ".join(dict.fromkeys((*texts, *(effect.text for _, effect in remarks)))),
         because=tuple(dict.fromkeys(f"{rule.name}: {rule.source}" for rule in rules)),
     )
-
-
-def _guarantee(effect: Effect) -> Guarantee:
-    return Guarantee(level=effect.level, text=effect.text, window_s=effect.window_s)
 
 
 _SOURCE = (
