@@ -26,8 +26,7 @@ from flushlab.settings.catalog import canonical, load_catalog, version_of
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.durability import described, verdict
 from flushlab.settings.option_names import load_option_names
-from flushlab.spec.change import NAME, difference
-from flushlab.spec.parts import WorkloadSpec
+from flushlab.spec.parts import NAME, WorkloadSpec, difference
 from flushlab.units import option_size
 from flushlab.workload import (
     Workload,

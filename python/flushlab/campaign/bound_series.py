@@ -49,7 +49,7 @@ from flushlab.redact import values_without_passwords, without_passwords
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.configuration import NO_BINLOG, Configuration
 from flushlab.settings.floor import Floor
-from flushlab.spec.change import as_change
+from flushlab.spec.parts import as_change
 from flushlab.units import counted, format_size
 from flushlab.workload import changed, workload_options
 

@@ -21,12 +21,11 @@ from flushlab.record import Value
 from flushlab.server.sandbox.base_file import content
 from flushlab.settings.option_names import load_option_names
 from flushlab.spec.build import build
-from flushlab.spec.change import SAME_WORKLOAD
+from flushlab.spec.build import words as words_of
 from flushlab.spec.kinds import CompareSpec
 from flushlab.spec.option import fields, flag
 from flushlab.spec.option import spelled as spell
-from flushlab.spec.parts import StorageSpec, WorkloadSpec
-from flushlab.spec.words import words as words_of
+from flushlab.spec.parts import SAME_WORKLOAD, StorageSpec, WorkloadSpec
 from flushlab.workload import ON_DATA, all_options, settled, settled_name, workload_names
 from flushlab.workload.options import SWITCH
 

@@ -21,7 +21,7 @@ from flushlab.experiment.tune import Tune
 from flushlab.experiment.tune.budget import END_S, END_TRIALS
 from flushlab.machine import state_path
 from flushlab.record import Value
-from flushlab.spec.change import as_told
+from flushlab.spec.parts import as_told
 from flushlab.trial.standing import CLUSTER_SLICE_S
 from flushlab.units import option_size
 

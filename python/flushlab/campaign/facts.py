@@ -28,8 +28,7 @@ from flushlab.record import (
 )
 from flushlab.settings.durability import FLOOR
 from flushlab.settings.floor import Floor
-from flushlab.spec.change import as_told
-from flushlab.spec.parts import RemoteAccess
+from flushlab.spec.parts import RemoteAccess, as_told
 
 BASE_BROKE = "crash-broke-base"
 """Slug of the warning that the base breaks the floor in crashes."""

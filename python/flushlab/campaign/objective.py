@@ -15,8 +15,7 @@ from flushlab.campaign.scheduling import ends_by_itself
 from flushlab.errors import UsageError
 from flushlab.experiment.objective import OBJECTIVES, Objective
 from flushlab.plan.plan import BASE, Plan
-from flushlab.spec.change import NAME, SAME_WORKLOAD, difference
-from flushlab.spec.parts import WorkloadSpec
+from flushlab.spec.parts import NAME, SAME_WORKLOAD, WorkloadSpec, difference
 from flushlab.workload import workload_options
 
 SCHEDULE: Final = ("rate", "profile", "rate_kind")

@@ -20,7 +20,7 @@ from flushlab.settings.catalog import load_catalog
 from flushlab.settings.configuration import NO_BINLOG
 from flushlab.settings.durability import FLOOR
 from flushlab.settings.floor import Floor
-from flushlab.spec.change import as_told
+from flushlab.spec.parts import as_told
 from flushlab.units import counted
 
 _FAILURES = {

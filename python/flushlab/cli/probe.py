@@ -14,9 +14,8 @@ from flushlab.cli import options
 from flushlab.cli.output import deliver_result, require_writable, say, stdout, write_file
 from flushlab.errors import UsageError
 from flushlab.spec import Option
-from flushlab.spec.build import build
+from flushlab.spec.build import build, words
 from flushlab.spec.commands import ProbeSpec
-from flushlab.spec.words import words
 
 if TYPE_CHECKING:
     from flushlab.probe.against import MeasuredServer

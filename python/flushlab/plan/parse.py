@@ -30,9 +30,8 @@ from flushlab.plan.toml import SCALARS, Entry, File, Node, Table, not_finite, po
 from flushlab.record import Value
 from flushlab.settings.catalog import canonical, load_catalog
 from flushlab.settings.floor import Floor, parse_floor
-from flushlab.spec.change import SAME_WORKLOAD
 from flushlab.spec.kinds import MOST_BLOCKS
-from flushlab.spec.parts import WorkloadSpec
+from flushlab.spec.parts import SAME_WORKLOAD, WorkloadSpec
 from flushlab.units import counted, parse_size
 
 _PLAN_KEYS = ("title", "text", "server", "cluster", "blocks", "seconds", "seed", "floor", "best", "alternate")

@@ -16,8 +16,7 @@ from flushlab.errors import UsageError
 from flushlab.near import nearest
 from flushlab.record import Value
 from flushlab.settings.floor import Floor
-from flushlab.spec.change import SAME_WORKLOAD
-from flushlab.spec.parts import WorkloadSpec
+from flushlab.spec.parts import SAME_WORKLOAD, WorkloadSpec
 
 BASE = "base"
 CONTROL = "control"

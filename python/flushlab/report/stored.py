@@ -19,7 +19,7 @@ from flushlab.plan.plan import BASE
 from flushlab.probe.against import Connections
 from flushlab.record import Crash, CrashFacts, ProbeRecord, Trial, Value
 from flushlab.redact import without_passwords
-from flushlab.spec.words import words
+from flushlab.spec.build import words
 from flushlab.store import CampaignRow
 
 T = TypeVar("T")

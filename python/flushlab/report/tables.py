@@ -30,7 +30,7 @@ from flushlab.report.words import (
 )
 from flushlab.settings.configuration import NO_BINLOG
 from flushlab.settings.durability import FLOOR
-from flushlab.spec.change import as_told
+from flushlab.spec.parts import as_told
 from flushlab.units import format_latency
 
 WIDTH = 80

@@ -4,11 +4,11 @@ Sits in `spec`, pure, below `plan`. From a declaration come the option of the co
 the Python function with its documentation, what is stored, and the command that repeats a campaign.
 
     option   a field's declaration: help, bounds, what it needs; values as they are typed and as they are kept
-    parts    the server, its storage, a running server, data, workload, base
+    parts    the server, its storage, a running server, data, workload and its changes, base
     kinds    the specification of each command that runs a campaign or a load, composed of parts
     commands the specification of the others: server start, test, probe, settings, watch
-    build    named values → a specification; what makes no sense by itself is refused here
-    words    a specification → the words of its command
+    build    named values → a specification; what makes no sense by itself is refused here; a specification →
+             the words of its command
     sugar    a function's parameters and documentation, from a specification
 """
 

@@ -1,4 +1,4 @@
-"""Build: named values → a specification.
+"""Build: named values → a specification → the words of its command.
 
 Sits in `spec`. Whoever asks (the command line, a caller from Python) gives what was asked for by name; a
 value of None counts as not given. What makes no sense by itself, or has no effect beside the rest, is refused
@@ -7,7 +7,8 @@ here.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from msgspec import convert, structs
@@ -15,7 +16,7 @@ from msgspec import convert, structs
 from flushlab.errors import UsageError
 from flushlab.near import nearest
 from flushlab.record import Value
-from flushlab.spec.option import Field, Spec, fields, flag, part_type
+from flushlab.spec.option import Field, Spec, fields, flag, part_type, spelled
 from flushlab.spec.parts import RemoteAccess, WorkloadSpec
 
 S = TypeVar("S", bound=Spec)
@@ -136,3 +137,38 @@ def stored(spec: S) -> S:
     return structs.replace(
         spec, **{name: type_() for name, type_ in types.items() if type_ is not None and not type_.stored}
     )
+
+
+def words(spec: Spec) -> list[str]:
+    """The words of the command: an option with its value, or a positional word, each quoted for a shell.
+
+    A default needs no word, unless it is declared to be said always.
+    """
+    found: list[str] = []
+    for field in fields(type(spec)).values():
+        value = value_of(spec, field)
+        if value != field.default or field.option.always:
+            found += _of_field(field, value)
+        if issubclass(field.owner, WorkloadSpec):
+            options: Mapping[str, Any] = getattr(getattr(spec, field.part), "options", {})
+            found += [_option(flag(name), one) for name, one in options.items()]
+    return found
+
+
+def _of_field(field: Field, value: Any) -> Iterator[str]:
+    if field.option.positional:
+        yield from (shlex.quote(one) for one in ((value,) if isinstance(value, str) else value))
+    elif field.kind == "switch":
+        yield field.flag if value else f"--no-{field.flag[2:]}"
+    elif field.kind == "texts":
+        yield from (_option(field.flag, one) for one in value)
+    elif field.kind == "wholes":
+        yield _option(field.flag, ",".join(map(str, value)))
+    elif field.kind == "settings":
+        yield from (_option(field.flag, f"{name}={one}") for name, one in value.items())
+    else:
+        yield _option(field.flag, value)
+
+
+def _option(name: str, value: object) -> str:
+    return f"{name} {shlex.quote(spelled(value))}"

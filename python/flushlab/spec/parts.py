@@ -198,6 +198,31 @@ class WorkloadSpec(Spec, frozen=True, kw_only=True):
     options: Mapping[str, Value] = {}
 
 
+NAME = "name"
+"""Key of a workload's name among its options, as plans have it; no option is called so."""
+SAME_WORKLOAD = WorkloadSpec(name="")
+"""A change of nothing."""
+
+
+def difference(workload: WorkloadSpec, base: WorkloadSpec) -> dict[str, Value]:
+    """What an arm's workload has otherwise than the base's, as a plan has it: options, and its `name`."""
+    named: dict[str, Value] = {} if workload.name == base.name else {NAME: workload.name}
+    return named | {
+        name: value for name, value in workload.options.items() if base.options.get(name) != value
+    }
+
+
+def as_change(difference: Mapping[str, Value]) -> WorkloadSpec:
+    """The change that a difference is."""
+    options = {name: value for name, value in difference.items() if name != NAME}
+    return WorkloadSpec(name=str(difference.get(NAME, "")), options=options)
+
+
+def as_told(difference: Mapping[str, Value]) -> dict[str, Value]:
+    """A difference for people, to whom `name` would not tell whose."""
+    return {"workload" if name == NAME else name: value for name, value in difference.items()}
+
+
 class LedgerWorkloadSpec(WorkloadSpec, frozen=True, kw_only=True):
     """What writes while a server crashes."""
 

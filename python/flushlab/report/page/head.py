@@ -19,7 +19,7 @@ from flushlab.report.answer import answer
 from flushlab.report.page.parts import Head, Subject
 from flushlab.report.stored import floor_of, workload_of
 from flushlab.report.words import changes, count_answers, figure, interval, servers
-from flushlab.spec.change import as_told
+from flushlab.spec.parts import as_told
 from flushlab.store import CampaignRow
 from flushlab.units import counted, format_latency
 
