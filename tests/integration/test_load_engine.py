@@ -21,8 +21,7 @@ from flushlab import _core
 from flushlab.record import Endpoint, LoadProgress, LoadResult, LoadSpec
 from flushlab.server import Sandbox
 from flushlab.workload import Driving, Timing
-from flushlab.workload.engine import LoadInterrupted, drive
-from flushlab.workload.failover import Losses
+from flushlab.workload.engine import LoadInterrupted, Losses, drive
 from tests.waiting import PATIENCE_S, wait_until
 
 MARIADB = "mariadb@10.11"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, TypeVar
 
 import msgspec
@@ -22,6 +22,7 @@ from flushlab.record import (
     LoadProgress,
     LoadResult,
     LoadSpec,
+    LostNode,
     ScriptSpec,
     SslMode,
     Warning,
@@ -30,7 +31,6 @@ from flushlab.server.node_group import quorum_problem
 from flushlab.server.protocol import Server
 from flushlab.server.remote.group import RemoteGroup
 from flushlab.units import counted
-from flushlab.workload.failover import Losses, lost_node_warnings
 from flushlab.workload.load_status import LoadStatus
 from flushlab.workload.protocol import Driving, Measured, Timing, Window
 
@@ -169,6 +169,57 @@ def prepare(spec: LoadSpec, server: Server, prefix: str, *, filled: bool = True)
                 f"the table {database}.{name} has {has:,} rows, not {rows:,}",
                 hint=f"use --table-size {has}, or empty the server: {_EMPTY}",
             )
+
+
+class Losses:
+    """Nodes that died in a window whose load moves on to the next one, at the fineness of `glance`'s calls.
+
+    Args:
+        nodes: all of the cluster, in their order.
+    """
+
+    def __init__(self, nodes: Sequence[Server]) -> None:
+        self._nodes = dict(enumerate(nodes, 1))
+        self._lost: dict[int, LostNode] = {}
+        self._events, self._committed_s = 0, 0.0
+        self.glance(0.0, 0)
+
+    def glance(self, now_s: float, events: int) -> None:
+        """Looks who is left.
+
+        Args:
+            now_s: since the window's beginning.
+            events: completed so far.
+        """
+        if events != self._events:
+            self._events, self._committed_s = events, now_s
+        for number in [number for number, node in self._nodes.items() if not node.alive()]:
+            del self._nodes[number]
+            self._lost[number] = LostNode(node=number, at_s=now_s, without_commit_s=0.0)
+        for number, one in self._lost.items():
+            longest_s = max(one.without_commit_s, now_s - self._committed_s)
+            self._lost[number] = LostNode(node=number, at_s=one.at_s, without_commit_s=longest_s)
+
+    def rests_s(self, now_s: float) -> float:
+        """How long no transaction has been committed."""
+        return now_s - self._committed_s
+
+    @property
+    def nodes(self) -> tuple[LostNode, ...]:
+        """In the order in which they died."""
+        return tuple(self._lost.values())
+
+
+def lost_node_warnings(lost: Iterable[LostNode]) -> tuple[Warning, ...]:
+    """What is said of nodes that died."""
+    return tuple(
+        Warning(
+            "node-lost",
+            f"node {one.node} died {f'{one.at_s:.1f} s into' if one.at_s else 'before'} the window: for"
+            f" {one.without_commit_s:.1f} s no transaction was committed. The figure includes that",
+        )
+        for one in lost
+    )
 
 
 def drive(driving: Driving, server: Server, timing: Timing, window: Window) -> Measured:

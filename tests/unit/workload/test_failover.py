@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flushlab.record import LostNode
 from flushlab.server import FakeServer
-from flushlab.workload.failover import Losses, lost_node_warnings
+from flushlab.workload.engine import Losses, lost_node_warnings
 
 
 def test_a_dead_node_is_told_with_the_longest_stretch_without_a_commit_from_then_on() -> None:
