@@ -16,9 +16,18 @@ import pytest
 from flushlab.datadir import SnapshotKey
 from flushlab.errors import SnapshotDamaged
 from flushlab.machine import ownership
-from flushlab.suite.archive import archive_name, export_archive, import_archive
 from flushlab.suite.inputs import Input
-from flushlab.suite.templates import FACTS, Facts, History, Recipe, Templates, read_facts
+from flushlab.suite.templates import (
+    FACTS,
+    Facts,
+    History,
+    Recipe,
+    Templates,
+    archive_name,
+    export_archive,
+    import_archive,
+    read_facts,
+)
 from tests.trees import tree
 from tests.unit.builds import MARIADB, MYSQL57
 
