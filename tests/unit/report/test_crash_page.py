@@ -55,6 +55,13 @@ def test_a_page_shows_the_worst_crashes_and_counts_the_others() -> None:
     assert "and 231 more" in text
 
 
+def test_a_bound_that_says_nothing_is_left_out_with_the_number_of_crashes() -> None:
+    lost = tuple(image(number, "lost", 100) for number in range(3))
+    lost = tuple(one for one in lost if one.point.kind == "random")
+    assert lost
+    assert f"of {len(lost)} random" not in text_of(shown(msgspec.structs.replace(LOSING, images=lost)))
+
+
 def test_a_control_is_told_apart_and_its_losses_are_no_failures() -> None:
     html = shown(BASE, CONTROL)
     assert "failing" not in Reader(html).sections

@@ -91,11 +91,9 @@ def _measured_rows(arm: CrashArm) -> Iterator[tuple[Cell, ...]]:
     yield (
         Cell(arm.name, "name", "it must lose" if arm.control else ""),
         _kept(arm.images),
-        Cell(
-            "" if bound is None or bound == 1 else f"{bound:.1%}",
-            "num",
-            f"of {random.images:,} random" if random.images else "",
-        ),
+        Cell("", "num")
+        if bound is None or bound == 1
+        else Cell(f"{bound:.1%}", "num", f"of {random.images:,} random"),
         Cell(f"up to {lost.max:,.0f}", "num", age(seconds.max))
         if lost and seconds
         else Cell("none" if arm.checks_rows else "not known", "num"),
