@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import msgspec
 
-from flushlab.campaign.crash.control import warnings_of
+from flushlab.campaign.crash.experiment import warnings_of
 from flushlab.record import Warning
 from flushlab.report.crash import render, said
 from tests.golden.test_reports import check, text_of

@@ -40,8 +40,8 @@ def crash(
     A run is recorded once, on a disk of its own, and cut at many points. That
     needs root, FUSE and a loop device; --fail process needs none of them.
     """
-    from flushlab.campaign.crash.control import require_judged
     from flushlab.campaign.crash.crash import crash as run
+    from flushlab.campaign.crash.experiment import require_judged
     from flushlab.report import crash as report
 
     require_writable(json)

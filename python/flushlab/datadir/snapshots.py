@@ -14,6 +14,9 @@ Layout of the snapshots' folder:
 A snapshot appears by one rename of a folder that is complete and on disk. So a kill at any moment leaves at
 most a folder that a run record names, which the next `make` (of any key) removes, and two processes that want
 the same key make it once.
+
+A process holds a shared lock on `locks/DIGEST.use` from the moment it asks for a snapshot until it ends, in
+whatever way: making room never takes one away from it. The time of its mark tells when it was last used.
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """One probe, from an empty folder to its record.
 
 Probe layer. Says what it does to a watcher; every file is gone when it returns or raises.
+
+Every step says how long its window should be; where the time left does not hold all of them, all shrink
+alike, down to what still means something. When the time is over, the rest is left out and counted.
 """
 
 from __future__ import annotations

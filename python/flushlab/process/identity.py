@@ -2,6 +2,9 @@
 
 Process layer. Linux gives pids out again, so a process is its pid *and* its start time, within one boot
 of the machine and one pid namespace (a container has its own). A zombie is dead: it only waits to be reaped.
+
+A process that is not under a guard of ours is signalled through a pidfd that was checked against its start
+time, so that a later process with the same number is never hit.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from flushlab.campaign.crash.control import require_judged, warnings_of
+from flushlab.campaign.crash.experiment import require_judged, warnings_of
 from flushlab.errors import MeasurementError
 from flushlab.record import CrashArm
 from tests.unit.crashes import BASE, CONTROL, facts, image

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flushlab.campaign.crash.control import control_of, warnings_of
+from flushlab.campaign.crash.experiment import control_of, warnings_of
 from flushlab.campaign.crash.load import CrashLoad, read_load, require_ledger_alone, require_replicable
 from flushlab.errors import UsageError
 from flushlab.record import CrashArm

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from flushlab.campaign.crash.control import warnings_of
+from flushlab.campaign.crash.experiment import warnings_of
 from flushlab.campaign.crash.request import CrashRequest, which_nodes
 from flushlab.datadir import own_disk
 from flushlab.record import Crash, CrashArm, CrashFacts, SourceText, Warning

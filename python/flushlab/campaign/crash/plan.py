@@ -8,8 +8,7 @@ from pathlib import Path
 import msgspec
 
 from flushlab.campaign.configurations import Given
-from flushlab.campaign.crash.control import control_of
-from flushlab.campaign.crash.experiment import CrashExperiment
+from flushlab.campaign.crash.experiment import CrashExperiment, control_of
 from flushlab.campaign.crash.load import CrashLoad
 from flushlab.campaign.crash.request import FAILURES, tear_of, which_nodes
 from flushlab.campaign.pool.sandboxes import SandboxPool, connection_arguments
