@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from flushlab.cli.app import make_app
 from flushlab.errors import FlushlabError
+from flushlab.machine import ownership
 from flushlab.store import Store
 from tests.unit.probes import probe_record
 
@@ -26,6 +27,8 @@ def home() -> Iterator[Path]:
     """A home with one stored probe, that the servers' user can reach."""
     folder = Path(tempfile.mkdtemp(prefix="flh-", dir="/tmp"))
     folder.chmod(0o755)
+    mark = {"what": "home", "name": folder.name, "token": ownership.new_token()}
+    ownership.mark_existing(str(folder), mark)
     with Store(folder / "store.sqlite") as store:
         store.create_campaign("probe-1", "probe", b'{"title": "x"}')
         store.set_state("probe-1", "done", msgspec.json.encode(probe_record()))

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from flushlab.campaign import series, tune
+from flushlab.campaign import loop, series, tune
 from flushlab.campaign.crash import crash
 from flushlab.campaign.facts import resuming
 from flushlab.campaign.pool import room, sandboxes, target
@@ -21,10 +21,11 @@ from flushlab.campaign.pool.sandboxes import SandboxPool
 from flushlab.cli.app import make_app
 from flushlab.datadir import DataRoot, Volume
 from flushlab.plan.shipped import find_plan
-from flushlab.record import Storage
+from flushlab.record import Endpoint, Storage
 from flushlab.report.stored import command, request_of
 from flushlab.server import FakeServer
 from flushlab.server.fake import DEFAULTS
+from flushlab.server.remote.server import Address
 from flushlab.server.sandbox import base_file
 from flushlab.spec import fields
 from flushlab.spec.kinds import CompareSpec, CrashSpec, SeriesSpec, TuneSpec
@@ -192,6 +193,7 @@ class Somebodys(FakeServer):
     """A server that runs already."""
 
     name = "db1:3306"
+    address = Address(endpoint=Endpoint(user="me", password="", host="db1", port=3306))
 
     def __init__(self) -> None:
         connections = {"SHOW GLOBAL STATUS LIKE 'Threads_connected'": [("Threads_connected", "1")]}
@@ -233,9 +235,9 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         monkeypatch.setattr(crash, name, lambda _: None)
     monkeypatch.setattr(SandboxPool, "require_taken", lambda *_: None)
     monkeypatch.setattr(SandboxPool, "settings", lambda *_, **__: {})
+    monkeypatch.setattr(loop, "open_store", lambda: Store(tmp_path / "store.sqlite"))
     for module in (tune, series):
         monkeypatch.setattr(module, "carry_out", carry_out)
-        monkeypatch.setattr(module, "open_store", lambda: Store(tmp_path / "store.sqlite"))
     monkeypatch.setattr(sandboxes, "find_build", lambda *_, **__: build("mysql", 8, 0, 36))
     for module in (sandboxes, room):  # what is free differs by the moment
         monkeypatch.setattr(module, "available_memory_bytes", lambda: 8 << 30)
