@@ -22,7 +22,7 @@ from flushlab.datadir.recording import Recording
 from flushlab.errors import FlushlabError, HarnessError, MeasurementError, StorageError
 from flushlab.process import make_lasting
 from flushlab.server import Sandbox
-from flushlab.server.galera.cluster import Cluster
+from flushlab.server.galera.cluster import SYNC_LIMIT_S, Cluster
 from flushlab.units import counted
 
 FILLER = "filler"
@@ -105,8 +105,7 @@ def _run(
             make_ledger(first, load.ledger)
         if load.side:
             load.side.prepare(first)
-        if isinstance(started, Cluster):
-            started.settled()
+        started.settled(SYNC_LIMIT_S)
         for node in nodes:
             # Pages are written all the time, so that crashes meet them and not the redo log alone.
             node.query("SET GLOBAL innodb_max_dirty_pages_pct = 0")

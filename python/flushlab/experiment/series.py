@@ -17,7 +17,7 @@ What keeps its claims honest:
 - Figures are judged once, when all blocks are done. A series that is stopped early shows intervals that hold
   if it was not stopped because of them.
 - With `looks` they are judged while it runs too, after numbers of blocks that are fixed beforehand. The
-  intervals of all looks hold together, so what one has proven is kept (`statistics.looks`), and an arm may
+  intervals of all looks hold together, so what one has proven is kept (`statistics.held`), and an arm may
   leave, or the whole may end, because its interval is narrow enough.
 - Everything that is judged (arms, `best`, pairs of arms, effects of factors) has its share of alpha, fixed
   beforehand: all intervals together miss nothing with probability 1 - alpha.

@@ -12,7 +12,7 @@ from flushlab.errors import ServerDied, ServerError
 from flushlab.record import Endpoint, Launch, ServerIdentity, Storage, Value
 from flushlab.server import variables
 from flushlab.server.control import StatementFailed
-from flushlab.server.protocol import Applied, Refusal, Server
+from flushlab.server.protocol import Applied, Refusal, SingleServer
 from flushlab.settings.admission import require_admitted
 from flushlab.settings.configuration import Configuration, literal
 
@@ -28,7 +28,7 @@ DEFAULTS: Mapping[str, Value] = {
 Answer = Sequence[tuple[Any, ...]] | Callable[[], Sequence[tuple[Any, ...]]]
 
 
-class FakeServer:
+class FakeServer(SingleServer):
     """A scripted server.
 
     Args:
@@ -67,11 +67,6 @@ class FakeServer:
         self._log = "ready for connections"
         self.statements: list[str] = []
         """Every statement that it was given, in order."""
-
-    @property
-    def nodes(self) -> Sequence[Server]:
-        """Itself."""
-        return (self,)
 
     def alive(self) -> bool:
         """True until it was stopped or has died."""

@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol, cast
 
 import msgspec
 
@@ -95,3 +96,32 @@ class Server(Protocol):
     def stop(self) -> None:
         """Stops the server in an orderly way; does nothing if it is stopped."""
         ...
+
+    def settled(self, limit_s: float) -> float:
+        """Seconds until every node has applied what it received; 0 for a server that is no cluster.
+
+        Raises:
+            ServerError: a node is not in step within `limit_s`.
+        """
+        ...
+
+    def losing_nodes(self) -> AbstractContextManager[None]:
+        """Inside, nodes of a cluster may die: the first of those that are left speaks for all."""
+        ...
+
+
+class SingleServer:
+    """The members of `Server` that are about nodes, for a server that is no cluster."""
+
+    @property
+    def nodes(self) -> Sequence[Server]:
+        """Itself."""
+        return (cast(Server, self),)
+
+    def settled(self, limit_s: float) -> float:
+        """0: nothing is sent to other nodes."""
+        return 0.0
+
+    def losing_nodes(self) -> AbstractContextManager[None]:
+        """Nothing: there is no other node."""
+        return nullcontext()

@@ -39,7 +39,6 @@ from flushlab.record import (
 )
 from flushlab.server import Server
 from flushlab.server.databases import SYSTEM_LIST
-from flushlab.server.galera.cluster import Cluster
 from flushlab.server.remote.group import RemoteGroup
 from flushlab.server.watched import watched
 from flushlab.settings.catalog import load_catalog
@@ -102,7 +101,7 @@ def measure(
         fails_over = isinstance(workload, EngineOptions) and workload.cluster_load == "failover"
         goes_on = draft.stage == "bench" and fails_over
         with (
-            server.losing_nodes() if goes_on and isinstance(server, Cluster | RemoteGroup) else nullcontext(),
+            server.losing_nodes() if goes_on else nullcontext(),
             live_status().standing(watched(server, draft.arm.name), trial=True),
         ):
             measured = workload.run(server, timing, observe(server, seen))

@@ -38,7 +38,6 @@ from flushlab.experiment.protocol import Request
 from flushlab.process.running import live_status
 from flushlab.record import Arm, LoadResult, Slice, Trial, Value
 from flushlab.server import Server
-from flushlab.server.galera.cluster import Cluster
 from flushlab.server.remote.group import RemoteGroup
 from flushlab.server.watched import watched
 from flushlab.telemetry import Observation, cpu, observe
@@ -365,8 +364,7 @@ class _Stand:
 
     def drain(self) -> float:
         """Waits until every node of a cluster has applied what it was sent; the seconds it took."""
-        server = self.server
-        return server.settled(DRAIN_LIMIT_S) if isinstance(server, Cluster | RemoteGroup) else 0.0
+        return self.server.settled(DRAIN_LIMIT_S)
 
     def failed(self, draft: Draft, error: FlushlabError) -> Trial:
         """The trial that an error ended. That a shared server dies is the driven arm's fault the second time;

@@ -19,7 +19,7 @@ from flushlab.errors import ServerDied, ServerError, StorageError, UsageError
 from flushlab.record import Endpoint, Launch, ServerIdentity, SslMode, Storage, Value
 from flushlab.server import variables
 from flushlab.server.control import ConnectionGone, Control, explain
-from flushlab.server.protocol import Applied, Server
+from flushlab.server.protocol import Applied, SingleServer
 from flushlab.settings import optionfile
 from flushlab.settings.catalog import version_of
 from flushlab.spec.parts import RemoteAccess
@@ -186,7 +186,7 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-class RemoteServer:
+class RemoteServer(SingleServer):
     """A server that runs already; a context manager that closes its control connection.
 
     Args:
@@ -217,11 +217,6 @@ class RemoteServer:
             version=version_of(str(text).partition("-")[0]),
             version_text=str(text),
         )
-
-    @property
-    def nodes(self) -> Sequence[Server]:
-        """Itself."""
-        return (self,)
 
     def alive(self) -> bool:
         """Whether it answers, be it with an error."""

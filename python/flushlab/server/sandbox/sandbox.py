@@ -26,7 +26,7 @@ from flushlab.process import Guard, reap, run_record
 from flushlab.record import DiskEmulation, Endpoint, Launch, ServerIdentity, Storage, Value
 from flushlab.server import variables
 from flushlab.server.control import ConnectionGone, Control
-from flushlab.server.protocol import Applied, Server
+from flushlab.server.protocol import Applied, SingleServer
 from flushlab.server.sandbox import account, contents, failures, log, ports, reconfigure
 from flushlab.server.sandbox import kept as keeping
 from flushlab.server.sandbox.activity import DetachedProcess, ServerProcess, end
@@ -42,7 +42,7 @@ _GREETING_S = 20.0
 """Longest wait for the answer to a first question: a frozen server takes connections and says nothing."""
 
 
-class Sandbox:
+class Sandbox(SingleServer):
     """A private server. Made by `start` or `attach`; a context manager that ends an owned one.
 
     Attributes:
@@ -278,11 +278,6 @@ class Sandbox:
     def pid(self) -> int | None:
         """The server's process id, or None while it is stopped."""
         return self._process.identity.pid if self._process is not None else None
-
-    @property
-    def nodes(self) -> Sequence[Server]:
-        """Itself."""
-        return (self,)
 
     def alive(self) -> bool:
         """True while the server's process runs; a zombie does not."""
