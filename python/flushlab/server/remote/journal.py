@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import TypedDict, TypeVar
 
 import msgspec
 
@@ -32,11 +32,11 @@ Say = Callable[[str], None]
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """What an entry of any kind has: the flushlab that wrote it."""
+    """The author of an entry of any kind. No field has a default: a file without one has no known author."""
 
-    owner: ProcessIdentity = msgspec.field(default_factory=myself)
-    world: str = msgspec.field(default_factory=world)
-    machine: str = msgspec.field(default_factory=machine)
+    owner: ProcessIdentity
+    world: str
+    machine: str
 
     @property
     def is_left(self) -> bool:
@@ -48,6 +48,19 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 E = TypeVar("E", bound=Entry)
+
+
+class Author(TypedDict):
+    """The fields of an `Entry`."""
+
+    owner: ProcessIdentity
+    world: str
+    machine: str
+
+
+def this_author() -> Author:
+    """This flushlab, as the author of an entry."""
+    return Author(owner=myself(), world=world(), machine=machine())
 
 
 def write(path: Path, entry: Entry, *, new: bool, without: str) -> None:

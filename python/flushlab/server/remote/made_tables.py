@@ -66,6 +66,7 @@ class MadeTables:
     def __init__(self, server: RemoteGroup, database: str) -> None:
         self._server = server
         self._written = _Written(
+            **journal.this_author(),
             addresses=tuple(node.address for node in server.nodes),
             database=database,
             mark=f"made and dropped by flushlab run {secrets.token_hex(16)}",

@@ -226,6 +226,7 @@ class Changes:
 
     def _write(self, path: Path, *, whatever_it_is: bool, new: bool) -> None:
         written = _Written(
+            **journal.this_author(),
             address=self._server.address,
             changes=self._all,
             undo=self.undo,
