@@ -7,7 +7,7 @@ turns and whose claim is not decided runs once more by itself, until its interva
     python benchmarks/claims.py --server mysql@8.0
     python benchmarks/claims.py --server mysql@8.0 --disk-iops 120 --all
 
-Prints rows of the tables in docs/guides/series-measured.md. Set FLUSHLAB_ZFS_ROOT for the arms on ZFS. Bar:
+Prints rows of the tables in docs/results/series.md. Set FLUSHLAB_ZFS_ROOT for the arms on ZFS. Bar:
 every claim is confirmed or refuted, or its interval lies within 2.5 % of its ratio.
 """
 

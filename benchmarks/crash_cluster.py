@@ -1,4 +1,4 @@
-"""What Galera clusters lose: the table "Galera" of docs/guides/crash-measured.md, cell by cell.
+"""What Galera clusters lose: the table "Galera" of docs/results/crash.md, cell by cell.
 
     python benchmarks/crash_cluster.py cells.jsonl [--rounds 1] [--cells 1000]
 

@@ -1,4 +1,4 @@
-"""What configurations lose when the power fails: the tables of docs/guides/crash-measured.md, by recordings.
+"""What configurations lose when the power fails: the tables of docs/results/crash.md, by recordings.
 
     python benchmarks/crash_table.py cells.jsonl [--images 32] [--minutes 4] [--only mariadb@10.11]
         [--fs xfs] [--fail os] [--match sync_binlog=0] [--ddl] [--replica] [--keep records]

@@ -1,6 +1,6 @@
 """flushlab: how fast MySQL and MariaDB can write for a workload, at the durability that its user needs.
 
-What the commands do, from Python; docs/guides/python.md is the guide:
+What the commands do, from Python; docs/reference/python.md is the guide:
 
     import flushlab
 

@@ -419,7 +419,7 @@ def test_a_killed_campaign_goes_on_with_what_it_has_kept(
     keep = furnished_home / "kept"
     words = ["--server", "mariadb@10.11", "--images", "24", "--disk-size", "300", "--no-controls"]
     words += ["--seconds", "60" if moment == "recording" else "0.5", "--keep", str(keep)]
-    # A torn page of MariaDB's system tables is beyond repair: docs/reports/mariadb-aria-torn-page.md.
+    # A torn page of MariaDB's system tables is beyond repair: docs/results/reports/mariadb-aria-torn-page.md.
     words += ["--set", "innodb_log_file_size=10M", "--tear", "0"]
     with subprocess.Popen(
         [sys.executable, "-m", "flushlab", "crash", *words], stderr=subprocess.PIPE, text=True

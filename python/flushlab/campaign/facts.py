@@ -230,7 +230,7 @@ class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):
         text: the claim in words.
         arm, against: the two that it compares.
         wanted: the ratio that it claims: `1.10`, `at least 2`, `at most 1`.
-        answer: `confirmed`, `refuted`, `no difference`, `undecided` or `not measured`; docs/guides/series.md
+        answer: `confirmed`, `refuted`, `no difference`, `undecided` or `not measured`; docs/how-to/series.md
             has the rule.
         ratio: of `arm` to `against`; null: one of them has no figure. Of counts, its bounds are the least and
             the most that any block had.

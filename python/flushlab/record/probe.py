@@ -20,7 +20,7 @@ Layout = Literal["written", "allocated", "extending"]
 Order = Literal["sequential", "random"]
 
 FlushMode = Literal["serial", "parallel-leader", "parallel", "redo"]
-"""How a group's binlog reaches its file; see docs/guides/probe.md."""
+"""How a group's binlog reaches its file; see docs/how-to/probe.md."""
 
 
 class Medium(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,7 +115,7 @@ class Ceiling(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         redo: `innodb_flush_log_at_trx_commit`.
         sync_binlog: as the server spells it.
-        flush: `serial`, `parallel-leader`, `parallel` or `redo`; see [the guide](../guides/probe.md).
+        flush: `serial`, `parallel-leader`, `parallel` or `redo`; see [the guide](../how-to/probe.md).
         committers: threads that commit.
         commits_per_s: acknowledged in the window.
         latency_us: of a commit.

@@ -46,7 +46,7 @@ files, relay and server logs and the rest."""
 
 
 class FileActivity(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server did in the window to its files of one class; see docs/concepts/effects.md.
+    """What the server did in the window to its files of one class; see docs/explanation/effects.md.
 
     Attributes:
         fsyncs: calls of fsync and fdatasync, or None where neither the kernel nor the server tells.

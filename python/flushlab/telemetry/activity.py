@@ -3,7 +3,7 @@
 Telemetry layer. Syncs are counted by the kernel where that is possible (`tracepoint`), else taken from the
 server's own counters (of the binary log from performance_schema), which tell what the server meant to do, not
 what reached the file system. Bytes come from the server's counters. What neither tells is None, never a
-guess. docs/concepts/effects.md says the rest.
+guess. docs/explanation/effects.md says the rest.
 """
 
 from __future__ import annotations

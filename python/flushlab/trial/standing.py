@@ -1,7 +1,7 @@
 """The standing runner: every arm on a server that stands beside the others', one of them driven at a time.
 
 Stands beside `TrialRunner`. Neighbouring slices lie a second apart, in which a machine changes little, so
-that intervals come out narrower than those of fresh servers in the same time (docs/guides/compare.md).
+that intervals come out narrower than those of fresh servers in the same time (docs/how-to/compare.md).
 
     once an arm:  restore snapshot -> start with its settings -> warm up, while others start -> pause
     each block:   READ BACK every setting -> rounds: every server one slice, in random order

@@ -179,7 +179,7 @@ def _kind(name: str) -> str:
         known = f"--workload {Path(script).stem}, " if Path(script).stem in oltp.NAMES else ""
         raise UsageError(
             f"{script} is a Lua script, which flushlab does not run",
-            hint=f"use {known}--workload txn:FILE for your own transactions (docs/guides/transactions.md),"
+            hint=f"use {known}--workload txn:FILE for your own transactions (docs/how-to/transactions.md),"
             f" or sysbench itself: {_SYSBENCH.format(script=script)}",
         )
     for kind in _OPTIONS:

@@ -2,7 +2,7 @@
 
 Sits in `settings`, pure: no I/O, no server. One rule is one file in `rules/` and one line in
 `rules/__init__.py`; each says for which flavor and versions it holds and where it comes from. A guarantee is
-the worst of what the rules say. docs/concepts/durability.md is the page for people.
+the worst of what the rules say. docs/explanation/durability.md is the page for people.
 
     found = guarantees(settings, identity, storage, launch)
     level(found)                    # the safest floor that they meet

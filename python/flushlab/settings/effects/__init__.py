@@ -2,7 +2,7 @@
 
 Sits in `settings`, pure: no I/O, no server. One rule is one file in `rules/` and one entry in
 `rules/__init__.py`. A rule speaks only where the evidence leaves no other explanation, under any load: what
-cannot be decided is passed over in silence. docs/concepts/effects.md is the page for people.
+cannot be decided is passed over in silence. docs/explanation/effects.md is the page for people.
 
     for finding in no_effect(evidence):
         finding.setting, finding.text

@@ -1,7 +1,7 @@
 """binlog-sync: recovery rolls back what is prepared in the engine and missing from the binary log.
 
 That is the last commit group alone: each group's prepare syncs the commit records of those before it, so that
-these stay committed though the binary log lacks them (docs/guides/crash-measured.md).
+these stay committed though the binary log lacks them (docs/results/crash.md).
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def _direct(situation: Situation) -> bool:
 CHECKPOINT = Rule(
     name="checkpoint-sync",
     source="https://github.com/MariaDB/server/blob/10.11/storage/innobase/buf/buf0flu.cc (log_checkpoint);"
-    " docs/reports/mariadb-checkpoint-before-sync.md",
+    " docs/results/reports/mariadb-checkpoint-before-sync.md",
     flavor="mariadb",
     since=(10, 8),
     find=_find,

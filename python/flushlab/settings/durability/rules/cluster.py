@@ -2,7 +2,7 @@
 
 That they restore a node was measured on one machine, in so few crashes that the texts say how many; it lifts
 no floor. What all nodes together keep is unknown at any policy: commits that are not synced are lost, and of
-synced ones others saw losses where nodes failed in quick succession. docs/guides/crash-measured.md has the
+synced ones others saw losses where nodes failed in quick succession. docs/results/crash.md has the
 counts.
 """
 

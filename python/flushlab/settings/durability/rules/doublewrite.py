@@ -74,14 +74,14 @@ DOUBLEWRITE = Rule(
 UNSYNCED_COPY = Rule(
     name="doublewrite-sync",
     source="https://github.com/mysql/mysql-server/blob/mysql-8.4.10/storage/innobase/buf/buf0dblwr.cc"
-    " (is_fsync_required); docs/guides/crash-measured.md",
+    " (is_fsync_required); docs/results/crash.md",
     flavor="mysql",
     find=_find_unsynced_copy,
 )
 ARIA_PAGES = Rule(
     name="aria-pages",
     source="https://mariadb.com/kb/en/library/is-aria-a-good-choice-in-environments-where-power-often-fails/;"
-    " docs/guides/crash-measured.md",
+    " docs/results/crash.md",
     flavor="mariadb",
     since=(10, 4),
     find=_find_aria,
