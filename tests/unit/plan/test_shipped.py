@@ -256,13 +256,13 @@ def test_what_the_example_has_commented_out_can_be_commented_in() -> None:
 
 
 def test_the_guide_explains_every_key() -> None:
-    guide = (ROOT / "docs" / "guides" / "series.md").read_text(encoding="utf-8")
+    guide = (ROOT / "docs" / "how-to" / "series.md").read_text(encoding="utf-8")
     keys = {*_PLAN_KEYS, *_PLAN_TABLES, *_BASE_KEYS, *_ARM_KEYS, *_CLAIM_KEYS, *_REQUIREMENT_KEYS}
     assert not {key for key in keys if f"`{key}`" not in guide}
 
 
 def test_plans_in_the_guide_are_plans() -> None:
-    guide = (ROOT / "docs" / "guides" / "series.md").read_text(encoding="utf-8")
+    guide = (ROOT / "docs" / "how-to" / "series.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```toml\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)
     assert blocks
     for block in blocks:

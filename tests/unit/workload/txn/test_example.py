@@ -6,7 +6,7 @@ from flushlab.workload import TxnWorkload, build_workload, fingerprint, settled_
 from flushlab.workload.txn import parse_txn
 from flushlab.workload.txn.parameters import KINDS
 
-GUIDES = Path(__file__).parents[4] / "docs" / "guides"
+GUIDES = Path(__file__).parents[4] / "docs" / "how-to"
 
 
 def test_the_example_is_read() -> None:
