@@ -142,11 +142,10 @@ def main(words: list[str]) -> int:
         for problem in problems(passage, rules)
     ]
     for _, line in found:
-        print(line)
+        sys.stdout.write(f"{line}\n")
     if found and not words:
-        print(
-            f"{len(found)} problems in {len(list(groupby(file for file, _ in found)))} files", file=sys.stderr
-        )
+        count = len(list(groupby(file for file, _ in found)))
+        sys.stderr.write(f"{len(found)} problems in {count} files\n")
     return 1 if found else 0
 
 
