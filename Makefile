@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup tune check statics rust test fetch bench soak clean
+.PHONY: help setup tune check statics docs rust test fetch bench soak clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -27,12 +27,15 @@ check: setup ## Lint, types, layers, unit and golden tests, cargo tests; needs n
 	$(BIN)/pytest tests/unit tests/golden -n 2 -q
 
 # Beside each other: mypy keeps one processor busy, cargo both.
-statics: setup
+statics: docs
 	$(BIN)/ruff format --check python tests benchmarks scripts examples
 	$(BIN)/ruff check python tests benchmarks scripts examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m mypy.stubtest flushlab._core
+
+docs: setup ## Build the documentation into site/, strictly: every link and anchor resolves
+	$(BIN)/python scripts/docs_site.py
 
 rust: export MAKEFLAGS =# cargo would look for make's job server, in vain
 rust: setup
@@ -93,4 +96,4 @@ soak: setup ## Long: 100 comparisons of identical servers, 200 kills of servers 
 	FLUSHLAB_KILLS=200 FLUSHLAB_REQUIRE_BUILDS=mariadb@10.11,mysql@5.7 $(BIN)/pytest tests/integration -q -k kill
 
 clean: ## Remove what setup and the builds made here
-	rm -rf $(VENV) target out
+	rm -rf $(VENV) target out site
