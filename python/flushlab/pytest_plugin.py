@@ -50,7 +50,7 @@ class Database:
         name: of the database.
         url: `mysql://user:password@host:port/database`.
         jdbc_url: the same for the driver of this server.
-        reset_url: where `reset` posts.
+        reset_url: where `reset` posts; empty on the stock server of `flushlab test --compare`.
     """
 
     host: str
@@ -75,8 +75,9 @@ class Database:
             KeyError: it has none for that worker.
         """
         suffix = "" if worker is None else f"_{worker}"
-        names = ("host", "port", "socket", "user", "password", "database", "url", "jdbc_url", "reset_url")
+        names = ("host", "port", "socket", "user", "password", "database", "url", "jdbc_url")
         found = {name: environment[f"FLUSHLAB_{name.upper()}{suffix}"] for name in names}
+        found["reset_url"] = environment.get(f"FLUSHLAB_RESET_URL{suffix}", "")
         return cls(port=int(found.pop("port")), name=found.pop("database"), **found)
 
     def __repr__(self) -> str:
@@ -95,6 +96,8 @@ class Database:
         import urllib.error  # they load much, and few sessions reset
         import urllib.request
 
+        if not self.reset_url:
+            raise ResetFailed("the stock server of flushlab test --compare cannot be reset")
         request = urllib.request.Request(self.reset_url, method="POST")
         try:
             with urllib.request.urlopen(request, timeout=RESET_LIMIT_S) as answer:

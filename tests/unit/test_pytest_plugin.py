@@ -100,6 +100,14 @@ def resets() -> Iterator[tuple[str, list[str]]]:
         thread.join()
 
 
+def test_the_stock_server_of_a_comparison_has_a_database_that_cannot_be_reset() -> None:
+    stock = {name: value for name, value in environment().items() if name != "FLUSHLAB_RESET_URL"}
+    found = Database.of(stock)
+    assert found.name == "app"
+    with pytest.raises(ResetFailed, match="stock server of flushlab test --compare cannot be reset"):
+        found.reset()
+
+
 def test_a_database_knows_how_to_be_reached_and_keeps_its_password_out_of_logs() -> None:
     found = Database.of(environment())
     assert (found.host, found.port, found.socket, found.user) == ("127.0.0.1", 4001, "/run/s", "flushlab")
