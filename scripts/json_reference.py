@@ -17,7 +17,7 @@ from flushlab.bulk.filled import Filled
 from flushlab.report.bench import BenchDocument
 from flushlab.report.campaign import CampaignDocument
 from flushlab.report.crash import CrashDocument
-from flushlab.report.outlook import OutlookDocument
+from flushlab.report.forecast import ForecastDocument
 from flushlab.report.probe import ProbeDocument
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
@@ -29,7 +29,7 @@ Made from the docstrings of the structs by `scripts/json_reference.py`; do not e
 `--json FILE` (`-` for stdout) writes one document; `--out` and `flushlab report ID --json FILE` write the
 same one. Its `schema` is `flushlab.campaign/1`. Python has the same value: `flushlab.tune(…)`, `series(…)`
 and `compare(…)` return `CampaignFacts`. Within it, fields may be added but are never renamed or removed.
-With `--dry-run`, the document is a [`flushlab.outlook/1`](#outlookdocument). `[]` marks a list.
+With `--dry-run`, the document is a [`flushlab.forecast/1`](#forecastdocument). `[]` marks a list.
 
 Exit codes: 0 the campaign ended, whatever it found; 130 after Ctrl-C (the document has what is proven so
 far); 2 usage, 3 server, 4 measurement (the base yields no figure, or crashes broke the floor), 5 storage,
@@ -108,7 +108,7 @@ Exit codes: 0 success; 130 after Ctrl-C; 2 usage (a policy that contradicts itse
 """
 
 PAGES: Mapping[str, tuple[str, tuple[type[msgspec.Struct], ...]]] = {
-    "campaign-json.md": (CAMPAIGN, (CampaignDocument, OutlookDocument)),
+    "campaign-json.md": (CAMPAIGN, (CampaignDocument, ForecastDocument)),
     "bench-json.md": (BENCH, (BenchDocument,)),
     "crash-json.md": (CRASH, (CrashDocument,)),
     "probe-json.md": (PROBE, (ProbeDocument,)),

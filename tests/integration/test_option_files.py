@@ -118,9 +118,9 @@ def test_every_file_that_the_server_starts_with_is_compared_whole(unlike: Path) 
             flushlab.compare([str(other), ARM], server=MARIADB, dry_run=True)
     files = [str(file) for file in (unlike, *FILES) if file.stem not in refused]
     facts = flushlab.compare(files, server=MARIADB, seconds=600.0, dry_run=True, **SMALL)
-    assert facts.outlook is not None
-    assert [(one.name, one.why) for one in facts.outlook.arms if not one.runs] == []
-    assert len(facts.outlook.arms) == len(files) - 1
+    assert facts.forecast is not None
+    assert [(one.name, one.why) for one in facts.forecast.arms if not one.runs] == []
+    assert len(facts.forecast.arms) == len(files) - 1
     assert [one.text for one in facts.warnings if one.slug == "base-left-out"] == []
 
 
@@ -141,7 +141,7 @@ def test_a_file_with_what_no_variable_shows_is_measured_by_every_command(plan: P
     _, series, tune, bench = uses(plan, MARIADB)
     (arm,) = series(unlike, False).arms[:1]
     assert (arm.outcome, arm.reason) == ("measured", "")
-    assert tune(unlike, True).outlook is not None
+    assert tune(unlike, True).forecast is not None
     assert bench(unlike, False).figure is not None  # void on a busy machine
 
 

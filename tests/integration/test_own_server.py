@@ -132,7 +132,7 @@ def test_all_missing_permissions_are_named_at_once_before_anything_is_announced(
 
 def test_a_tuning_tries_what_commits_and_sets_nothing(owned: Owned) -> None:
     asked: dict[str, Any] = {"dsn": owned.dsn("owner"), "trials": 100, "seed": 1, "floor": "second", **UPSERT}
-    foreseen = tune.tune(**asked, dry_run=True).outlook
+    foreseen = tune.tune(**asked, dry_run=True).forecast
     assert foreseen is not None
     tried = [one.name for one in foreseen.arms]
     assert f"{FLUSH}=2" in tried
@@ -165,7 +165,7 @@ def test_the_binary_log_of_a_server_that_cannot_be_seen_is_told_or_said_to_be_hi
 
 def test_a_tuning_with_nothing_left_to_try_says_so_and_runs_nothing(owned: Owned) -> None:
     asked: dict[str, Any] = {"dsn": owned.dsn("guest"), "floor": "strict", **UPSERT}
-    foreseen = tune.tune(**asked, dry_run=True).outlook
+    foreseen = tune.tune(**asked, dry_run=True).forecast
     assert foreseen is not None
     names = {name for one in foreseen.arms for name in re.findall(r"(\w+)=", one.name)}
     done = tune.tune(**asked, keep=sorted(names))  # which needs no permission

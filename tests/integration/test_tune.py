@@ -90,7 +90,7 @@ def test_a_dry_run_starts_nothing_and_leaves_no_trace(home: Path, tmp_path: Path
     before = sorted(home.rglob("*"))
     words = ["--dry-run", "--minutes", "6", "--out", str(tmp_path / "out"), "--json", "-"]
     done = subprocess.run([*FLUSHLAB, "tune", *words], capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout)["schema"] == "flushlab.outlook/1"
+    assert json.loads(done.stdout)["schema"] == "flushlab.forecast/1"
     assert sorted(home.rglob("*")) == before
     assert not (tmp_path / "out").exists()
     assert not servers_of(home)

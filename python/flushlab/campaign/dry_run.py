@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from flushlab.campaign.facts import Outlook, PlannedArm
+from flushlab.campaign.facts import Forecast, PlannedArm
 from flushlab.campaign.pool.protocol import ServerPool
 from flushlab.campaign.pool.room import data_bytes_of, data_bytes_of_arms
 from flushlab.campaign.request import ArmGroup, SeriesRequest
@@ -29,8 +29,8 @@ CALM, USUAL = 0.001, 0.05
 """Standard deviations of simulated trials, in log units; at the first, all is clear at the first look."""
 
 
-def of_tune(tuning: TuneAnalysis, pool: ServerPool) -> Outlook:
-    """The outlook of a tuning."""
+def of_tune(tuning: TuneAnalysis, pool: ServerPool) -> Forecast:
+    """The forecast of a tuning."""
     request = tuning.request
     known = not ends_by_itself(request.workload)
     standing = request.side_by_side > 0
@@ -42,7 +42,7 @@ def of_tune(tuning: TuneAnalysis, pool: ServerPool) -> Outlook:
     else:
         least, most = tuning.experiment().least_trials, None
     data_bytes = data_bytes_of(request.workload, request.spec.workload.options, request.spec.data.dataset)
-    return Outlook(
+    return Forecast(
         arms=tuple(
             PlannedArm(name=_changes(candidate.settings), why=candidate.why)
             for candidate in request.candidates
@@ -58,15 +58,15 @@ def of_tune(tuning: TuneAnalysis, pool: ServerPool) -> Outlook:
     )
 
 
-def of_series(request: SeriesRequest, pool: ServerPool) -> Outlook:
-    """The outlook of a series, and of a comparison."""
+def of_series(request: SeriesRequest, pool: ServerPool) -> Forecast:
+    """The forecast of a series, and of a comparison."""
     known = not ends_by_itself(request.workload)
     groups = request.groups if request.running else ()
     least = sum(group.blocks * (2 + len(group.arms)) for group in groups)
     most = least + (3 * groups[-1].blocks if request.best and groups else 0)
     data_bytes = data_bytes_of_arms(request)
     arms = [arm.settings for arm in (request.base, *request.running)]
-    return Outlook(
+    return Forecast(
         arms=tuple(
             PlannedArm(
                 name=arm.name,

@@ -95,8 +95,8 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True):
     servers: int = 1
 
 
-class Outlook(msgspec.Struct, frozen=True, kw_only=True):
-    """The outlook of a dry run, which starts and writes nothing.
+class Forecast(msgspec.Struct, frozen=True, kw_only=True):
+    """The forecast of a dry run, which starts and writes nothing.
 
     Attributes:
         arms: candidates of a tuning, arms of a series.
@@ -360,7 +360,7 @@ class CampaignFacts(msgspec.Struct, frozen=True, kw_only=True):
         plan: what only a series and a comparison have; else null.
         crash: what crashes left of the winner of a tuning, and of those that were rejected for it; null:
             nothing was crashed.
-        outlook: of a dry run, which has nothing else to tell; else null.
+        forecast: of a dry run, which has nothing else to tell; else null.
     """
 
     campaign_id: str
@@ -393,7 +393,7 @@ class CampaignFacts(msgspec.Struct, frozen=True, kw_only=True):
     tuning: TuningFacts | None = None
     plan: PlanFacts | None = None
     crash: CrashFacts | None = None
-    outlook: Outlook | None = None
+    forecast: Forecast | None = None
 
     @property
     def by_server(self) -> tuple[tuple[ArmFacts, tuple[ArmFacts, ...]], ...]:

@@ -363,7 +363,7 @@ def _foresee(
     bound = BoundSeries(request, pool.identity, pool.storage)
     run = CampaignRun(campaign_id="", ending="dry run", machine=pool.machine())
     found = bound.retold((), run)
-    return msgspec.structs.replace(found, outlook=of_series(request, pool))
+    return msgspec.structs.replace(found, forecast=of_series(request, pool))
 
 
 class ArmRunners:

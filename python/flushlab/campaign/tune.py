@@ -289,7 +289,7 @@ def _foresee(asked: TuneInput, pool: ServerPool, watcher: Watcher) -> CampaignFa
     tuning = _tuning(request, pool)
     run = CampaignRun(campaign_id="", ending="dry run", machine=pool.machine())
     found = tuning.retold((), run)
-    return msgspec.structs.replace(found, outlook=of_tune(tuning, pool))
+    return msgspec.structs.replace(found, forecast=of_tune(tuning, pool))
 
 
 def carry_out(request: TuneRequest, pool: ServerPool, session: Session) -> CampaignFacts:

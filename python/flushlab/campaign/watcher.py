@@ -117,7 +117,7 @@ class Watcher:
                 first, *_, last = sorted(one for _, one, _ in found)
                 figures = f"{len(turns)} arms, {figure_words(first, unit)} to {figure_words(last, unit)}"
             stage, block = _block(turns[0])
-            self.say(f"{stage} {block} · {figures} {unit}{self._outlook(progress, spent, progress.done)}")
+            self.say(f"{stage} {block} · {figures} {unit}{self._forecast(progress, spent, progress.done)}")
 
     def ended(self, trial: Trial, progress: Progress, spent: Spent) -> None:
         """A trial has been saved and is about to be told; it is spent."""
@@ -138,8 +138,8 @@ class Watcher:
         if done % CRASHES_TOLD == 0 or done == progress.total:
             found = self._crashes[crash.arm.name]
             kept = f"{found['sound']} sound" if found["sound"] else f"{found['kept']} kept all"
-            outlook = self._outlook(progress, spent, done)
-            self.say(f"{self.known_as(crash.arm.name)}: {done} of {progress.total} judged, {kept}{outlook}")
+            forecast = self._forecast(progress, spent, done)
+            self.say(f"{self.known_as(crash.arm.name)}: {done} of {progress.total} judged, {kept}{forecast}")
 
     def look_around(self, trial: Trial) -> None:
         """Says so when other programs come, and when they go: trials on standing servers are not disturbed by
@@ -173,10 +173,10 @@ class Watcher:
             what = f"{figure_words(figure, unit)} {unit}"
         else:
             what = f"{trial.outcome}: {trial.reason.strip().splitlines()[0] if trial.reason.strip() else ''}"
-        outlook = self._outlook(progress, spent, progress.done + 1)
-        return f"{trial.stage} {trial.block} · {self.known_as(trial.arm.name)}: {what}{outlook}"
+        forecast = self._forecast(progress, spent, progress.done + 1)
+        return f"{trial.stage} {trial.block} · {self.known_as(trial.arm.name)}: {what}{forecast}"
 
-    def _outlook(self, progress: Progress, spent: Spent, done: int) -> str:
+    def _forecast(self, progress: Progress, spent: Spent, done: int) -> str:
         parts = []
         if progress.best is not None:
             gain = gain_words(progress.best, progress.objective, "").rpartition(" [")[0]

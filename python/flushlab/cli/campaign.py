@@ -48,7 +48,7 @@ def run_campaign(
     default_out: str | None = None,
     more: Callable[[CampaignFacts], object] | None = None,
 ) -> CampaignFacts | None:
-    """Runs a campaign and hands over its result; prints the outlook alone for a dry run.
+    """Runs a campaign and hands over its result; prints the forecast alone for a dry run.
 
     Args:
         run: the campaign, with its progress.
@@ -76,10 +76,10 @@ def run_campaign(
     if out is None and default_out is not None:
         out = Path(default_out.format(id="ID" if dry_run else facts.campaign_id))
     if dry_run:
-        from flushlab.report import outlook
+        from flushlab.report import forecast
 
         writes = {str(out): ", ".join(files)} if out is not None else {}
-        deliver_result(outlook.render(facts, writes), outlook.document(facts, writes), json)
+        deliver_result(forecast.render(facts, writes), forecast.document(facts, writes), json)
         return None
     hand_over(
         facts, out=out, json=json, more=[partial(more, facts)] if more and facts.ending == "done" else []

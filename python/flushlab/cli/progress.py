@@ -106,8 +106,8 @@ class CampaignProgress(Watcher):
         if not console.is_terminal:
             super().starting(request, progress, spent)
         if self._bar is not None:
-            outlook = self._outlook(progress, spent, progress.done)
-            doing = f"{request.stage} · {self.known_as(request.arm.name)[:32]}{outlook}"
+            forecast = self._forecast(progress, spent, progress.done)
+            doing = f"{request.stage} · {self.known_as(request.arm.name)[:32]}{forecast}"
             self._bar.show(progress.done, max(progress.total, progress.done + 1), doing)
 
     def ended(self, trial: Trial, progress: Progress, spent: Spent) -> None:
@@ -178,8 +178,8 @@ class LiveTable(CampaignProgress):
         """A run is about to begin."""
         super().starting(request, progress, spent)
         self._found, self._objective = progress.found, progress.objective
-        outlook = self._outlook(progress, spent, progress.done)
-        self._doing = f"block {request.block + 1}: {self.known_as(request.arm.name)}{outlook}"
+        forecast = self._forecast(progress, spent, progress.done)
+        self._doing = f"block {request.block + 1}: {self.known_as(request.arm.name)}{forecast}"
 
     def ended(self, trial: Trial, progress: Progress, spent: Spent) -> None:
         """A run has been saved; said in a line where nobody sees the table."""

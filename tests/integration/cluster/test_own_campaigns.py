@@ -80,7 +80,7 @@ def test_a_series_leaves_out_what_takes_a_restart_and_puts_all_back(
     def run(**more: Any) -> CampaignFacts:
         return series.series(plan, dsn=own.dsn(), progress=said.append, **more)
 
-    foreseen = run(dry_run=True).outlook
+    foreseen = run(dry_run=True).forecast
     assert foreseen is not None and foreseen.resources.servers == 0
     assert len([what for what in foreseen.writes.values() if f"{FLUSH} is 1 or 2, in turns" in what]) == 2
     with pytest.raises(UsageError, match=f"{FLUSH}: settings of your own server are left alone"):
@@ -109,7 +109,7 @@ def test_a_tuning_tries_what_the_cluster_takes_while_it_runs_and_sets_nothing(
         "wsrep_provider_evs_user_send_window",
     )
     asked = {"dsn": own.dsn(), "keep": kept, "trials": 20, "seed": 1, **UPSERT}
-    foreseen = tune.tune(**asked, dry_run=True).outlook
+    foreseen = tune.tune(**asked, dry_run=True).forecast
     assert foreseen is not None
     assert [one.name for one in foreseen.arms] == [f"{FLUSH}=2"]
     assert (turns, own.databases) == (set(), before)

@@ -8,7 +8,7 @@ import pytest
 
 import flushlab
 from flushlab.build.verbose_help import Answer
-from flushlab.campaign.facts import CampaignFacts, Outlook
+from flushlab.campaign.facts import CampaignFacts, Forecast
 from flushlab.campaign.pool import target
 from flushlab.datadir import DataRoot
 from flushlab.errors import BudgetTooSmall, UsageError
@@ -31,10 +31,10 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return home
 
 
-def seen(facts: CampaignFacts) -> Outlook:
+def seen(facts: CampaignFacts) -> Forecast:
     assert facts.ending == "dry run"
-    assert facts.outlook is not None
-    return facts.outlook
+    assert facts.forecast is not None
+    return facts.forecast
 
 
 def test_a_tuning_is_foretold_by_its_own_planner(nowhere: Path) -> None:

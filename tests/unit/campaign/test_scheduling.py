@@ -139,10 +139,10 @@ def test_where_few_servers_fit_arms_of_a_series_stand_in_groups_against_the_base
     together = planned(tmp_path, FLUSH + TWO_MORE)
     monkeypatch.setattr(room, "available_memory_bytes", lambda: 9 << 28)
     found = planned(tmp_path, FLUSH + TWO_MORE)
-    assert found.interleaved and found.outlook is not None and together.outlook is not None
-    assert found.outlook.resources.servers == 4
+    assert found.interleaved and found.forecast is not None and together.forecast is not None
+    assert found.forecast.resources.servers == 4
     assert plan_of(found).blocks == 2 * plan_of(together).blocks
-    assert found.outlook.trials_least == together.outlook.trials_least + 2 * plan_of(together).blocks
+    assert found.forecast.trials_least == together.forecast.trials_least + 2 * plan_of(together).blocks
 
 
 def test_a_pool_larger_than_the_data_counts_for_what_will_be_in_it(
@@ -184,14 +184,14 @@ def tuning(**arguments: Any) -> tuple[CampaignFacts, int, list[str]]:
     """A dry run, the number of servers that would stand at once, and what is said before."""
     said = list[str]()
     found = flushlab.tune(dry_run=True, progress=said.append, **arguments)
-    assert found.outlook is not None
-    return found, found.outlook.resources.servers, said
+    assert found.forecast is not None
+    return found, found.forecast.resources.servers, said
 
 
 def test_a_first_look_is_tuned_side_by_side_in_five_minutes() -> None:
     found, servers, said = tuning()
     assert (found.interleaved, found.why_fresh, servers) == (True, "", BESIDE_MOST)
-    assert found.outlook is not None and found.outlook.most_s == 300
+    assert found.forecast is not None and found.forecast.most_s == 300
     assert "servers stand side by side and take turns" in said
 
 
@@ -230,7 +230,7 @@ def test_where_memory_is_short_arms_run_in_turns_against_the_base_and_that_is_sa
 def test_a_floor_with_many_candidates_has_the_time_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flushlab.campaign.tune_analysis.STAND_S", 9.0)
     found, _, _ = tuning(floor="relaxed")
-    assert found.outlook is not None and found.outlook.most_s == 600
+    assert found.forecast is not None and found.forecast.most_s == 600
 
 
 FACTORS = """
@@ -286,8 +286,8 @@ def test_arms_that_differ_in_dynamic_settings_take_turns_on_one_cluster(tmp_path
     said = list[str]()
     found = planned(tmp_path, FLUSH + TWO_MORE, cluster=3, progress=said.append)
     assert turns_of(said) == ["arms take turns on 1 cluster: 25 blocks, at least 2.0 s of each arm in each"]
-    assert found.outlook is not None
-    assert found.outlook.resources.servers == 3
+    assert found.forecast is not None
+    assert found.forecast.resources.servers == 3
     assert found.server.title == f"3-node Galera cluster of {MARIADB.name}"
     assert [one.slug for one in found.warnings] == ["co-located"]
 
@@ -296,8 +296,8 @@ def test_arms_with_and_without_a_binlog_take_turns_on_two_clusters(tmp_path: Pat
     said = list[str]()
     found = planned(tmp_path, FLUSH + TWO_PLACES, before="cluster = 3", progress=said.append)
     assert turns_of(said) == ["arms take turns on 2 clusters: 25 blocks, at least 2.0 s of each arm in each"]
-    assert found.outlook is not None
-    assert found.outlook.resources.servers == 6
+    assert found.forecast is not None
+    assert found.forecast.resources.servers == 6
 
 
 def test_where_one_cluster_fits_what_it_cannot_be_switched_to_gets_fresh_ones(

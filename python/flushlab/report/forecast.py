@@ -1,4 +1,4 @@
-"""A dry run for people and as `flushlab.outlook/1`. Pure: facts in, text out."""
+"""A dry run for people and as `flushlab.forecast/1`. Pure: facts in, text out."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from flushlab.campaign.facts import ArmFacts, CampaignFacts, Kind, Outlook, PlannedArm, Resources
+from flushlab.campaign.facts import ArmFacts, CampaignFacts, Forecast, Kind, PlannedArm, Resources
 from flushlab.record import Machine, ServerIdentity, Warning
 from flushlab.units import counted, format_seconds, format_size
 
 _NOTHING = Text("Dry run: nothing was started, nothing was written.", style="bold")
 
 
-class OutlookDocument(
-    msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="flushlab.outlook/1"
+class ForecastDocument(
+    msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="flushlab.forecast/1"
 ):
     """The document of a dry run.
 
     Attributes:
         kind, server, workload, base, warnings, machine: as in [campaign-json.md](campaign-json.md).
-        outlook: what the campaign would do; `writes` has the files of the command, too.
+        forecast: what the campaign would do; `writes` has the files of the command, too.
     """
 
     kind: Kind
     server: ServerIdentity
     workload: str
     base: ArmFacts
-    outlook: Outlook
+    forecast: Forecast
     warnings: tuple[Warning, ...]
     machine: Machine
 
 
-def document(facts: CampaignFacts, writes: Mapping[str, str]) -> OutlookDocument:
+def document(facts: CampaignFacts, writes: Mapping[str, str]) -> ForecastDocument:
     """The JSON document; `writes` is what the command itself would write, by place."""
-    outlook = _outlook(facts)
-    return OutlookDocument(
+    forecast = _forecast(facts)
+    return ForecastDocument(
         kind=facts.kind,
         server=facts.server,
         workload=facts.workload,
         base=facts.base,
-        outlook=msgspec.structs.replace(outlook, writes={**outlook.writes, **writes}),
+        forecast=msgspec.structs.replace(forecast, writes={**forecast.writes, **writes}),
         warnings=facts.warnings,
         machine=facts.machine,
     )
@@ -52,30 +52,30 @@ def document(facts: CampaignFacts, writes: Mapping[str, str]) -> OutlookDocument
 
 def render(facts: CampaignFacts, writes: Mapping[str, str]) -> RenderableType:
     """What a person reads; fits 80 columns."""
-    outlook = _outlook(facts)
-    runs = sum(one.runs for one in outlook.arms)
+    forecast = _forecast(facts)
+    runs = sum(one.runs for one in forecast.arms)
     what = f"{counted(runs, 'candidate')} down to the floor {facts.floor}"
     if facts.plan is not None:
         what = f"{counted(runs, 'arm')} in {counted(facts.plan.blocks, 'block')}"
     about = Text(f"{facts.server.title} · {facts.workload}", style="dim")
-    if not outlook.trials_most and outlook.trials_most is not None:
+    if not forecast.trials_most and forecast.trials_most is not None:
         return Group(_NOTHING, about, "", Text(f"It would try {what}, and end at once."))
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
-    for name, text in _rows(outlook):
+    for name, text in _rows(forecast):
         table.add_row(name, Text(text))
     places = Table(show_header=False, box=None, pad_edge=False)
     places.add_column(overflow="fold")
     places.add_column(style="dim", overflow="fold")
-    for place, why in {**outlook.writes, **writes}.items():
+    for place, why in {**forecast.writes, **writes}.items():
         places.add_row(Text(place), why)
     return Group(
         _NOTHING,
         about,
         "",
         Text(f"It would try {what}:"),
-        *(line for one in outlook.arms for line in _try(one)),
+        *(line for one in forecast.arms for line in _try(one)),
         "",
         table,
         "",
@@ -92,22 +92,22 @@ def _try(one: PlannedArm) -> Iterator[RenderableType]:
         yield Padding(Text(one.why, style="dim"), (0, 0, 0, 4))
 
 
-def _rows(outlook: Outlook) -> Iterator[tuple[str, str]]:
-    least, most = outlook.trials_least, outlook.trials_most
-    each = "" if outlook.trial_s is None else f", about {format_seconds(outlook.trial_s)} each"
+def _rows(forecast: Forecast) -> Iterator[tuple[str, str]]:
+    least, most = forecast.trials_least, forecast.trials_most
+    each = "" if forecast.trial_s is None else f", about {format_seconds(forecast.trial_s)} each"
     many = f"at least {least}" if most is None else f"{least} to {most}" if most > least else f"{least}"
     yield "trials", many + each
-    yield "time", _time(outlook)
-    if outlook.resources.servers:
-        yield from _sizes(outlook.resources)
+    yield "time", _time(forecast)
+    if forecast.resources.servers:
+        yield from _sizes(forecast.resources)
 
 
-def _time(outlook: Outlook) -> str:
-    limit = "" if outlook.most_s is None else f"at most {format_seconds(outlook.most_s)}"
-    if outlook.least_s is None or outlook.likely_s is None:
+def _time(forecast: Forecast) -> str:
+    limit = "" if forecast.most_s is None else f"at most {format_seconds(forecast.most_s)}"
+    if forecast.least_s is None or forecast.likely_s is None:
         return ", ".join(filter(None, (limit, "the first run will show how long one takes")))
-    likely = f"likely {format_seconds(outlook.likely_s)}"
-    parts = [f"at least {format_seconds(outlook.least_s)}", likely, limit]
+    likely = f"likely {format_seconds(forecast.likely_s)}"
+    parts = [f"at least {format_seconds(forecast.least_s)}", likely, limit]
     return ", ".join(part for part in parts if part)
 
 
@@ -125,6 +125,6 @@ def _sizes(resources: Resources) -> Iterator[tuple[str, str]]:
         yield "disk", f"about {disk} with {copies} copies of the data ({data}); {free} free"
 
 
-def _outlook(facts: CampaignFacts) -> Outlook:
-    assert facts.outlook is not None, "a dry run has an outlook"
-    return facts.outlook
+def _forecast(facts: CampaignFacts) -> Forecast:
+    assert facts.forecast is not None, "a dry run has a forecast"
+    return facts.forecast

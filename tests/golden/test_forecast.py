@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
-from flushlab.campaign.facts import Outlook, PlannedArm, Resources
-from flushlab.report import outlook
+from flushlab.campaign.facts import Forecast, PlannedArm, Resources
+from flushlab.report import forecast
 from tests.golden.test_reports import FACTS, check, text_of
 from tests.unit.report.campaigns import series_facts
 
 MIB = 1 << 20
-LONG = Outlook(
+LONG = Forecast(
     arms=(
         PlannedArm(name="innodb_flush_log_at_trx_commit=2", why="commits no longer wait for the disk"),
         PlannedArm(name="innodb_log_buffer_size=64M", why="large transactions no longer wait for log writes"),
@@ -35,11 +35,11 @@ OUT = {"out": "tune.json, report.html"}
 
 
 def test_a_dry_run_of_tune() -> None:
-    check("outlook-tune.txt", text_of(outlook.render(msgspec.structs.replace(FACTS, outlook=LONG), OUT)))
+    check("forecast-tune.txt", text_of(forecast.render(msgspec.structs.replace(FACTS, forecast=LONG), OUT)))
 
 
 def test_a_dry_run_of_a_series_that_only_its_first_run_can_time() -> None:
-    found = Outlook(
+    found = Forecast(
         arms=(PlannedArm(name="A default"), PlannedArm(name="J ZFS", why="there is no ZFS here", runs=False)),
         trials_least=15,
         trials_most=15,
@@ -50,14 +50,14 @@ def test_a_dry_run_of_a_series_that_only_its_first_run_can_time() -> None:
         resources=msgspec.structs.replace(LONG.resources, data_bytes=None, disk_bytes=None),
         writes=LONG.writes,
     )
-    check("outlook-series.txt", text_of(outlook.render(series_facts(outlook=found), {})))
+    check("forecast-series.txt", text_of(forecast.render(series_facts(forecast=found), {})))
 
 
 def test_a_dry_run_as_json() -> None:
-    facts = msgspec.structs.replace(FACTS, outlook=LONG)
-    document = msgspec.json.decode(msgspec.json.encode(outlook.document(facts, OUT)))
-    assert document["schema"] == "flushlab.outlook/1"
-    shown = document["outlook"]
+    facts = msgspec.structs.replace(FACTS, forecast=LONG)
+    document = msgspec.json.decode(msgspec.json.encode(forecast.document(facts, OUT)))
+    assert document["schema"] == "flushlab.forecast/1"
+    shown = document["forecast"]
     assert (shown["trials_least"], shown["trials_most"], shown["trial_s"]) == (27, 39, 8.0)
     assert (shown["least_s"], shown["likely_s"], shown["most_s"]) == (250.0, 346.0, 360.0)
     assert shown["writes"]["out"] == OUT["out"]
