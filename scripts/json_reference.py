@@ -45,7 +45,7 @@ value: `flushlab.bench(…)` returns a `Trial`. Within the schema, fields may be
 removed. `[]` marks a list.
 
 Exit codes: 0 a figure that counts; 130 after Ctrl-C; 2 usage, 3 server, 4 measurement (nothing was measured,
-or other load disturbed it: `outcome` is `void`), 5 storage, 6 harness.
+or other load disturbed it: `outcome` is `discarded`), 5 storage, 6 harness.
 """
 
 CRASH = """# JSON of `flushlab crash`

@@ -3,7 +3,7 @@
 One base class; each subclass has a stable slug (machine-readable, tested), made from its name, and an exit
 code.
 The message names the thing, the value and the rule; the hint is the way out. Measured facts
-(a refused setting, a void block) are values in records, never exceptions.
+(a refused setting, a discarded block) are values in records, never exceptions.
 
 Exit codes: usage 2, server 3, measurement 4, storage 5, harness 6, protocol 7.
 """

@@ -296,9 +296,9 @@ def test_tune_on_a_busy_machine_that_proved_a_gain_does_not_blame_it() -> None:
     assert answer(changed(FACTS, trials=40, disturbed=31)).plain == answer(FACTS).plain
 
 
-def test_bench_that_was_disturbed_says_void_first() -> None:
-    record = trial(outcome="void", reason="other programs used 38% of the CPU time")
-    check("bench-void.txt", text_of(bench.render(record)))
+def test_bench_that_was_disturbed_starts_with_discarded() -> None:
+    record = trial(outcome="discarded", reason="other programs used 38% of the CPU time")
+    check("bench-discarded.txt", text_of(bench.render(record)))
 
 
 def test_tune_of_a_command_says_how_to_time_it_there() -> None:

@@ -17,7 +17,7 @@ from tests.conftest import require_build
 
 FLUSHLAB = [sys.executable, "-m", "flushlab"]
 SMALL = ["--tables", "2", "--table-size", "1000", "--threads", "4", "--seconds", "0.9"]
-"""A window below 1 s is never judged void."""
+"""A window below 1 s is never discarded."""
 SPARSE = ["--rand-type", "uniform", "--rate", "200"]
 """Draws that seldom hit a row twice."""
 UNSYNCED = ["--set", "innodb_flush_log_at_trx_commit=0", "--set", "sync_binlog=0"]
@@ -46,7 +46,7 @@ def events_of(result: dict[str, Any]) -> float:
 
 def measured(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     """The JSON document of a run; other programs may have disturbed its window, as other tests do."""
-    assert done.returncode == 0 or "error: void: " in done.stderr, done.stderr
+    assert done.returncode == 0 or "error: discarded: " in done.stderr, done.stderr
     document: dict[str, Any] = json.loads(done.stdout)
     return document
 

@@ -67,7 +67,7 @@ def run(build: Callable[[str], Build]) -> Run:
             server, workload or load, timing=timing, data_root=data_root, arguments=arguments
         )
         done = runner.run(Arm(name="arm", settings=settings), stage="bench", block=1)
-        assert done.outcome in ("measured", "void"), done.reason
+        assert done.outcome in ("measured", "discarded"), done.reason
         return done
 
     return trial

@@ -21,7 +21,7 @@ from tests.integration.test_bench import flushlab as run
 StartSandbox = Callable[..., Sandbox]
 
 SMALL = ["--tables", "1", "--table-size", "1000", "--threads", "4", "--seconds", "0.9"]
-"""A window below 1 s is never judged void."""
+"""A window below 1 s is never discarded."""
 OF_OTHER_RELEASES = ("mysql@9.7", "mariadb@11.8")
 
 # What these servers do not count, or not under this name.

@@ -38,7 +38,7 @@ def arm(**settings: Value) -> Arm:
 @pytest.mark.parametrize("name", ["mariadb@10.11", "mysql@5.7"])
 def test_a_trial_records_both_ends_of_its_window(name: str, build: Callable[[str], Build]) -> None:
     trial = runner(build(name)).run(arm(innodb_flush_log_at_trx_commit=2), stage="bench", block=1)
-    assert trial.outcome in ("measured", "void")
+    assert trial.outcome in ("measured", "discarded")
     assert trial.figure is not None and trial.figure > 0
     assert trial.before is not None and trial.after is not None
     for sample in (trial.before, trial.after):
@@ -77,7 +77,7 @@ def test_data_that_cannot_be_loaded_fail_the_trial_and_leave_nothing(build: Call
 def test_a_rounded_value_is_recorded_as_it_is_with_a_warning(build: Callable[[str], Build]) -> None:
     asked = 200_000_000
     trial = runner(build("mariadb@10.11")).run(arm(innodb_buffer_pool_size=asked), stage="screen", block=1)
-    assert trial.outcome in ("measured", "void")
+    assert trial.outcome in ("measured", "discarded")
     assert trial.settings["innodb_buffer_pool_size"] != asked
     assert "rounded" in {warning.slug for warning in trial.warnings}
 
@@ -100,7 +100,7 @@ def test_a_server_that_dies_in_mid_trial_fails_that_trial_alone_with_its_last_wo
     assert "its log says:\n" in trial.reason
     assert trial.launch is not None and trial.launch.redo_enabled
     after = ran.run(arm(), stage="screen", block=1, variant=1)
-    assert after.outcome in ("measured", "void")
+    assert after.outcome in ("measured", "discarded")
 
 
 @pytest.mark.parametrize(("reset", "seen"), [("each", ["1", "1"]), ("none", ["1", "2"])])

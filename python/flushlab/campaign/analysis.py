@@ -178,12 +178,12 @@ def of_machine(
     if beside and (share := sum(beside) / len(beside)) > BUSY_SHARE:
         text = f"other programs used {share:.0%} of the CPU time meanwhile, which makes intervals wider"
         yield Warning("busy-machine", text)
-    if void := disturbed(trials):
+    if discarded := disturbed(trials):
         text = (
-            f"{disturbed_words(void)}; a disturbed trial is repeated once, and left out of the ratios where "
-            "enough blocks are left"
+            f"{disturbed_words(discarded)}; a disturbed trial is repeated once, and left out of the ratios "
+            "where enough blocks are left"
         )
-        yield Warning("void-trials", text)
+        yield Warning("discarded-trials", text)
     if disk_iops is not None:
         yield Warning("limited-disk", f"measured on a disk limited to {disk_iops} writes/s")
     if disk is not None:
@@ -222,7 +222,9 @@ def of_looks(comparisons: Iterable[Comparison]) -> Iterator[Warning]:
 
 def disturbed(trials: Iterable[Trial]) -> int:
     """How many trials other load disturbed."""
-    return sum(trial.outcome == "void" and trial.figure is not None and not trial.slices for trial in trials)
+    return sum(
+        trial.outcome == "discarded" and trial.figure is not None and not trial.slices for trial in trials
+    )
 
 
 def disturbed_words(trials: int) -> str:

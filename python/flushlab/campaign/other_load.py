@@ -19,7 +19,7 @@ from flushlab.campaign.watcher import Watcher
 from flushlab.errors import MeasurementError
 from flushlab.machine import pressure
 from flushlab.record import OtherLoad
-from flushlab.trial import VOID_FOREIGN_CPU_SHARE, VOID_STEAL_SHARE
+from flushlab.trial import DISCARD_FOREIGN_CPU_SHARE, DISCARD_STEAL_SHARE
 from flushlab.units import format_seconds
 
 WATCH_S = 3.0
@@ -83,11 +83,11 @@ def reasons(seen: OtherLoad, *, past: bool = False) -> str:
     """What keeps the machine from being quiet, or what kept it; empty if nothing."""
     use, is_busy, takes = ("used", "was", "took") if past else ("use", "is", "takes")
     found = []
-    if seen.cpu_share > VOID_FOREIGN_CPU_SHARE:
+    if seen.cpu_share > DISCARD_FOREIGN_CPU_SHARE:
         found.append(f"other programs {use} {seen.cpu_share:.0%} of the CPU time")
     if (seen.disk_share or 0.0) > BUSY_DISK_SHARE:
         found.append(f"the disk {is_busy} busy for {seen.disk_share:.0%} of the time")
-    if seen.steal_share > VOID_STEAL_SHARE:
+    if seen.steal_share > DISCARD_STEAL_SHARE:
         found.append(f"the hypervisor {takes} {seen.steal_share:.0%} of the CPU time")
     return ", ".join(found)
 

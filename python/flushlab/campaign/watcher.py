@@ -165,7 +165,7 @@ class Watcher:
         return progress.left_s or spent.repeated_s / spent.trials * left
 
     def _line(self, trial: Trial, progress: Progress, spent: Spent) -> str:
-        if trial.outcome == "void":
+        if trial.outcome == "discarded":
             busy = trial.figure is not None and not trial.slices
             what = f"disturbed, {trial.reason}: measuring longer" if busy else f"again: {trial.reason}"
         elif trial.outcome == "measured" and trial.figure is not None:

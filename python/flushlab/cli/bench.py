@@ -31,7 +31,7 @@ def bench(given: Mapping[str, Any], watch: options.Watch = False, json: options.
       flushlab bench --dsn mysql://me:secret@db1 --allow-writes
       flushlab bench --workload oltp_read_write --point-selects 5 --skip-trx
 
-    Exits with 4 if other load disturbed the window (void).
+    Exits with 4 if other load disturbed the window (discarded).
 
     OLTP workloads also take sysbench's options, and a command takes --timeout,
     --reset and --warm-up-runs: docs/reference/workloads.md.
@@ -60,8 +60,8 @@ def bench(given: Mapping[str, Any], watch: options.Watch = False, json: options.
 
 def _require_counted(trial: Trial) -> None:
     """Says that the figures do not count, if the machine was disturbed."""
-    if trial.outcome == "void":
-        raise MeasurementError(f"void: {trial.reason}", hint="--wait-for-quiet waits until it is quiet")
+    if trial.outcome == "discarded":
+        raise MeasurementError(f"discarded: {trial.reason}", hint="--wait-for-quiet waits until it is quiet")
 
 
 def _require_seconds(load: LoadResult | None) -> None:

@@ -184,10 +184,10 @@ class LiveTable(CampaignProgress):
     def ended(self, trial: Trial, progress: Progress, spent: Spent) -> None:
         """A run has been saved; said in a line where nobody sees the table."""
         self._trials += 1
-        self._disturbed += trial.outcome == "void"
-        self._why = trial.reason if trial.outcome == "void" else ""
+        self._disturbed += trial.outcome == "discarded"
+        self._why = trial.reason if trial.outcome == "discarded" else ""
         self._rows[trial.arm.name].add(trial, progress.objective)
-        if not console.is_terminal or trial.outcome not in ("measured", "void"):
+        if not console.is_terminal or trial.outcome not in ("measured", "discarded"):
             Watcher.ended(self, trial, progress, spent)
 
     def table(self) -> RenderableType:

@@ -30,9 +30,9 @@ YOURS = "yours"
 ATTEMPTS = 3
 """How often one cell is tried when the base fails."""
 
-VOID_ATTEMPTS = 2
-"""How often one cell is tried when its trials are void. A cell that is disturbed again has the mean of its
-attempts; whether it counts is for `undisturbed` to say."""
+DISCARDED_ATTEMPTS = 2
+"""Most trials of a cell if they are discarded. A cell that is disturbed again has the mean of its attempts;
+`undisturbed` decides whether it counts."""
 
 
 class Round(NamedTuple):
@@ -62,11 +62,11 @@ def run_block(
 ) -> Steps[Round]:
     """Runs every arm once per workload variant, in random order.
 
-    A void trial is repeated at the end of the same block (`VOID_ATTEMPTS`). A refused, failed or invalid one
-    puts its arm out, unless the arm is in `patient` (the base): a base that worked before is given the
-    same attempts as a void one without a figure, and so is an arm whose server found too little memory: the
-    machine may have more of it later. Nothing is repeated unless `spare` trials are left for more
-    than the cells that are due.
+    A discarded trial is repeated at the end of the same block, up to `DISCARDED_ATTEMPTS` trials in all.
+    A refused, failed or invalid trial drops its arm. Two cases get the same attempts as a discarded trial
+    without a result: an arm in `patient` (the base), and an arm whose server found too little memory, because
+    the machine may have more memory later. A trial is repeated only if `spare` trials remain beyond the cells
+    that are due.
     """
     cells = [(arm, variant) for arm in arms for variant in range(variants)]
     order.shuffle(cells)
@@ -83,19 +83,19 @@ def run_block(
         trial = yield Request(arm=arm, stage=stage, block=block, variant=variant, beside=beside)
         if trial.hint:
             hints[arm.name] = trial.hint
-        if trial.outcome == "void" and trial.figure is not None:
+        if trial.outcome == "discarded" and trial.figure is not None:
             disturbed[arm.name, variant] = (*disturbed.get((arm.name, variant), ()), trial)
         attempts = disturbed.get((arm.name, variant), ())
         can_repeat = spare() > len(queue)
-        enough = attempt >= VOID_ATTEMPTS or not can_repeat
+        enough = attempt >= DISCARDED_ATTEMPTS or not can_repeat
         if trial.outcome == "measured":
             measured[arm.name][variant] = (trial,)
-        elif trial.outcome == "void" and trial.figure is not None and enough:
+        elif trial.outcome == "discarded" and trial.figure is not None and enough:
             measured[arm.name][variant] = attempts
-        elif trial.outcome == "void" or trial.lacked_memory or arm.name in patient:
+        elif trial.outcome == "discarded" or trial.lacked_memory or arm.name in patient:
             if attempt < ATTEMPTS and can_repeat:
                 queue.append((arm, variant, attempt + 1))
-            elif trial.outcome != "void":
+            elif trial.outcome != "discarded":
                 out[arm.name] = f"{trial.outcome}: {trial.reason}"
         else:
             out[arm.name] = f"{trial.outcome}: {trial.reason}"
@@ -201,7 +201,7 @@ class Sheet:
 
 def is_disturbed(trials: Iterable[Trial]) -> bool:
     """Whether other load disturbed any trial of a cell."""
-    return any(trial.outcome == "void" for trial in trials)
+    return any(trial.outcome == "discarded" for trial in trials)
 
 
 def undisturbed(scores: Scores, disturbed: Collection[tuple[str, int]], base: str) -> Scores:

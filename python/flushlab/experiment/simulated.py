@@ -15,8 +15,8 @@ import msgspec
 from flushlab.experiment.protocol import Experiment, Request
 from flushlab.record import Trial, Value
 
-VOID_SHARE = 0.25
-"""A trial that lost more than this share of the machine to others is void, as on real servers."""
+DISCARD_SHARE = 0.25
+"""A trial that lost more than this share of the machine to others is discarded, as on real servers."""
 
 
 class Noise(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,8 +111,8 @@ class SimulatedTrials:
             stage=request.stage,
             block=request.block,
             variant=request.variant,
-            outcome="void" if eaten > VOID_SHARE else "measured",
-            reason=f"other programs used {eaten:.0%} of the CPU time" if eaten > VOID_SHARE else "",
+            outcome="discarded" if eaten > DISCARD_SHARE else "measured",
+            reason=f"other programs used {eaten:.0%} of the CPU time" if eaten > DISCARD_SHARE else "",
             figure=1000 * (1 - eaten) * math.exp(self._effect(settings) + self._drift + scale * deviate),
             foreign_cpu_share=eaten,
             seconds=seconds,

@@ -1,7 +1,7 @@
 """Pressure: how much others disturb the machine, in a measured window and while flushlab has nothing to do.
 
 Machine layer. A trial samples at both ends of its window; `between` gives the shares by which a
-block may be void: processor time that the hypervisor stole, and time in which some task waited for a
+block may be discarded: processor time that the hypervisor stole, and time in which some task waited for a
 processor or for I/O (pressure stall information, the kernel's Documentation/accounting/psi.rst).
 
 Time is stolen only from a processor that somebody wants, so a look at an idle machine sees none of what the

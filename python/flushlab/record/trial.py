@@ -16,9 +16,9 @@ from flushlab.record.warning import Warning
 Stage = Literal[
     "bench", "calibrate", "screen", "combine", "confirm", "reduce", "recovery", "arms", "best", "crash"
 ]
-Outcome = Literal["measured", "refused", "failed", "void", "invalid"]
+Outcome = Literal["measured", "refused", "failed", "discarded", "invalid"]
 """measured: a figure that counts. refused: the server did not accept the settings.
-failed: the server or the workload died. void: the machine was disturbed (steal, pressure).
+failed: the server or the workload died. discarded: the machine was disturbed (steal, pressure).
 invalid: a setting read back differently."""
 
 

@@ -96,8 +96,10 @@ def render(trial: Trial) -> RenderableType:
     one = Text(
         "one run proves no difference: flushlab compare measures in turns, with intervals", style="dim"
     )
-    void = [f"void: {trial.reason}, so these figures do not count"] if trial.outcome == "void" else []
-    return Group(*(Text(words, style="bold red") for words in void), table, *tables, *warnings, one)
+    discarded = (
+        [f"discarded: {trial.reason}, so these figures do not count"] if trial.outcome == "discarded" else []
+    )
+    return Group(*(Text(words, style="bold red") for words in discarded), table, *tables, *warnings, one)
 
 
 def _kept(trial: Trial) -> tuple[Verdict, dict[str, str]] | None:

@@ -33,7 +33,7 @@ from flushlab.statistics.dunnett import critical_value, shift_for_power
 Cells = Mapping[int, float]
 Scores = Mapping[str, Cells]
 """Score of each arm in each block: the log of the figure, signed so that more is better. A cell that was
-not measured (refused, void) is absent."""
+not measured (refused, discarded) is absent."""
 
 OWN_BLOCKS = 10
 """Here a variance of its own costs an arm a fifth of width against one that four share."""

@@ -1,9 +1,9 @@
 """Trial: one run of a workload on one server under one arm, from snapshot to record."""
 
 from flushlab.trial.measurement import (
+    DISCARD_FOREIGN_CPU_SHARE,
+    DISCARD_STEAL_SHARE,
     REDO_WRAPS,
-    VOID_FOREIGN_CPU_SHARE,
-    VOID_STEAL_SHARE,
     Draft,
     measure,
 )
@@ -12,9 +12,9 @@ from flushlab.trial.runner import AlternatingRunner, ArmRunner, RemoteRunner, Tr
 from flushlab.trial.standing import StandingRunner
 
 __all__ = [
+    "DISCARD_FOREIGN_CPU_SHARE",
+    "DISCARD_STEAL_SHARE",
     "REDO_WRAPS",
-    "VOID_FOREIGN_CPU_SHARE",
-    "VOID_STEAL_SHARE",
     "AlternatingRunner",
     "ArmRunner",
     "Draft",

@@ -1,7 +1,7 @@
 """One window on one running server, as a Trial record.
 
 Reads back every setting before it measures and judges the window afterwards: a setting that reads
-back differently makes the trial invalid, a disturbed machine makes it void, a rounded value, a short
+back differently makes the trial invalid, a disturbed machine makes it discarded, a rounded value, a short
 window or a setting without effect is a doubt that stays with the record.
 """
 
@@ -50,8 +50,8 @@ from flushlab.trial.on_cluster import findings
 from flushlab.workload import Measured, Timing, Workload
 from flushlab.workload.engine_options import EngineOptions
 
-VOID_STEAL_SHARE = 0.10
-VOID_FOREIGN_CPU_SHARE = 0.25
+DISCARD_STEAL_SHARE = 0.10
+DISCARD_FOREIGN_CPU_SHARE = 0.25
 """A window does not count in which more of the machine's CPU time was stolen, or if others used more of it
 just before the load began or after it ended. What they use beside the load is no reason: it is what the
 server leaves them, so a fast arm would be judged less often than a slow one, and for its slow windows."""
@@ -201,7 +201,7 @@ class Draft:
     def measured(
         self, measured: Measured, seen: Observation, disturbed: str, slices: tuple[Slice, ...] = ()
     ) -> Trial:
-        """A trial with a figure; void if it is said how the machine was disturbed."""
+        """A trial with a figure; discarded if `disturbed` gives a reason."""
         assert self.server is not None
         self.output = measured.output
         self.warnings = (
@@ -215,7 +215,7 @@ class Draft:
         seconds["window"] = measured.window_s
         seconds["other"] = max(0.0, time.monotonic() - self.began - sum(seconds.values()))
         return self._trial(
-            outcome="void" if disturbed else "measured",
+            outcome="discarded" if disturbed else "measured",
             reason=disturbed,
             figure=measured.figure,
             unit=measured.unit,
@@ -301,9 +301,9 @@ def _is_rounded(asked: Value, got: Value) -> bool:
 
 def disturbance(seen: Observation) -> str:
     """Why a window does not count, or an empty string."""
-    if seen.steal_share > VOID_STEAL_SHARE:
+    if seen.steal_share > DISCARD_STEAL_SHARE:
         return f"{seen.steal_share:.0%} of the CPU time was stolen by the hypervisor"
-    if (seen.wanted_by_others or 0.0) > VOID_FOREIGN_CPU_SHARE:
+    if (seen.wanted_by_others or 0.0) > DISCARD_FOREIGN_CPU_SHARE:
         return f"other programs used {seen.wanted_by_others:.0%} of the CPU time before or after the load"
     return ""
 

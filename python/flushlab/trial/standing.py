@@ -260,7 +260,7 @@ class StandingRunner:
         """The arm's server and its load, warmed up where it was not; or why it has none."""
         arm, runner, place = draft.arm, self.runner_of(draft.arm), self._place(draft.arm)
         if place not in self._stands:
-            return Refused("void", "the server that it shares with other arms died before its turn")
+            return Refused("discarded", "the server that it shares with other arms died before its turn")
         stand = self._stands[place]
         try:
             turns = stand.turns.get((arm.name, draft.variant))
@@ -377,7 +377,7 @@ class _Stand:
             return trial
         if first:
             self.suspects.add(draft.arm.name)
-        return msgspec.structs.replace(trial, outcome="void")
+        return msgspec.structs.replace(trial, outcome="discarded")
 
     def close(self) -> None:
         live_status().fell(self.status.key)

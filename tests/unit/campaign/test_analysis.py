@@ -15,7 +15,7 @@ NONE: Verdict = "no difference found"
 
 
 @pytest.mark.parametrize(
-    ("trials", "void", "said"),
+    ("trials", "discarded", "said"),
     [
         (40, 31, "The machine was too busy: 31 of 40 trials disturbed"),
         (1, 1, "The machine was too busy: 1 of 1 trial disturbed"),
@@ -23,13 +23,15 @@ NONE: Verdict = "no difference found"
         (0, 0, ""),
     ],
 )
-def test_a_quarter_of_the_trials_disturbed_is_the_machines_fault(trials: int, void: int, said: str) -> None:
-    assert too_busy(trials, void) == said
+def test_a_quarter_of_the_trials_disturbed_is_the_machines_fault(
+    trials: int, discarded: int, said: str
+) -> None:
+    assert too_busy(trials, discarded) == said
 
 
-def test_only_void_trials_were_disturbed_and_none_of_a_node_that_died() -> None:
-    died = msgspec.structs.replace(trial(outcome="void"), figure=None)
-    assert disturbed([trial(), trial(outcome="void"), trial(outcome="failed"), died]) == 1
+def test_only_discarded_trials_were_disturbed_and_none_of_a_node_that_died() -> None:
+    died = msgspec.structs.replace(trial(outcome="discarded"), figure=None)
+    assert disturbed([trial(), trial(outcome="discarded"), trial(outcome="failed"), died]) == 1
 
 
 def fits(redo_bytes: int) -> str:

@@ -78,19 +78,19 @@ def test_a_kept_sandbox_cannot_start_each_run_from_fresh_data() -> None:
     assert done.exception.hint and "flushlab server reset x" in done.exception.hint
 
 
-def test_a_disturbed_window_is_void_first_and_an_error_of_measurement(
+def test_a_disturbed_window_is_discarded_first_and_an_error_of_measurement(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    disturbed = trial(outcome="void", reason="other programs used 38% of the CPU time")
+    disturbed = trial(outcome="discarded", reason="other programs used 38% of the CPU time")
     monkeypatch.setattr("flushlab.campaign.bench.bench", lambda **_: disturbed)
     words = ["bench", "--server", "sandbox:x", "--json", str(tmp_path / "json")]
     done = CliRunner().invoke(make_app(), words)
-    assert done.stdout.startswith("void: other programs used 38% of the CPU time, so")
+    assert done.stdout.startswith("discarded: other programs used 38% of the CPU time, so")
     assert "transactions/s" in done.stdout
     assert isinstance(done.exception, MeasurementError)
     assert done.exception.exit_code == 4
     document = msgspec.json.decode((tmp_path / "json").read_bytes())
-    assert (document["outcome"], document["reason"]) == ("void", disturbed.reason)
+    assert (document["outcome"], document["reason"]) == ("discarded", disturbed.reason)
 
 
 def test_the_right_that_hides_the_fsyncs_of_the_binary_log_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,13 +22,13 @@ def shown(found: dict[str, Comparison], objective: Objective = "throughput") -> 
     table.names({"base": "my.cnf", LONG: LONG, "control": "control"})
     for name, figure, outcome in (
         ("base", 9_000.0, "measured"),
-        (LONG, 12_000.0, "void"),
+        (LONG, 12_000.0, "discarded"),
         (LONG, 3.0, "measured"),
     ):
         arm = Arm(name=name, settings={})
         progress = Progress(stage="arms", done=1, total=4, found=found, objective=objective)
         table.starting(Request(arm=arm, stage="arms", block=0), progress, Spent(10.0, 10.0, 1))
-        reason = "other programs used 55% of the CPU time" if outcome == "void" else ""
+        reason = "other programs used 55% of the CPU time" if outcome == "discarded" else ""
         table.ended(
             trial(arm=arm, stage="arms", figure=figure, outcome=outcome, reason=reason), progress, Spent()
         )

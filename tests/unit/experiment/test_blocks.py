@@ -145,11 +145,11 @@ def test_variants_run_once_each_in_a_block() -> None:
     assert [trial.variant for trial in ended.value.value.measured["fast"]] == [0, 1]
 
 
-def test_a_void_trial_is_repeated_in_its_block() -> None:
+def test_a_discarded_trial_is_repeated_in_its_block() -> None:
     blocks = Driven(FAST, blocks=2)
     first = blocks.ask()
     assert first is not None
-    blocks.tell(answer(first, "void", "steal"))
+    blocks.tell(answer(first, "discarded", "steal"))
     rest = collect(blocks, simulated())
     assert [r.arm.name for r in rest if r.block == 0].count(first.arm.name) == 1
     assert [r.arm.name for r in rest if r.block == 0][-1] == first.arm.name
@@ -165,7 +165,7 @@ def disturb(blocks: Driven, which: set[int]) -> list[float]:
         if request.arm.name == "fast" and request.block in which:
             assert trial.figure is not None
             lost.append(trial.figure / 4)
-            trial = msgspec.structs.replace(trial, outcome="void", figure=lost[-1])
+            trial = msgspec.structs.replace(trial, outcome="discarded", figure=lost[-1])
         blocks.tell(trial)
     return lost
 
@@ -186,11 +186,11 @@ def test_where_too_little_is_left_disturbed_cells_count_with_the_mean_of_their_a
     assert blocks.blocks.scores("throughput")["fast"][1] == pytest.approx(math.log(lost[0] * lost[1]) / 2)
 
 
-def test_a_void_cell_without_a_figure_stays_empty_and_the_rest_goes_on() -> None:
+def test_a_discarded_cell_without_a_figure_stays_empty_and_the_rest_goes_on() -> None:
     blocks = Driven(FAST, blocks=4)
     while (request := blocks.ask()) is not None:
-        void = request.arm.name == "fast" and request.block == 1
-        blocks.tell(answer(request, "void" if void else "measured"))
+        discarded = request.arm.name == "fast" and request.block == 1
+        blocks.tell(answer(request, "discarded" if discarded else "measured"))
     assert {c.arm: c.blocks for c in blocks.result()} == {"control": 4, "fast": 3}
 
 

@@ -233,7 +233,7 @@ def test_screening_does_not_choose_by_runs_that_a_neighbour_was_in() -> None:
             turn += 1
             if turn % 3:
                 assert trial.figure is not None
-                trial = msgspec.structs.replace(trial, outcome="void", figure=trial.figure / 2)
+                trial = msgspec.structs.replace(trial, outcome="discarded", figure=trial.figure / 2)
         tune.tell(trial)
     winner = tune.result().winner
     assert winner is not None
@@ -261,7 +261,7 @@ def test_a_guard_is_not_tripped_by_what_a_neighbour_did_to_the_latency() -> None
     while (request := tune.ask()) is not None:
         hit = request.stage == "confirm" and request.block >= 3 and request.arm.settings["flush"] == 2
         trial = with_load(trials.run(request), 50_000 if hit else 1000)
-        tune.tell(msgspec.structs.replace(trial, outcome="void") if hit else trial)
+        tune.tell(msgspec.structs.replace(trial, outcome="discarded") if hit else trial)
     assert tune.result().rejected == ()
     assert tune.result().winner is not None
 
@@ -362,7 +362,7 @@ def test_a_budget_that_a_busy_machine_made_too_short_says_whose_fault_it_is() ->
     tune, slow = Tune(plan(budget_trials=None, budget_s=300.0)), simulated(effect(), trial_s=16.0)
     with pytest.raises(BudgetTooSmall) as raised:
         while (request := tune.ask()) is not None:
-            tune.tell(msgspec.structs.replace(slow.run(request), outcome="void"))
+            tune.tell(msgspec.structs.replace(slow.run(request), outcome="discarded"))
     assert raised.value.hint is not None
     assert raised.value.hint.startswith("the machine is busy: wait with --wait-for-quiet, or use --minutes 8")
 
@@ -393,8 +393,8 @@ def test_disturbed_trials_are_foreseen_so_that_the_confirmation_still_fits() -> 
     count = 0
     while (request := tune.ask()) is not None and 9.0 * count < 600.0:
         count += 1
-        void = "void" if count % 2 else "measured"
-        tune.tell(msgspec.structs.replace(trials.run(request), outcome=void))
+        discarded = "discarded" if count % 2 else "measured"
+        tune.tell(msgspec.structs.replace(trials.run(request), outcome=discarded))
     assert tune.result().frontier, "half of the trials were disturbed, and yet there is a result in time"
 
 
@@ -408,7 +408,7 @@ def test_a_disturbed_trial_does_not_cost_the_last_look(disturbed: int) -> None:
         confirmed += request.stage == "confirm"
         is_hit = request.stage == "confirm" and confirmed == disturbed
         trial = trials.run(request)
-        tune.tell(msgspec.structs.replace(trial, outcome="void") if is_hit else trial)
+        tune.tell(msgspec.structs.replace(trial, outcome="discarded") if is_hit else trial)
     assert tune.progress.done <= 11
     winner = tune.result().winner
     assert winner is not None and winner.settings == {"flush": 2}
@@ -422,7 +422,7 @@ def test_blocks_that_disturbed_trials_took_are_judged_without() -> None:
         trial, again = trials.run(request), tune.ask()
         is_hit = request.stage == "confirm" and request.block == 2 and request.arm.name == "base"
         blocks = max(blocks, 1 + request.block) if request.stage == "confirm" else blocks
-        tune.tell(msgspec.structs.replace(trial, outcome="void") if is_hit else trial)
+        tune.tell(msgspec.structs.replace(trial, outcome="discarded") if is_hit else trial)
         assert again == request
     assert tune.result().finished
     assert tune.result().blocks >= blocks - 1
@@ -470,12 +470,14 @@ def test_a_refused_foundation_leaves_the_base() -> None:
     assert "flush" not in winner.settings
 
 
-def test_void_trials_are_repeated_and_cost_only_trials() -> None:
+def test_discarded_trials_are_repeated_and_cost_only_trials() -> None:
     tune, trials, count = Tune(plan(budget_trials=80)), simulated(effect(flush2=1.3)), 0
     while (request := tune.ask()) is not None:
         count += 1
         trial = trials.run(request)
-        tune.tell(msgspec.structs.replace(trial, outcome="void", figure=None) if count % 7 == 0 else trial)
+        tune.tell(
+            msgspec.structs.replace(trial, outcome="discarded", figure=None) if count % 7 == 0 else trial
+        )
     winner = tune.result().winner
     assert winner is not None
     assert winner.settings["flush"] == 2

@@ -15,7 +15,7 @@ def test_an_arm_is_shown_by_what_proves_it_and_else_by_what_there_is() -> None:
 def test_a_repeated_trial_counts_once_and_one_without_a_figure_never() -> None:
     trials = [
         trial(stage="confirm", block=2, figure=3.0),
-        trial(stage="confirm", block=1, outcome="void", figure=1.0),
+        trial(stage="confirm", block=1, outcome="discarded", figure=1.0),
         trial(stage="confirm", block=1, figure=2.0),
         trial(stage="confirm", block=3, outcome="failed"),
     ]
@@ -23,7 +23,7 @@ def test_a_repeated_trial_counts_once_and_one_without_a_figure_never() -> None:
 
 
 def test_a_disturbed_trial_that_was_not_repeated_is_shown() -> None:
-    assert [one.figure for one in by_arm([trial(outcome="void", figure=1.0)])["base"]] == [1.0]
+    assert [one.figure for one in by_arm([trial(outcome="discarded", figure=1.0)])["base"]] == [1.0]
 
 
 def test_windows_stand_end_to_end_and_stalls_are_judged_by_their_own_window() -> None:

@@ -164,7 +164,7 @@ class Ended(Whole):
 @pytest.fixture
 def nothing_is_stolen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the hypervisor does to the machine of the tests."""
-    monkeypatch.setattr(measurement, "VOID_STEAL_SHARE", 2.0)
+    monkeypatch.setattr(measurement, "DISCARD_STEAL_SHARE", 2.0)
 
 
 class Loaded(Ended):
@@ -243,7 +243,8 @@ def test_a_setting_without_effect_is_a_doubt_that_names_it() -> None:
 
 @pytest.mark.usefixtures("nothing_is_stolen")
 @pytest.mark.parametrize(
-    ("before", "after", "outcome"), [(0.1, 0.2, "measured"), (0.0, 0.5, "void"), (None, None, "measured")]
+    ("before", "after", "outcome"),
+    [(0.1, 0.2, "measured"), (0.0, 0.5, "discarded"), (None, None, "measured")],
 )
 def test_others_are_judged_by_what_they_take_while_no_load_runs(
     before: float | None, after: float | None, outcome: str, monkeypatch: pytest.MonkeyPatch
@@ -255,7 +256,7 @@ def test_others_are_judged_by_what_they_take_while_no_load_runs(
     trial = measure(draft, two_looks(), Loaded(), Timing())
     assert trial.outcome == outcome, trial.reason
     assert trial.foreign_cpu_share == 0.9, "it is told all the same"
-    assert ("other programs used 50%" in trial.reason) is (outcome == "void")
+    assert ("other programs used 50%" in trial.reason) is (outcome == "discarded")
 
 
 @pytest.mark.usefixtures("nothing_is_stolen")

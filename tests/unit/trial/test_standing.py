@@ -115,7 +115,7 @@ class Shared:
         """There is nothing to stop."""
 
     def trials(self, *, block: int = 3) -> dict[str, Trial]:
-        """A block of three arms without telemetry; what is void is asked for again, as a series does."""
+        """A block of three arms without telemetry; what is discarded is asked for again, as a series does."""
         arms = tuple(Arm(name=f"flush {value}", settings={FLUSH: value}) for value in (0, 1, 2))
         runner: Any = self
         found = dict[str, Trial]()
@@ -125,7 +125,7 @@ class Shared:
                 for number, arm in enumerate(due):
                     beside = due[number:]
                     trial = shared.run(Request(arm=arm, stage="arms", block=block, beside=beside))
-                    if trial.outcome != "void":
+                    if trial.outcome != "discarded":
                         found[arm.name] = trial
         return found
 

@@ -71,7 +71,7 @@ class Budget:
         self.stands = plan.side_by_side > 0
         self.blocks = STANDING if self.stands else FRESH
         self.room = max(plan.side_by_side - 1, 1)
-        self._void = 0
+        self._discarded = 0
         self._spent_s = 0.0
         self._once_s = 0.0
         self._prepared_s = 0.0
@@ -81,7 +81,7 @@ class Budget:
     def count(self, trial: Trial) -> None:
         """Takes a trial."""
         self.trials += 1
-        self._void += trial.outcome == "void"
+        self._discarded += trial.outcome == "discarded"
         self._spent_s += trial.spent_s
         self._once_s += trial.once_s
         prepared_s = trial.seconds.get("prepare", 0.0)
@@ -121,7 +121,7 @@ class Budget:
         if self._plan.budget_s is not None and self.trials:
             left_s = self._plan.budget_s - self._end_s - self._spent_s - starting * self.stand_s
             left = min(left, left_s / max(self.trial_s, 1e-9))
-        repeats = 1 + (self._void / self.trials if self.trials else 0.0)
+        repeats = 1 + (self._discarded / self.trials if self.trials else 0.0)
         return max(math.floor(left / repeats / self._plan.variants), 0) if left < math.inf else 0
 
     @property
@@ -160,7 +160,7 @@ class Budget:
         all_s = self._spent_s + left_s if self.trials else plan.start_s + left_s
         if plan.budget_s is not None and all_s > plan.budget_s * (LATE_MARGIN if self.trials else 1.0):
             needed_s = all_s - self._prepared_s
-            quiet = "the machine is busy: wait with --wait-for-quiet, or " if self._void else ""
+            quiet = "the machine is busy: wait with --wait-for-quiet, or " if self._discarded else ""
             each = f" of about {format_seconds(self.trial_s)}" if self.trials else ""
             prepared = (
                 f" (preparing the data, which are kept, took {format_seconds(self._prepared_s)})"

@@ -267,7 +267,7 @@ def _rows(arm: str, trials: Sequence[Trial]) -> Iterator[tuple[Cell, ...]]:
 
 
 _OUTCOMES = {
-    "void": "disturbed by other load",
+    "discarded": "disturbed by other load",
     "refused": "refused by the server",
     "failed": "failed",
     "invalid": "invalid: a setting read back differently",
