@@ -88,7 +88,7 @@ marks a list.
 Exit codes: 0 success; 130 after Ctrl-C; 2 usage (a policy that contradicts itself), 3 server (`--server`),
 4 measurement, 5 storage (the directory is missing, not writable, too small, or filled up).
 
-## Doubts
+## Caveats
 
 | slug | meaning |
 |---|---|

@@ -15,7 +15,7 @@ def test_what_kept_everything() -> None:
 
 def test_what_lost() -> None:
     found = msgspec.structs.replace(
-        facts(BASE, LOSING), ending="interrupted", warnings=(Warning("control-kept", "a doubt"),)
+        facts(BASE, LOSING), ending="interrupted", warnings=(Warning("control-kept", "a caveat"),)
     )
     check("crash-lost.txt", text_of(render(found)))
 

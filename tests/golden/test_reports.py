@@ -313,7 +313,7 @@ def test_a_server_that_persists_is_asked_first_for_what_its_user_had_persisted()
     assert one.next_steps[4].commands == ("cat rollback.sql persisted.sql | mysql",)
 
 
-def test_bench_shows_figure_latency_and_doubts() -> None:
+def test_bench_shows_figure_latency_and_caveats() -> None:
     record = trial(warnings=(Warning("rounded", "innodb_buffer_pool_size was rounded"),))
     check("bench.txt", text_of(bench.render(record)))
 

@@ -93,8 +93,8 @@ def test_statements_are_compared_on_the_same_data(furnished_home: Path, tmp_path
     assert found["arms"][0]["workload"] == {"name": f"txn:{tmp_path}/new.toml"}
     assert found["arms"][1]["workload"] == {"name": "upsert", "tables": 1}
     assert [Path(one["name"]).name for one in found["sources"]] == ["old.toml", "setup.sql", "new.toml"]
-    doubted = [one["text"] for one in found["warnings"] if one["slug"].startswith("other-")]
-    assert [text.split()[0] for text in doubted] == ["new", "upsert", "upsert"]
+    questioned = [one["text"] for one in found["warnings"] if one["slug"].startswith("other-")]
+    assert [text.split()[0] for text in questioned] == ["new", "upsert", "upsert"]
     assert f"workload=txn:{tmp_path}/new.toml" in said.replace("\n  ", "")
 
 

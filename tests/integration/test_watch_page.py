@@ -161,13 +161,13 @@ def test_a_server_that_is_gone_is_said_with_its_time_and_comes_back(browser: Chr
     since = at_clock(browser, NOW - 3)
     until_text(browser, "#headline", f"mariadb@10.11.19 is gone since {since}")
     until_state(browser, f"server gone since {since}")
-    assert "Connection refused. The page goes on when it is back." in text(browser, "#doubt")
+    assert "Connection refused. The page goes on when it is back." in text(browser, "#caveat")
     back = sample(NOW + 1)
     back["server"] |= {"missing": ["PROCESS"], "slow_s": 1.25}
     feed.push(back)
     until_state(browser, "live")
-    assert "lacks PROCESS" in text(browser, "#doubt")
-    assert "takes 1.25 s to answer" in text(browser, "#doubt")
+    assert "lacks PROCESS" in text(browser, "#caveat")
+    assert "takes 1.25 s to answer" in text(browser, "#caveat")
     assert browser.complaints == []
 
 
@@ -176,7 +176,7 @@ def test_a_second_in_which_nothing_was_seen_says_why(browser: Chromium, feed: Fe
     feed.push(gone(NOW, NOW) | {"failed": "internal error: KeyError: 'x'"})
     until_text(browser, "#headline", "Nothing is seen")
     until_state(browser, f"nothing is seen at {at_clock(browser, NOW)}")
-    assert "KeyError: 'x'. This is a bug in flushlab" in text(browser, "#doubt")
+    assert "KeyError: 'x'. This is a bug in flushlab" in text(browser, "#caveat")
     feed.push(sample(NOW + 1))
     until_state(browser, "live")
     assert browser.complaints == []

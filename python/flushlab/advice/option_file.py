@@ -145,7 +145,7 @@ def _comments(facts: CampaignFacts, tuning: TuningFacts, chosen: FrontierPoint) 
             change = ", ".join(f"{name} = {value}" for name, value in dropped.settings.items())
             cost = f"{dropped.cost:.1%}, standard error {dropped.error:.1%}"
             lines.append(f"Left out, because it gains too little ({cost}): {change}.")
-    lines += [f"Doubt: {warning.text.removesuffix('.')}." for warning in facts.warnings]
+    lines += [f"Caveat: {warning.text.removesuffix('.')}." for warning in facts.warnings]
     return lines
 
 

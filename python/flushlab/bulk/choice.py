@@ -135,7 +135,7 @@ class Slices:
         self._slices = 0
 
     def better(self, one: LoadMethod, than: LoadMethod) -> LoadMethod:
-        """One way if it wins rounds, the other in doubt."""
+        """One way if it wins rounds, the other if unclear."""
         lead = 0
         for number in range(_MOST_ROUNDS):
             if self._slices + 2 > _MOST_SLICES or self._left() < 2:

@@ -123,7 +123,7 @@ class Filled(msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag=
         why: the figures of `bound_by`.
         verified: true: counts, checks and sampled rows were as they must be.
         tables: after the load.
-        warnings: doubts; `retried`: transactions sent again after a deadlock or a lock wait;
+        warnings: caveats; `retried`: transactions sent again after a deadlock or a lock wait;
             `load-data-refused`: rows went as INSERT.
         steps: of `--ladder`; empty without it.
         plan: its name.

@@ -221,9 +221,9 @@ class Load:
     def _look_at_disk(self, load_bytes: int) -> None:
         """Refuses rows that cannot fit on the disk, and says so where they may not."""
         found = preflight.free_space(self._server)
-        if found is not None and (doubt := preflight.space_warning(found, load_bytes)) is not None:
-            self._warnings.append(doubt)
-            self._say(f"warning: {doubt.text}")  # at once: behind the load it is too late
+        if found is not None and (caveat := preflight.space_warning(found, load_bytes)) is not None:
+            self._warnings.append(caveat)
+            self._say(f"warning: {caveat.text}")  # at once: behind the load it is too late
 
     def _require_fit(self) -> None:
         """Finds values that a table cannot hold before anything is loaded."""

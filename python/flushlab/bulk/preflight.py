@@ -2,7 +2,7 @@
 
 Sits in `bulk`. Reads variables, status and one look at the process list; changes nothing. What a row takes in
 InnoDB is not known beforehand: numbers take less than as text, keys and page headers more. So only rows that
-cannot fit on the disk by far are refused, and those that may not fit are a doubt.
+cannot fit on the disk by far are refused, and those that may not fit get a caveat.
 """
 
 from __future__ import annotations

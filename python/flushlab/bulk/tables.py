@@ -28,7 +28,7 @@ class Tables:
 
     Attributes:
         made: names of those that were made here.
-        warnings: doubts about those that were there.
+        warnings: caveats about those that were there.
     """
 
     def __init__(self, server: Server, database: str, asked: FillSpec, *, create: bool) -> None:

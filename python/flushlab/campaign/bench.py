@@ -78,7 +78,7 @@ def _counted(trial: Trial) -> Trial:
 
 
 def _without_effect(trial: Trial, asked: Iterable[str]) -> Iterator[Warning]:
-    """A doubt per setting that was asked for and can have no effect on the server."""
+    """A caveat per setting that was asked for and can have no effect on the server."""
     if trial.server is None:
         return
     server = Configuration(trial.arm.settings, trial.server, trial.settings)

@@ -219,11 +219,11 @@ class BoundSeries(Analysis[Series]):
         return on_server(warning, servers[base], self.request.base_name if base == BASE else base)
 
     def _of_bases(self, trials: list[Trial]) -> Iterator[Warning]:
-        """Doubts on the base of each server; those on the control are among the comparisons."""
+        """Caveats on the base of each server; those on the control are among the comparisons."""
         for name, arm in self._bases.items():
             own = [t for t in trials if t.arm.name == name and t.stage == "arms" and t.figure is not None]
-            for doubt in of_base(own, Sizes.of(own, self._configured(arm, own))):
-                yield self._on_server(doubt, name)
+            for caveat in of_base(own, Sizes.of(own, self._configured(arm, own))):
+                yield self._on_server(caveat, name)
 
     def _configured(self, arm: BoundArm, trials: list[Trial]) -> Configuration:
         return Configuration(arm.settings, arm.server or self.identity, trials[-1].settings if trials else {})
@@ -370,8 +370,8 @@ class BoundSeries(Analysis[Series]):
         found += map(self._on_server, of_controls(result.control, result.best_control))
         looked_at = [one for one in (result.control, *result.comparisons.values()) if one]
         against = {arm.name: arm.against or request.base_name for arm in request.running}
-        for doubt in of_looks(looked_at):
-            found.append(msgspec.structs.replace(doubt, against=against.get(doubt.arms[0], "")))
+        for caveat in of_looks(looked_at):
+            found.append(msgspec.structs.replace(caveat, against=against.get(caveat.arms[0], "")))
         found += self._conflicts(result)
         found += self._same_as_base(trials)
         found += self._short_windows(result, trials)
@@ -458,8 +458,8 @@ class BoundSeries(Analysis[Series]):
                 yield Warning("debts", text, arms=(arm.name,), against=against)
 
     def _of_trials(self, trials: list[Trial]) -> Iterator[Warning]:
-        """What trials were doubted for: a warning per kind of doubt and server, with the arms that have it,
-        first the one whose figures it quotes; without arms where all have the same doubt."""
+        """One warning for each kind of caveat and server, from the caveats of the trials. Its arms are those
+        with the caveat, first the arm whose numbers are quoted; no arms if all have the same caveat."""
         found: dict[tuple[str, str], dict[str, list[Warning]]] = {}
         measured = set[str]()
         for trial in trials:

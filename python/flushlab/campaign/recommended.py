@@ -151,7 +151,7 @@ def _of_tuning(facts: CampaignFacts, tuning: TuningFacts) -> Iterator[Recommende
         floor=chosen.floor.value,
         base_floor=tuning.yours.floor if raised and tuning.yours else "",
         guarantees=facts.arm(chosen.arm).guarantees,
-        not_shown=tuple(map(_doubt, facts.warnings)),
+        not_shown=tuple(map(_caveat, facts.warnings)),
     )
 
 
@@ -267,7 +267,7 @@ def _not_spelled(settings: Mapping[str, Value], server: ServerIdentity) -> str:
 
 
 def _not_shown(arm: ArmFacts, base: ArmFacts, facts: CampaignFacts) -> Iterator[str]:
-    """Limits of the ratio of an arm to its base; a doubt on other arms, or on another ratio, is none."""
+    """Limits of the ratio of an arm to its base; a caveat on other arms, or on another ratio, is none."""
     if arm.workload:
         options = ", ".join(f"{name}={value}" for name, value in as_told(arm.workload).items())
         yield f"The ratio includes another workload ({options}), which no setting of a server gives."
@@ -279,8 +279,8 @@ def _not_shown(arm: ArmFacts, base: ArmFacts, facts: CampaignFacts) -> Iterator[
     for warning in facts.warnings:
         is_ours = not warning.arms or not compared.isdisjoint(warning.arms)
         if is_ours and warning.against in ("", base.name):
-            yield _doubt(warning)
+            yield _caveat(warning)
 
 
-def _doubt(warning: Warning) -> str:
-    return f"Doubt: {warning.text.removesuffix('.')}."
+def _caveat(warning: Warning) -> str:
+    return f"Caveat: {warning.text.removesuffix('.')}."

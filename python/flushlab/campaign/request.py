@@ -61,7 +61,7 @@ class ComparingRequest(StoredRequest, frozen=True, kw_only=True):
         dataset_key: what the user's data held; a resumed campaign must find the same.
         timing: of warm-up and window.
         objective: what is compared.
-        notes: doubts that were known before the first trial.
+        notes: caveats that were known before the first trial.
     """
 
     spec: TuneSpec | SeriesSpec | CompareSpec

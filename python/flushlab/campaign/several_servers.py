@@ -70,7 +70,7 @@ def _notes(requests: Sequence[SeriesRequest], servers: Sequence[str]) -> Iterato
 
 
 def on_server(warning: Warning, server: str, base: str) -> Warning:
-    """A doubt on one of several servers, which is called so and has this base."""
+    """A caveat on one of several servers, which is called so and has this base."""
     return msgspec.structs.replace(warning, text=f"{server}: {warning.text}", arms=(base,))
 
 

@@ -155,7 +155,7 @@ def decide(asked: TuneInput, pool: ServerPool, watcher: Watcher) -> TuneRequest:
     if spec.seconds is not None:
         seconds = parse_timing(spec.seconds).seconds
         timing = msgspec.structs.replace(timing, seconds=seconds) if steady else timing.with_window(seconds)
-    crash_fail, doubt = failure_mode(pool.storage) if spec.crash else UNCRASHED
+    crash_fail, caveat = failure_mode(pool.storage) if spec.crash else UNCRASHED
     request = TuneRequest(
         spec=_settled(asked, pool, start, minutes),
         build=pool.identity.name,
@@ -165,7 +165,7 @@ def decide(asked: TuneInput, pool: ServerPool, watcher: Watcher) -> TuneRequest:
         folder=str(Path.cwd()),
         workload_digest=fingerprint(workload),
         sources=(*texts_of([Path(spec.base.base) if spec.base.base else None]), *sources_of(workload)),
-        **start._replace(notes=(*start.notes, *([doubt] if doubt else [])))._asdict(),
+        **start._replace(notes=(*start.notes, *([caveat] if caveat else [])))._asdict(),
         timing=timing,
         steady_state=steady,
         objective=asked.objective,

@@ -30,7 +30,7 @@ class MeasuredServer(msgspec.Struct, frozen=True, kw_only=True):
         committers: connections.
         commits_per_s: transactions that ended.
         storage: of the server's files, or None.
-        warnings: doubts.
+        warnings: caveats.
     """
 
     trial: str
@@ -118,7 +118,7 @@ def of_trial(name: str, trial: Trial, committers: int | None) -> MeasuredServer:
         committers=committers,
         commits_per_s=rate,
         storage=trial.storage,
-        warnings=tuple(_doubts(trial, has_binlog)),
+        warnings=tuple(_caveats(trial, has_binlog)),
     )
 
 
@@ -179,7 +179,7 @@ def _other_disk(server: MeasuredServer, medium: Medium) -> Iterator[Warning]:
         )
 
 
-def _doubts(trial: Trial, has_binlog: bool) -> Iterator[Warning]:
+def _caveats(trial: Trial, has_binlog: bool) -> Iterator[Warning]:
     if not has_binlog:
         yield Warning(
             "no-binlog", f"{trial.arm.name} writes no binlog, but the ceiling does: its share may be too high"

@@ -48,7 +48,7 @@ FILE_BYTES = 128 << 20
 SPARE_THREADS = 32
 """Left to everybody else, and to the probe itself."""
 
-_DOUBT_SHARE = 0.10
+_CAVEAT_SHARE = 0.10
 
 
 class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,7 +132,7 @@ def probe(request: ProbeRequest, watch: ProgressReporter, make: Maker = _core.Co
         warnings=(
             *honesty.honesty_warnings(medium, measured),
             *_short(reached),
-            *_doubts(facts, begin, steps.left_out),
+            *_caveats(facts, begin, steps.left_out),
         ),
     )
     return msgspec.structs.replace(record, headline=headline(record), reading=read(record))
@@ -248,7 +248,7 @@ def _short(reached: Sequence[Ceiling]) -> Iterator[Warning]:
         )
 
 
-def _doubts(facts: Machine, begin: _Moment, left_out: int) -> Iterator[Warning]:
+def _caveats(facts: Machine, begin: _Moment, left_out: int) -> Iterator[Warning]:
     now, seconds = _Moment(), time.monotonic() - begin.at
     if facts.cpu_count < 2:
         yield Warning(
@@ -265,7 +265,7 @@ def _doubts(facts: Machine, begin: _Moment, left_out: int) -> Iterator[Warning]:
     own = now.cpu.own_s - begin.cpu.own_s
     foreign = max(0.0, now.cpu.busy_s - begin.cpu.busy_s - own) / (seconds * (facts.cpu_count or 1))
     for share, what in ((steal, "was stolen by the hypervisor"), (foreign, "was used by other programs")):
-        if share > _DOUBT_SHARE:
+        if share > _CAVEAT_SHARE:
             yield Warning(
                 "disturbed", f"{share:.0%} of the CPU time {what}: measure again on a quiet machine"
             )

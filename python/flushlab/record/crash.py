@@ -303,7 +303,7 @@ class CrashFacts(msgspec.Struct, frozen=True, kw_only=True):
         ending: `done`, or `interrupted` by Ctrl-C.
         arms: the configurations, then the control.
         seed: of the crash points.
-        warnings: doubts.
+        warnings: caveats.
         campaign: id for `flushlab report` and `--resume`; empty for `--replay`.
         sources: option files, and texts that were run, as they were when the campaign began.
     """

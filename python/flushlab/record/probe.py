@@ -210,7 +210,7 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
         best_flush: the flush mode with the highest ceiling at this policy.
         best_per_s: the ceiling.
         share: `commits_per_s / ceiling_per_s`.
-        warnings: doubts about the comparison.
+        warnings: caveats about the comparison.
     """
 
     trial: str
@@ -244,7 +244,7 @@ class ProbeRecord(msgspec.Struct, frozen=True, kw_only=True):
         against: measured servers beside their ceilings.
         headline: the answer in one line.
         reading: the answer in plain words, a sentence or a few for each subject.
-        warnings: doubts about the disk and about the figures.
+        warnings: caveats about the disk and about the figures.
     """
 
     started_at: str

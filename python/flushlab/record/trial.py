@@ -252,7 +252,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         seconds: time per stage of the trial: prepare, restore, start, settle, warm_up, switch, window, stop,
             other; then what passed since the trial before it (`between`), or since the command began
             (`before`). Together they are the time of the campaign.
-        warnings: doubts about the figure.
+        warnings: caveats about the figure.
         slices: that the figure consists of, where servers stood side by side and were measured in turns;
             empty if the server was fresh. What they took together with the other arms' stands in `seconds` of
             the first trial of the block alone.

@@ -1,4 +1,4 @@
-"""Warning: a doubt about a figure, as a value that every output shows alike."""
+"""Warning: a caveat about a figure, as a value that every output shows alike."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import msgspec
 
 
 class Warning(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A doubt that stays with a record.
+    """A caveat that stays with a record.
 
     Attributes:
         slug: stable and machine-readable, for example `window-too-short`.
         text: one sentence for people.
         setting: the one that it is about, where it is about one.
-        arms: whose figures it doubts, by the names that people know; empty: those of all arms.
-        against: the arm that these are compared with, where only the ratio is doubted.
+        arms: arms that the caveat is about, by their displayed names; empty: those of all arms.
+        against: the arm that these are compared with, if the caveat is about the ratio only.
     """
 
     slug: str

@@ -139,8 +139,8 @@ def render_interrupted(load: LoadResult, unit: str) -> RenderableType:
     table.add_row("figure", Text(f"{load.throughput:,.0f} {unit}", style="bold"))
     _add_load(table, load)
     table.add_row("window", f"{load.seconds:.1f} s, until interrupted")
-    doubt = Text("warning: interrupted: the window is shorter than requested", style="yellow")
-    return Group(table, *_tables(load), doubt)
+    caveat = Text("warning: interrupted: the window is shorter than requested", style="yellow")
+    return Group(table, *_tables(load), caveat)
 
 
 def _add_load(table: Table, load: LoadResult) -> None:

@@ -127,8 +127,8 @@ class Judgement:
         if read.fatal:
             self._say(read.kind, "error", f"{read.text}: {ends}", read.hint, fatal)
             return
-        doubt = "; a server that knows no such limit does not start" if limits is None else ""
-        self._say("prefix", "warning", f"limits {name} for sessions{doubt}", hint)
+        caveat = "; a server that knows no such limit does not start" if limits is None else ""
+        self._say("prefix", "warning", f"limits {name} for sessions{caveat}", hint)
 
     def _pass_over(self, read: Reading) -> Given | None:
         """MariaDB starts in spite of a wrong value if `loose_` is in front of the name: numbers become 0,

@@ -6,7 +6,7 @@ one candidate at a time would have 2 σ² (k+1)/N (R. L. Plackett and J. P. Burm
 305-325). Effects are shrunk towards 0, which keeps them sensible with fewer trials than candidates
 (a linear mixed model; G. K. Robinson, "That BLUP is a good thing", Statistical Science 6 (1991) 15-32).
 
-Promises an ordering and honest doubts for *choosing* what to confirm. It makes no claim: claims come
+Promises an ordering and caveats for *choosing* what to confirm. It makes no claim: claims come
 from `comparison`, on other trials.
 """
 

@@ -242,8 +242,8 @@ class Session:
         """The settings as the server has them; notes on those that it made something else."""
         asked = sandbox.settings
         got = settings_of(sandbox, asked)
-        for doubt in changed_values(sandbox.identity, asked, got):
-            self._note(doubt.text)
+        for caveat in changed_values(sandbox.identity, asked, got):
+            self._note(caveat.text)
         return got
 
     def _run_command(self, sandbox: Sandbox, environment: Mapping[str, str]) -> tuple[Ended, float, Any]:
@@ -333,8 +333,8 @@ class Session:
     def _prepare_on(self, base: Snapshot, known: Facts | None) -> Snapshot | None:
         """Runs the prepare command on a template and captures the result.
 
-        `known` are the facts of a template of fewer inputs; None if it cannot be built upon that without
-        doubt."""
+        `known` are the facts of a template of fewer inputs; None unless it is certain to be a safe base
+        for another one."""
         with ending(self._start(base, 1)) as servers:
             sandbox = servers[0].sandbox
             environment = self._environment(servers)

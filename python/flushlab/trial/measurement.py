@@ -2,7 +2,7 @@
 
 Reads back every setting before it measures and judges the window afterwards: a setting that reads
 back differently makes the trial invalid, a disturbed machine makes it discarded, a rounded value, a short
-window or a setting without effect is a doubt that stays with the record.
+window or a setting without effect is a caveat that stays with the record.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ JUDGED_WINDOW_S = 1.0
 """Windows that are or were to be shorter are not judged so: the kernel counts CPU time in ticks of 10 ms."""
 LOOK_S = 0.3
 """At others, at each end."""
-DOUBT_SHARE = 0.04
+CAVEAT_SHARE = 0.04
 """From here on it is said."""
 ROUNDING_SHARE = 0.25
 """A number that reads back within this share of what was asked was rounded; beyond it, it was not taken."""
@@ -147,7 +147,7 @@ class Draft:
         identity = server.identity
         names = load_catalog().names(identity.flavor, identity.version)
         self.settings = server.read_back({*names, *self.arm.settings})
-        doubts, broken = compare_settings(self.arm.settings, self.settings, identity)
+        caveats, broken = compare_settings(self.arm.settings, self.settings, identity)
         if not broken and len(server.nodes) > 1:
             broken = self._other_on_a_node(server)
         if broken:
@@ -155,7 +155,7 @@ class Draft:
         # Of somebody's server it is not asked: it may have so many tables that the answer takes minutes.
         bytes_of = {} if isinstance(server, RemoteGroup) else _bytes_by_engine(server)
         self.data_bytes = sum(bytes_of.values()) if bytes_of else None
-        self.warnings = (*doubts, *_other_engines(bytes_of))
+        self.warnings = (*caveats, *_other_engines(bytes_of))
         return ""
 
     def _other_on_a_node(self, server: Server) -> str:
@@ -207,7 +207,7 @@ class Draft:
         self.warnings = (
             *self.warnings,
             *measured.warnings,
-            *_doubts(seen, self.redo_capacity_bytes),
+            *_caveats(seen, self.redo_capacity_bytes),
             *findings(seen.nodes, measured.load, seen.seconds, whole=not measured.lost_nodes),
             *(without_effect(self.settings, self.server, measured, seen) if seen.before is not None else ()),
         )
@@ -270,24 +270,24 @@ def require_whole(server: Server) -> None:
 def compare_settings(
     asked: Mapping[str, Value], got: Mapping[str, Value], identity: ServerIdentity
 ) -> tuple[list[Warning], str]:
-    """Compares what was asked with what reads back: doubts for values that the server changed, and the
+    """Compares what was asked with what reads back: caveats for values that the server changed, and the
     reason why the trial is invalid, or an empty string. What the server makes of a value that the catalog
     does not know (another name of a character set, a limit of this machine), only it can tell."""
-    doubts: list[Warning] = []
+    caveats: list[Warning] = []
     configuration = Configuration(asked, identity)
     for name, value in asked.items():
         strange = configuration.here(name) is None
         if name not in got and strange:
-            doubts.append(Warning("not-shown", f"{name} was set to {value}, but no variable shows it"))
+            caveats.append(Warning("not-shown", f"{name} was set to {value}, but no variable shows it"))
             continue
         if name not in got:
-            return doubts, f"{name} was set to {value} but the server has no such variable"
+            return caveats, f"{name} was set to {value} but the server has no such variable"
         if configuration.same(name, value, got[name]):
             continue
         if not strange and not _is_rounded(value, got[name]):
-            return doubts, f"{name} was set to {value} but the server reports {got[name]}"
-        doubts.append(Warning("rounded", f"{name} was set to {value}; the server changed it to {got[name]}"))
-    return doubts, ""
+            return caveats, f"{name} was set to {value} but the server reports {got[name]}"
+        caveats.append(Warning("rounded", f"{name} was set to {value}; the server changed it to {got[name]}"))
+    return caveats, ""
 
 
 def _is_rounded(asked: Value, got: Value) -> bool:
@@ -308,11 +308,11 @@ def disturbance(seen: Observation) -> str:
     return ""
 
 
-def _doubts(seen: Observation, capacity: int) -> list[Warning]:
-    doubts = []
+def _caveats(seen: Observation, capacity: int) -> list[Warning]:
+    caveats = []
     written = seen.redo_bytes
     if capacity and written is not None and written < REDO_WRAPS * capacity:
-        doubts.append(
+        caveats.append(
             Warning(
                 "window-too-short",
                 f"the window wrote {written / capacity:.2f} times the redo capacity; below {REDO_WRAPS} it "
@@ -323,9 +323,9 @@ def _doubts(seen: Observation, capacity: int) -> list[Warning]:
         (seen.steal_share, "was stolen by the hypervisor"),
         (seen.foreign_cpu_share or 0.0, "was used by other programs"),
     ):
-        if share > DOUBT_SHARE:
-            doubts.append(Warning("disturbed", f"{share:.0%} of the CPU time {what} in the window"))
-    return doubts
+        if share > CAVEAT_SHARE:
+            caveats.append(Warning("disturbed", f"{share:.0%} of the CPU time {what} in the window"))
+    return caveats
 
 
 def without_effect(

@@ -1,4 +1,4 @@
-"""What a window on a Galera cluster is to be doubted or mended for, from what its nodes told. Pure.
+"""Caveats on a window of a Galera cluster, from the counters of its nodes. Pure.
 
 Four findings, each with its figures and the setting that bears on it: flow control that paused the writers,
 conflicts between nodes, nodes that were still behind when the window ended, and transactions that changed

@@ -129,7 +129,7 @@ class CommandWorkload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
             warm_up_s=warm_up_s,
             window_s=ended.seconds,
             output=ended.output,
-            warnings=tuple(_doubts(ended)),
+            warnings=tuple(_caveats(ended)),
         )
 
     def run_until(self, server: Server, stop: int) -> None:
@@ -219,15 +219,15 @@ def _require_program(command: str, folder: Path) -> None:
         raise UsageError(f"{file.absolute()} may not be executed", hint=f"chmod +x {file.absolute()}")
 
 
-def _doubts(ended: program.Ended) -> list[Warning]:
-    doubts = []
+def _caveats(ended: program.Ended) -> list[Warning]:
+    caveats = []
     if error := _CLIENT_ERROR.search(ended.output):
         text = f"the command ended with exit code 0, but printed: {error[0]}"
-        doubts.append(Warning("errors-printed", text))
+        caveats.append(Warning("errors-printed", text))
     if ended.seconds < SHORT_S:
         text = f"the command ran for only {ended.seconds:.2f} s, its own start included: have it do more"
-        doubts.append(Warning("short-run", text))
-    return doubts
+        caveats.append(Warning("short-run", text))
+    return caveats
 
 
 def _without(text: str, secret: str) -> str:

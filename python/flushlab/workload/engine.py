@@ -284,7 +284,7 @@ def measured(driving: Driving, result: LoadResult, warm_up_s: float, warnings: I
         warm_up_s=warm_up_s,
         window_s=result.seconds,
         load=result,
-        warnings=(*warnings, *_doubts(result)),
+        warnings=(*warnings, *_caveats(result)),
         commits=result.commits,
         connections=driving.spec.threads,
         seed=driving.spec.seed,
@@ -429,7 +429,7 @@ def _wait(load: _core.LoadRun, server: Server, timing: Timing, status: LoadStatu
         time.sleep(min(_POLL_S, left) if left > 0 else _POLL_S)
 
 
-def _doubts(result: LoadResult) -> Iterator[Warning]:
+def _caveats(result: LoadResult) -> Iterator[Warning]:
     if result.is_stall:
         yield Warning("nothing-committed", f"nothing was committed in a window of {result.seconds:.1f} s")
     if failed := sum(error.count for error in result.errors):

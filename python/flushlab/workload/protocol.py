@@ -59,7 +59,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
         warm_up_s: how long the warm-up took.
         window_s: length of the measured window.
         load: details from the load engine, or None.
-        warnings: doubts about the figure.
+        warnings: caveats about the figure.
         commits: transactions that the server acknowledged in the window, each of which changed rows; None
             where the workload does not know.
         connections: on which they were made, each with at most one at a time; None where unknown.

@@ -104,9 +104,9 @@ class UpsertWorkload(TableOptions, frozen=True, kw_only=True):
         engine.prepare(self._spec(server.endpoint), server, self.prefix)
 
     def run(self, server: Server, timing: Timing, window: Window) -> Measured:
-        """As every load, with a doubt about windows of few commits."""
+        """As every load, with a caveat about windows of few commits."""
         measured = super().run(server, timing, window)
-        return msgspec.structs.replace(measured, warnings=(*measured.warnings, *self._doubts(measured)))
+        return msgspec.structs.replace(measured, warnings=(*measured.warnings, *self._caveats(measured)))
 
     def driving(self, server: Server) -> Driving:
         """Preloads the tables."""
@@ -122,7 +122,7 @@ class UpsertWorkload(TableOptions, frozen=True, kw_only=True):
         """Beginning of its tables' names."""
         return f"upsert_{self.key}"
 
-    def _doubts(self, measured: Measured) -> list[Warning]:
+    def _caveats(self, measured: Measured) -> list[Warning]:
         rows = measured.load.rows if measured.load else None
         if rows is None or rows.commits >= _FEW_COMMITS * self.threads:
             return []

@@ -245,7 +245,7 @@ def test_another_server_keeps_its_settings_and_takes_inserts_where_local_infile_
     finally:
         server.query("SET GLOBAL local_infile = 1")
     assert (done.way.method, done.sandbox, done.verified) == ("insert", "", True)
-    assert "local-infile" in [doubt.slug for doubt in done.warnings]
+    assert "local-infile" in [caveat.slug for caveat in done.warnings]
     assert target.is_whole(1000)
 
 

@@ -77,7 +77,7 @@ def two_processors(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"insert × 1": 104.0, "load × 2": 104.0}, "load × 1"),
     ],
 )
-def test_the_fastest_way_is_chosen_and_the_simplest_in_doubt(changed: dict[str, float], way: str) -> None:
+def test_the_fastest_way_is_chosen_and_the_simplest_if_unclear(changed: dict[str, float], way: str) -> None:
     assert chosen(Rows({**RATES, **changed})) == way
 
 

@@ -20,7 +20,7 @@ def test_rows_that_take_several_times_what_is_free_are_refused() -> None:
     assert "--data-root" in str(refused.value.hint)
 
 
-def test_rows_that_may_not_fit_are_a_doubt() -> None:
+def test_rows_that_may_not_fit_are_a_caveat() -> None:
     assert space_warning(SMALL, 5 * GIB) is None
     found = space_warning(SMALL, 8 * GIB)
     assert found is not None and found.slug == "disk-space" and "/data: they may not fit" in found.text

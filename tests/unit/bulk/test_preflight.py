@@ -33,10 +33,10 @@ def look(
 
 
 def slugs(seen: ServerState, *, ours: bool = False, load_bytes: int = 1 << 20) -> list[str]:
-    return [doubt.slug for doubt in load_warnings(seen, 4, load_bytes, ours=ours)]
+    return [caveat.slug for caveat in load_warnings(seen, 4, load_bytes, ours=ours)]
 
 
-def test_a_server_that_has_all_it_needs_gives_no_doubts() -> None:
+def test_a_server_that_has_all_it_needs_gives_no_caveats() -> None:
     require_connections(look(), 4)
     assert slugs(look()) == []
 
@@ -74,8 +74,8 @@ def test_a_redo_log_much_smaller_than_the_rows_is_told() -> None:
 
 def test_replicas_that_are_not_waited_for_are_told_of() -> None:
     seen = ServerState(variables=USUAL, connected=3, replicas=2)
-    (doubt,) = load_warnings(seen, 4, 1 << 20, ours=False)
-    assert doubt.text.startswith("2 replicas may fall behind: with --replica")
+    (caveat,) = load_warnings(seen, 4, 1 << 20, ours=False)
+    assert caveat.text.startswith("2 replicas may fall behind: with --replica")
     assert load_warnings(seen, 4, 1 << 20, ours=False, waits=True) == []
 
 

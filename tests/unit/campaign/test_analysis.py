@@ -1,4 +1,4 @@
-"""Doubts about a whole campaign: what it says of the machine and of the data."""
+"""Caveats about a whole campaign: what it says of the machine and of the data."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_data_that_fits_in_the_pool_is_explained_to_the_reader() -> None:
 @pytest.mark.parametrize(
     ("low", "high", "verdict", "told"), [(1.03, 4.21, "faster", True), (0.9, 1.1, NONE, False)]
 )
-def test_a_control_that_is_not_1_puts_every_ratio_in_doubt(
+def test_a_control_that_is_not_1_puts_a_caveat_on_every_ratio(
     low: float, high: float, verdict: Verdict, told: bool
 ) -> None:
     control = Comparison(
@@ -69,7 +69,7 @@ def test_a_control_that_is_not_1_puts_every_ratio_in_doubt(
 @pytest.mark.parametrize(
     ("sizes", "grew"), [((10, 11, 12), False), ((10, 20, 30), True), ((None, 30), False)]
 )
-def test_data_that_grew_from_run_to_run_are_a_doubt(sizes: tuple[int | None, ...], grew: bool) -> None:
+def test_data_that_grew_from_run_to_run_are_a_caveat(sizes: tuple[int | None, ...], grew: bool) -> None:
     base = [trial(data_bytes=None if size is None else size * MIB) for size in sizes]
     found = of_base(base, Sizes(None, None, None))
     assert ("data-grew" in {one.slug for one in found}) is grew

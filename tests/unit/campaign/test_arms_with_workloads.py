@@ -1,4 +1,4 @@
-"""An arm may have a workload of its own: what it keeps of the base's, what is doubted, what is refused."""
+"""An arm may have a workload of its own: what it keeps of the base's, its caveats, what is refused."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def slugs(request: SeriesRequest) -> list[str]:
     return [note.slug for note in request.notes if note.slug.startswith("other-")]
 
 
-def test_two_statements_on_the_same_tables_are_compared_without_a_doubt(decided: list[Any]) -> None:
+def test_two_statements_on_the_same_tables_are_compared_without_a_caveat(decided: list[Any]) -> None:
     request = compared(
         decided, "old: --workload txn:replace.toml", "new: --workload txn:update.toml", threads=4
     )
@@ -94,7 +94,7 @@ def test_transactions_of_more_rows_are_other_work(decided: list[Any]) -> None:
     assert not arm.composable
 
 
-def test_workloads_with_other_units_and_other_tables_are_doubted(decided: list[Any]) -> None:
+def test_workloads_with_other_units_and_other_tables_have_a_caveat(decided: list[Any]) -> None:
     request = compared(
         decided, "base --workload oltp_update_index", "--workload upsert", "now: base", tables=2, rows=5
     )

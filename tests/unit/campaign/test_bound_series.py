@@ -249,8 +249,8 @@ def test_an_arm_with_a_stalled_window_is_in_the_table_with_that_fact(tmp_path: P
     def stalls(trial: Trial) -> Trial:
         if trial.arm.name != "sync" or trial.block != 2:
             return trial
-        doubt = Warning("nothing-committed", "nothing was committed in a window of 8.0 s")
-        return msgspec.structs.replace(trial, figure=nothing.throughput, load=nothing, warnings=(doubt,))
+        caveat = Warning("nothing-committed", "nothing was committed in a window of 8.0 s")
+        return msgspec.structs.replace(trial, figure=nothing.throughput, load=nothing, warnings=(caveat,))
 
     facts, calm = (
         run(series(tmp_path, SYNC, FLUSH, best=False), change=one) for one in (stalls, lambda t: t)
@@ -391,8 +391,8 @@ def test_of_arms_that_read_back_alike_the_one_with_fewer_changes_is_recommended(
     assert answer(facts).plain.startswith("flush is 1.5")
 
 
-def test_doubts_of_trials_are_told_once_with_the_arm_they_are_about(tmp_path: Path) -> None:
-    def doubted(trial: Trial) -> Trial:
+def test_caveats_of_trials_are_told_once_with_the_arm_they_are_about(tmp_path: Path) -> None:
+    def questioned(trial: Trial) -> Trial:
         found = [
             Warning("disturbed", f"{trial.block} % was used by others"),
             Warning("shared", "it was like this"),
@@ -401,7 +401,7 @@ def test_doubts_of_trials_are_told_once_with_the_arm_they_are_about(tmp_path: Pa
             found.append(Warning("rounded", f"a was set to 5; the server changed it to {trial.block}"))
         return msgspec.structs.replace(trial, warnings=tuple(found))
 
-    facts = run(series(tmp_path, FLUSH, IDLE), change=doubted)
+    facts = run(series(tmp_path, FLUSH, IDLE), change=questioned)
     assert [w for w in slugs(facts) if w in ("disturbed", "shared", "rounded")] == [
         "disturbed",
         "shared",
@@ -423,8 +423,8 @@ def test_short_windows_are_held_against_those_that_need_long_ones(tmp_path: Path
 def test_a_composition_of_what_needs_long_windows_needs_them_too(tmp_path: Path) -> None:
     def short_and_fast(trial: Trial) -> Trial:
         gain = 2.0 if trial.settings.get("innodb_io_capacity") == 400 else 1.0
-        doubt = (Warning("window-too-short", "0.1 of the redo"),)
-        return msgspec.structs.replace(trial, warnings=doubt, figure=(trial.figure or 0.0) * gain)
+        caveat = (Warning("window-too-short", "0.1 of the redo"),)
+        return msgspec.structs.replace(trial, warnings=caveat, figure=(trial.figure or 0.0) * gain)
 
     facts = run(series(tmp_path, FLUSH, IDLE), change=short_and_fast)
     (warning,) = [w for w in facts.warnings if w.slug == "window-too-short"]
@@ -476,10 +476,10 @@ def test_a_control_that_differs_is_a_warning(tmp_path: Path) -> None:
 
     assert "control-differs" not in slugs(run(series(tmp_path, FLUSH)))
     facts = run(series(tmp_path, FLUSH), change=lifted)
-    (doubt,) = [one for one in facts.warnings if "control" in one.slug + one.text]
-    assert doubt.slug == "control-differs"
-    assert "came out at 1.50" in doubt.text
-    assert "beside best at 1.50" in doubt.text
+    (caveat,) = [one for one in facts.warnings if "control" in one.slug + one.text]
+    assert caveat.slug == "control-differs"
+    assert "came out at 1.50" in caveat.text
+    assert "beside best at 1.50" in caveat.text
 
 
 def test_factors_have_effects_and_without_one_of_them_none(tmp_path: Path) -> None:
@@ -513,21 +513,21 @@ def two_servers(tmp_path: Path) -> BoundSeries:
     return replace(bound, request=msgspec.structs.replace(request, arms=arms))
 
 
-def test_a_doubt_that_arms_of_two_servers_share_is_told_of_each_server(tmp_path: Path) -> None:
-    def doubted(trial: Trial) -> Trial:
+def test_a_caveat_that_arms_of_two_servers_share_is_told_of_each_server(tmp_path: Path) -> None:
+    def questioned(trial: Trial) -> Trial:
         if trial.arm.name in ("base", "control"):
             return trial
         return msgspec.structs.replace(trial, warnings=(Warning("x", f"{trial.block} connections"),))
 
-    facts = run(two_servers(tmp_path), change=doubted)
+    facts = run(two_servers(tmp_path), change=questioned)
     told = {one.arms: one.text for one in facts.warnings if one.slug == "x"}
     assert {tuple(sorted(arms)) for arms in told} == {("one flush",), ("two base", "two flush")}
     for arms, text in told.items():
         assert text == f"{arms[0]}: 0 connections" + "".join(f"; likewise {name}" for name in arms[1:])
 
 
-def test_with_several_servers_a_doubt_on_a_base_names_its_server(tmp_path: Path) -> None:
-    """Both bases scatter; only the second server's has a doubt in its trials."""
+def test_with_several_servers_a_caveat_on_a_base_names_its_server(tmp_path: Path) -> None:
+    """Both bases scatter; only the second server's has a caveat in its trials."""
 
     def noisy(trial: Trial) -> Trial:
         lifted = {"base": 1.5, "two base": 2.0}.get(trial.arm.name, 1.0) if trial.block % 2 else 1.0
@@ -555,20 +555,20 @@ def test_with_several_servers_a_doubt_on_a_base_names_its_server(tmp_path: Path)
         ({"base": 7, "control": 7, "flush": 7}, "7 transactions in the last seconds", ()),
     ],
 )
-def test_a_doubt_that_quotes_a_figure_names_the_arm_that_has_it(
+def test_a_caveat_that_quotes_a_figure_names_the_arm_that_has_it(
     figures: Mapping[str, int], told: str, arms: tuple[str, ...], tmp_path: Path
 ) -> None:
-    def doubted(trial: Trial) -> Trial:
+    def questioned(trial: Trial) -> Trial:
         if trial.arm.name not in figures:
             return trial
         text = f"{figures[trial.arm.name]} transactions in the last seconds"
         return msgspec.structs.replace(trial, warnings=(Warning("not-level", text),))
 
-    facts = run(series(tmp_path, FLUSH, best=False), change=doubted)
-    (doubt,) = [one for one in facts.warnings if one.slug == "not-level"]
-    assert fnmatch(doubt.text, told)
-    assert tuple(sorted(doubt.arms)) == arms
-    first, colon, rest = doubt.text.partition(": ")
+    facts = run(series(tmp_path, FLUSH, best=False), change=questioned)
+    (caveat,) = [one for one in facts.warnings if one.slug == "not-level"]
+    assert fnmatch(caveat.text, told)
+    assert tuple(sorted(caveat.arms)) == arms
+    first, colon, rest = caveat.text.partition(": ")
     assert not colon or rest.startswith(f"{figures[first]} transactions")
 
 

@@ -134,10 +134,10 @@ def test_without_such_a_disk_the_server_is_killed_and_that_is_said(
         raise error
 
     monkeypatch.setattr(crash_check, "require_fault_disk", refuse)
-    kind, doubt = failure_mode(DISK)
+    kind, caveat = failure_mode(DISK)
     assert kind == "process"
-    assert doubt is not None
-    assert doubt.text.endswith(f"which prove nothing of power cuts: {error.message}")
+    assert caveat is not None
+    assert caveat.text.endswith(f"which prove nothing of power cuts: {error.message}")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What is doubtful of a crash campaign: images that could not be judged show nothing."""
+"""What is questionable about a crash campaign: images that could not be judged show nothing."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def test_a_control_has_kept_only_what_could_be_judged() -> None:
 
 def test_a_binary_log_that_could_not_be_read_is_told_with_the_reason() -> None:
     unread = msgspec.structs.replace(image(0), binlog=None, binlog_unread="it is encrypted")
-    (doubt,) = warnings_of([msgspec.structs.replace(BASE, images=(unread, image(1)))])
-    assert (doubt.slug, doubt.text) == (
+    (caveat,) = warnings_of([msgspec.structs.replace(BASE, images=(unread, image(1)))])
+    assert (caveat.slug, caveat.text) == (
         "binlog-not-read",
         "base: the binary log of 1 image could not be read, so nothing is known of what it lacks: it is"
         " encrypted",

@@ -77,6 +77,6 @@ def test_without_a_ledger_the_control_damages_tables_where_something_can() -> No
 
 
 def test_it_is_said_that_no_commits_are_known() -> None:
-    (doubt,) = warnings_of([CrashArm(name="base", settings={}, checks_rows=False)])
-    assert doubt.slug == "no-ledger"
+    (caveat,) = warnings_of([CrashArm(name="base", settings={}, checks_rows=False)])
+    assert caveat.slug == "no-ledger"
     assert warnings_of([CrashArm(name="base", settings={})]) == []

@@ -88,7 +88,7 @@ def test_a_series_recommends_nothing_below_its_floor() -> None:
     assert "Faster, but below the floor and not recommended: G." in text_of(answer(facts))
 
 
-def test_sentence_and_comments_name_server_interval_floor_and_doubts() -> None:
+def test_sentence_and_comments_name_server_interval_floor_and_caveats() -> None:
     (one,) = of_campaign(compared(arm("A", 1.5, 1.4, 1.6, settings=FLUSH, floor="second"), floor="second"))
     assert one.sentence == (
         f"On {one.server.name}, A is 1.50× as fast as base [1.40, 1.60], 5 blocks."
@@ -112,12 +112,12 @@ def test_what_an_arm_changes_besides_settings_is_said_beside_its_ratio() -> None
     assert any("another workload (key=primary)" in line for line in one.not_shown)
 
 
-def test_a_doubt_on_another_server_is_not_held_against_this_one() -> None:
+def test_a_caveat_on_another_server_is_not_held_against_this_one() -> None:
     debts = Warning("debts", "after its turns, it still wrote 3 KiB", arms=("mysql@8.0 two",))
-    doubts = (debts, Warning("noisy", "noise"))
-    (one,) = of_campaign(msgspec.structs.replace(TWO_SERVERS, warnings=doubts))
+    caveats = (debts, Warning("noisy", "noise"))
+    (one,) = of_campaign(msgspec.structs.replace(TWO_SERVERS, warnings=caveats))
     assert one.server == MARIADB
-    assert one.not_shown == ("Doubt: noise.",)
+    assert one.not_shown == ("Caveat: noise.",)
 
 
 SECOND = {"floor": "second", "guarantees": LOSSY}
@@ -179,29 +179,29 @@ def test_at_a_fixed_rate_the_headline_is_about_latency() -> None:
     assert answer(facts).plain == "No lower p99 latency than that of base was proven."
 
 
-def test_a_doubt_on_arms_of_two_servers_is_told_with_both() -> None:
+def test_a_caveat_on_arms_of_two_servers_is_told_with_both() -> None:
     two = ("mysql@8.0 two", "mariadb two")
-    doubt = Warning("noisy", "throughput was not level", arms=two)
+    caveat = Warning("noisy", "throughput was not level", arms=two)
     facts = msgspec.structs.replace(
         TWO_SERVERS, arms=(arm("mysql@8.0 two", 1.3, 1.2, 1.4, settings=FLUSH), *TWO_SERVERS.arms[1:])
     )
-    found = of_campaign(msgspec.structs.replace(facts, warnings=(doubt,)))
-    assert [one.not_shown for one in found] == [(f"Doubt: {doubt.text}.",)] * 2
+    found = of_campaign(msgspec.structs.replace(facts, warnings=(caveat,)))
+    assert [one.not_shown for one in found] == [(f"Caveat: {caveat.text}.",)] * 2
 
 
-def test_a_doubt_on_the_base_of_one_server_is_told_with_that_server_alone() -> None:
-    doubts = (Warning("noisy", "mysql@8.0: the base's figures vary", arms=("mysql@8.0 base",)),)
-    (one,) = of_campaign(msgspec.structs.replace(TWO_SERVERS, warnings=doubts))
+def test_a_caveat_on_the_base_of_one_server_is_told_with_that_server_alone() -> None:
+    caveats = (Warning("noisy", "mysql@8.0: the base's figures vary", arms=("mysql@8.0 base",)),)
+    (one,) = of_campaign(msgspec.structs.replace(TWO_SERVERS, warnings=caveats))
     assert (one.server, one.not_shown) == (MARIADB, ())
 
 
-def test_a_doubt_on_a_ratio_is_told_with_that_ratio_alone() -> None:
-    """That of a server's base to the first server's is no doubt on what its own arms gain."""
+def test_a_caveat_on_a_ratio_is_told_with_that_ratio_alone() -> None:
+    """That of a server's base to the first server's is no caveat on what its own arms gain."""
     between = Warning("debts", "it still wrote", arms=("mariadb base",), against="mysql@8.0 base")
     own = Warning("debts", "so did this", arms=("mariadb two",), against="mariadb base")
     another = Warning("looks", "so did that", arms=("mysql@8.0 two",), against="mysql@8.0 base")
     (one,) = of_campaign(msgspec.structs.replace(TWO_SERVERS, warnings=(between, own, another)))
-    assert one.not_shown == ("Doubt: so did this.",)
+    assert one.not_shown == ("Caveat: so did this.",)
 
 
 def test_what_carries_over_is_said_of_every_server_that_was_measured() -> None:
@@ -209,16 +209,16 @@ def test_what_carries_over_is_said_of_every_server_that_was_measured() -> None:
     assert "the settings and the version (mysql@8.0.15, mariadb@10.11.19)" in text
 
 
-def test_the_page_of_two_servers_tells_each_doubt_once_and_of_which_server_the_control_is() -> None:
+def test_the_page_of_two_servers_tells_each_caveat_once_and_of_which_server_the_control_is() -> None:
     faster = arm("mysql@8.0 two", 1.3, 1.2, 1.4, settings=FLUSH, floor="second")
-    doubt = Warning("noisy", "throughput was not level")
+    caveat = Warning("noisy", "throughput was not level")
     facts = msgspec.structs.replace(
-        TWO_SERVERS, arms=(faster, *TWO_SERVERS.arms[1:]), warnings=(doubt,), floor="second"
+        TWO_SERVERS, arms=(faster, *TWO_SERVERS.arms[1:]), warnings=(caveat,), floor="second"
     )
     advice = [page.Advice(one, option_file="\n".join(one.comments)) for one in of_campaign(facts)]
     html = page.render(row("compare", facts), facts, (), advice)
     todo = html[html.index("What to do") : html.index("<nav")]
-    assert len(advice) == 2 and todo.count("Doubt: throughput was not level.") == 2
+    assert len(advice) == 2 and todo.count("Caveat: throughput was not level.") == 2
     assert "The control is the first server&#39;s base once more; other servers have none." in html
     assert "<dt>--floor</dt><dd>second</dd>" in html and "<dt>floor</dt><dd>strict</dd>" in html
 

@@ -9,14 +9,18 @@ from tests.unit.records import trial
 FLUSH = "innodb_flush_log_at_trx_commit"
 
 
-def doubted(arm: str, setting: str, value: Value, figure: int) -> Trial:
+def questioned(arm: str, setting: str, value: Value, figure: int) -> Trial:
     warning = Warning("no-effect", f"{setting}={value} reads back, but {figure} syncs were seen", setting)
     settings = {setting: value}
     return trial(settings, arm=Arm(name=arm, settings=settings), warnings=(warning, Warning("errors", "x")))
 
 
 def test_the_bases_settings_are_told_once_without_a_name() -> None:
-    trials = [doubted("base", FLUSH, 1, 3), doubted("control", FLUSH, 1, 4), doubted("screen-2", FLUSH, 1, 5)]
+    trials = [
+        questioned("base", FLUSH, 1, 3),
+        questioned("control", FLUSH, 1, 4),
+        questioned("screen-2", FLUSH, 1, 5),
+    ]
     assert [warning.text for warning in without_effect(trials)] == [
         f"{FLUSH}=1 reads back, but 4 syncs were seen"
     ]
@@ -24,9 +28,9 @@ def test_the_bases_settings_are_told_once_without_a_name() -> None:
 
 def test_an_arms_setting_is_told_with_the_arm_that_came_last() -> None:
     trials = [
-        doubted("base", "innodb_flush_method", "O_DIRECT", 0),
-        doubted("screen-2", FLUSH, 2, 700),
-        doubted("flush 2", FLUSH, 2, 800),
+        questioned("base", "innodb_flush_method", "O_DIRECT", 0),
+        questioned("screen-2", FLUSH, 2, 700),
+        questioned("flush 2", FLUSH, 2, 800),
     ]
     found = without_effect(trials)
     assert [warning.setting for warning in found] == ["innodb_flush_method", FLUSH]
@@ -34,7 +38,7 @@ def test_an_arms_setting_is_told_with_the_arm_that_came_last() -> None:
 
 
 def test_a_mixture_that_kept_a_setting_from_working_is_not_told() -> None:
-    mixture = msgspec.structs.replace(doubted("screen-2", FLUSH, 2, 700), stage="screen")
+    mixture = msgspec.structs.replace(questioned("screen-2", FLUSH, 2, 700), stage="screen")
     works = trial({FLUSH: 2}, arm=Arm(name="flush 2", settings={FLUSH: 2}))
     assert without_effect([mixture, works]) == []
     assert len(without_effect([mixture])) == 1
@@ -43,7 +47,7 @@ def test_a_mixture_that_kept_a_setting_from_working_is_not_told() -> None:
 
 
 def test_two_values_of_one_setting_are_two_warnings() -> None:
-    found = without_effect([doubted("a", FLUSH, 0, 1), doubted("b", FLUSH, 2, 1)])
+    found = without_effect([questioned("a", FLUSH, 0, 1), questioned("b", FLUSH, 2, 1)])
     assert [warning.text.split(":")[0] for warning in found] == ["arm a", "arm b"]
 
 

@@ -40,7 +40,7 @@ def test_a_ceiling_that_was_not_measured_gives_no_share() -> None:
     assert shares([of_trial("bench", measured(), 32)], CEILINGS, MEDIUM) == ()
 
 
-def test_another_disk_and_a_missing_binlog_are_doubts() -> None:
+def test_another_disk_and_a_missing_binlog_are_caveats() -> None:
     other = measured(storage=Storage(filesystem="tmpfs"), settings={"log_bin": "OFF", "sync_binlog": 1})
     server = of_trial("bench", other, 64)
     assert server.policy == Policy(2, 0)

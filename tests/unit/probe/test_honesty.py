@@ -18,7 +18,7 @@ def on(**changes: Any) -> Medium:
     return msgspec.structs.replace(MEDIUM, **changes)
 
 
-def test_a_disk_that_takes_its_time_raises_no_doubt() -> None:
+def test_a_disk_that_takes_its_time_raises_no_caveat() -> None:
     assert slugs(on(), disk_figure("fdatasync", 500), disk_figure("direct", 40)) == []
 
 

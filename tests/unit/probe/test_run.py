@@ -84,7 +84,7 @@ def test_more_committers_than_the_machine_has_threads_for_are_refused_before_any
     assert probe(request(tmp_path), heard, FakeCommitPath).ceilings
 
 
-def test_a_single_processor_is_a_doubt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_single_processor_is_a_caveat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     described = machine.describe
     monkeypatch.setattr(
         machine, "describe", lambda path, **_: msgspec.structs.replace(described(path), cpu_count=1)

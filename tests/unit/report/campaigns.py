@@ -262,7 +262,7 @@ def series_of(throughput: float, seconds: int = 10, *, stalled: bool = False) ->
 
 
 def trials_of(arms: dict[str, float], stage: str, blocks: int = 5, seconds: int = 10) -> list[Trial]:
-    """A trial per arm and block; the base stalls once a block and every window is doubted."""
+    """A trial per arm and block; the base stalls once a block and every window has a caveat."""
     return [
         trial(
             figure=figure,

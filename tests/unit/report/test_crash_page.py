@@ -92,7 +92,7 @@ def test_a_page_loads_nothing_and_shows_text_as_text() -> None:
     assert "evil.example" in text_of(html)
 
 
-def test_doubts_and_an_interruption_are_told() -> None:
+def test_caveats_and_an_interruption_are_told() -> None:
     scaled = Warning("scaled", "the buffer pool is smaller")
     request = msgspec.structs.replace(made.crash_request(), warnings=(scaled,))
     row = msgspec.structs.replace(

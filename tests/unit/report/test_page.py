@@ -197,7 +197,7 @@ def test_a_tuning_gives_the_answer_and_what_to_do_before_all_else() -> None:
     assert "1.08× is free; the other 1.50× costs durability." in text
 
 
-def test_a_doubt_is_counted_once_for_each_trial_that_has_it() -> None:
+def test_a_caveat_is_counted_once_for_each_trial_that_has_it() -> None:
     row, trials = made.tuned()
     twice = tuple(Warning("disturbed", f"{what} of the CPU time was taken") for what in ("18%", "30%"))
     trials = [msgspec.structs.replace(one, warnings=twice) for one in trials]

@@ -46,7 +46,7 @@ def test_a_tmpfs_has_no_device() -> None:
     assert "none visible to the kernel" in shown(medium=medium)
 
 
-def test_all_doubts_are_shown() -> None:
+def test_all_caveats_are_shown() -> None:
     text = shown(against=(SHARE,))
     assert "12% of the CPU time was used by other programs" in text
     assert "the figure is the client's" in text

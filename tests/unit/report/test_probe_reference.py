@@ -1,4 +1,4 @@
-"""docs/reference/probe-json.md names every doubt, and no other."""
+"""docs/reference/probe-json.md names every caveat, and no other."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def fields(table: str) -> set[str]:
     return {name.removesuffix("[]") for row in rows for name in re.findall(r"`([^`]+)`", row)}
 
 
-def test_the_page_names_every_doubt() -> None:
+def test_the_page_names_every_caveat() -> None:
     sources = [ROOT / "python/flushlab/probe" / f"{name}.py" for name in ("honesty", "run", "against")]
     told = {slug for source in sources for slug in re.findall(r'Warning\(\s*"([a-z-]+)"', source.read_text())}
     assert len(told) >= 12
-    assert fields(section("Doubts")) == told
+    assert fields(section("Caveats")) == told

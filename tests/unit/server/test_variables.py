@@ -70,24 +70,24 @@ def test_unknown_settings_that_differ_differ() -> None:
     assert not Configuration({}, MARIADB).same("unheard_of", "128M", 128)
 
 
-def test_rounded_value_is_a_doubt() -> None:
-    (doubt,) = variables.changed_values(
+def test_rounded_value_is_a_caveat() -> None:
+    (caveat,) = variables.changed_values(
         MARIADB, {"innodb_buffer_pool_size": 200_000_000}, {"innodb_buffer_pool_size": 199_229_440}
     )
-    assert doubt.slug == "rounded"
+    assert caveat.slug == "rounded"
     assert (
-        doubt.text == "innodb_buffer_pool_size was set to 200000000, and the server changed it to 199229440"
+        caveat.text == "innodb_buffer_pool_size was set to 200000000, and the server changed it to 199229440"
     )
 
 
-def test_changed_value_and_missing_variable_are_doubts() -> None:
+def test_changed_value_and_missing_variable_are_caveats() -> None:
     found = variables.changed_values(
         MARIADB, {"innodb_doublewrite": "OFF", "gone": 1}, {"innodb_doublewrite": "ON"}
     )
     assert [one.slug for one in found] == ["differs", "not-shown"]
 
 
-def test_value_in_another_spelling_is_no_doubt() -> None:
+def test_value_in_another_spelling_is_no_caveat() -> None:
     asked: dict[str, Value] = {"innodb_buffer_pool_size": "128M", "innodb_doublewrite": 1}
     got: dict[str, Value] = {"innodb_buffer_pool_size": 134217728, "innodb_doublewrite": "ON"}
     assert variables.changed_values(MARIADB, asked, got) == ()

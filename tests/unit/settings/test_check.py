@@ -173,7 +173,7 @@ def test_mariadb_takes_the_beginning_of_a_name_and_mysql_does_not() -> None:
     assert only(line, MYSQL57).kind in ("misspelled", "unknown-name")
 
 
-def test_a_name_that_only_a_newer_server_may_know_is_a_doubt_not_an_error() -> None:
+def test_a_name_that_only_a_newer_server_may_know_is_a_caveat_not_an_error() -> None:
     finding = only("innodb_shiny_new_thing = 1", MARIADB123)
     assert (finding.kind, finding.severity, finding.fatal) == ("unknown-name", "warning", False)
 
@@ -297,7 +297,7 @@ def test_a_file_is_checked_as_one_instance(suffix: str, syncs: int, others: int)
     assert sum(one.kind == "instance" for one in checked.findings) == others
 
 
-def test_an_instance_that_the_file_does_not_have_is_a_doubt() -> None:
+def test_an_instance_that_the_file_does_not_have_is_a_caveat() -> None:
     findings = check(INSTANCES, MYSQL80, suffix="@s2").findings
     assert [one.text for one in findings if one.severity == "warning"] == [
         "the file has no group that ends in @s2"

@@ -39,7 +39,7 @@ def test_an_effect_that_the_disk_hides_on_the_base_shows_on_the_faster_foundatio
     assert found.mean[0, 0] < 0.08
 
 
-def test_fewer_runs_than_candidates_give_doubt_not_nonsense() -> None:
+def test_fewer_runs_than_candidates_give_a_caveat_not_nonsense() -> None:
     found = screened([[0.0] * 20] * 2, offset=0.0, runs=8, noise=0.05)
     assert np.abs(found.mean).max() < 0.2
     assert (found.sd > np.abs(found.mean) * 0.5).all()

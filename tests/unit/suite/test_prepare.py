@@ -29,7 +29,7 @@ def test_a_row_per_new_input() -> None:
     ],
     ids=["none before", "gone", "unchanged", "too few", "too many", "another", "one more"],
 )
-def test_anything_else_is_a_doubt(before: list[History], after: list[History]) -> None:
+def test_anything_else_is_a_caveat(before: list[History], after: list[History]) -> None:
     assert not only_added(before, after, added=2)
 
 
@@ -50,7 +50,7 @@ def test_a_tool_that_keeps_one_row_must_have_changed_it() -> None:
         (Facts(histories=(history(1, 1),), rerunnable=True), ""),
     ],
 )
-def test_a_template_in_doubt_is_not_built_upon_and_the_reason_is_told(facts: Facts, why: str) -> None:
+def test_a_template_in_question_is_not_built_upon_and_the_reason_is_told(facts: Facts, why: str) -> None:
     assert reason_not_reusable(facts) == why
 
 

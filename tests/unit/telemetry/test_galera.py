@@ -117,7 +117,7 @@ def test_conflicts_are_told_by_kind_with_what_the_load_saw() -> None:
     assert slugs(quiet(commits=1_000_000, cert_failures=5)) == []
 
 
-def test_a_node_that_is_behind_when_the_window_ends_is_a_doubt() -> None:
+def test_a_node_that_is_behind_when_the_window_ends_is_a_caveat() -> None:
     first, second, third = quiet()
     behind = msgspec.structs.replace(third, recv_queue_end=2_000)
     (found,) = findings((first, second, behind), load(7587), SECONDS)
@@ -126,7 +126,7 @@ def test_a_node_that_is_behind_when_the_window_ends_is_a_doubt() -> None:
     assert slugs((first, second, msgspec.structs.replace(third, recv_queue_end=20))) == []
 
 
-def test_transactions_that_no_node_heard_of_are_a_doubt() -> None:
+def test_transactions_that_no_node_heard_of_are_a_caveat() -> None:
     assert slugs(quiet(commits=4_669), load(14_321)) == ["changed-nothing"]
     assert slugs(quiet(commits=0), load(14_321)) == [], "a load that only reads"
     assert slugs(quiet(commits=430), load(549)) == ["changed-nothing"], "seen of arms that drew the same rows"

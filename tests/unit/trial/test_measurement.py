@@ -29,11 +29,11 @@ def test_equal_values_in_another_spelling_are_the_same() -> None:
     assert compare_settings({"innodb_doublewrite": "ON"}, {"innodb_doublewrite": "ON"}, HERE) == ([], "")
 
 
-def test_a_rounded_size_is_a_doubt() -> None:
+def test_a_rounded_size_is_a_caveat() -> None:
     asked: Mapping[str, Value] = {"innodb_buffer_pool_size": 200_000_000}
-    doubts, broken = compare_settings(asked, {"innodb_buffer_pool_size": 199_229_440}, HERE)
+    caveats, broken = compare_settings(asked, {"innodb_buffer_pool_size": 199_229_440}, HERE)
     assert broken == ""
-    assert [doubt.slug for doubt in doubts] in ([], ["rounded"])  # [] where the catalog knows the rounding
+    assert [caveat.slug for caveat in caveats] in ([], ["rounded"])  # [] where the catalog knows the rounding
 
 
 @pytest.mark.parametrize(
@@ -54,10 +54,10 @@ def test_a_variable_that_the_server_lacks_makes_the_trial_invalid() -> None:
     assert "no such variable" in broken
 
 
-def test_an_option_that_no_variable_shows_is_a_doubt() -> None:
-    doubts, broken = compare_settings({"debug_no_sync": "ON"}, {}, HERE)
+def test_an_option_that_no_variable_shows_is_a_caveat() -> None:
+    caveats, broken = compare_settings({"debug_no_sync": "ON"}, {}, HERE)
     assert not broken
-    assert [doubt.slug for doubt in doubts] == ["not-shown"]
+    assert [caveat.slug for caveat in caveats] == ["not-shown"]
 
 
 @pytest.mark.parametrize(
@@ -72,11 +72,11 @@ def test_an_option_that_no_variable_shows_is_a_doubt() -> None:
         (50_000, 9_909, ["rounded"]),
     ],
 )
-def test_what_the_server_makes_of_settings_outside_the_catalog_is_a_doubt(
+def test_what_the_server_makes_of_settings_outside_the_catalog_is_a_caveat(
     asked: Value, got: Value, slugs: list[str]
 ) -> None:
-    doubts, broken = compare_settings({"not_in_the_catalog": asked}, {"not_in_the_catalog": got}, HERE)
-    assert ([doubt.slug for doubt in doubts], broken) == (slugs, "")
+    caveats, broken = compare_settings({"not_in_the_catalog": asked}, {"not_in_the_catalog": got}, HERE)
+    assert ([caveat.slug for caveat in caveats], broken) == (slugs, "")
 
 
 def test_a_window_is_disturbed_by_steal_and_by_strangers_only() -> None:
@@ -230,13 +230,13 @@ def two_looks(*sizes: tuple[str, int | None]) -> FakeServer:
 
 
 @pytest.mark.usefixtures("nothing_is_stolen")
-def test_a_setting_without_effect_is_a_doubt_that_names_it() -> None:
+def test_a_setting_without_effect_is_a_caveat_that_names_it() -> None:
     draft = Draft(arm=Arm(name="a", settings={}), stage="screen", block=1, variant=0)
     trial = measure(draft, two_looks(), Ended(), Timing())
     assert trial.outcome == "measured", trial.reason
-    (doubt,) = [warning for warning in trial.warnings if warning.slug == "no-effect"]
-    assert doubt.setting == "innodb_flush_method"
-    assert doubt.text.startswith("innodb_flush_method=O_DIRECT reads back, but the data files are in memory")
+    (caveat,) = [warning for warning in trial.warnings if warning.slug == "no-effect"]
+    assert caveat.setting == "innodb_flush_method"
+    assert caveat.text.startswith("innodb_flush_method=O_DIRECT reads back, but the data files are in memory")
     assert trial.file_activity["redo"] == FileActivity(fsyncs=2, bytes=400_000)
     assert trial.file_activity["data"] == FileActivity(bytes=0)
 
@@ -260,10 +260,10 @@ def test_others_are_judged_by_what_they_take_while_no_load_runs(
 
 
 @pytest.mark.usefixtures("nothing_is_stolen")
-def test_tables_of_other_engines_are_a_doubt() -> None:
+def test_tables_of_other_engines_are_a_caveat() -> None:
     draft = Draft(arm=Arm(name="a", settings={}), stage="bench", block=1, variant=0)
     server = two_looks(("InnoDB", 1000), ("MyISAM", 24), ("MEMORY", None))
     trial = measure(draft, server, Ended(), Timing())
     assert trial.data_bytes == 1024
-    (doubt,) = [one for one in trial.warnings if one.slug == "other-engines"]
-    assert "MEMORY, MyISAM" in doubt.text
+    (caveat,) = [one for one in trial.warnings if one.slug == "other-engines"]
+    assert "MEMORY, MyISAM" in caveat.text

@@ -167,7 +167,7 @@ def test_a_command_ends_when_its_shell_does_whoever_holds_its_output(tmp_path: P
     os.kill(int(pid_file.read_text()), 9)
 
 
-def test_an_error_that_the_client_printed_is_a_doubt_though_the_exit_code_is_0() -> None:
+def test_an_error_that_the_client_printed_is_a_caveat_though_the_exit_code_is_0() -> None:
     slugs = {
         one.slug: one.text
         for one in run("echo \"ERROR 1146 (42S02) at line 2: Table 'x' doesn't exist\"").warnings

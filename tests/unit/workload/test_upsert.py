@@ -50,8 +50,8 @@ def test_data_depend_on_the_kind_of_key_and_not_on_what_is_written() -> None:
         assert build_workload("upsert", other).data_key != base.data_key
 
 
-def test_a_window_of_few_commits_is_doubted() -> None:
-    def doubts(commits: int) -> list[str]:
+def test_a_window_of_few_commits_has_a_caveat() -> None:
+    def caveats(commits: int) -> list[str]:
         load: LoadResult = load_result()
         load = LoadResult(
             **{name: getattr(load, name) for name in load.__struct_fields__}
@@ -60,7 +60,7 @@ def test_a_window_of_few_commits_is_doubted() -> None:
         measured = Measured(
             figure=1.0, unit="rows/s", higher_is_better=True, warm_up_s=1.0, window_s=5.0, load=load
         )
-        return [warning.slug for warning in UpsertWorkload(threads=4, commit="1 s")._doubts(measured)]
+        return [warning.slug for warning in UpsertWorkload(threads=4, commit="1 s")._caveats(measured)]
 
-    assert doubts(11) == ["few-commits"]
-    assert doubts(12) == []
+    assert caveats(11) == ["few-commits"]
+    assert caveats(12) == []

@@ -31,7 +31,7 @@ class FailureMode(NamedTuple):
     """What crashes, and what should be known of it."""
 
     kind: Literal["process", "os", "power"]
-    doubt: Warning | None = None
+    caveat: Warning | None = None
 
 
 UNCRASHED = FailureMode("power")
@@ -138,8 +138,8 @@ def check(
             raise KeyboardInterrupt
         found.append(facts)
         reason = broken(facts.arms[0], kind, promised)
-        if reason is None and (doubt := unproven(facts.arms[0], promised)):
-            raise MeasurementError(doubt)
+        if reason is None and (caveat := unproven(facts.arms[0], promised)):
+            raise MeasurementError(caveat)
         return reason
 
     rejected = False

@@ -69,5 +69,5 @@ def once_on_kept(asked: Once, watcher: Watcher) -> Trial:
         watcher.say(
             f"{name} runs without some of its nodes: flushlab server start --name {again} brings them back"
         )
-    doubts = (co_located(nodes, 0.0),) if nodes > 1 else ()
-    return msgspec.structs.replace(trial, warnings=(*doubts, *trial.warnings))
+    caveats = (co_located(nodes, 0.0),) if nodes > 1 else ()
+    return msgspec.structs.replace(trial, warnings=(*caveats, *trial.warnings))

@@ -1,4 +1,4 @@
-"""Sections: what trials showed: throughput, files, nodes of a cluster, doubts and output. Pure."""
+"""Sections: what trials showed: throughput, files, nodes of a cluster, caveats and output. Pure."""
 
 from __future__ import annotations
 

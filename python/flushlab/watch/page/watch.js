@@ -73,7 +73,7 @@ function headline({ running, server, fill, failed }) {
   return "Nothing of flushlab runs";
 }
 
-function doubts({ server, failed }) {
+function caveats({ server, failed }) {
   if (failed) return `${failed}. This is a bug in flushlab; the page goes on when it can.`;
   const all = [];
   if (!server.up) all.push(`${server.why ? `${server.why}. ` : ""}The page goes on when it is back.`);
@@ -88,9 +88,9 @@ function showNow(sample) {
   const { running, server } = sample;
   write(element("server"), server.name ? `· ${server.name}` : "");
   write(element("headline"), headline(sample));
-  const doubt = element("doubt");
-  write(doubt, doubts(sample));
-  doubt.hidden = !doubt.textContent;
+  const caveat = element("caveat");
+  write(caveat, caveats(sample));
+  caveat.hidden = !caveat.textContent;
   keys(element("now"), [
     ["Command", running?.kind],
     ["Campaign", running?.campaign],
