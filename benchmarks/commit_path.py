@@ -1,12 +1,12 @@
 """The commit pipelines against each other, against what disk and processors allow, and against a real server.
 
 Rounds are pairs: each runs all that is compared, in rotating order; shown are medians of each round's ratios,
-with their range. The committers do nothing but commit, unless a part says otherwise; the shape is that of
+with their range. The threads do nothing but commit, unless a part says otherwise; the shape is that of
 sysbench's oltp_update_non_index on 100 tables of 100,000 rows, with innodb_flush_log_at_trx_commit=2 and
 sync_binlog=1000 where no policy is named.
 
     python benchmarks/commit_path.py                          # all parts
-    python benchmarks/commit_path.py --part pipelines --committers 16,64 --rounds 5 --seconds 1.5
+    python benchmarks/commit_path.py --part pipelines --threads 16,64 --rounds 5 --seconds 1.5
     python benchmarks/commit_path.py --part calibration       # needs the build mysql@9.7
 
 Parts: `pipelines` (commits/s and processor time of each way of flushing, and the ordered section), `strict`
@@ -87,22 +87,22 @@ REDO = Way("redo, strict", {"flush": "redo", "redo": 1, "sync_binlog": 1})
 class Bench:
     """Where and how long; prints tables and remembers whether a bar was missed."""
 
-    def __init__(self, folder: Path, rounds: int, seconds: float, committers: Sequence[int]) -> None:
+    def __init__(self, folder: Path, rounds: int, seconds: float, threads: Sequence[int]) -> None:
         self.folder = folder
         self.rounds = rounds
         self.seconds = seconds
-        self.committers = committers
+        self.threads = threads
         self.console = Console(width=max(Console().width, 150))
         self.missed = 0
 
-    def run(self, way: Way, committers: int, **more: Any) -> Reached:
+    def run(self, way: Way, threads: int, **more: Any) -> Reached:
         """One run in a folder of its own."""
         with TemporaryDirectory(dir=self.folder) as folder:
             spec = {
                 "directory": folder,
                 "redo": 2,
                 "sync_binlog": 1000,
-                "committers": committers,
+                "threads": threads,
                 "shape": SHAPE,
                 "warmup_seconds": 0.3,
                 "seconds": self.seconds,
@@ -115,13 +115,13 @@ class Bench:
                 pass
             return msgspec.json.decode(result, type=Reached)
 
-    def rounds_of(self, ways: Sequence[Way], committers: int, **more: Any) -> dict[str, list[Reached]]:
+    def rounds_of(self, ways: Sequence[Way], threads: int, **more: Any) -> dict[str, list[Reached]]:
         """Every way once per round; the order rotates."""
         reached: dict[str, list[Reached]] = {way.name: [] for way in ways}
         for number in range(self.rounds):
             shift = number % len(ways)
             for way in (*ways[shift:], *ways[:shift]):
-                reached[way.name].append(self.run(way, committers, **more))
+                reached[way.name].append(self.run(way, threads, **more))
         return reached
 
     def bar(self, what: str, value: float, least: float | None = None, most: float | None = None) -> None:
@@ -172,22 +172,22 @@ def pipelines(bench: Bench) -> None:
     table = table_of(
         "redo=2, sync_binlog=1000; ratios to serial",
         (
-            *("committers", "flush", "commits/s", "ratio", "CPU µs", "CPU ratio"),
+            *("threads", "flush", "commits/s", "ratio", "CPU µs", "CPU ratio"),
             *("group", "ordered ns", "encode ns", "write ns"),
         ),
     )
     ordered: dict[str, list[float | None]] = {}
     bars: list[tuple[str, float, float | None, float | None]] = []
     ways = (SERIAL, LINGERING, LEADER, PARALLEL)
-    for committers in bench.committers:
-        reached = bench.rounds_of(ways, committers)
+    for threads in bench.threads:
+        reached = bench.rounds_of(ways, threads)
         serial = reached[SERIAL.name]
         for way in ways:
             ours = reached[way.name]
             faster, dearer = ratios(ours, serial, rate), ratios(ours, serial, cpu)
             ordered.setdefault(way.name, []).extend(one.ordered_ns_per_commit for one in ours)
             table.add_row(
-                str(committers),
+                str(threads),
                 way.name,
                 f"{median([rate(one) for one in ours]):,.0f}",
                 spread(faster),
@@ -203,10 +203,10 @@ def pipelines(bench: Bench) -> None:
         better = max((SERIAL, LINGERING), key=lambda way: median([rate(one) for one in reached[way.name]]))
         faster = ratios(reached[PARALLEL.name], reached[better.name], rate)
         dearer = ratios(reached[PARALLEL.name], reached[better.name], cpu)
-        name = f"parallel ÷ {better.name} at {committers} committers"
-        least = 1.3 if committers >= 16 else 0.95
+        name = f"parallel ÷ {better.name} at {threads} threads"
+        least = 1.3 if threads >= 16 else 0.95
         bars.append((f"{name}, commits/s", statistics.median(faster), least, None))
-        if committers >= 16:
+        if threads >= 16:
             bars.append((f"{name}, CPU per commit", statistics.median(dearer), None, 1.1))
     bench.console.print(table)
     for bar in bars:
@@ -235,22 +235,22 @@ def sync_pairs(folder: Path, redo_bytes: int, binlog_bytes: int, seconds: float)
 
 def strict(bench: Bench) -> None:
     """redo=1, sync_binlog=1: both ways that keep it, and what the disk allows."""
-    columns = ("committers", "flush", "commits/s", "ratio", "CPU µs", "group", "of sync pairs × committers")
+    columns = ("threads", "flush", "commits/s", "ratio", "CPU µs", "group", "of sync pairs × threads")
     table = table_of("redo=1, sync_binlog=1; ratios to serial", columns)
     bars: list[tuple[str, float]] = []
-    for committers in bench.committers:
+    for threads in bench.threads:
         shares: dict[str, list[float]] = {STRICT.name: [], REDO.name: []}
         reached: dict[str, list[Reached]] = {STRICT.name: [], REDO.name: []}
         for number in range(bench.rounds):
             for way in (STRICT, REDO) if number % 2 else (REDO, STRICT):
-                one = bench.run(way, committers)
+                one = bench.run(way, threads)
                 size = one.binlog_bytes // max(one.commits, 1) or SMALL
-                pairs = sync_pairs(bench.folder, 760 * committers, size * committers, bench.seconds / 2)
+                pairs = sync_pairs(bench.folder, 760 * threads, size * threads, bench.seconds / 2)
                 reached[way.name].append(one)
-                shares[way.name].append(rate(one) / (pairs * committers))
+                shares[way.name].append(rate(one) / (pairs * threads))
         for name, ours in reached.items():
             table.add_row(
-                str(committers),
+                str(threads),
                 name,
                 f"{median([rate(one) for one in ours]):,.0f}",
                 spread(ratios(ours, reached[STRICT.name], rate)),
@@ -258,9 +258,7 @@ def strict(bench: Bench) -> None:
                 f"{median([one.group_size for one in ours]):.1f}",
                 spread(shares[name]),
             )
-        bars.append(
-            (f"serial ÷ sync pairs × committers at {committers}", statistics.median(shares[STRICT.name]))
-        )
+        bars.append((f"serial ÷ sync pairs × threads at {threads}", statistics.median(shares[STRICT.name])))
     bench.console.print(table)
     for what, share in bars:
         bench.bar(what, share, least=0.9)
@@ -289,13 +287,13 @@ def encoder(bench: Bench) -> None:
 def encode(bench: Bench) -> None:
     """Commits against transactions that the processors can encode and checksum."""
     most = 1e9 / binlog_bench()["encode"][1] * len(os.sched_getaffinity(0))
-    table = table_of(f"parallel against encoding alone, {most:,.0f}/s", ("committers", "commits/s", "share"))
+    table = table_of(f"parallel against encoding alone, {most:,.0f}/s", ("threads", "commits/s", "share"))
     best = 0.0
-    for committers in bench.committers:
-        ours = bench.rounds_of((PARALLEL,), committers)[PARALLEL.name]
+    for threads in bench.threads:
+        ours = bench.rounds_of((PARALLEL,), threads)[PARALLEL.name]
         shares = [rate(one) / most for one in ours]
         best = max(best, statistics.median(shares))
-        table.add_row(str(committers), f"{median([rate(one) for one in ours]):,.0f}", spread(shares))
+        table.add_row(str(threads), f"{median([rate(one) for one in ours]):,.0f}", spread(shares))
     bench.console.print(table)
     bench.bar("parallel ÷ encoding on all processors, best", best, least=0.5)
 
@@ -303,12 +301,12 @@ def encode(bench: Bench) -> None:
 def think(bench: Bench, think_us: float) -> None:
     """With processor time before each commit, as a server needs for the statement itself."""
     title = f"{think_us:g} µs of processor time before each commit; ratios to serial"
-    table = table_of(title, ("committers", "flush", "commits/s", "ratio", "CPU µs", "CPU ratio"))
-    for committers in bench.committers:
-        reached = bench.rounds_of((SERIAL, LEADER, PARALLEL), committers, think_us=think_us)
+    table = table_of(title, ("threads", "flush", "commits/s", "ratio", "CPU µs", "CPU ratio"))
+    for threads in bench.threads:
+        reached = bench.rounds_of((SERIAL, LEADER, PARALLEL), threads, think_us=think_us)
         for name, ours in reached.items():
             table.add_row(
-                str(committers),
+                str(threads),
                 name,
                 f"{median([rate(one) for one in ours]):,.0f}",
                 spread(ratios(ours, reached[SERIAL.name], rate)),
@@ -385,7 +383,7 @@ def calibration(bench: Bench) -> None:
     table = table_of(
         f"serial with the server's own time against {SERVER}",
         (
-            *("redo", "sync_binlog", "committers", "its tps", "its CPU µs", "client's CPU µs", "redo bytes"),
+            *("redo", "sync_binlog", "threads", "its tps", "its CPU µs", "client's CPU µs", "redo bytes"),
             *("own time µs", "serial/s", "CPU µs", "ratio"),
         ),
     )
@@ -396,18 +394,18 @@ def calibration(bench: Bench) -> None:
         for redo, sync_binlog in ((2, 1000), (1, 1)):
             server.apply({"innodb_flush_log_at_trx_commit": redo, "sync_binlog": sync_binlog})
             policy = {"redo": redo, "sync_binlog": sync_binlog}
-            for committers in bench.committers:
-                bare = bench.run(SERIAL, committers, **policy)
+            for threads in bench.threads:
+                bare = bench.run(SERIAL, threads, **policy)
                 found: list[tuple[Served, float, Reached]] = []
                 for _ in range(bench.rounds):
-                    served = serve(server, committers, 2 * bench.seconds)
+                    served = serve(server, threads, 2 * bench.seconds)
                     own_us = max(0.0, served.server_cpu_us + served.client_cpu_us - cpu(bare))
-                    found.append((served, own_us, bench.run(SERIAL, committers, think_us=own_us, **policy)))
+                    found.append((served, own_us, bench.run(SERIAL, threads, think_us=own_us, **policy)))
                 shares = [rate(ours) / served.per_s for served, _, ours in found]
                 table.add_row(
                     str(redo),
                     str(sync_binlog),
-                    str(committers),
+                    str(threads),
                     f"{median([served.per_s for served, _, _ in found]):,.0f}",
                     f"{median([served.server_cpu_us for served, _, _ in found]):.1f}",
                     f"{median([served.client_cpu_us for served, _, _ in found]):.1f}",
@@ -417,7 +415,7 @@ def calibration(bench: Bench) -> None:
                     f"{median([cpu(ours) for _, _, ours in found]):.1f}",
                     spread(shares),
                 )
-                what = f"serial ÷ {SERVER} at redo={redo}, sync_binlog={sync_binlog}, {committers} committers"
+                what = f"serial ÷ {SERVER} at redo={redo}, sync_binlog={sync_binlog}, {threads} threads"
                 bars.append((what, statistics.median(shares)))
     bench.console.print(table)
     for what, share in bars:
@@ -433,10 +431,10 @@ def main() -> int:
     parser.add_argument("--dir", type=Path, default=Path.cwd(), help="folder on the disk that is measured")
     parser.add_argument("--rounds", type=int, default=5, help="runs of each")
     parser.add_argument("--seconds", type=float, default=1.0, help="length of a run")
-    parser.add_argument("--committers", default="1,4,16,64", help="numbers of committers, with commas")
+    parser.add_argument("--threads", default="1,4,16,64", help="numbers of threads, with commas")
     parser.add_argument("--think-us", type=float, default=60.0, help="of the part think")
     flags = parser.parse_args()
-    bench = Bench(flags.dir, flags.rounds, flags.seconds, [int(n) for n in flags.committers.split(",")])
+    bench = Bench(flags.dir, flags.rounds, flags.seconds, [int(n) for n in flags.threads.split(",")])
     parts: dict[str, Callable[[Bench], None]] = {
         "pipelines": pipelines,
         "strict": strict,

@@ -4,7 +4,7 @@ Each flush mode commits in a process that may use one processor and in one that 
 order alternates. The cost of a commit comes from the run on one processor; what it predicts for two is shown
 beside what two reached. The bar: the two are within a factor of 1.4.
 
-    python benchmarks/probe_scaling.py --pairs 3 --seconds 2 --committers 16
+    python benchmarks/probe_scaling.py --pairs 3 --seconds 2 --threads 16
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ BAR = 1.4
 MODES = ("serial", "parallel-leader", "parallel")
 
 
-def run(mode: str, processors: int, committers: int, seconds: float, folder: Path) -> Ceiling:
+def run(mode: str, processors: int, threads: int, seconds: float, folder: Path) -> Ceiling:
     """One run in a process of its own, bound to the first so many of this process's processors."""
     with get_context("spawn").Pool(1) as pool:
-        said = pool.apply(_bound, (mode, processors, committers, seconds, str(folder)))
+        said = pool.apply(_bound, (mode, processors, threads, seconds, str(folder)))
     return msgspec.json.decode(said, type=Ceiling)
 
 
-def _bound(mode: str, processors: int, committers: int, seconds: float, folder: str) -> bytes:
+def _bound(mode: str, processors: int, threads: int, seconds: float, folder: str) -> bytes:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:processors])
-    cell = CommitCell(policy=SECOND, flush=parse_flush(mode), committers=committers)
+    cell = CommitCell(policy=SECOND, flush=parse_flush(mode), threads=threads)
     with tempfile.TemporaryDirectory(dir=folder) as own:
         reached = measure(
             Path(own),
@@ -56,12 +56,12 @@ def _bound(mode: str, processors: int, committers: int, seconds: float, folder: 
     return msgspec.json.encode(reached)
 
 
-def compare(mode: str, pairs: int, committers: int, seconds: float, folder: Path) -> tuple[float, float]:
+def compare(mode: str, pairs: int, threads: int, seconds: float, folder: Path) -> tuple[float, float]:
     """(what two processors reached ÷ one, what the law says), geometric means."""
     reached, promised = [], []
     for number in range(pairs):
         order = (1, 2) if number % 2 == 0 else (2, 1)
-        found = {count: run(mode, count, committers, seconds, folder) for count in order}
+        found = {count: run(mode, count, threads, seconds, folder) for count in order}
         cost = cost_of(found[1])
         assert cost is not None, "the core measures the ordered section"
         reached.append(math.log(found[2].commits_per_s / found[1].commits_per_s))
@@ -77,13 +77,13 @@ def main() -> int:
     parser.add_argument("--dir", type=Path, default=Path.cwd())
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2.0)
-    parser.add_argument("--committers", type=int, default=16)
+    parser.add_argument("--threads", type=int, default=16)
     parser.add_argument("--json", type=Path, help="write the figures to a file")
     given = parser.parse_args()
     if len(os.sched_getaffinity(0)) < 2:
         sys.stdout.write("one processor only: nothing to compare\n")
         return 0
-    found = {mode: compare(mode, given.pairs, given.committers, given.seconds, given.dir) for mode in MODES}
+    found = {mode: compare(mode, given.pairs, given.threads, given.seconds, given.dir) for mode in MODES}
     say = ["two processors ÷ one   reached   by the law"]
     say += [f"{mode:<20} {reached:9.2f} {promised:12.2f}" for mode, (reached, promised) in found.items()]
     say.append(f"bar: reached and promised within a factor of {BAR:g}")

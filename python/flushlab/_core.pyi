@@ -192,11 +192,11 @@ class LoadRun:
 
 @final
 class CommitPath:
-    """Committers that commit through a redo log and a binary log in a folder: one run.
+    """Threads that commit through a redo log and a binary log in a folder: one run.
 
     The spec is a JSON object: `directory` (an existing folder without redo and binlog files), `keep`
     (false), `format` (a server's version, "9.7.4"), `redo` (0 to 3, innodb_flush_log_at_trx_commit),
-    `sync_binlog`, `flush` ("serial", "parallel-leader", "parallel" or "redo"), `committers` (1 to 256),
+    `sync_binlog`, `flush` ("serial", "parallel-leader", "parallel" or "redo"), `threads` (1 to 256),
     `shape` ({"kind": "oltp_update_non_index" | "oltp_insert", "tables", "rows"} or {"kind": "sizes",
     "redo_bytes", "binlog_bytes", "large_every", "large_bytes"}), `linger` (whether groups may grow by giving
     the processor away once; by default in all ways but serial), `think_us` (processor time before each

@@ -34,7 +34,7 @@ def test_the_fake_refuses_what_the_core_refuses(tmp_path: Path, redo: int, sync_
 
 
 def test_a_cell_has_every_figure(tmp_path: Path, make: Maker) -> None:
-    cell = CommitCell(policy=STRICT, flush="serial", committers=2)
+    cell = CommitCell(policy=STRICT, flush="serial", threads=2)
     for seconds in (0.3, 3, 30):  # until something is committed, on a machine with little time
         reached = measure(tmp_path, cell, seconds=seconds, most_bytes=MAX_BYTES, medium=MEDIUM, make=make)
         if reached is not None:
@@ -47,7 +47,7 @@ def test_a_cell_has_every_figure(tmp_path: Path, make: Maker) -> None:
 
 
 def test_a_run_that_is_stopped_has_the_result_so_far(tmp_path: Path, make: Maker) -> None:
-    cell = CommitCell(policy=SECOND, flush="parallel", committers=2)
+    cell = CommitCell(policy=SECOND, flush="parallel", threads=2)
     reached = measure(tmp_path, cell, seconds=30, most_bytes=200 << 20, medium=MEDIUM, make=make)
     assert reached is not None and reached.commits_per_s > 0
     assert list(tmp_path.iterdir()) == []
@@ -60,7 +60,7 @@ def test_what_is_no_spec_is_a_usage_error() -> None:
 
 
 def test_modes_are_switched_while_commits_go_on_and_the_binlog_stays_whole(tmp_path: Path) -> None:
-    cell = SwitchCell(policy=SECOND, modes=("serial", "parallel-leader", "parallel", "serial"), committers=8)
+    cell = SwitchCell(policy=SECOND, modes=("serial", "parallel-leader", "parallel", "serial"), threads=8)
     for seconds in (1, 10, 60):  # until something is committed, on a machine with little time
         folder = tmp_path / str(seconds)
         folder.mkdir()

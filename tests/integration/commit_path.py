@@ -1,4 +1,4 @@
-"""Runs of the commit path whose files tests look at: committers, rotation, every way of flushing by turns."""
+"""Runs of the commit path whose files tests look at: threads, rotation, every way of flushing by turns."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ ALL_WAYS: tuple[dict[str, Any], ...] = (
 """Changes of the policy, from serial flush with redo 2 and sync_binlog 1000 on."""
 
 
-def run(
-    folder: Path, version: str, *, committers: int, transactions: int = 2000, **more: Any
-) -> dict[str, Any]:
+def run(folder: Path, version: str, *, threads: int, transactions: int = 2000, **more: Any) -> dict[str, Any]:
     """Commits through every way of flushing by turns, and leaves the files."""
     # All changes in the first half: the run must not be over before the last.
     changes = [
@@ -39,7 +37,7 @@ def run(
         "redo": 2,
         "sync_binlog": 1000,
         "flush": "serial",
-        "committers": committers,
+        "threads": threads,
         "shape": {"kind": "oltp_update_non_index", "tables": 4, "rows": 100},
         "transactions": transactions,
         "rotate_bytes": 200_000,

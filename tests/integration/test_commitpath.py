@@ -1,4 +1,4 @@
-"""What committers write through every way of flushing is a log as servers write it: their tools say so."""
+"""What threads write through every way of flushing is a log as servers write it: their tools say so."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tests.integration.commit_path import ALL_WAYS, run
 VERSIONS = ["9.7.4", "10.11.19-MariaDB-log"]
 
 
-@pytest.mark.parametrize("committers", [16, 64])
+@pytest.mark.parametrize("threads", [16, 64])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_servers_tool_and_the_checker_accept_rotated_files_of_every_way(
-    version: str, committers: int, tmp_path: Path
+    version: str, threads: int, tmp_path: Path
 ) -> None:
     for transactions in (
         2000,
@@ -25,7 +25,7 @@ def test_the_servers_tool_and_the_checker_accept_rotated_files_of_every_way(
     ):  # a machine may be too busy to make all changes in time
         folder = tmp_path / str(transactions)
         folder.mkdir()
-        result = run(folder, version, committers=committers, transactions=transactions)
+        result = run(folder, version, threads=threads, transactions=transactions)
         if result["switches"] == len(ALL_WAYS):
             break
     assert result["switches"] == len(ALL_WAYS)
@@ -52,9 +52,9 @@ def test_every_way_writes_the_same_bytes_for_the_same_transactions(version: str,
     }.items():
         folder = tmp_path / way
         folder.mkdir()
-        # One committer makes the order, and a fixed clock the times.
+        # One thread makes the order, and a fixed clock the times.
         fixed = {"fixed_clock_us": 1_790_000_000_000_000, "changes": [], "rotate_bytes": 50_000}
-        run(folder, version, committers=1, transactions=300, flush=way, **policy, **fixed)
+        run(folder, version, threads=1, transactions=300, flush=way, **policy, **fixed)
         written[way] = {file.name: file.read_bytes() for file in sorted(folder.glob("binlog.*"))}
     assert len(written["serial"]) > 3
     assert all(files == written["serial"] for files in written.values())

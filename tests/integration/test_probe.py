@@ -246,7 +246,7 @@ def test_a_server_is_measured_beside_its_ceiling(furnished_home: Path) -> None:
     assert done.returncode == 0, done.stderr
     said: dict[str, Any] = json.loads(done.stdout)
     (share,) = said["against"]
-    assert (share["redo"], share["sync_binlog"], share["committers"]) == (1, 1000, 2)
+    assert (share["redo"], share["sync_binlog"], share["threads"]) == (1, 1000, 2)
     assert share["commits_per_s"] > 0 and share["server"].startswith("mariadb@10.11")
     assert share["commits_per_s"] == pytest.approx(share["share"] * share["ceiling_per_s"])
     assert not any(one["slug"] in ("no-binlog", "other-disk") for one in share["warnings"])

@@ -165,11 +165,11 @@ def tears(content: bytes) -> list[int]:
 
 
 @pytest.mark.server("mysql@9.7")
-@pytest.mark.parametrize("committers", [16, 64])
-def test_a_mysql_replica_takes_what_committers_wrote_in_every_way(
-    mysql: MysqlPair, committers: int, tmp_path: Path
+@pytest.mark.parametrize("threads", [16, 64])
+def test_a_mysql_replica_takes_what_threads_wrote_in_every_way(
+    mysql: MysqlPair, threads: int, tmp_path: Path
 ) -> None:
-    run(tmp_path, "9.7.4", committers=committers)
+    run(tmp_path, "9.7.4", threads=threads)
     log = images("9.7.4", tmp_path)
     load(mysql, log.first)
     serve_files(mysql, tmp_path)
@@ -179,7 +179,7 @@ def test_a_mysql_replica_takes_what_committers_wrote_in_every_way(
 
 @pytest.mark.server("mysql@9.7")
 def test_a_mysql_source_cuts_a_torn_tail_where_the_checker_says(mysql: MysqlPair, tmp_path: Path) -> None:
-    run(tmp_path, "9.7.4", committers=16, transactions=600)
+    run(tmp_path, "9.7.4", threads=16, transactions=600)
     log = images("9.7.4", tmp_path)
     load(mysql, log.first)
     last = binlogs(tmp_path)[-1]
@@ -195,11 +195,11 @@ def test_a_mysql_source_cuts_a_torn_tail_where_the_checker_says(mysql: MysqlPair
 
 
 @pytest.mark.server("mariadb@10.11")
-@pytest.mark.parametrize("committers", [16, 64])
-def test_a_mariadb_replica_takes_what_committers_wrote_in_every_way(
-    mariadb: MariadbPair, committers: int, tmp_path: Path
+@pytest.mark.parametrize("threads", [16, 64])
+def test_a_mariadb_replica_takes_what_threads_wrote_in_every_way(
+    mariadb: MariadbPair, threads: int, tmp_path: Path
 ) -> None:
-    run(tmp_path, MARIADB, committers=committers)
+    run(tmp_path, MARIADB, threads=threads)
     log = images(MARIADB, tmp_path)
     load(mariadb, log.first)
     serve_files(mariadb, tmp_path)
@@ -220,7 +220,7 @@ def test_a_mariadb_replica_takes_what_committers_wrote_in_every_way(
 def test_a_mariadb_source_leaves_a_torn_tail_and_a_recovered_one_replicates(
     way: dict[str, Any], rebuilt: bool, mariadb: MariadbPair, tmp_path: Path
 ) -> None:
-    run(tmp_path, MARIADB, committers=16, transactions=600, changes=[], **way)
+    run(tmp_path, MARIADB, threads=16, transactions=600, changes=[], **way)
     log = images(MARIADB, tmp_path)
     load(mariadb, log.first)
     last = binlogs(tmp_path)[-1]
@@ -236,7 +236,7 @@ def test_a_mariadb_source_leaves_a_torn_tail_and_a_recovered_one_replicates(
         "CREATE TABLE sbtest.sizes (id BIGINT NOT NULL PRIMARY KEY, data LONGBLOB NOT NULL)"
     )
     sizes = {"kind": "sizes", "redo_bytes": 100, "binlog_bytes": 400}
-    run(tmp_path, MARIADB, committers=4, transactions=20, shape=sizes, changes=[], resume=True)
+    run(tmp_path, MARIADB, threads=4, transactions=20, shape=sizes, changes=[], resume=True)
     if rebuilt:
         assert check([last])[0]["transactions"] == before
     else:

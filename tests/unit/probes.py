@@ -61,19 +61,17 @@ def disk_figure(way: str = "fdatasync", p50: float = 500.0, **changes: Any) -> D
     return DiskFigure(**{**facts, **changes})
 
 
-def ceiling(pair: str, flush: FlushMode, committers: int, commits_per_s: float, **changes: Any) -> Ceiling:
+def ceiling(pair: str, flush: FlushMode, threads: int, commits_per_s: float, **changes: Any) -> Ceiling:
     """A cell of the matrix: `ceiling("1/1", "serial", 64, 20_000)`."""
     redo, sync_binlog = map(int, pair.split("/"))
     facts: dict[str, Any] = {
         "redo": redo,
         "sync_binlog": sync_binlog,
         "flush": flush,
-        "committers": committers,
+        "threads": threads,
         "commits_per_s": commits_per_s,
-        "latency_us": CommitLatency(
-            p50=committers * 1e6 / commits_per_s, p99=3e6 * committers / commits_per_s
-        ),
-        "group_size": committers / 2 + 0.5,
+        "latency_us": CommitLatency(p50=threads * 1e6 / commits_per_s, p99=3e6 * threads / commits_per_s),
+        "group_size": threads / 2 + 0.5,
         "fsyncs_per_s": 0.9,
         "bytes_at_risk": 0,
         "noise": 0.01,
@@ -120,7 +118,7 @@ SHARE = Share(
     server="mysql@9.7.0",
     redo=2,
     sync_binlog=1000,
-    committers=64,
+    threads=64,
     commits_per_s=30_000,
     ceiling_per_s=150_000,
     best_flush="parallel",
@@ -133,7 +131,7 @@ SHARE = Share(
 SWITCHING = Switching(
     redo=2,
     sync_binlog=1000,
-    committers=64,
+    threads=64,
     phases=(
         SwitchPhase(flush="serial", switch_us=0, seconds=0.4, commits=60_000),
         SwitchPhase(flush="parallel", switch_us=320.0, seconds=0.4, commits=96_000),

@@ -137,7 +137,7 @@ impl<T> CombiningLock<T> {
         })
     }
 
-    /// Counts one who begins to wait; with few committers nothing needs to be counted.
+    /// Counts one who begins to wait; with few threads nothing needs to be counted.
     pub(crate) fn yielding(&self) -> Yielding<'_> {
         let count = (self.sessions.len() > MOST_YIELDING).then_some(&self.yielding);
         let before = count.map_or(0, |count| count.fetch_add(1, Ordering::Relaxed));

@@ -23,14 +23,14 @@ use crate::stage::Stage;
 use crate::sync::{make_room_until_done, spin_loop, yield_now, Backoff, Padded};
 use crate::unsynced::Unsynced;
 
-/// Places that may be published and not yet found ready: each committer has at most one.
+/// Places that may be published and not yet found ready: each thread has at most one.
 const PLACES: usize = 512;
 
 /// So often a thread gives the processor away before it sleeps: a sleep and a wake cost more.
 const YIELDS: u32 = 100;
 /// So often a follower looks for its leader's answer before it sleeps.
 const SPINS: u32 = 20;
-/// Committers from which on lingering pays in the parallel ways: with fewer, groups form by themselves.
+/// Threads from which on lingering pays in the parallel ways: with fewer, groups form by themselves.
 const CROWD: usize = 32;
 
 /// What is under the log lock.
@@ -53,7 +53,7 @@ pub(crate) struct Settings<'a> {
     pub(crate) format: &'a Format,
     pub(crate) folder: &'a Path,
     pub(crate) policy: Policy,
-    pub(crate) committers: u32,
+    pub(crate) threads: u32,
     pub(crate) rotate_bytes: u64,
     pub(crate) redo_capacity: u64,
     pub(crate) log_buffer_bytes: usize,
@@ -67,7 +67,7 @@ pub(crate) struct Settings<'a> {
 
 /// A transaction while it commits.
 pub(crate) struct Commit<'a> {
-    /// Its committer.
+    /// Its thread.
     pub(crate) me: u32,
     pub(crate) xid: u64,
     pub(crate) redo: &'a [u8],
@@ -112,7 +112,7 @@ impl Engine {
         let (redo, files) = open_logs(settings)?;
         let last_gtid = settings.recovered.map_or(0, |recovered| recovered.last_gtid);
         let (binlog, drain) = LogBuffer::new(settings.ring_bytes, PLACES, settings.rotate_bytes);
-        let room = settings.committers as usize;
+        let room = settings.threads as usize;
         let file = files.file().clone();
         let (number, position) = (files.number(), files.position());
         let log = Log {
@@ -157,7 +157,7 @@ impl Engine {
         self.log.lock()
     }
 
-    /// The sessions, by committer.
+    /// The sessions, by thread.
     pub(crate) fn sessions(&self) -> &[Session] {
         &self.log.sessions
     }
@@ -301,7 +301,7 @@ impl Engine {
         lock(&self.failure).clone()
     }
 
-    /// How a committer waits for its place to be carried out.
+    /// How a thread waits for its place to be carried out.
     pub(crate) fn patience(&self, me: u32) -> Patience {
         let syncs = self.policy().syncs_redo();
         let crowd = self.sessions().len() >= CROWD;
@@ -397,7 +397,7 @@ impl Engine {
             .fetch_max(redo + binlog, Ordering::Relaxed);
     }
 
-    /// Changes the policy while committers run. What waits under the old way of flushing is carried out
+    /// Changes the policy while threads run. What waits under the old way of flushing is carried out
     /// under it, or sent back to begin again under the new one.
     pub(crate) fn change(&self, policy: Policy) -> io::Result<()> {
         let closed = self.lock_closed(|old| old.flush != Flush::Serial && old.flush != policy.flush)?;
@@ -497,7 +497,7 @@ impl Engine {
         }
     }
 
-    /// Ends both logs in good order; the committers have ended.
+    /// Ends both logs in good order; the threads have ended.
     pub(crate) fn close(&self) -> io::Result<()> {
         let closed = self.lock_closed(|policy| policy.flush != Flush::Serial)?;
         let mut log = closed.unwrap_or_else(|| self.lock_log());

@@ -16,7 +16,7 @@ use crate::IDENTITY;
 
 const LIMIT: Duration = Duration::from_secs(30);
 const REDO: [u8; 300] = [7; 300];
-const COMMITTERS: u32 = 66;
+const THREADS: u32 = 66;
 
 fn policy(flush: Flush) -> Policy {
     let (redo, sync_binlog) = if flush == Flush::Redo { (1, 1) } else { (2, 1000) };
@@ -36,12 +36,12 @@ fn engine(folder: &Path, flush: Flush, rotate_bytes: u64) -> Engine {
         large_every: 0,
         large_bytes: 0,
     };
-    let source = Source::new(&shape, &format, COMMITTERS, 1, 0).unwrap();
+    let source = Source::new(&shape, &format, THREADS, 1, 0).unwrap();
     let engine = Engine::create(&Settings {
         format: &format,
         folder,
         policy: policy(flush),
-        committers: COMMITTERS,
+        threads: THREADS,
         rotate_bytes,
         redo_capacity: 4 << 20,
         log_buffer_bytes: 1 << 20,
@@ -52,7 +52,7 @@ fn engine(folder: &Path, flush: Flush, rotate_bytes: u64) -> Engine {
         recovered: None,
     });
     let engine = engine.unwrap();
-    for me in 0..COMMITTERS {
+    for me in 0..THREADS {
         let mut body = lock(&engine.sessions()[me as usize].body);
         let xid = 1 << 8 | u64::from(me);
         Transactions::new(&source, me).next(&mut body, xid).unwrap();
@@ -76,7 +76,7 @@ fn a_leader_is_not_sent_back_once_a_part_of_its_group_has_committed() {
     thread::scope(|scope| {
         // One that the ring has no room for together with the first.
         let held = lock(&engine.sessions()[20].body);
-        let group: Vec<_> = (0..COMMITTERS).collect();
+        let group: Vec<_> = (0..THREADS).collect();
         let leader = scope.spawn({
             let engine = &engine;
             move || engine.lead(0, &group)
@@ -158,7 +158,7 @@ fn what_redo_alone_made_durable_is_synced_in_the_binlog_before_redo_is_left() {
 fn of_many_that_wait_few_want_a_processor_meanwhile() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(folder.path(), Flush::Serial, 1 << 30);
-    let mut waiting: Vec<_> = (0..COMMITTERS).map(|_| engine.log.yielding()).collect();
+    let mut waiting: Vec<_> = (0..THREADS).map(|_| engine.log.yielding()).collect();
     assert!(waiting[..64].iter().all(|one| one.is_one_of_few));
     assert!(waiting[64..].iter().all(|one| !one.is_one_of_few));
     waiting.clear();

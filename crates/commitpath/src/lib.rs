@@ -72,5 +72,5 @@ pub use {
     parallel::PERSIST_LIMIT,
     policy::{Flush, Policy},
     run::CommitPath,
-    spec::{LatencyUs, Phase, Progress, RunResult, Spec, WrittenFile, IDENTITY, MAX_COMMITTERS},
+    spec::{LatencyUs, Phase, Progress, RunResult, Spec, WrittenFile, IDENTITY, MAX_THREADS},
 };

@@ -1,4 +1,4 @@
-//! Binlog Parallel Flush: every committer reserves a place, writes its own events there, and is acknowledged once
+//! Binlog Parallel Flush: every thread reserves a place, writes its own events there, and is acknowledged once
 //! the ready prefix that covers it is in the file.
 //!
 //! There is no writer thread: who finds the log lock free writes the prefix for all (`combining`). `redo` differs in

@@ -12,7 +12,7 @@ pub enum Flush {
     Serial,
     /// The group's leader reserves places and writes its group's events; groups in parallel.
     ParallelLeader,
-    /// Every committer writes its own events into its reserved place.
+    /// Every thread writes its own events into its reserved place.
     Parallel,
     /// The events go into the redo log, which is synced once for both.
     Redo,

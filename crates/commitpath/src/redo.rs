@@ -1,4 +1,4 @@
-//! The redo log: a circular file, a log buffer that committers fill in parallel, group flush.
+//! The redo log: a circular file, a log buffer that threads fill in parallel, group flush.
 //!
 //! # File format (little-endian)
 //!

@@ -1,4 +1,4 @@
-//! A run: committers, what is done beside them, the measured window, the result.
+//! A run: threads, what is done beside them, the measured window, the result.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -36,7 +36,7 @@ const SLOWEST_DISK: u64 = 4 << 20;
 /// innodb_flush_log_at_timeout, and the interval of parallel flush's sync.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What committers, keeper and supervisor share.
+/// What threads, keeper and supervisor share.
 struct Shared {
     spec: Spec,
     engine: Engine,
@@ -121,7 +121,7 @@ impl Outcome {
     }
 }
 
-/// A committer counts as running as long as this is there, whether its thread ends, panics or never begins.
+/// A thread counts as running as long as this is there, whether its thread ends, panics or never begins.
 struct Seat {
     shared: Arc<Shared>,
     me: u32,
@@ -140,7 +140,7 @@ impl Drop for Seat {
         if thread::panicking() {
             self.shared.engine.fail(Error::new(
                 Kind::Measurement,
-                "a committer panicked: this is a bug",
+                "a thread panicked: this is a bug",
             ));
         }
         self.shared.running.fetch_sub(1, Ordering::Release);
@@ -246,7 +246,7 @@ impl Drop for CommitPath {
 }
 
 fn no_thread(error: impl std::fmt::Display) -> Error {
-    Error::new(Kind::Measurement, format!("no thread is to be had: {error}")).hint("take fewer committers")
+    Error::new(Kind::Measurement, format!("no thread is to be had: {error}")).hint("take fewer threads")
 }
 
 /// Makes the files on a thread of its own: one that a hanging disk holds is left behind.
@@ -278,7 +278,7 @@ fn prepare(spec: &Spec) -> Result<Shared, Error> {
             now.unwrap_or_default().as_secs() as u32
         }
     };
-    let source = Source::new(&spec.shape, &spec.format, spec.committers, spec.seed, timestamp)
+    let source = Source::new(&spec.shape, &spec.format, spec.threads, spec.seed, timestamp)
         .map_err(|error| Error::usage(error.to_string()))?;
     let recovered = match spec.resume {
         true => recover(&spec.directory)?,
@@ -291,7 +291,7 @@ fn prepare(spec: &Spec) -> Result<Shared, Error> {
         format: &spec.format,
         folder: &spec.directory,
         policy: spec.policy,
-        committers: spec.committers,
+        threads: spec.threads,
         rotate_bytes: spec.rotate_bytes,
         redo_capacity: spec.redo_capacity_bytes,
         log_buffer_bytes: spec.log_buffer_bytes as usize,
@@ -318,7 +318,7 @@ fn prepare(spec: &Spec) -> Result<Shared, Error> {
         phase: AtomicU8::new(WARMING_UP),
         stop: AtomicBool::new(false),
         left: AtomicU64::new(spec.transactions),
-        commits: (0..spec.committers).map(|_| Padded::default()).collect(),
+        commits: (0..spec.threads).map(|_| Padded::default()).collect(),
         running: AtomicU64::new(0),
         started: Instant::now(),
         burn: Burn::new(spec.think_us),
@@ -367,7 +367,7 @@ fn give_up_when_stalled(shared: &Arc<Shared>, outcome: &Outcome) {
 }
 
 fn supervise(shared: &Arc<Shared>) -> Result<RunResult, Error> {
-    let seats: Vec<_> = (0..shared.spec.committers)
+    let seats: Vec<_> = (0..shared.spec.threads)
         .map(|me| Seat::new(shared, me))
         .collect();
     let keeper = {
@@ -377,16 +377,16 @@ fn supervise(shared: &Arc<Shared>) -> Result<RunResult, Error> {
             .spawn(move || keep(&shared))
     };
     let keeper = keeper.map_err(no_thread)?;
-    let committers: Vec<_> = seats.into_iter().map(spawn).collect();
-    for error in committers.iter().filter_map(|committer| committer.as_ref().err()) {
+    let threads: Vec<_> = seats.into_iter().map(spawn).collect();
+    for error in threads.iter().filter_map(|thread| thread.as_ref().err()) {
         shared.engine.fail(no_thread(error));
     }
     let (window, phases) = watch(shared);
     shared.stop.store(true, Ordering::Relaxed);
-    let mut measured = Vec::with_capacity(committers.len());
-    for committer in committers {
+    let mut measured = Vec::with_capacity(threads.len());
+    for thread in threads {
         // One that panicked has told so by its seat.
-        if let Ok(Ok(one)) = committer.map(JoinHandle::join) {
+        if let Ok(Ok(one)) = thread.map(JoinHandle::join) {
             measured.push(one);
         }
     }
@@ -417,7 +417,7 @@ fn supervise(shared: &Arc<Shared>) -> Result<RunResult, Error> {
 
 fn spawn(seat: Seat) -> io::Result<JoinHandle<Latencies>> {
     thread::Builder::new()
-        .name(format!("committer {}", seat.me))
+        .name(format!("thread {}", seat.me))
         .stack_size(256 << 10)
         .spawn(move || commit_until_over(&seat.shared, seat.me))
 }
@@ -436,7 +436,7 @@ fn commit_all(shared: &Shared, me: u32, measured: &mut Latencies) -> io::Result<
     let session = &shared.engine.sessions()[me as usize];
     session.take(thread::current());
     let mut transactions = Transactions::new(&shared.source, me);
-    let mut group = Vec::with_capacity(shared.spec.committers as usize);
+    let mut group = Vec::with_capacity(shared.spec.threads as usize);
     let mut acknowledged = match &shared.spec.acknowledged {
         Some(path) => Some(OpenOptions::new().append(true).create(true).open(path)?),
         None => None,
@@ -722,28 +722,28 @@ mod tests {
 
     fn spec(folder: &Path, more: &str) -> Spec {
         let spec = format!(
-            r#"{{"directory": {folder:?}, "redo": 2, "sync_binlog": 0, "flush": "parallel", "committers": 2,
+            r#"{{"directory": {folder:?}, "redo": 2, "sync_binlog": 0, "flush": "parallel", "threads": 2,
                 "seconds": 60, "redo_capacity_bytes": 4194304, "log_buffer_bytes": 1048576{more}}}"#
         );
         Spec::from_json(spec.as_bytes()).unwrap()
     }
 
     #[test]
-    fn a_committer_that_panics_or_never_begins_counts_no_longer_and_the_panic_ends_the_run() {
+    fn a_thread_that_panics_or_never_begins_counts_no_longer_and_the_panic_ends_the_run() {
         let folder = tempfile::tempdir().unwrap();
         let shared = Arc::new(prepare(&spec(folder.path(), "")).unwrap());
         drop(Seat::new(&shared, 0));
         assert_eq!(shared.running.load(Ordering::Relaxed), 0);
         assert!(!shared.is_over());
         let seat = Seat::new(&shared, 1);
-        let committer = thread::spawn(move || {
+        let thread = thread::spawn(move || {
             let seat = seat;
             assert_eq!(seat.me, 0, "as planned");
         });
-        committer.join().unwrap_err();
+        thread.join().unwrap_err();
         assert_eq!(shared.running.load(Ordering::Relaxed), 0);
         let failure = shared.engine.failure().unwrap();
-        assert_eq!(failure.message, "a committer panicked: this is a bug");
+        assert_eq!(failure.message, "a thread panicked: this is a bug");
         assert!(shared.engine.redo.admit(100).is_ok(), "there is room");
         let record = shared.engine.redo.next() + 1;
         assert!(

@@ -1,4 +1,4 @@
-//! What committers write at once is, byte for byte, what one plain writer makes of their transactions in the same
+//! What threads write at once is, byte for byte, what one plain writer makes of their transactions in the same
 //! order under the same clock: through every way of flushing by turns, across files.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::{CommitPath, Spec};
 const CLOCK_US: u64 = 1_790_000_000_000_000;
 const TRANSACTIONS: u64 = 1800;
 
-fn spec(folder: &Path, version: &str, committers: u32) -> Spec {
+fn spec(folder: &Path, version: &str, threads: u32) -> Spec {
     let ways = [
         json!({"flush": "parallel-leader"}),
         json!({"flush": "parallel"}),
@@ -33,7 +33,7 @@ fn spec(folder: &Path, version: &str, committers: u32) -> Spec {
     let changes: Vec<_> = ways.into_iter().enumerate().map(change).collect();
     let spec = json!({
         "directory": folder, "keep": true, "format": version, "redo": 2, "sync_binlog": 1000,
-        "flush": "serial", "committers": committers, "transactions": TRANSACTIONS, "seed": 3,
+        "flush": "serial", "threads": threads, "transactions": TRANSACTIONS, "seed": 3,
         "shape": {"kind": "oltp_update_non_index", "tables": 3, "rows": 200},
         "rotate_bytes": 150_000, "log_buffer_bytes": 1 << 20, "ring_bytes": 1 << 20,
         "redo_capacity_bytes": 4 << 20, "changes": changes, "fixed_clock_us": CLOCK_US,
@@ -58,8 +58,8 @@ struct Again<'a> {
     flavor: Flavor,
     log: Log,
     body: Body,
-    committers: Vec<Transactions>,
-    /// How many each committer has made, and the sequence number of its last in the file at hand.
+    threads: Vec<Transactions>,
+    /// How many each thread has made, and the sequence number of its last in the file at hand.
     counts: Vec<u64>,
     last_sequence: Vec<u64>,
 }
@@ -67,19 +67,19 @@ struct Again<'a> {
 impl<'a> Again<'a> {
     fn new(spec: &Spec, made: &'a Path, folder: &Path) -> Self {
         let timestamp = (CLOCK_US / 1_000_000) as u32;
-        let source = Source::new(&spec.shape, &spec.format, spec.committers, spec.seed, timestamp).unwrap();
+        let source = Source::new(&spec.shape, &spec.format, spec.threads, spec.seed, timestamp).unwrap();
         let options = LogOptions {
             basename: BASENAME.to_owned(),
             max_size: u64::MAX,
             timestamp,
         };
-        let count = spec.committers as usize;
+        let count = spec.threads as usize;
         Self {
             made,
             flavor: spec.format.flavor(),
             log: Log::create(&spec.format, folder, options).unwrap(),
             body: Body::new(&spec.format),
-            committers: (0..spec.committers)
+            threads: (0..spec.threads)
                 .map(|me| Transactions::new(&source, me))
                 .collect(),
             counts: vec![0; count],
@@ -113,18 +113,18 @@ impl<'a> Again<'a> {
         assert_eq!(
             found.xid >> 8,
             self.counts[me],
-            "a committer's transactions keep their order"
+            "a thread's transactions keep their order"
         );
         let (last_committed, commit_id) = clock(self.flavor, &content[found.start as usize + HEADER_SIZE..]);
         if let Some(last_committed) = last_committed {
             let before = std::mem::replace(&mut self.last_sequence[me], number);
             assert!(
                 last_committed >= before,
-                "a replica may run XID {} beside the same committer's last",
+                "a replica may run XID {} beside the same thread's last",
                 found.xid
             );
         }
-        self.committers[me].next(&mut self.body, found.xid).unwrap();
+        self.threads[me].next(&mut self.body, found.xid).unwrap();
         let place = self
             .log
             .append(&self.body, CLOCK_US, last_committed, commit_id)
@@ -151,10 +151,10 @@ fn clock(flavor: Flavor, body: &[u8]) -> (Option<u64>, u64) {
 
 /// A run in which the policy changed all six times. Who changes it looks every few milliseconds: on a busy
 /// machine the transactions may end first, and the run is made again.
-fn switched(version: &str, committers: u32) -> (tempfile::TempDir, Spec) {
+fn switched(version: &str, threads: u32) -> (tempfile::TempDir, Spec) {
     for _ in 0..50 {
         let made = tempfile::tempdir().unwrap();
-        let spec = spec(made.path(), version, committers);
+        let spec = spec(made.path(), version, threads);
         let mut run = CommitPath::new(spec.clone());
         run.start().unwrap();
         let result = run.wait(Duration::from_secs(60)).unwrap().unwrap();
@@ -167,10 +167,10 @@ fn switched(version: &str, committers: u32) -> (tempfile::TempDir, Spec) {
 }
 
 #[test]
-fn many_committers_write_what_one_plain_writer_writes() {
+fn many_threads_write_what_one_plain_writer_writes() {
     for version in ["9.7.4", "10.11.19-MariaDB-log"] {
-        for committers in [1, 16, 64] {
-            let (made, spec) = switched(version, committers);
+        for threads in [1, 16, 64] {
+            let (made, spec) = switched(version, threads);
             let again = tempfile::tempdir().unwrap();
             Again::new(&spec, made.path(), again.path()).write_all();
             let (made, again) = (contents(made.path()), contents(again.path()));
@@ -179,7 +179,7 @@ fn many_committers_write_what_one_plain_writer_writes() {
             for (name, content) in &made {
                 assert!(
                     content == &again[name],
-                    "{version}, {committers} committers: {name}"
+                    "{version}, {threads} threads: {name}"
                 );
             }
         }

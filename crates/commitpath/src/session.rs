@@ -1,4 +1,4 @@
-//! A committer's session: what it shares with those who work for it, and how it waits.
+//! A thread's session: what it shares with those who work for it, and how it waits.
 
 use std::io;
 use std::sync::{Mutex, OnceLock};
@@ -23,7 +23,7 @@ pub(crate) enum Answer {
     Again,
 }
 
-/// What a committer shares.
+/// What a thread shares.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Session {
@@ -32,7 +32,7 @@ pub(crate) struct Session {
     gtid_number: AtomicU64,
     /// What it was for the transaction before.
     last_gtid: AtomicU64,
-    /// Records from here on may be needed by this committer's transaction; `u64::MAX` for none.
+    /// Records from here on may be needed by this thread's transaction; `u64::MAX` for none.
     pub(crate) needs_redo: AtomicU64,
     /// Its transaction's XID.
     pub(crate) xid: AtomicU64,
@@ -89,7 +89,7 @@ impl Session {
         self.gtid_number.load(Ordering::Relaxed)
     }
 
-    /// Whether others have committed between this committer's last two transactions.
+    /// Whether others have committed between this thread's last two transactions.
     pub(crate) fn has_company(&self) -> bool {
         self.gtid_number() > self.last_gtid.load(Ordering::Relaxed) + 1
     }

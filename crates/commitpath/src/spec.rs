@@ -9,8 +9,8 @@ use crate::error::Error;
 use crate::policy::{Flush, Policy};
 use crate::shape::Shape;
 
-/// Most committers of one run.
-pub const MAX_COMMITTERS: u32 = 256;
+/// Most threads of one run.
+pub const MAX_THREADS: u32 = 256;
 /// Largest binlog file, as servers have it (`max_binlog_size`).
 const MAX_FILE: u64 = 1 << 30;
 const MIN_FILE: u64 = 4096;
@@ -34,7 +34,7 @@ struct Json {
     redo: u8,
     sync_binlog: u32,
     flush: Flush,
-    committers: u32,
+    threads: u32,
     #[serde(default = "shape")]
     shape: Shape,
     #[serde(default)]
@@ -124,7 +124,7 @@ pub struct Spec {
     pub(crate) keep: bool,
     pub(crate) format: Format,
     pub(crate) policy: Policy,
-    pub(crate) committers: u32,
+    pub(crate) threads: u32,
     pub(crate) shape: Shape,
     pub(crate) linger: Option<bool>,
     pub(crate) think_us: f64,
@@ -194,7 +194,7 @@ impl Json {
             keep: self.keep,
             format,
             policy,
-            committers: self.committers,
+            threads: self.threads,
             shape: self.shape,
             linger: self.linger,
             think_us: self.think_us,
@@ -219,10 +219,10 @@ impl Json {
 
     fn check_sizes(&self) -> Result<(), Error> {
         within(
-            "committers",
-            f64::from(self.committers),
+            "threads",
+            f64::from(self.threads),
             1.0,
-            f64::from(MAX_COMMITTERS),
+            f64::from(MAX_THREADS),
         )?;
         within("think_us", self.think_us, 0.0, 1e6)?;
         within("warmup_seconds", self.warmup_seconds, 0.0, 3600.0)?;
@@ -255,7 +255,7 @@ impl Json {
                 within(
                     "rows",
                     f64::from(rows),
-                    f64::from(self.committers),
+                    f64::from(self.threads),
                     1e9 / f64::from(tables),
                 )
             }
@@ -356,7 +356,7 @@ pub struct Phase {
     /// The policy.
     #[serde(flatten)]
     pub policy: Policy,
-    /// How long the change to it took, committers running; 0 for the first.
+    /// How long the change to it took, threads running; 0 for the first.
     pub switch_us: f64,
     /// Length.
     pub seconds: f64,

@@ -60,7 +60,7 @@ fn a_commit_allocates_nothing_in_the_steady_state() {
         let folder = tempfile::tempdir().unwrap();
         let spec = format!(
             r#"{{"directory": {:?}, "redo": {redo}, "sync_binlog": {sync_binlog}, "flush": "{flush}",
-                "committers": 4, "transactions": 1000000, "log_buffer_bytes": 1048576,
+                "threads": 4, "transactions": 1000000, "log_buffer_bytes": 1048576,
                 "ring_bytes": 1048576, "redo_capacity_bytes": 16777216,
                 "shape": {{"kind": "oltp_update_non_index", "tables": 2, "rows": 1000}}}}"#,
             folder.path()

@@ -1,8 +1,8 @@
-//! The crash contract: committers are killed by SIGKILL at random moments, over and over on the same files.
+//! The crash contract: threads are killed by SIGKILL at random moments, over and over on the same files.
 //!
 //! After each kill the logs are recovered, and then
 //!
-//! * every transaction that was acknowledged is in the binlog, under the GTID that its committer was told;
+//! * every transaction that was acknowledged is in the binlog, under the GTID that its thread was told;
 //! * redo and binlog have the same transactions, and all that earlier lives left is still there;
 //! * what the redo has of the binlog is what the binlog has;
 //! * no transaction was committed twice;
@@ -12,7 +12,7 @@
 //! itself: a hang is a failure here, not a victim.
 //!
 //! Then lives of random specs: transactions of 100 bytes to 4 MiB, small buffers, rotations, changes, 1 to 256
-//! committers; half of them are killed, the others end in good order, and all are judged like that.
+//! threads; half of them are killed, the others end in good order, and all are judged like that.
 //!
 //! The control runs with redo 0, which promises nothing: it must lose, or the harness would find nothing.
 //!
@@ -139,7 +139,7 @@ impl std::fmt::Display for Tally {
     }
 }
 
-/// Kills the committers of one way of flushing `kills` times.
+/// Kills the threads of one way of flushing `kills` times.
 fn kill_often(way: &str, policies: &[(u8, u32)], kills: u64, seed: u64) -> Tally {
     let mut random = Random::new(seed);
     let mut tally = Tally::default();
@@ -161,7 +161,7 @@ fn kill_often(way: &str, policies: &[(u8, u32)], kills: u64, seed: u64) -> Tally
     tally
 }
 
-/// Lets committers of random specs live and end for so long.
+/// Lets threads of random specs live and end for so long.
 fn stress(limit: Duration, seed: u64) -> Tally {
     let start = Instant::now();
     let mut random = Random::new(seed);
@@ -242,7 +242,7 @@ impl Folder {
         json!({
             "directory": self.logs(), "changes": changes, "keep": true, "resume": true, "format": self.format,
             "redo": redo, "sync_binlog": sync_binlog, "flush": flush,
-            "committers": of(&[1, 2, 8, 16, 64], random), "shape": shape, "seconds": 3600.0,
+            "threads": of(&[1, 2, 8, 16, 64], random), "shape": shape, "seconds": 3600.0,
             "seed": random.below(1 << 32), "rotate_bytes": of(&[0, 100_000, 1 << 20], random),
             "log_buffer_bytes": 1 << 20, "ring_bytes": of(&[1 << 20, 4 << 20], random),
             "redo_capacity_bytes": 5 << 20, "stall_seconds": 10,
@@ -261,7 +261,7 @@ impl Folder {
             about + random.below(about / 2)
         };
         let binlog_bytes = bytes(300, 13, random);
-        let committers = of(&[1, 2, 3, 8, 16, 64, 128, 256], random);
+        let threads = of(&[1, 2, 3, 8, 16, 64, 128, 256], random);
         let shape = json!({
             "kind": "sizes", "redo_bytes": bytes(100, 9, random), "binlog_bytes": binlog_bytes,
             "large_every": of(&[0, 1, 3, 40], random), "large_bytes": bytes(100_000, 5, random),
@@ -269,7 +269,7 @@ impl Folder {
         json!({
             "directory": self.logs(), "changes": changes(of(&[3, 30, 300], random), random), "keep": true,
             "resume": true, "format": self.format, "redo": redo, "sync_binlog": sync_binlog, "flush": flush,
-            "committers": committers.min(MOST_BYTES / binlog_bytes).max(1), "shape": shape, "seconds": 0.3,
+            "threads": threads.min(MOST_BYTES / binlog_bytes).max(1), "shape": shape, "seconds": 0.3,
             "seed": random.below(1 << 32), "rotate_bytes": of(&[0, 4096, 30_000, 1 << 20], random),
             "log_buffer_bytes": 1 << 20, "ring_bytes": of(&[1 << 20, 2 << 20, 4 << 20], random),
             "redo_capacity_bytes": of(&[4 << 20, 5 << 20, 16 << 20], random), "stall_seconds": 10,
@@ -442,7 +442,7 @@ impl RedoBefore {
     }
 }
 
-/// GTIDs and XIDs that committers were told, in whatever order.
+/// GTIDs and XIDs that threads were told, in whatever order.
 fn read_acknowledged(path: &Path) -> Vec<(u64, u64)> {
     let bytes = std::fs::read(path).unwrap();
     let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap());

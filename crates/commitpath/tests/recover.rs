@@ -42,7 +42,7 @@ impl Logs {
         let (redo, sync_binlog) = if flush == "redo" { (1, 1) } else { (2, 1000) };
         let spec = json!({
             "directory": self.path(), "keep": true, "resume": true, "format": version, "redo": redo,
-            "sync_binlog": sync_binlog, "flush": flush, "committers": 4, "transactions": TRANSACTIONS,
+            "sync_binlog": sync_binlog, "flush": flush, "threads": 4, "transactions": TRANSACTIONS,
             "shape": {"kind": "oltp_update_non_index", "tables": 2, "rows": 100},
             "rotate_bytes": rotate_bytes, "log_buffer_bytes": 1 << 20, "ring_bytes": 1 << 20,
             "redo_capacity_bytes": 4 << 20,

@@ -58,7 +58,7 @@ fn a_checkpoint_makes_room_for_the_records_that_it_waits_for() {
                        "large_bytes": 270_000});
     let result = run(
         folder.path(),
-        &json!({"flush": "serial", "committers": 128, "shape": shape, "rotate_bytes": 4096, "seconds": 0.5,
+        &json!({"flush": "serial", "threads": 128, "shape": shape, "rotate_bytes": 4096, "seconds": 0.5,
                 "sync_binlog": 0, "seed": 861_317_374}),
     );
     assert_eq!(xids(folder.path()).len() as u64, result.last_gtid);
@@ -71,7 +71,7 @@ fn who_empties_the_ring_makes_room_for_the_places_that_it_waits_for() {
                        "large_bytes": 261_000});
     let result = run(
         folder.path(),
-        &json!({"flush": "redo", "redo": 1, "sync_binlog": 1, "committers": 128, "shape": shape,
+        &json!({"flush": "redo", "redo": 1, "sync_binlog": 1, "threads": 128, "shape": shape,
                 "ring_bytes": 2 << 20, "redo_capacity_bytes": 8 << 20, "seconds": 0.5}),
     );
     assert_eq!(xids(folder.path()).len() as u64, result.last_gtid);
@@ -89,7 +89,7 @@ fn a_group_that_the_ring_cannot_take_at_once_commits_once() {
     );
     let result = run(
         folder.path(),
-        &json!({"flush": "parallel-leader", "committers": 64, "shape": shape, "transactions": 3200,
+        &json!({"flush": "parallel-leader", "threads": 64, "shape": shape, "transactions": 3200,
                 "changes": changes}),
     );
     assert_eq!(xids(folder.path()).len() as u64, result.last_gtid);
@@ -105,7 +105,7 @@ fn large_commits_rotations_and_changes_together_come_to_an_end() {
         let changes = back_and_forth(&json!({"flush": "serial"}), &json!({"flush": to}), 10, 150);
         let result = run(
             folder.path(),
-            &json!({"flush": to, "committers": 16, "shape": shape, "transactions": 1600,
+            &json!({"flush": to, "threads": 16, "shape": shape, "transactions": 1600,
                     "changes": changes, "rotate_bytes": 30_000}),
         );
         assert_eq!(xids(folder.path()).len() as u64, result.last_gtid);

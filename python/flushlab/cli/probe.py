@@ -102,7 +102,7 @@ def _disk(where: Path, disk: str | None) -> Iterator[tuple[Path, DiskEmulation |
 
 
 def _matrix(spec: ProbeSpec) -> Matrix:
-    """The usual matrix, with the policies, flush modes and committers that were named.
+    """The usual matrix, with the policies, flush modes and threads that were named.
 
     Raises:
         UsageError: an unknown policy, flush mode or number, or a flush mode that no policy of these permits.
@@ -115,7 +115,7 @@ def _matrix(spec: ProbeSpec) -> Matrix:
     return Matrix(
         policies=tuple(dict.fromkeys(policies)) or usual.policies,
         modes=tuple(dict.fromkeys(modes)) or usual.modes,
-        committers=policy.parse_committers(spec.committers) if spec.committers else usual.committers,
+        threads=policy.parse_threads(spec.committers) if spec.committers else usual.threads,
         left_out=() if spec.policy or spec.flush else usual.left_out,
     )
 

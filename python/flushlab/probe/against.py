@@ -1,6 +1,6 @@
 """Against: what share of the ceiling a measured server reaches. Pure.
 
-Probe layer. The ceiling is that of the same policy, the same number of committers and the flush mode
+Probe layer. The ceiling is that of the same policy, the same number of threads and the flush mode
 `serial`, which is what servers do; beside it stands the best flush mode.
 """
 
@@ -13,7 +13,7 @@ import msgspec
 
 from flushlab.errors import UsageError
 from flushlab.probe.ceilings import CommitCell
-from flushlab.probe.policy import FLUSH_MODES, MAX_COMMITTERS, Policy
+from flushlab.probe.policy import FLUSH_MODES, MAX_THREADS, Policy
 from flushlab.record import Ceiling, Medium, ProbeRecord, Share, Storage, Trial, Warning
 
 MOST_SERVERS = 12
@@ -27,7 +27,7 @@ class MeasuredServer(msgspec.Struct, frozen=True, kw_only=True):
         trial: number of the stored trial.
         server: `mysql@9.7.0`.
         policy: as it read back; sync_binlog is 0 where there is no binlog.
-        committers: connections.
+        threads: connections.
         commits_per_s: transactions that ended.
         storage: of the server's files, or None.
         warnings: caveats.
@@ -36,7 +36,7 @@ class MeasuredServer(msgspec.Struct, frozen=True, kw_only=True):
     trial: str
     server: str
     policy: Policy
-    committers: int
+    threads: int
     commits_per_s: float
     storage: Storage | None = None
     warnings: tuple[Warning, ...] = ()
@@ -79,7 +79,7 @@ def arms_of(campaign: str, connections: Connections, trials: Sequence[Trial]) ->
     found = []
     for number, trial in _medians(trials):
         threads = connections(trial)
-        if threads is not None and threads <= MAX_COMMITTERS and trial.server is not None:
+        if threads is not None and threads <= MAX_THREADS and trial.server is not None:
             found.append(of_trial(f"{campaign}:{number}", trial, threads))
     return found[:MOST_SERVERS]
 
@@ -90,11 +90,11 @@ def is_here(server: MeasuredServer, record: ProbeRecord) -> bool:
     return theirs is not None and (theirs.filesystem, theirs.device) == (medium.filesystem, medium.device)
 
 
-def of_trial(name: str, trial: Trial, committers: int | None) -> MeasuredServer:
+def of_trial(name: str, trial: Trial, threads: int | None) -> MeasuredServer:
     """One trial as a measured server.
 
     Raises:
-        UsageError: it has no commits/s, or more connections than a ceiling has committers.
+        UsageError: it has no commits/s, or more connections than a ceiling has threads.
     """
     rate = _commits_per_s(trial)
     if rate is None or trial.server is None:
@@ -103,10 +103,10 @@ def of_trial(name: str, trial: Trial, committers: int | None) -> MeasuredServer:
             f"trial {name} has no commits per second: {why}",
             hint="choose a measured trial that counts commits",
         )
-    if committers is None or not 1 <= committers <= MAX_COMMITTERS:
+    if threads is None or not 1 <= threads <= MAX_THREADS:
         raise UsageError(
-            f"trial {name} ran with {committers or 'an unknown number of'} connections",
-            hint=f"a ceiling has 1 to {MAX_COMMITTERS} committers",
+            f"trial {name} ran with {threads or 'an unknown number of'} connections",
+            hint=f"a ceiling has 1 to {MAX_THREADS} threads",
         )
     has_binlog = trial.settings.get("log_bin", "OFF") == "ON"
     redo = int(trial.settings.get("innodb_flush_log_at_trx_commit", 1))
@@ -115,7 +115,7 @@ def of_trial(name: str, trial: Trial, committers: int | None) -> MeasuredServer:
         trial=name,
         server=trial.server.name,
         policy=Policy(redo, sync_binlog),
-        committers=committers,
+        threads=threads,
         commits_per_s=rate,
         storage=trial.storage,
         warnings=tuple(_caveats(trial, has_binlog)),
@@ -125,7 +125,7 @@ def of_trial(name: str, trial: Trial, committers: int | None) -> MeasuredServer:
 def cells(servers: Iterable[MeasuredServer]) -> tuple[CommitCell, ...]:
     """The cells that servers are compared with; what a policy refuses has to be left out."""
     return tuple(
-        CommitCell(policy=server.policy, flush=mode, committers=server.committers)
+        CommitCell(policy=server.policy, flush=mode, threads=server.threads)
         for server in servers
         for mode in FLUSH_MODES
     )
@@ -137,11 +137,11 @@ def shares(
     """Each server beside its ceilings; one whose ceiling was not measured is left out."""
     reached: dict[tuple[Policy, int], list[Ceiling]] = {}
     for one in ceilings:
-        reached.setdefault((Policy(one.redo, one.sync_binlog), one.committers), []).append(one)
+        reached.setdefault((Policy(one.redo, one.sync_binlog), one.threads), []).append(one)
     return tuple(
         share
         for server in servers
-        if (share := _share(server, reached.get((server.policy, server.committers), []), medium)) is not None
+        if (share := _share(server, reached.get((server.policy, server.threads), []), medium)) is not None
     )
 
 
@@ -155,7 +155,7 @@ def _share(server: MeasuredServer, here: list[Ceiling], medium: Medium) -> Share
         server=server.server,
         redo=server.policy.redo,
         sync_binlog=server.policy.sync_binlog,
-        committers=server.committers,
+        threads=server.threads,
         commits_per_s=server.commits_per_s,
         ceiling_per_s=serial.commits_per_s,
         best_flush=best.flush,

@@ -1,6 +1,6 @@
 """Ceilings: which cells of the matrix are measured, and one cell. The work is `_core.CommitPath`.
 
-Probe layer. A cell is a policy, a flush mode and a number of committers that do nothing but commit. A flush
+Probe layer. A cell is a policy, a flush mode and a number of threads that do nothing but commit. A flush
 mode that a policy does not permit is refused by the commit path with its rule; here that is a value.
 
 A switching run goes through the flush modes that a policy permits and back to the first, as a server's would
@@ -26,7 +26,7 @@ from flushlab.probe.folder import storage_errors
 from flushlab.probe.policy import FLUSH_MODES, MARIADB_STRICT, RELAXED, SECOND, STRICT, Policy
 from flushlab.record import Ceiling, FlushMode, Medium, RefusedFlush, Switching, SwitchPhase
 
-COMMITTERS, QUICK_COMMITTERS = (1, 4, 16, 64), (1, 64)
+THREADS, QUICK_THREADS = (1, 4, 16, 64), (1, 64)
 QUICK_MODES: tuple[FlushMode, ...] = ("serial", "parallel", "redo")
 
 TIMED_SECONDS = 1.15
@@ -51,12 +51,12 @@ class CommitCell(msgspec.Struct, frozen=True, kw_only=True):
 
     policy: Policy
     flush: FlushMode
-    committers: int
+    threads: int
 
     @property
     def words(self) -> str:
         """For whoever watches."""
-        return f"{self.policy.name} · {self.flush} · {self.committers} committers"
+        return f"{self.policy.name} · {self.flush} · {self.threads} threads"
 
     @property
     def natural_seconds(self) -> float:
@@ -68,18 +68,18 @@ class Matrix(msgspec.Struct, frozen=True, kw_only=True):
     """What is measured.
 
     Attributes:
-        policies, modes, committers: all combinations, but for those that a policy refuses and `left_out`.
+        policies, modes, threads: all combinations, but for those that a policy refuses and `left_out`.
         left_out: combinations that the usual time does not hold; not measured and not told as refused.
     """
 
     policies: tuple[Policy, ...] = (STRICT, MARIADB_STRICT, SECOND, RELAXED)
     modes: tuple[FlushMode, ...] = FLUSH_MODES
-    committers: tuple[int, ...] = COMMITTERS
+    threads: tuple[int, ...] = THREADS
     left_out: tuple[tuple[Policy, FlushMode], ...] = ()
 
 
 FULL = Matrix(left_out=((MARIADB_STRICT, "redo"), (RELAXED, "parallel-leader")))
-QUICK = Matrix(policies=(STRICT, SECOND), modes=QUICK_MODES, committers=QUICK_COMMITTERS)
+QUICK = Matrix(policies=(STRICT, SECOND), modes=QUICK_MODES, threads=QUICK_THREADS)
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,7 +106,7 @@ class CommitSpec(msgspec.Struct, frozen=True, kw_only=True):
     redo: int
     sync_binlog: int
     flush: FlushMode
-    committers: int
+    threads: int
     shape: Shape = Shape()
     think_us: float = 0
     warmup_seconds: float = WARM_UP_SECONDS
@@ -160,16 +160,14 @@ def plan(
             else:
                 refused.append(RefusedFlush(**msgspec.structs.asdict(policy), flush=mode, reason=reason[0]))
     for policy in matrix.policies:
-        for committers in matrix.committers:
-            cells += [
-                CommitCell(policy=policy, flush=mode, committers=committers) for mode in permitted[policy]
-            ]
+        for threads in matrix.threads:
+            cells += [CommitCell(policy=policy, flush=mode, threads=threads) for mode in permitted[policy]]
     return tuple(cells), tuple(refused)
 
 
 def refusal(policy: Policy, mode: FlushMode, folder: Path, make: Maker) -> tuple[str, str | None] | None:
     """The rule that the combination breaks and the way out; None if it is permitted."""
-    cell = CommitCell(policy=policy, flush=mode, committers=1)
+    cell = CommitCell(policy=policy, flush=mode, threads=1)
     try:
         make(msgspec.json.encode(_spec(cell, folder, SYNCED_SECONDS)))
     except _core.CoreError as error:
@@ -198,7 +196,7 @@ def measure(
     if result["latency_us"] is None:
         return None
     policy = msgspec.structs.asdict(cell.policy)
-    of_cell = {**policy, "flush": cell.flush, "committers": cell.committers, "noise": noise}
+    of_cell = {**policy, "flush": cell.flush, "threads": cell.threads, "noise": noise}
     return msgspec.convert({**result, **of_cell}, Ceiling)
 
 
@@ -231,7 +229,7 @@ def _spec(cell: CommitCell, folder: Path, seconds: float) -> CommitSpec:
         format=cell.policy.format,
         **msgspec.structs.asdict(cell.policy),
         flush=cell.flush,
-        committers=cell.committers,
+        threads=cell.threads,
         seconds=seconds,
         redo_capacity_bytes=REDO_BYTES,
     )
@@ -305,12 +303,12 @@ class SwitchCell(msgspec.Struct, frozen=True, kw_only=True):
 
     policy: Policy
     modes: tuple[FlushMode, ...]
-    committers: int
+    threads: int
 
     @property
     def words(self) -> str:
         """For whoever watches."""
-        return f"{self.policy.name} · switching · {self.committers} committers"
+        return f"{self.policy.name} · switching · {self.threads} threads"
 
     @property
     def natural_seconds(self) -> float:
@@ -319,7 +317,7 @@ class SwitchCell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def switch_cells(of: Sequence[CommitCell]) -> tuple[SwitchCell, ...]:
-    """A run for each policy of the matrix that permits two flush modes, with the most committers.
+    """A run for each policy of the matrix that permits two flush modes, with the most threads.
 
     Raises:
         UsageError: no policy does.
@@ -327,9 +325,9 @@ def switch_cells(of: Sequence[CommitCell]) -> tuple[SwitchCell, ...]:
     permitted: dict[Policy, dict[FlushMode, None]] = {}
     for cell in of:
         permitted.setdefault(cell.policy, {})[cell.flush] = None
-    most = max(cell.committers for cell in of)
+    most = max(cell.threads for cell in of)
     found = tuple(
-        SwitchCell(policy=policy, modes=(*modes, next(iter(modes))), committers=most)
+        SwitchCell(policy=policy, modes=(*modes, next(iter(modes))), threads=most)
         for policy, modes in permitted.items()
         if len(modes) > 1
     )
@@ -355,7 +353,7 @@ def measure_switching(
         Change(after_seconds=WARM_UP_SECONDS + each * number, flush=mode)
         for number, mode in enumerate(others, 1)
     )
-    begin = CommitCell(policy=cell.policy, flush=first, committers=cell.committers)
+    begin = CommitCell(policy=cell.policy, flush=first, threads=cell.threads)
     result, _ = run_of(
         folder, begin, seconds=seconds, most_bytes=most_bytes, medium=medium, make=make, changes=changes
     )
@@ -363,7 +361,7 @@ def measure_switching(
         return None
     return Switching(
         **msgspec.structs.asdict(cell.policy),
-        committers=cell.committers,
+        threads=cell.threads,
         phases=msgspec.convert(result["phases"], tuple[SwitchPhase, ...]),
         longest_commit_us=result["latency_us"]["max"],
         transactions=result["last_gtid"],

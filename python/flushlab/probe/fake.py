@@ -54,14 +54,14 @@ class FakeCommitPath:
         return int(self._spec["redo"] in (1, 3)) + int(self._spec["sync_binlog"] == 1)
 
     def _rate(self) -> float:
-        committers, syncs = float(self._spec["committers"]), self._syncs()
+        threads, syncs = float(self._spec["threads"]), self._syncs()
         bound_by_cpu = 1e6 / COMMIT_US * _GAIN[self._spec["flush"]]
-        return min(bound_by_cpu, committers * 1e6 / (syncs * SYNC_US + COMMIT_US))
+        return min(bound_by_cpu, threads * 1e6 / (syncs * SYNC_US + COMMIT_US))
 
     def _result(self) -> dict[str, Any]:
         rate, syncs = self._rate(), self._syncs()
         seconds = self._spec["seconds"]
-        group = float(self._spec["committers"]) if syncs else 1.0
+        group = float(self._spec["threads"]) if syncs else 1.0
         return {
             "commits": int(rate * seconds),
             "seconds": seconds,

@@ -98,15 +98,15 @@ def parse_flush(text: str) -> FlushMode:
     raise UsageError(f"--flush {text!r} is not a flush mode", hint=f"one of {', '.join(FLUSH_MODES)}")
 
 
-def parse_committers(text: str) -> tuple[int, ...]:
-    """Numbers of committers, 1 to 256, such as `1,16,64`; else a UsageError."""
+def parse_threads(text: str) -> tuple[int, ...]:
+    """Numbers of threads, 1 to 256, such as `1,16,64`; else a UsageError."""
     words = [word.strip() for word in text.split(",")]
-    if not all(word.isdigit() and 1 <= int(word) <= MAX_COMMITTERS for word in words):
+    if not all(word.isdigit() and 1 <= int(word) <= MAX_THREADS for word in words):
         raise UsageError(
-            f"--committers {text!r} is not a list of numbers from 1 to {MAX_COMMITTERS}",
+            f"--committers {text!r} is not a list of numbers from 1 to {MAX_THREADS}",
             hint="for example --committers 1,16,64",
         )
     return tuple(sorted({int(word) for word in words}))
 
 
-MAX_COMMITTERS = 256
+MAX_THREADS = 256

@@ -21,7 +21,7 @@ BOUND_SHARE = 0.6
 
 Bound = Literal["fsync", "cpu", "order", "waiting"]
 """What a ceiling is made of: the disk's syncs; all processors; the section that one thread passes at a time;
-none of them alone: committers wait for each other."""
+none of them alone: threads wait for each other."""
 
 
 def read(record: ProbeRecord) -> tuple[str, ...]:
@@ -31,7 +31,7 @@ def read(record: ProbeRecord) -> tuple[str, ...]:
 
 def headline(record: ProbeRecord) -> str:
     """The ceilings of the safest and the fastest policy in one line."""
-    most = most_committers(record.ceilings)
+    most = most_threads(record.ceilings)
     tops = [
         f"{rate(base.commits_per_s)} commits/s at {policy.name}"
         for policy, cells in by_policy(record.ceilings).items()
@@ -40,12 +40,12 @@ def headline(record: ProbeRecord) -> str:
     if not tops:
         return "What this disk allows"
     chosen = tops if len(tops) < 3 else [tops[0], tops[-1]]
-    return f"{', '.join(chosen)} with {committers_words(most)}"
+    return f"{', '.join(chosen)} with {threads_words(most)}"
 
 
-def most_committers(ceilings: Iterable[Ceiling]) -> int:
-    """The largest number of committers that was measured."""
-    return max((one.committers for one in ceilings), default=0)
+def most_threads(ceilings: Iterable[Ceiling]) -> int:
+    """The largest number of threads that was measured."""
+    return max((one.threads for one in ceilings), default=0)
 
 
 def by_policy(ceilings: Iterable[Ceiling]) -> dict[Policy, list[Ceiling]]:
@@ -126,14 +126,14 @@ def _of_disk(record: ProbeRecord) -> Iterator[str]:
 
 
 def _of_ceilings(record: ProbeRecord) -> Iterator[str]:
-    most = most_committers(record.ceilings)
+    most = most_threads(record.ceilings)
     for policy, cells in by_policy(record.ceilings).items():
-        top = [one for one in cells if one.committers == most]
+        top = [one for one in cells if one.threads == most]
         base = _cell(cells, "serial", most)
         if base is None:
             continue
-        alone = next((one for one in cells if one.flush == "serial" and one.committers == 1 != most), None)
-        reached = f"{rate(base.commits_per_s)} commits/s with {committers_words(most)}"
+        alone = next((one for one in cells if one.flush == "serial" and one.threads == 1 != most), None)
+        reached = f"{rate(base.commits_per_s)} commits/s with {threads_words(most)}"
         words = f"At {policy.name} this disk allows {reached}"
         if alone is not None:
             words += f" and {rate(alone.commits_per_s)} with one"
@@ -172,7 +172,7 @@ def _of_shares(record: ProbeRecord) -> Iterator[str]:
         policy = Policy(one.redo, one.sync_binlog)
         words = (
             f"{one.server} ({one.trial}) reaches {one.share:.0%} of the ceiling at {policy.name} with"
-            f" {committers_words(one.committers)}: {rate(one.commits_per_s)} of {rate(one.ceiling_per_s)}"
+            f" {threads_words(one.threads)}: {rate(one.commits_per_s)} of {rate(one.ceiling_per_s)}"
             " commits/s."
         )
         if one.best_flush != "serial":
@@ -185,16 +185,16 @@ _BECAUSE = {
     "cpu": "the processors are the limit",
     "order": "the part that commits pass one at a time is the limit",
 }
-_BOUNDS = {**_BECAUSE, "waiting": "committers wait for each other"}
+_BOUNDS = {**_BECAUSE, "waiting": "threads wait for each other"}
 
 
-def _cell(cells: Iterable[Ceiling], flush: FlushMode, committers: int) -> Ceiling | None:
-    return next((one for one in cells if one.flush == flush and one.committers == committers), None)
+def _cell(cells: Iterable[Ceiling], flush: FlushMode, threads: int) -> Ceiling | None:
+    return next((one for one in cells if one.flush == flush and one.threads == threads), None)
 
 
-def committers_words(count: int) -> str:
-    """`one committer`, `64 committers`."""
-    return "one committer" if count == 1 else f"{count} committers"
+def threads_words(count: int) -> str:
+    """`one thread`, `64 threads`."""
+    return "one thread" if count == 1 else f"{count} threads"
 
 
 def _disk(record: ProbeRecord, way: str, *, layout: str = "written") -> DiskFigure | None:

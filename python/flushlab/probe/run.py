@@ -60,7 +60,7 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
         seconds: length of every window; None: what fits into 60 s, 15 s if quick.
         matrix: of the ceilings.
         servers: to compare with the ceilings of their own policies.
-        switch: also change the flush mode while committers commit.
+        switch: also change the flush mode while threads commit.
         disk: that was made slow for it; None: the directory's own.
         command: the command line that asks for this.
     """
@@ -86,7 +86,7 @@ def probe(request: ProbeRequest, watch: ProgressReporter, make: Maker = _core.Co
     """Probes a disk.
 
     Raises:
-        UsageError: no combination of the matrix is permitted, or there are more committers than this machine
+        UsageError: no combination of the matrix is permitted, or there are more threads than this machine
             has room for.
         StorageError: the directory is missing, not writable, too small or full, or its disk fails.
         KeyboardInterrupt: on Ctrl-C.
@@ -163,11 +163,11 @@ def _cells(
 
 
 def _require_threads(cells: Sequence[CommitCell]) -> None:
-    """Refuses committers that would leave no threads to others, before anything is measured."""
-    most, left = max(cell.committers for cell in cells), machine.threads_left()
+    """Refuses a number of threads that this machine has no room for, before anything is measured."""
+    most, left = max(cell.threads for cell in cells), machine.threads_left()
     if left is not None and most + SPARE_THREADS > left:
         raise UsageError(
-            f"{most} committers are {most} threads, but this machine has room for {left} more threads",
+            f"{most} threads asked for, but this machine has room for {left} more",
             hint=f"use --committers {max(1, left - SPARE_THREADS)} or fewer",
         )
 

@@ -55,37 +55,37 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
     """One flush mode over numbers of processors.
 
     Attributes:
-        redo, sync_binlog, committers: of the cell that it comes from.
+        redo, sync_binlog, threads: of the cell that it comes from.
         cost: of a commit there.
         commits_per_s: the ceiling on each of `PROCESSORS`.
     """
 
     redo: int
     sync_binlog: int
-    committers: int
+    threads: int
     cost: CommitCost
     commits_per_s: tuple[float, ...]
 
 
 def curves(ceilings: Iterable[Ceiling]) -> tuple[Curve, ...]:
-    """Of the first policy that permits parallel flush, with the most committers; its flush modes in order."""
+    """Of the first policy that permits parallel flush, with the most threads; its flush modes in order."""
     cells = [one for one in ceilings if cost_of(one) is not None]
     first = next((one for one in cells if one.flush == "parallel"), None)
     if first is None:
         return ()
     policy = (first.redo, first.sync_binlog)
     here = [one for one in cells if (one.redo, one.sync_binlog) == policy]
-    most = max(one.committers for one in here)
+    most = max(one.threads for one in here)
     return tuple(
         Curve(
             redo=one.redo,
             sync_binlog=one.sync_binlog,
-            committers=one.committers,
+            threads=one.threads,
             cost=cost,
             commits_per_s=tuple(cost.commits_per_s(processors) for processors in PROCESSORS),
         )
         for one in here
-        if one.committers == most and (cost := cost_of(one)) is not None
+        if one.threads == most and (cost := cost_of(one)) is not None
     )
 
 

@@ -110,13 +110,13 @@ class CommitLatency(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ceiling(msgspec.Struct, frozen=True, kw_only=True):
-    """What committers that do nothing but commit reach: one cell of the matrix.
+    """What threads that do nothing but commit reach: one cell of the matrix.
 
     Attributes:
         redo: `innodb_flush_log_at_trx_commit`.
         sync_binlog: as the server spells it.
         flush: `serial`, `parallel-leader`, `parallel` or `redo`; see [the guide](../how-to/probe.md).
-        committers: threads that commit.
+        threads: threads that commit.
         commits_per_s: acknowledged in the window.
         latency_us: of a commit.
         group_size: commits that went to the disk together, on average.
@@ -134,7 +134,7 @@ class Ceiling(msgspec.Struct, frozen=True, kw_only=True):
     redo: int
     sync_binlog: int
     flush: FlushMode
-    committers: int
+    threads: int
     commits_per_s: float
     latency_us: CommitLatency
     group_size: float
@@ -179,10 +179,10 @@ class SwitchPhase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Switching(msgspec.Struct, frozen=True, kw_only=True):
-    """A run in which the flush mode changed while committers committed.
+    """A run in which the flush mode changed while threads committed.
 
     Attributes:
-        redo, sync_binlog, committers: the run's.
+        redo, sync_binlog, threads: the run's.
         phases: in their order.
         longest_commit_us: from the request to the acknowledgement, over all phases: no stop was longer.
         transactions: in the binlog.
@@ -191,7 +191,7 @@ class Switching(msgspec.Struct, frozen=True, kw_only=True):
 
     redo: int
     sync_binlog: int
-    committers: int
+    threads: int
     phases: tuple[SwitchPhase, ...]
     longest_commit_us: float
     transactions: int
@@ -204,9 +204,9 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         trial: what was measured: a trial of the store, or a short bench.
         server: `mysql@9.7.0`.
-        redo, sync_binlog, committers: as the trial ran.
+        redo, sync_binlog, threads: as the trial ran.
         commits_per_s: of the server.
-        ceiling_per_s: of the committers that only commit, the same policy and flush `serial`.
+        ceiling_per_s: of the threads that only commit, the same policy and flush `serial`.
         best_flush: the flush mode with the highest ceiling at this policy.
         best_per_s: the ceiling.
         share: `commits_per_s / ceiling_per_s`.
@@ -217,7 +217,7 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
     server: str
     redo: int
     sync_binlog: int
-    committers: int
+    threads: int
     commits_per_s: float
     ceiling_per_s: float
     best_flush: FlushMode
@@ -238,7 +238,7 @@ class ProbeRecord(msgspec.Struct, frozen=True, kw_only=True):
         medium: the place.
         flushlab: version.
         disk: rates and latencies of small writes.
-        ceilings: commits/s per policy, flush mode and committers.
+        ceilings: commits/s per policy, flush mode and threads.
         refused: flush modes that a policy does not permit.
         switches: runs that switched the flush mode live, with `--switch`.
         against: measured servers beside their ceilings.

@@ -168,7 +168,7 @@ def _ceilings(policy: Policy, cells: Iterable[Ceiling]) -> Table:
     for one in cells:
         table.add_row(
             one.flush,
-            str(one.committers),
+            str(one.threads),
             f"{one.commits_per_s:,.0f}",
             duration(one.latency_us.p50),
             duration(one.latency_us.p99),
@@ -204,18 +204,18 @@ def switch_words(one: Switching) -> str:
     """What became of the commits and of the binlog meanwhile."""
     whole = "whole: every transaction is there once" if one.binlog_is_whole else "DAMAGED: this is a bug"
     return (
-        f"With {one.committers} committers, no commit took longer than {duration(one.longest_commit_us)}."
+        f"With {one.threads} threads, no commit took longer than {duration(one.longest_commit_us)}."
         f" The binlog of {one.transactions:,} transactions is {whole}."
     )
 
 
 def _shares(record: ProbeRecord) -> Table:
-    table = _grid("measured server", "policy", "committers", "commits/s", "ceiling", "share", left=2)
+    table = _grid("measured server", "policy", "threads", "commits/s", "ceiling", "share", left=2)
     for one in record.against:
         table.add_row(
             Text(f"{one.server}, {one.trial}"),
             Policy(one.redo, one.sync_binlog).pair,
-            str(one.committers),
+            str(one.threads),
             f"{one.commits_per_s:,.0f}",
             f"{one.ceiling_per_s:,.0f}",
             f"{one.share:.0%}",

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from flushlab.probe import against
 from flushlab.probe.against import arms_of, is_here
 from flushlab.probe.policy import Policy
-from flushlab.probe.reading import by_policy, committers_words, duration, rate, sync_us
+from flushlab.probe.reading import by_policy, duration, rate, sync_us, threads_words
 from flushlab.probe.scaling import PROCESSORS, SERVER_US, STORY_GAIN, STORY_PROCESSORS, Curve, curves, own_us
 from flushlab.record import Ceiling, DiskFigure, FlushMode, ProbeRecord, Share, Trial
 from flushlab.report import probe_plots
@@ -47,7 +47,7 @@ def render(record: ProbeRecord, campaign: str) -> str:
     head = Head(
         headline=record.headline,
         lead=record.reading[:1],
-        workload="update_non_index, committers that only commit",
+        workload="update_non_index, threads that only commit",
         title=f"What {record.medium.directory} allows",
     )
     began = f"{record.started_at[:16].replace('T', ' ')} UTC"
@@ -70,7 +70,7 @@ def beside(
     yield Section(
         "ceiling",
         "What this disk allows",
-        f"The arms next to what {probe_id} measured on the same disk: commits/s of committers that only"
+        f"The arms next to what {probe_id} measured on the same disk: commits/s of threads that only"
         " commit, with the same policy and number.",
         tables=(_share_table(found, [names[one.trial] for one in found]),),
         notes=record.reading[:1],
@@ -97,7 +97,7 @@ def ceilings(record: ProbeRecord) -> Iterator[Section]:
                 probe_plots.ceilings(
                     cells,
                     name=f"ceiling-{policy.redo}-{policy.sync_binlog}",
-                    title=f"Commits per second over committers at {policy.name}; the table has the figures",
+                    title=f"Commits per second over threads at {policy.name}; the table has the figures",
                 ),
             ),
             tables=(_cells(cells),),
@@ -109,7 +109,7 @@ def _cells(cells: Iterable[Ceiling]) -> Table:
     head = (Cell("flush"), *(Cell(name, "num") for name in ("commits/s", "p50", "at risk")))
     rows = tuple(
         (
-            Cell(one.flush, "name", committers_words(one.committers)),
+            Cell(one.flush, "name", threads_words(one.threads)),
             Cell(f"{one.commits_per_s:,.0f}", "num", f"groups of {one.group_size:,.1f}"),
             Cell(duration(one.latency_us.p50), "num", f"p99 {duration(one.latency_us.p99)}"),
             Cell(format_size(one.bytes_at_risk), "num", f"{one.fsyncs_per_s:,.0f} fsyncs/s"),
@@ -146,7 +146,7 @@ def _shares(record: ProbeRecord) -> Iterator[Section]:
     yield Section(
         "against",
         "A measured server next to its ceiling",
-        "The ceiling is what committers that only commit reach with the same policy and number; a server also"
+        "The ceiling is what threads that only commit reach with the same policy and number; a server also"
         " parses, locks, reads and replies.",
         tables=(_share_table(record.against, [one.server for one in record.against]),),
     )
@@ -157,7 +157,7 @@ def _share_table(shares: Sequence[Share], names: Sequence[str]) -> Table:
     rows = tuple(
         (
             Cell(name, "name", one.trial),
-            Cell(Policy(one.redo, one.sync_binlog).pair, "num", committers_words(one.committers)),
+            Cell(Policy(one.redo, one.sync_binlog).pair, "num", threads_words(one.threads)),
             Cell(f"{one.commits_per_s:,.0f}", "num", f"of {one.ceiling_per_s:,.0f}"),
             Cell(f"{one.share:.0%}", "num"),
             Cell(one.best_flush, "num", f"{one.best_per_s:,.0f}"),
@@ -177,13 +177,13 @@ def _scaling(record: ProbeRecord) -> Iterator[Section]:
     reached = {
         cell.flush: (here, cell.commits_per_s)
         for cell in by_policy(record.ceilings)[policy]
-        if cell.committers == one.committers
+        if cell.threads == one.threads
     }
     low, high = (round(100 * (gain - 1)) for gain in STORY_GAIN)
     yield Section(
         "scaling",
         "On more processors",
-        f"Computed, not measured: what {one.committers} committers and more could reach at {policy.name} on"
+        f"Computed, not measured: what {one.threads} threads and more could reach at {policy.name} on"
         f" up to {PROCESSORS[-1]} processors, from the time per commit that only one thread at a time can"
         f" spend: {', '.join(_single(curve) for curve in found.values())}. The dots were measured here.",
         plots=(
@@ -200,7 +200,7 @@ def _scaling(record: ProbeRecord) -> Iterator[Section]:
             "Published of Binlog Parallel Flush on real servers of"
             f" {' and '.join(map(str, STORY_PROCESSORS))} processors: +{low} to {high} % transactions/s. A"
             " server spends most of a transaction on other"
-            " work, which runs in parallel either way: its gain is far below that of committers that only"
+            " work, which runs in parallel either way: its gain is far below that of threads that only"
             " commit, and begins on as many processors as fill the part that is passed one by one.",
         ),
     )

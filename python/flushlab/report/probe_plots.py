@@ -1,4 +1,4 @@
-"""Plots of a probe's page: syncs, ceilings by committers, and the curve over processors. Pure.
+"""Plots of a probe's page: syncs, ceilings by threads, and the curve over processors. Pure.
 
 Sits in `report`, on the drawing of `plots`; matplotlib loads with this module.
 """
@@ -66,8 +66,8 @@ def _sync(axes: Axes, place: int, one: DiskFigure) -> None:
 
 
 def ceilings(cells: Sequence[Ceiling], *, name: str, title: str) -> str:
-    """Commits/s over committers, a line per flush mode."""
-    counts = sorted({one.committers for one in cells})
+    """Commits/s over threads, a line per flush mode."""
+    counts = sorted({one.threads for one in cells})
     modes = [mode for mode in FLUSH_MODES if any(one.flush == mode for one in cells)]
     top = 1.08 * (max(one.commits_per_s for one in cells) or 1)
 
@@ -76,13 +76,13 @@ def ceilings(cells: Sequence[Ceiling], *, name: str, title: str) -> str:
         axes.set_ylim(0, top)
         axes.set_xlim(-0.25, len(counts) - 0.75)
         axes.set_xticks(range(len(counts)), [str(count) for count in counts], color=COLOURS["ink"])
-        axes.set_xlabel("committers", color=COLOURS["mute"])
+        axes.set_xlabel("threads", color=COLOURS["mute"])
         _rates(axes, top)
         _names(axes, modes)
         for mode in modes:
-            own = sorted((one for one in cells if one.flush == mode), key=lambda one: one.committers)
+            own = sorted((one for one in cells if one.flush == mode), key=lambda one: one.threads)
             axes.plot(
-                [counts.index(one.committers) for one in own],
+                [counts.index(one.threads) for one in own],
                 [one.commits_per_s for one in own],
                 color=MODE_COLOURS[mode],
                 marker=_MARKERS[mode],

@@ -27,7 +27,7 @@ def measured(figure: float = 30_000.0, **changes: Any) -> Trial:
     return trial(figure=figure, **facts)
 
 
-def test_the_share_is_of_the_serial_ceiling_at_the_same_policy_and_committers() -> None:
+def test_the_share_is_of_the_serial_ceiling_at_the_same_policy_and_threads() -> None:
     server = of_trial("bench", measured(), 64)
     assert server.policy == Policy(2, 1000)
     (share,) = shares([server], CEILINGS, MEDIUM)
@@ -59,7 +59,7 @@ def test_rows_are_no_commits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "committers"),
+    ("changes", "threads"),
     [
         ({"figure": None, "outcome": "failed"}, 16),
         ({"unit": "s", "load": None}, 16),
@@ -67,9 +67,9 @@ def test_rows_are_no_commits() -> None:
         ({}, 257),
     ],
 )
-def test_what_has_no_ceiling_is_refused(changes: dict[str, object], committers: int | None) -> None:
+def test_what_has_no_ceiling_is_refused(changes: dict[str, object], threads: int | None) -> None:
     with pytest.raises(UsageError) as raised:
-        of_trial("x:1", msgspec.structs.replace(measured(), **changes), committers)
+        of_trial("x:1", msgspec.structs.replace(measured(), **changes), threads)
     assert raised.value.hint
 
 
@@ -81,7 +81,7 @@ def test_a_campaign_gives_the_median_trial_of_every_arm_and_variant() -> None:
         ]
     ]  # fmt: skip
     found = of_campaign("tune-1", None, by_variant, trials)
-    assert [(one.trial, one.committers, one.commits_per_s) for one in found] == [
+    assert [(one.trial, one.threads, one.commits_per_s) for one in found] == [
         ("tune-1:3", 16, 20.0),
         ("tune-1:4", 64, 40.0),
         ("tune-1:5", 16, 50.0),
@@ -102,5 +102,5 @@ def test_a_campaign_without_commits_is_refused() -> None:
 
 def test_every_flush_mode_is_asked_for_at_the_servers_policy() -> None:
     found = cells([of_trial("bench", measured(), 64)])
-    assert {(one.policy, one.committers) for one in found} == {(Policy(2, 1000), 64)}
+    assert {(one.policy, one.threads) for one in found} == {(Policy(2, 1000), 64)}
     assert len({one.flush for one in found}) == 4

@@ -17,7 +17,7 @@ from tests.unit.probes import MEDIUM
 
 HERE = Path("/nowhere/probe")
 MOST = 1 << 30
-CELL = CommitCell(policy=SECOND, flush="serial", committers=1)
+CELL = CommitCell(policy=SECOND, flush="serial", threads=1)
 
 
 def measured(cell: CommitCell, make: Maker, *, most_bytes: int = MOST) -> Ceiling | None:
@@ -40,14 +40,14 @@ def test_the_matrix_has_what_policies_permit_and_names_what_they_refuse() -> Non
 
 def test_modes_of_one_policy_stand_side_by_side() -> None:
     cells, _ = plan(QUICK, HERE, FakeCommitPath)
-    assert [(one.flush, one.committers) for one in cells[:4]] == [
+    assert [(one.flush, one.threads) for one in cells[:4]] == [
         ("serial", 1), ("redo", 1), ("serial", 64), ("redo", 64),
     ]  # fmt: skip
 
 
 def test_a_policy_that_syncs_once_a_second_has_a_window_with_such_a_sync() -> None:
-    timed = CommitCell(policy=SECOND, flush="serial", committers=1)
-    synced = CommitCell(policy=STRICT, flush="serial", committers=1)
+    timed = CommitCell(policy=SECOND, flush="serial", threads=1)
+    synced = CommitCell(policy=STRICT, flush="serial", threads=1)
     assert timed.natural_seconds > 1 > synced.natural_seconds
 
 
@@ -59,10 +59,10 @@ def test_a_refusal_has_the_rule_and_the_way_out() -> None:
 
 
 def test_one_cell_gives_a_ceiling_with_its_noise() -> None:
-    cell = CommitCell(policy=SECOND, flush="parallel", committers=16)
+    cell = CommitCell(policy=SECOND, flush="parallel", threads=16)
     reached = measured(cell, FakeCommitPath)
     assert reached is not None
-    assert (reached.redo, reached.sync_binlog, reached.flush, reached.committers) == (2, 1000, "parallel", 16)
+    assert (reached.redo, reached.sync_binlog, reached.flush, reached.threads) == (2, 1000, "parallel", 16)
     assert reached.commits_per_s == pytest.approx(160_000)
     assert reached.noise is not None and reached.noise < 0.01
 
@@ -151,9 +151,9 @@ def test_the_spec_has_the_policy_and_bounds_the_redo_log() -> None:
         seen.append(msgspec.json.decode(spec))
         return FakeCommitPath(spec)
 
-    measured(CommitCell(policy=STRICT, flush="redo", committers=64), make, most_bytes=200 << 20)
+    measured(CommitCell(policy=STRICT, flush="redo", threads=64), make, most_bytes=200 << 20)
     spec = seen[0]
-    assert (spec["redo"], spec["sync_binlog"], spec["flush"], spec["committers"]) == (1, 1, "redo", 64)
+    assert (spec["redo"], spec["sync_binlog"], spec["flush"], spec["threads"]) == (1, 1, "redo", 64)
     assert spec["directory"] == str(HERE) and spec["keep"] is False
     assert spec["redo_capacity_bytes"] == 64 << 20
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from flushlab.errors import UsageError
-from flushlab.probe.policy import RELAXED, SECOND, STRICT, Policy, parse_committers, parse_flush, parse_policy
+from flushlab.probe.policy import RELAXED, SECOND, STRICT, Policy, parse_flush, parse_policy, parse_threads
 
 
 @pytest.mark.parametrize(
@@ -45,14 +45,14 @@ def test_only_mariadb_has_3() -> None:
     assert "MariaDB" not in STRICT.format
 
 
-def test_committers_are_a_list_without_repeats() -> None:
-    assert parse_committers("64, 1,16,16") == (1, 16, 64)
+def test_threads_are_a_list_without_repeats() -> None:
+    assert parse_threads("64, 1,16,16") == (1, 16, 64)
 
 
 @pytest.mark.parametrize("text", ["", "0", "257", "1,,2", "many", "1;2", "1.5"])
-def test_committers_outside_1_to_256_are_refused(text: str) -> None:
+def test_threads_outside_1_to_256_are_refused(text: str) -> None:
     with pytest.raises(UsageError):
-        parse_committers(text)
+        parse_threads(text)
 
 
 def test_a_flush_mode_is_one_of_four() -> None:

@@ -20,7 +20,7 @@ def test_the_reading_of_a_disk_names_its_sync_and_its_pairs() -> None:
 
 def test_strict_is_bound_by_fsync_and_parallel_is_not_permitted_there() -> None:
     words = sentence(read(probe_record()), "At strict 1/1")
-    assert "allows 21,000 commits/s with 64 committers and 950 with one: fsync is the limit." in words
+    assert "allows 21,000 commits/s with 64 threads and 950 with one: fsync is the limit." in words
     assert "Flush redo gains 1.9× there." in words
     assert "Flush parallel is not permitted there." in words
 
@@ -89,7 +89,7 @@ def test_nothing_measured_gives_no_words() -> None:
 def test_the_headline_has_the_floors() -> None:
     assert (
         headline(probe_record())
-        == "21,000 commits/s at strict 1/1, 150,000 commits/s at second 2/1000 with 64 committers"
+        == "21,000 commits/s at strict 1/1, 150,000 commits/s at second 2/1000 with 64 threads"
     )
     assert STRICT_64.commits_per_s < SECOND_64.commits_per_s < PARALLEL_64.commits_per_s
 

@@ -34,7 +34,7 @@ def small(private_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def request(directory: Path, **changes: Any) -> ProbeRequest:
-    matrix = Matrix(policies=(STRICT, SECOND), modes=("serial", "parallel"), committers=(1, 16))
+    matrix = Matrix(policies=(STRICT, SECOND), modes=("serial", "parallel"), threads=(1, 16))
     wanted: dict[str, Any] = {"directory": directory, "matrix": matrix, "seconds": 0.05, **changes}
     return ProbeRequest(**wanted)
 
@@ -46,17 +46,17 @@ def test_a_probe_measures_everything_tells_its_steps_and_leaves_nothing(tmp_path
     assert len(record.ceilings) == 2 + 4 and len(record.refused) == 1
     assert [done for done, _, _ in heard.steps] == list(range(8))
     assert {total for _, total, _ in heard.steps} == {8}
-    assert heard.steps[2][2] == "strict 1/1 · serial · 1 committers"
+    assert heard.steps[2][2] == "strict 1/1 · serial · 1 threads"
     assert record.headline and any(one.startswith("At second 2/1000") for one in record.reading)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_server_brings_cells_of_its_own_policy(tmp_path: Path) -> None:
     server = MeasuredServer(
-        trial="bench", server="mysql@9.7.0", policy=Policy(1, 0), committers=7, commits_per_s=100
+        trial="bench", server="mysql@9.7.0", policy=Policy(1, 0), threads=7, commits_per_s=100
     )
     record = probe(request(tmp_path, servers=(server,)), Heard(), FakeCommitPath)
-    assert [(one.redo, one.sync_binlog, one.committers) for one in record.ceilings[:3]] == [(1, 0, 7)] * 3
+    assert [(one.redo, one.sync_binlog, one.threads) for one in record.ceilings[:3]] == [(1, 0, 7)] * 3
     (share,) = record.against
     assert share.share == pytest.approx(100 / record.ceilings[0].commits_per_s)
     assert "reaches" in record.reading[-1]
@@ -71,12 +71,12 @@ def test_a_policy_that_permits_none_of_the_flush_modes_is_refused_before_any_win
     assert heard.steps == [] and list(tmp_path.iterdir()) == []
 
 
-def test_more_committers_than_the_machine_has_threads_for_are_refused_before_any_window(
+def test_more_threads_than_the_machine_has_threads_for_are_refused_before_any_window(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard = Heard()
     monkeypatch.setattr(machine, "threads_left", lambda: 47)
-    with pytest.raises(UsageError, match=r"16 committers are 16 threads, but .* room for 47") as raised:
+    with pytest.raises(UsageError, match=r"16 threads asked for, but .* room for 47") as raised:
         probe(request(tmp_path), heard, FakeCommitPath)
     assert raised.value.hint == "use --committers 15 or fewer"
     assert heard.steps == [] and list(tmp_path.iterdir()) == []

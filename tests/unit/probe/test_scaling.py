@@ -40,10 +40,10 @@ def test_what_was_not_measured_has_no_cost(unknown: str) -> None:
     assert cost_of(ceiling("2/1000", "serial", 16, 1, **{unknown: None})) is None
 
 
-def test_curves_are_of_the_policy_that_permits_parallel_and_the_most_committers() -> None:
+def test_curves_are_of_the_policy_that_permits_parallel_and_the_most_threads() -> None:
     found = curves(CEILINGS)
     assert [one.cost.flush for one in found] == ["serial", "parallel"]
-    assert {(one.redo, one.sync_binlog, one.committers) for one in found} == {(2, 1000, 64)}
+    assert {(one.redo, one.sync_binlog, one.threads) for one in found} == {(2, 1000, 64)}
     assert all(len(one.commits_per_s) == len(PROCESSORS) for one in found)
     assert curves(CEILINGS[:4]) == ()
 

@@ -13,14 +13,14 @@ from flushlab.record import FlushMode
 from tests.unit.probes import MEDIUM
 
 
-def planned(*modes: FlushMode, committers: int = 4) -> list[CommitCell]:
-    return [CommitCell(policy=SECOND, flush=mode, committers=committers) for mode in modes]
+def planned(*modes: FlushMode, threads: int = 4) -> list[CommitCell]:
+    return [CommitCell(policy=SECOND, flush=mode, threads=threads) for mode in modes]
 
 
-def test_each_policy_goes_through_its_modes_and_back_with_the_most_committers() -> None:
-    strict = [CommitCell(policy=STRICT, flush="serial", committers=64)]
-    (found,) = switch_cells([*planned("serial", "parallel"), *planned("serial", committers=1), *strict])
-    assert found == SwitchCell(policy=SECOND, modes=("serial", "parallel", "serial"), committers=64)
+def test_each_policy_goes_through_its_modes_and_back_with_the_most_threads() -> None:
+    strict = [CommitCell(policy=STRICT, flush="serial", threads=64)]
+    (found,) = switch_cells([*planned("serial", "parallel"), *planned("serial", threads=1), *strict])
+    assert found == SwitchCell(policy=SECOND, modes=("serial", "parallel", "serial"), threads=64)
 
 
 def test_one_flush_mode_alone_is_refused_with_the_way_out() -> None:

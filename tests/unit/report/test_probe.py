@@ -56,9 +56,9 @@ def test_a_cell_of_the_document_has_what_programs_rely_on() -> None:
     said = msgspec.json.decode(msgspec.json.encode(document(probe_record(against=(SHARE,)))))
     assert said["schema"] == "flushlab.probe/1"
     cell = said["ceilings"][2]
-    assert {"redo", "sync_binlog", "flush", "committers", "commits_per_s", "latency_us", "group_size",
+    assert {"redo", "sync_binlog", "flush", "threads", "commits_per_s", "latency_us", "group_size",
             "fsyncs_per_s", "bytes_at_risk"} <= cell.keys()  # fmt: skip
-    assert (cell["redo"], cell["sync_binlog"], cell["flush"], cell["committers"]) == (1, 1, "serial", 64)
+    assert (cell["redo"], cell["sync_binlog"], cell["flush"], cell["threads"]) == (1, 1, "serial", 64)
     assert cell["latency_us"].keys() == {"p50", "p99"}
     assert said["disk"][0]["latency_us"].keys() == {"p50", "p99", "max"}
     assert {one["slug"] for one in said["warnings"]} == {"disturbed"}

@@ -80,7 +80,7 @@ def test_a_campaigns_arms_stand_beside_the_ceilings_of_their_disk() -> None:
         "base", "2/1000", "30,000", "20%", "parallel",
     ]  # fmt: skip
     assert [cell.small for cell in row] == [
-        "tune-1:2", "64 committers", "of 150,000", "", "240,000",
+        "tune-1:2", "64 threads", "of 150,000", "", "240,000",
     ]  # fmt: skip
 
 
