@@ -3,14 +3,14 @@
 Rounds are pairs: each runs all that is compared, in rotating order; shown are medians of each round's ratios,
 with their range. The threads do nothing but commit, unless a part says otherwise; the shape is that of
 sysbench's oltp_update_non_index on 100 tables of 100,000 rows, with innodb_flush_log_at_trx_commit=2 and
-sync_binlog=1000 where no policy is named.
+sync_binlog=1000 by default.
 
     python benchmarks/commit_path.py                          # all parts
     python benchmarks/commit_path.py --part pipelines --threads 16,64 --rounds 5 --seconds 1.5
     python benchmarks/commit_path.py --part calibration       # needs the build mysql@9.7
 
 Parts: `pipelines` (commits/s and processor time of each way of flushing, and the ordered section), `strict`
-(redo=1 and sync_binlog=1 against what the disk's syncs allow), `encode` (against the rate at which the
+(trx_commit=1 and sync_binlog=1 against what the disk's syncs allow), `encode` (against the rate at which the
 processors can encode), `encoder` (bytes/s of crates/binlog), `think` (with a server's own processor time per
 transaction), `calibration` (`serial` against MySQL).
 """
@@ -76,12 +76,12 @@ class Way(msgspec.Struct, frozen=True):
     spec: Mapping[str, Any]
 
 
-SERIAL = Way("serial", {"flush": "serial"})
-LINGERING = Way("serial, lingering", {"flush": "serial", "linger": True})
-LEADER = Way("parallel-leader", {"flush": "parallel-leader"})
-PARALLEL = Way("parallel", {"flush": "parallel"})
-STRICT = Way("serial, strict", {"flush": "serial", "redo": 1, "sync_binlog": 1})
-REDO = Way("redo, strict", {"flush": "redo", "redo": 1, "sync_binlog": 1})
+SERIAL = Way("serial", {"binlog_strategy": "serial"})
+LINGERING = Way("serial, lingering", {"binlog_strategy": "serial", "linger": True})
+LEADER = Way("parallel-leader", {"binlog_strategy": "parallel-leader"})
+PARALLEL = Way("parallel", {"binlog_strategy": "parallel"})
+STRICT = Way("serial, strict", {"binlog_strategy": "serial", "trx_commit": 1, "sync_binlog": 1})
+REDO = Way("redo, strict", {"binlog_strategy": "redo", "trx_commit": 1, "sync_binlog": 1})
 
 
 class Bench:
@@ -100,7 +100,7 @@ class Bench:
         with TemporaryDirectory(dir=self.folder) as folder:
             spec = {
                 "directory": folder,
-                "redo": 2,
+                "trx_commit": 2,
                 "sync_binlog": 1000,
                 "threads": threads,
                 "shape": SHAPE,
@@ -168,11 +168,11 @@ def table_of(title: str, columns: Sequence[str]) -> Table:
 
 
 def pipelines(bench: Bench) -> None:
-    """All ways of flushing at redo=2, sync_binlog=1000."""
+    """All ways of flushing at trx_commit=2, sync_binlog=1000."""
     table = table_of(
-        "redo=2, sync_binlog=1000; ratios to serial",
+        "trx_commit=2, sync_binlog=1000; ratios to serial",
         (
-            *("threads", "flush", "commits/s", "ratio", "CPU µs", "CPU ratio"),
+            *("threads", "strategy", "commits/s", "ratio", "CPU µs", "CPU ratio"),
             *("group", "ordered ns", "encode ns", "write ns"),
         ),
     )
@@ -234,9 +234,9 @@ def sync_pairs(folder: Path, redo_bytes: int, binlog_bytes: int, seconds: float)
 
 
 def strict(bench: Bench) -> None:
-    """redo=1, sync_binlog=1: both ways that keep it, and what the disk allows."""
-    columns = ("threads", "flush", "commits/s", "ratio", "CPU µs", "group", "of sync pairs × threads")
-    table = table_of("redo=1, sync_binlog=1; ratios to serial", columns)
+    """trx_commit=1, sync_binlog=1: both ways that keep it, and what the disk allows."""
+    columns = ("threads", "strategy", "commits/s", "ratio", "CPU µs", "group", "of sync pairs × threads")
+    table = table_of("trx_commit=1, sync_binlog=1; ratios to serial", columns)
     bars: list[tuple[str, float]] = []
     for threads in bench.threads:
         shares: dict[str, list[float]] = {STRICT.name: [], REDO.name: []}
@@ -301,7 +301,7 @@ def encode(bench: Bench) -> None:
 def think(bench: Bench, think_us: float) -> None:
     """With processor time before each commit, as a server needs for the statement itself."""
     title = f"{think_us:g} µs of processor time before each commit; ratios to serial"
-    table = table_of(title, ("threads", "flush", "commits/s", "ratio", "CPU µs", "CPU ratio"))
+    table = table_of(title, ("threads", "strategy", "commits/s", "ratio", "CPU µs", "CPU ratio"))
     for threads in bench.threads:
         reached = bench.rounds_of((SERIAL, LEADER, PARALLEL), threads, think_us=think_us)
         for name, ours in reached.items():
@@ -379,11 +379,19 @@ def load_spec(sandbox: Sandbox, threads: int) -> bytes:
 
 
 def calibration(bench: Bench) -> None:
-    """`serial` with MySQL's own time per transaction added, against MySQL under the same policy."""
+    """`serial` with MySQL's own time per transaction added, against MySQL with the same settings."""
     table = table_of(
         f"serial with the server's own time against {SERVER}",
         (
-            *("redo", "sync_binlog", "threads", "its tps", "its CPU µs", "client's CPU µs", "redo bytes"),
+            *(
+                "trx_commit",
+                "sync_binlog",
+                "threads",
+                "its tps",
+                "its CPU µs",
+                "client's CPU µs",
+                "redo bytes",
+            ),
             *("own time µs", "serial/s", "CPU µs", "ratio"),
         ),
     )
@@ -391,19 +399,19 @@ def calibration(bench: Bench) -> None:
     settings = {"innodb_buffer_pool_size": 1 << 30}
     with Sandbox.start(find_build(SERVER), settings=settings, arguments=("--max-connections=400",)) as server:
         _core.prepare_tables(load_spec(server, 2))
-        for redo, sync_binlog in ((2, 1000), (1, 1)):
-            server.apply({"innodb_flush_log_at_trx_commit": redo, "sync_binlog": sync_binlog})
-            policy = {"redo": redo, "sync_binlog": sync_binlog}
+        for trx_commit, sync_binlog in ((2, 1000), (1, 1)):
+            server.apply({"innodb_flush_log_at_trx_commit": trx_commit, "sync_binlog": sync_binlog})
+            settings = {"trx_commit": trx_commit, "sync_binlog": sync_binlog}
             for threads in bench.threads:
-                bare = bench.run(SERIAL, threads, **policy)
+                bare = bench.run(SERIAL, threads, **settings)
                 found: list[tuple[Served, float, Reached]] = []
                 for _ in range(bench.rounds):
                     served = serve(server, threads, 2 * bench.seconds)
                     own_us = max(0.0, served.server_cpu_us + served.client_cpu_us - cpu(bare))
-                    found.append((served, own_us, bench.run(SERIAL, threads, think_us=own_us, **policy)))
+                    found.append((served, own_us, bench.run(SERIAL, threads, think_us=own_us, **settings)))
                 shares = [rate(ours) / served.per_s for served, _, ours in found]
                 table.add_row(
-                    str(redo),
+                    str(trx_commit),
                     str(sync_binlog),
                     str(threads),
                     f"{median([served.per_s for served, _, _ in found]):,.0f}",
@@ -415,7 +423,8 @@ def calibration(bench: Bench) -> None:
                     f"{median([cpu(ours) for _, _, ours in found]):.1f}",
                     spread(shares),
                 )
-                what = f"serial ÷ {SERVER} at redo={redo}, sync_binlog={sync_binlog}, {threads} threads"
+                settings_words = f"trx_commit={trx_commit}, sync_binlog={sync_binlog}, {threads} threads"
+                what = f"serial ÷ {SERVER} at {settings_words}"
                 bars.append((what, statistics.median(shares)))
     bench.console.print(table)
     for what, share in bars:

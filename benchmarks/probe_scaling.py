@@ -1,8 +1,9 @@
 """The curve over processors of a probe's page, where it can be checked: on one and on two processors.
 
-Each flush mode commits in a process that may use one processor and in one that may use two, in pairs whose
-order alternates. The cost of a commit comes from the run on one processor; what it predicts for two is shown
-beside what two reached. The bar: the two are within a factor of 1.4.
+Each binlog write strategy commits in a process that may use one processor and in a process that may use
+two, in pairs whose order alternates. The run on one processor gives the cost of a commit.
+The table shows the prediction for two processors and the measured rate: they must agree within a factor of
+1.4.
 
     python benchmarks/probe_scaling.py --pairs 3 --seconds 2 --threads 16
 """
@@ -24,24 +25,24 @@ import msgspec
 from flushlab import _core
 from flushlab.probe.ceilings import CommitCell, measure
 from flushlab.probe.folder import MAX_BYTES, medium_of
-from flushlab.probe.policy import SECOND, parse_flush
 from flushlab.probe.scaling import cost_of
+from flushlab.probe.sync_settings import SECOND, parse_binlog_strategy
 from flushlab.record import Ceiling
 
 BAR = 1.4
 MODES = ("serial", "parallel-leader", "parallel")
 
 
-def run(mode: str, processors: int, threads: int, seconds: float, folder: Path) -> Ceiling:
+def run(strategy: str, processors: int, threads: int, seconds: float, folder: Path) -> Ceiling:
     """One run in a process of its own, bound to the first so many of this process's processors."""
     with get_context("spawn").Pool(1) as pool:
-        said = pool.apply(_bound, (mode, processors, threads, seconds, str(folder)))
+        said = pool.apply(_bound, (strategy, processors, threads, seconds, str(folder)))
     return msgspec.json.decode(said, type=Ceiling)
 
 
-def _bound(mode: str, processors: int, threads: int, seconds: float, folder: str) -> bytes:
+def _bound(strategy: str, processors: int, threads: int, seconds: float, folder: str) -> bytes:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:processors])
-    cell = CommitCell(policy=SECOND, flush=parse_flush(mode), threads=threads)
+    cell = CommitCell(sync_settings=SECOND, binlog_strategy=parse_binlog_strategy(strategy), threads=threads)
     with tempfile.TemporaryDirectory(dir=folder) as own:
         reached = measure(
             Path(own),
@@ -56,12 +57,12 @@ def _bound(mode: str, processors: int, threads: int, seconds: float, folder: str
     return msgspec.json.encode(reached)
 
 
-def compare(mode: str, pairs: int, threads: int, seconds: float, folder: Path) -> tuple[float, float]:
+def compare(strategy: str, pairs: int, threads: int, seconds: float, folder: Path) -> tuple[float, float]:
     """(what two processors reached ÷ one, what the law says), geometric means."""
     reached, promised = [], []
     for number in range(pairs):
         order = (1, 2) if number % 2 == 0 else (2, 1)
-        found = {count: run(mode, count, threads, seconds, folder) for count in order}
+        found = {count: run(strategy, count, threads, seconds, folder) for count in order}
         cost = cost_of(found[1])
         assert cost is not None, "the core measures the ordered section"
         reached.append(math.log(found[2].commits_per_s / found[1].commits_per_s))
@@ -70,7 +71,7 @@ def compare(mode: str, pairs: int, threads: int, seconds: float, folder: Path) -
 
 
 def main() -> int:
-    """Runs all modes, prints what was reached and promised; 1 if the bar is missed."""
+    """Runs all strategies, prints what was reached and promised; 1 if the bar is missed."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -83,9 +84,14 @@ def main() -> int:
     if len(os.sched_getaffinity(0)) < 2:
         sys.stdout.write("one processor only: nothing to compare\n")
         return 0
-    found = {mode: compare(mode, given.pairs, given.threads, given.seconds, given.dir) for mode in MODES}
+    found = {
+        strategy: compare(strategy, given.pairs, given.threads, given.seconds, given.dir)
+        for strategy in MODES
+    }
     say = ["two processors ÷ one   reached   by the law"]
-    say += [f"{mode:<20} {reached:9.2f} {promised:12.2f}" for mode, (reached, promised) in found.items()]
+    say += [
+        f"{strategy:<20} {reached:9.2f} {promised:12.2f}" for strategy, (reached, promised) in found.items()
+    ]
     say.append(f"bar: reached and promised within a factor of {BAR:g}")
     sys.stdout.write("\n".join(say) + "\n")
     if given.json:

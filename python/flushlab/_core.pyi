@@ -194,20 +194,27 @@ class LoadRun:
 class CommitPath:
     """Threads that commit through a redo log and a binary log in a folder: one run.
 
-    The spec is a JSON object: `directory` (an existing folder without redo and binlog files), `keep`
-    (false), `format` (a server's version, "9.7.4"), `redo` (0 to 3, innodb_flush_log_at_trx_commit),
-    `sync_binlog`, `flush` ("serial", "parallel-leader", "parallel" or "redo"), `threads` (1 to 256),
-    `shape` ({"kind": "oltp_update_non_index" | "oltp_insert", "tables", "rows"} or {"kind": "sizes",
-    "redo_bytes", "binlog_bytes", "large_every", "large_bytes"}), `linger` (whether groups may grow by giving
-    the processor away once; by default in all ways but serial), `think_us` (processor time before each
-    commit), `warmup_seconds`, `seconds` or `transactions`, `seed`, `rotate_bytes` (0: 1 GiB),
-    `log_buffer_bytes`, `ring_bytes`, `redo_capacity_bytes`, `changes` (a list of {"after_seconds" |
-    "after_commits", and any of "redo", "sync_binlog", "flush"}, counted from the start), `acknowledged` (a
-    file that every commit is appended to before it counts: number of its GTID and XID, 8 bytes each,
-    little-endian), `fixed_clock_us`, `stall_seconds` (30: a run in which no commit, write or sync ends for so
-    long fails).
+    The spec is a JSON object with these keys:
 
-    May be used from several Python threads, but `wait` lets no other call through: poll it.
+    - `directory`: an existing folder without redo and binlog files. `keep` (default: false) keeps the files.
+    - `format`: a server version such as "9.7.4".
+    - `trx_commit`: 0 to 3, as innodb_flush_log_at_trx_commit. `sync_binlog`: as on the server.
+    - `binlog_strategy`: "serial", "parallel-leader", "parallel" or "redo".
+    - `threads`: 1 to 256.
+    - `shape`: {"kind": "oltp_update_non_index" | "oltp_insert", "tables", "rows"} or {"kind": "sizes",
+      "redo_bytes", "binlog_bytes", "large_every", "large_bytes"}.
+    - `linger`: let a group grow by one yield of the processor; default: on, except with "serial".
+    - `think_us`: processor time before each commit.
+    - `warmup_seconds`; `seconds` or `transactions`; `seed`.
+    - `rotate_bytes` (0: 1 GiB), `log_buffer_bytes`, `ring_bytes`, `redo_capacity_bytes`.
+    - `changes`: a list of {"after_seconds" | "after_commits", and any of "trx_commit", "sync_binlog",
+      "binlog_strategy"}, counted from the start.
+    - `acknowledged`: a file. Each commit appends its GTID number and XID (8 bytes each, little-endian) before
+      the commit counts.
+    - `fixed_clock_us`.
+    - `stall_seconds` (default: 30): the run fails if no commit, write or fsync ends for so long.
+
+    Several Python threads may share a run, but `wait` blocks all other calls: poll with a short timeout.
     """
 
     def __new__(cls, spec: bytes) -> CommitPath:
@@ -238,15 +245,15 @@ class CommitPath:
     def wait(self, seconds: float) -> bytes | None:
         """Waits up to `seconds` for the result: JSON, or None while the run goes on.
 
-        commits, seconds, commits_per_s, latency_us (p50, p99, max, or null), group_size, groups,
-        redo_fsyncs, binlog_fsyncs, fsyncs_per_s, bytes_at_risk, cpu_us_per_commit, ordered_ns_per_commit,
-        encode_ns_per_commit, write_ns_per_commit (null where nothing was sampled), redo_bytes,
-        binlog_bytes and phases (flush, redo, sync_binlog, switch_us, seconds, commits: what was reached under
-        each policy, and how long the change to it took), all of the measured window; switches, rotations
-        and last_gtid of the whole run; files (name, bytes) that were left.
+        Of the measured window: commits, seconds, commits_per_s, latency_us (p50, p99, max, or null),
+        group_size, groups, redo_fsyncs, binlog_fsyncs, fsyncs_per_s, bytes_at_risk, cpu_us_per_commit,
+        ordered_ns_per_commit, encode_ns_per_commit and write_ns_per_commit (null without samples),
+        redo_bytes, binlog_bytes and phases (binlog_strategy, trx_commit, sync_binlog, switch_us, seconds,
+        commits; switch_us is the time of the change). Of the whole run: switches, rotations, last_gtid.
+        `files` (name, bytes) lists the kept files.
 
         Raises:
-            CoreError: what made the run fail; its files are removed then unless `keep`.
+            CoreError: the error that ended the run; its files are removed unless `keep`.
         """
 
 def prepare_tables(spec: bytes) -> None:

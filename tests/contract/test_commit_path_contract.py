@@ -13,7 +13,7 @@ from flushlab.probe.ceilings import CommitCell, Maker, SwitchCell, measure, refu
 from flushlab.probe.ceilings import measure_switching as switch
 from flushlab.probe.fake import FakeCommitPath
 from flushlab.probe.folder import MAX_BYTES
-from flushlab.probe.policy import FLUSH_MODES, SECOND, STRICT, Policy
+from flushlab.probe.sync_settings import BINLOG_STRATEGIES, SECOND, STRICT, SyncSettings
 from tests.unit.probes import MEDIUM
 
 MAKERS: dict[str, Maker] = {"core": _core.CommitPath, "fake": FakeCommitPath}
@@ -24,17 +24,17 @@ def make(request: pytest.FixtureRequest) -> Maker:
     return MAKERS[request.param]
 
 
-@pytest.mark.parametrize(("redo", "sync_binlog"), [*itertools.product((0, 1, 2, 3), (0, 1, 1000))])
-def test_the_fake_refuses_what_the_core_refuses(tmp_path: Path, redo: int, sync_binlog: int) -> None:
-    for mode in FLUSH_MODES:
-        policy = Policy(redo, sync_binlog)
-        core, fake = (refusal(policy, mode, tmp_path, maker) for maker in MAKERS.values())
-        assert (core is None) == (fake is None), mode
+@pytest.mark.parametrize(("trx_commit", "sync_binlog"), [*itertools.product((0, 1, 2, 3), (0, 1, 1000))])
+def test_the_fake_refuses_what_the_core_refuses(tmp_path: Path, trx_commit: int, sync_binlog: int) -> None:
+    for strategy in BINLOG_STRATEGIES:
+        settings = SyncSettings(trx_commit, sync_binlog)
+        core, fake = (refusal(settings, strategy, tmp_path, maker) for maker in MAKERS.values())
+        assert (core is None) == (fake is None), strategy
         assert core is None or (core[0] and core[1]), "the rule and the way out"
 
 
 def test_a_cell_has_every_figure(tmp_path: Path, make: Maker) -> None:
-    cell = CommitCell(policy=STRICT, flush="serial", threads=2)
+    cell = CommitCell(sync_settings=STRICT, binlog_strategy="serial", threads=2)
     for seconds in (0.3, 3, 30):  # until something is committed, on a machine with little time
         reached = measure(tmp_path, cell, seconds=seconds, most_bytes=MAX_BYTES, medium=MEDIUM, make=make)
         if reached is not None:
@@ -47,7 +47,7 @@ def test_a_cell_has_every_figure(tmp_path: Path, make: Maker) -> None:
 
 
 def test_a_run_that_is_stopped_has_the_result_so_far(tmp_path: Path, make: Maker) -> None:
-    cell = CommitCell(policy=SECOND, flush="parallel", threads=2)
+    cell = CommitCell(sync_settings=SECOND, binlog_strategy="parallel", threads=2)
     reached = measure(tmp_path, cell, seconds=30, most_bytes=200 << 20, medium=MEDIUM, make=make)
     assert reached is not None and reached.commits_per_s > 0
     assert list(tmp_path.iterdir()) == []
@@ -55,12 +55,14 @@ def test_a_run_that_is_stopped_has_the_result_so_far(tmp_path: Path, make: Maker
 
 def test_what_is_no_spec_is_a_usage_error() -> None:
     with pytest.raises(_core.CoreError) as raised:
-        _core.CommitPath(msgspec.json.encode({"redo": 1}))
+        _core.CommitPath(msgspec.json.encode({"trx_commit": 1}))
     assert raised.value.kind == "usage"
 
 
 def test_modes_are_switched_while_commits_go_on_and_the_binlog_stays_whole(tmp_path: Path) -> None:
-    cell = SwitchCell(policy=SECOND, modes=("serial", "parallel-leader", "parallel", "serial"), threads=8)
+    cell = SwitchCell(
+        sync_settings=SECOND, strategies=("serial", "parallel-leader", "parallel", "serial"), threads=8
+    )
     for seconds in (1, 10, 60):  # until something is committed, on a machine with little time
         folder = tmp_path / str(seconds)
         folder.mkdir()
@@ -70,7 +72,9 @@ def test_modes_are_switched_while_commits_go_on_and_the_binlog_stays_whole(tmp_p
         if found is not None:
             break
     assert found is not None and found.binlog_is_whole
-    modes = [phase.flush for phase in found.phases]
-    assert modes == list(cell.modes[: len(modes)])
-    assert [phase.switch_us > 0 for phase in found.phases] == [number > 0 for number in range(len(modes))]
+    strategies = [phase.binlog_strategy for phase in found.phases]
+    assert strategies == list(cell.strategies[: len(strategies)])
+    assert [phase.switch_us > 0 for phase in found.phases] == [
+        number > 0 for number in range(len(strategies))
+    ]
     assert 0 < sum(phase.commits for phase in found.phases) <= found.transactions

@@ -15,11 +15,11 @@ from tests.integration.binlog_files import binlogs, read
 WAIT_S = 300.0
 
 ALL_WAYS: tuple[dict[str, Any], ...] = (
-    {"flush": "parallel-leader"},
-    {"flush": "parallel"},
-    {"flush": "redo", "redo": 1, "sync_binlog": 1},
-    {"flush": "serial"},
-    {"flush": "parallel", "sync_binlog": 1000},
+    {"binlog_strategy": "parallel-leader"},
+    {"binlog_strategy": "parallel"},
+    {"binlog_strategy": "redo", "trx_commit": 1, "sync_binlog": 1},
+    {"binlog_strategy": "serial"},
+    {"binlog_strategy": "parallel", "sync_binlog": 1000},
 )
 """Changes of the policy, from serial flush with redo 2 and sync_binlog 1000 on."""
 
@@ -34,9 +34,9 @@ def run(folder: Path, version: str, *, threads: int, transactions: int = 2000, *
         "directory": str(folder),
         "keep": True,
         "format": version,
-        "redo": 2,
+        "trx_commit": 2,
         "sync_binlog": 1000,
-        "flush": "serial",
+        "binlog_strategy": "serial",
         "threads": threads,
         "shape": {"kind": "oltp_update_non_index", "tables": 4, "rows": 100},
         "transactions": transactions,

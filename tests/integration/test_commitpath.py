@@ -44,17 +44,17 @@ def test_the_servers_tool_and_the_checker_accept_rotated_files_of_every_way(
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_way_writes_the_same_bytes_for_the_same_transactions(version: str, tmp_path: Path) -> None:
     written = {}
-    for way, policy in {
-        "serial": {"sync_binlog": 1000, "redo": 2},
-        "parallel-leader": {"sync_binlog": 1000, "redo": 2},
-        "parallel": {"sync_binlog": 1000, "redo": 2},
-        "redo": {"sync_binlog": 1, "redo": 1},
+    for way, settings in {
+        "serial": {"sync_binlog": 1000, "trx_commit": 2},
+        "parallel-leader": {"sync_binlog": 1000, "trx_commit": 2},
+        "parallel": {"sync_binlog": 1000, "trx_commit": 2},
+        "redo": {"sync_binlog": 1, "trx_commit": 1},
     }.items():
         folder = tmp_path / way
         folder.mkdir()
         # One thread makes the order, and a fixed clock the times.
         fixed = {"fixed_clock_us": 1_790_000_000_000_000, "changes": [], "rotate_bytes": 50_000}
-        run(folder, version, threads=1, transactions=300, flush=way, **policy, **fixed)
+        run(folder, version, threads=1, transactions=300, binlog_strategy=way, **settings, **fixed)
         written[way] = {file.name: file.read_bytes() for file in sorted(folder.glob("binlog.*"))}
     assert len(written["serial"]) > 3
     assert all(files == written["serial"] for files in written.values())

@@ -88,7 +88,9 @@ def test_a_probe_measures_the_disk_and_the_ceilings_of_two_policies(place: Path,
     ):  # until something is done in each window, on a busy machine
         words = ("--quick", "--seconds", seconds, "--committers", "1", "--dir", str(place))
         said = told(*words, "--report", str(page))
-        cells = {(one["redo"], one["sync_binlog"], one["flush"]): one for one in said["ceilings"]}
+        cells = {
+            (one["trx_commit"], one["sync_binlog"], one["binlog_strategy"]): one for one in said["ceilings"]
+        }
         worked = all(one["operations_per_s"] > 0 or one["refused"] for one in said["disk"])
         if worked and len(cells) == 4:
             break
@@ -102,7 +104,10 @@ def test_a_probe_measures_the_disk_and_the_ceilings_of_two_policies(place: Path,
     assert fsyncs >= 2 * commits - 2.5, "one connection syncs both logs per commit"
     fsyncs, commits = (redo[what] * redo["seconds"] for what in ("fsyncs_per_s", "commits_per_s"))
     assert fsyncs <= 1.2 * commits + 5
-    assert {(one["redo"], one["flush"]) for one in said["refused"]} == {(1, "parallel"), (2, "redo")}
+    assert {(one["trx_commit"], one["binlog_strategy"]) for one in said["refused"]} == {
+        (1, "parallel"),
+        (2, "redo"),
+    }
     repeated = f"flushlab probe --dir {place} --quick --seconds {seconds} --committers 1"
     assert said["command"] == repeated
     assert said["headline"] in page.read_text() and repeated in page.read_text()
@@ -246,7 +251,7 @@ def test_a_server_is_measured_beside_its_ceiling(furnished_home: Path) -> None:
     assert done.returncode == 0, done.stderr
     said: dict[str, Any] = json.loads(done.stdout)
     (share,) = said["against"]
-    assert (share["redo"], share["sync_binlog"], share["threads"]) == (1, 1000, 2)
+    assert (share["trx_commit"], share["sync_binlog"], share["threads"]) == (1, 1000, 2)
     assert share["commits_per_s"] > 0 and share["server"].startswith("mariadb@10.11")
     assert share["commits_per_s"] == pytest.approx(share["share"] * share["ceiling_per_s"])
     assert not any(one["slug"] in ("no-binlog", "other-disk") for one in share["warnings"])

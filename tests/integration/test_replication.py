@@ -211,9 +211,9 @@ def test_a_mariadb_replica_takes_what_threads_wrote_in_every_way(
 @pytest.mark.parametrize(
     ("way", "rebuilt"),
     [
-        ({"flush": "parallel"}, False),
+        ({"binlog_strategy": "parallel"}, False),
         # Their bytes stand in the redo log too.
-        ({"flush": "redo", "redo": 1, "sync_binlog": 1}, True),
+        ({"binlog_strategy": "redo", "trx_commit": 1, "sync_binlog": 1}, True),
     ],
     ids=["rolled back", "rebuilt"],
 )

@@ -8,15 +8,15 @@ import msgspec
 
 from flushlab.probe.reading import headline, read
 from flushlab.record import (
+    BinlogStrategy,
     Ceiling,
     CommitLatency,
     DiskFigure,
     DiskLatency,
-    FlushMode,
     Machine,
     Medium,
     ProbeRecord,
-    RefusedFlush,
+    RefusedStrategy,
     Share,
     Switching,
     SwitchPhase,
@@ -61,13 +61,15 @@ def disk_figure(way: str = "fdatasync", p50: float = 500.0, **changes: Any) -> D
     return DiskFigure(**{**facts, **changes})
 
 
-def ceiling(pair: str, flush: FlushMode, threads: int, commits_per_s: float, **changes: Any) -> Ceiling:
+def ceiling(
+    pair: str, strategy: BinlogStrategy, threads: int, commits_per_s: float, **changes: Any
+) -> Ceiling:
     """A cell of the matrix: `ceiling("1/1", "serial", 64, 20_000)`."""
-    redo, sync_binlog = map(int, pair.split("/"))
+    trx_commit, sync_binlog = map(int, pair.split("/"))
     facts: dict[str, Any] = {
-        "redo": redo,
+        "trx_commit": trx_commit,
         "sync_binlog": sync_binlog,
-        "flush": flush,
+        "binlog_strategy": strategy,
         "threads": threads,
         "commits_per_s": commits_per_s,
         "latency_us": CommitLatency(p50=threads * 1e6 / commits_per_s, p99=3e6 * threads / commits_per_s),
@@ -106,22 +108,23 @@ CEILINGS = (
     ceiling("2/1000", "parallel", 64, 240_000, bytes_at_risk=160 << 20),
 )
 REFUSED = (
-    RefusedFlush(
-        redo=1,
+    RefusedStrategy(
+        trx_commit=1,
         sync_binlog=1,
-        flush="parallel",
-        reason="parallel flush contradicts sync_binlog=1: it acknowledges before the binlog is synced",
+        binlog_strategy="parallel",
+        reason="binlog strategy parallel contradicts sync_binlog=1: it acknowledges a commit before the"
+        " binlog is synced",
     ),
 )
 SHARE = Share(
     trial="tune-20261121-104206-79a6:12",
     server="mysql@9.7.0",
-    redo=2,
+    trx_commit=2,
     sync_binlog=1000,
     threads=64,
     commits_per_s=30_000,
     ceiling_per_s=150_000,
-    best_flush="parallel",
+    best_strategy="parallel",
     best_per_s=240_000,
     share=0.2,
     warnings=(Warning("client-bound", "base: the figure is the client's, not the server's"),),
@@ -129,13 +132,13 @@ SHARE = Share(
 
 
 SWITCHING = Switching(
-    redo=2,
+    trx_commit=2,
     sync_binlog=1000,
     threads=64,
     phases=(
-        SwitchPhase(flush="serial", switch_us=0, seconds=0.4, commits=60_000),
-        SwitchPhase(flush="parallel", switch_us=320.0, seconds=0.4, commits=96_000),
-        SwitchPhase(flush="serial", switch_us=180.0, seconds=0.4, commits=59_000),
+        SwitchPhase(binlog_strategy="serial", switch_us=0, seconds=0.4, commits=60_000),
+        SwitchPhase(binlog_strategy="parallel", switch_us=320.0, seconds=0.4, commits=96_000),
+        SwitchPhase(binlog_strategy="serial", switch_us=180.0, seconds=0.4, commits=59_000),
     ),
     longest_commit_us=4_200.0,
     transactions=221_000,

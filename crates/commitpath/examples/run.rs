@@ -1,4 +1,4 @@
-//! One run: `cargo run --release --example run -- '{"directory": "/tmp/x", "redo": 2, …}'`.
+//! One run: `cargo run --release --example run -- '{"directory": "/tmp/x", "trx_commit": 2, …}'`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What all ways of committing share: the two logs, the sessions, the policy, and changing it.
+//! What all ways of committing share: the two logs, the sessions, the commit_settings, and changing it.
 
 use std::fs::File;
 use std::io;
@@ -10,11 +10,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use flushlab_binlog::{Flavor, Format, Place as BinlogPlace};
 
 use crate::combining::{CombiningLock, Holder, Patience};
+use crate::commit_settings::{BinlogStrategy, CommitSettings};
 use crate::error::Error;
 use crate::files::Files;
 use crate::log_buffer::{Drain, LogBuffer};
 use crate::measure::Counters;
-use crate::policy::{Flush, Policy};
 use crate::recover::Recovered;
 use crate::redo::{self, Checkpoint, Entry, Kind, HEADER_SIZE};
 use crate::redo_log::RedoLog;
@@ -52,7 +52,7 @@ pub(crate) struct Log {
 pub(crate) struct Settings<'a> {
     pub(crate) format: &'a Format,
     pub(crate) folder: &'a Path,
-    pub(crate) policy: Policy,
+    pub(crate) commit_settings: CommitSettings,
     pub(crate) threads: u32,
     pub(crate) rotate_bytes: u64,
     pub(crate) redo_capacity: u64,
@@ -81,7 +81,7 @@ pub(crate) struct Commit<'a> {
 pub(crate) struct Engine {
     flavor: Flavor,
     fixed_clock_us: Option<u64>,
-    pub(crate) policy: AtomicU64,
+    pub(crate) commit_settings: AtomicU64,
     pub(crate) redo: RedoLog,
     /// Size at which the next file begins.
     pub(crate) rotate_bytes: u64,
@@ -127,7 +127,7 @@ impl Engine {
         let engine = Self {
             flavor: settings.format.flavor(),
             fixed_clock_us: settings.fixed_clock_us,
-            policy: AtomicU64::new(settings.policy.to_bits()),
+            commit_settings: AtomicU64::new(settings.commit_settings.to_bits()),
             redo,
             rotate_bytes: settings.rotate_bytes,
             file_number: AtomicU64::new(u64::from(number)),
@@ -146,7 +146,7 @@ impl Engine {
             linger: settings.linger,
             log: CombiningLock::new(log, binlog, sessions),
         };
-        if settings.policy.flush != Flush::Serial {
+        if settings.commit_settings.binlog_strategy != BinlogStrategy::Serial {
             engine.open_section(&mut engine.lock_log());
         }
         Ok(engine)
@@ -169,8 +169,8 @@ impl Engine {
 
     /// What commits wait for now.
     #[inline]
-    pub(crate) fn policy(&self) -> Policy {
-        Policy::from_bits(self.policy.load(Ordering::Acquire))
+    pub(crate) fn commit_settings(&self) -> CommitSettings {
+        CommitSettings::from_bits(self.commit_settings.load(Ordering::Acquire))
     }
 
     /// Commits the transaction that stands in the session's body; says under which GTID.
@@ -179,7 +179,8 @@ impl Engine {
         let session = &self.sessions()[me as usize];
         session.xid.store(xid, Ordering::Relaxed);
         let size = lock(&session.body).size(true);
-        let persists = self.policy().flush == Flush::Redo && size <= self.persist_limit();
+        let persists =
+            self.commit_settings().binlog_strategy == BinlogStrategy::Redo && size <= self.persist_limit();
         let record = (HEADER_SIZE + redo.len()) as u64;
         let persisted = if persists { record + size } else { 0 };
         let admitted = self.redo.admit(record + HEADER_SIZE as u64 + persisted)?;
@@ -196,14 +197,14 @@ impl Engine {
             prepared: None,
         };
         let gtid_number = loop {
-            let flush = self.policy().flush;
-            if flush != Flush::Redo {
+            let strategy = self.commit_settings().binlog_strategy;
+            if strategy != BinlogStrategy::Redo {
                 self.prepare(&mut commit)?;
             }
-            let answer = match flush {
-                Flush::Serial => self.commit_serially(me, group)?,
-                Flush::ParallelLeader => self.commit_with_leader(&mut commit, group)?,
-                Flush::Parallel | Flush::Redo => self.commit_alone(&mut commit)?,
+            let answer = match strategy {
+                BinlogStrategy::Serial => self.commit_serially(me, group)?,
+                BinlogStrategy::ParallelLeader => self.commit_with_leader(&mut commit, group)?,
+                BinlogStrategy::Parallel | BinlogStrategy::Redo => self.commit_alone(&mut commit)?,
             };
             if let Answer::Committed(number) = answer {
                 break number;
@@ -233,9 +234,9 @@ impl Engine {
         Ok(lsn)
     }
 
-    /// As far as the policy wants it: the redo up to `lsn` is written or synced.
-    pub(crate) fn persist_redo(&self, policy: Policy, lsn: u64) -> io::Result<()> {
-        match policy.redo {
+    /// As far as the commit_settings wants it: the redo up to `lsn` is written or synced.
+    pub(crate) fn persist_redo(&self, commit_settings: CommitSettings, lsn: u64) -> io::Result<()> {
+        match commit_settings.trx_commit {
             0 => Ok(()),
             2 => self.redo.write(lsn),
             _ => self.redo.flush(lsn),
@@ -303,7 +304,7 @@ impl Engine {
 
     /// How a thread waits for its place to be carried out.
     pub(crate) fn patience(&self, me: u32) -> Patience {
-        let syncs = self.policy().syncs_redo();
+        let syncs = self.commit_settings().syncs_redo();
         let crowd = self.sessions().len() >= CROWD;
         Patience {
             lingers: crowd && !syncs && self.lingers(me),
@@ -315,7 +316,9 @@ impl Engine {
 
     /// Whether a group may become larger by giving the processor away once.
     pub(crate) fn lingers(&self, me: u32) -> bool {
-        let wanted = self.linger.unwrap_or(self.policy().flush != Flush::Serial);
+        let wanted = self
+            .linger
+            .unwrap_or(self.commit_settings().binlog_strategy != BinlogStrategy::Serial);
         wanted && self.sessions()[me as usize].has_company()
     }
 
@@ -323,7 +326,7 @@ impl Engine {
     pub(crate) fn wait(&self, me: u32) -> io::Result<Answer> {
         let session = &self.sessions()[me as usize];
         // A leader that works is soon done; one that lingers or waits for the disk wants the processor.
-        let gives_way = self.linger == Some(true) || self.policy().syncs_redo();
+        let gives_way = self.linger == Some(true) || self.commit_settings().syncs_redo();
         let yielding = self.log.yielding();
         let looks = match yielding.is_one_of_few {
             true if gives_way => YIELDS,
@@ -350,7 +353,7 @@ impl Engine {
 
     /// Ends the binlog's file and begins the next. Nobody has a place.
     pub(crate) fn rotate(&self, log: &mut Log) -> io::Result<()> {
-        let durable = self.policy().syncs_at_rotation();
+        let durable = self.commit_settings().syncs_at_rotation();
         log.files.rotate(log.gtid_number, durable)?;
         self.unsynced.begin(log.files.file().clone());
         self.file_number
@@ -382,14 +385,14 @@ impl Engine {
     }
 
     /// Counts a group that is acknowledged, and what an OS crash would now take of all that was.
-    pub(crate) fn count_group(&self, policy: Policy, commits: usize, lsn: u64) {
+    pub(crate) fn count_group(&self, commit_settings: CommitSettings, commits: usize, lsn: u64) {
         self.counters.groups.fetch_add(1, Ordering::Relaxed);
         self.counters.grouped.fetch_add(commits as u64, Ordering::Relaxed);
         let redo = lsn.saturating_sub(self.redo.flushed());
-        let binlog = match policy.flush {
-            Flush::Redo => 0,
+        let binlog = match commit_settings.binlog_strategy {
+            BinlogStrategy::Redo => 0,
             // What is not synced yet is the next group's, which waits for it.
-            _ if policy.sync_binlog == 1 => 0,
+            _ if commit_settings.sync_binlog == 1 => 0,
             _ => self.unsynced.at_risk(),
         };
         self.counters
@@ -397,23 +400,30 @@ impl Engine {
             .fetch_max(redo + binlog, Ordering::Relaxed);
     }
 
-    /// Changes the policy while threads run. What waits under the old way of flushing is carried out
+    /// Changes the commit_settings while threads run. What waits under the old way of flushing is carried out
     /// under it, or sent back to begin again under the new one.
-    pub(crate) fn change(&self, policy: Policy) -> io::Result<()> {
-        let closed = self.lock_closed(|old| old.flush != Flush::Serial && old.flush != policy.flush)?;
-        // One changes policies at a time: this is still the same one.
+    pub(crate) fn change(&self, commit_settings: CommitSettings) -> io::Result<()> {
+        let closed = self.lock_closed(|old| {
+            old.binlog_strategy != BinlogStrategy::Serial
+                && old.binlog_strategy != commit_settings.binlog_strategy
+        })?;
+        // One changes settings at a time: this is still the same one.
         let mut log = closed.unwrap_or_else(|| self.lock_log());
-        if self.policy().flush == policy.flush {
-            self.policy.store(policy.to_bits(), Ordering::Release);
+        if self.commit_settings().binlog_strategy == commit_settings.binlog_strategy {
+            self.commit_settings
+                .store(commit_settings.to_bits(), Ordering::Release);
             return Ok(());
         }
-        if policy.flush == Flush::Redo || self.policy().flush == Flush::Redo {
+        if commit_settings.binlog_strategy == BinlogStrategy::Redo
+            || self.commit_settings().binlog_strategy == BinlogStrategy::Redo
+        {
             // Recovery appends to a binlog that has no holes; and what redo alone has made durable is so in the
             // binlog before a checkpoint may forget it.
             self.sync_binlog()?;
         }
-        self.policy.store(policy.to_bits(), Ordering::Release);
-        if policy.flush != Flush::Serial {
+        self.commit_settings
+            .store(commit_settings.to_bits(), Ordering::Release);
+        if commit_settings.binlog_strategy != BinlogStrategy::Serial {
             if log.files.position() >= self.rotate_bytes {
                 self.rotate(&mut log)?;
             }
@@ -423,13 +433,16 @@ impl Engine {
         Ok(())
     }
 
-    /// The log lock with the section closed and the file complete, while the policy `suits`; else `None`. The
-    /// policy changes under this lock alone.
-    pub(crate) fn lock_closed(&self, suits: impl Fn(Policy) -> bool) -> io::Result<Option<Holder<'_, Log>>> {
+    /// The log lock with the section closed and the file complete, while the commit_settings `suits`; else `None`. The
+    /// commit_settings changes under this lock alone.
+    pub(crate) fn lock_closed(
+        &self,
+        suits: impl Fn(CommitSettings) -> bool,
+    ) -> io::Result<Option<Holder<'_, Log>>> {
         let mut backoff = Backoff::default();
         loop {
             let mut log = self.lock_log();
-            if !suits(self.policy()) {
+            if !suits(self.commit_settings()) {
                 return Ok(None);
             }
             if let Some((_, next)) = self.binlog().close() {
@@ -465,32 +478,32 @@ impl Engine {
     }
 
     /// Makes room in the redo log's circle: what lies before the checkpoint is in the binlog's files, and
-    /// synced there where the policy promises as much.
+    /// synced there where the commit_settings promises as much.
     pub(crate) fn checkpoint(&self) -> io::Result<()> {
         let lsn = self.oldest_needed();
         // Whoever needed a record before it is committed, and all that is committed has its record in the
         // buffer, of which redo 0 may not have written any.
         let applied = self.committed.load(Ordering::Acquire);
         self.redo.write(self.redo.next())?;
-        let policy = self.policy();
-        if policy.flush == Flush::Redo {
+        let commit_settings = self.commit_settings();
+        if commit_settings.binlog_strategy == BinlogStrategy::Redo {
             self.write_ready(&mut self.lock_log())?;
             self.sync_binlog()?;
         }
         self.redo
-            .put_checkpoint(Checkpoint { lsn, applied }, policy.syncs_redo())
+            .put_checkpoint(Checkpoint { lsn, applied }, commit_settings.syncs_redo())
     }
 
     /// What is done once a second for commits that did not wait for it.
     pub(crate) fn sync_late(&self) -> io::Result<()> {
-        let policy = self.policy();
-        if matches!(policy.redo, 0 | 2) {
+        let commit_settings = self.commit_settings();
+        if matches!(commit_settings.trx_commit, 0 | 2) {
             self.redo.flush_ready()?;
         }
-        match policy.flush {
-            Flush::Serial => Ok(()),
-            Flush::Parallel | Flush::ParallelLeader => self.sync_binlog(),
-            Flush::Redo => {
+        match commit_settings.binlog_strategy {
+            BinlogStrategy::Serial => Ok(()),
+            BinlogStrategy::Parallel | BinlogStrategy::ParallelLeader => self.sync_binlog(),
+            BinlogStrategy::Redo => {
                 self.write_ready(&mut self.lock_log())?;
                 self.sync_binlog()
             }
@@ -499,7 +512,8 @@ impl Engine {
 
     /// Ends both logs in good order; the threads have ended.
     pub(crate) fn close(&self) -> io::Result<()> {
-        let closed = self.lock_closed(|policy| policy.flush != Flush::Serial)?;
+        let closed =
+            self.lock_closed(|commit_settings| commit_settings.binlog_strategy != BinlogStrategy::Serial)?;
         let mut log = closed.unwrap_or_else(|| self.lock_log());
         self.redo.flush_ready()?;
         log.files.close()

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use flushlab_binlog::Format;
 
+use crate::commit_settings::{BinlogStrategy, CommitSettings};
 use crate::engine::{lock, Engine, Settings};
 use crate::error::{Error, Kind};
-use crate::policy::{Flush, Policy};
 use crate::session::Answer;
 use crate::shape::{Shape, Source, Transactions};
 use crate::IDENTITY;
@@ -18,17 +18,21 @@ const LIMIT: Duration = Duration::from_secs(30);
 const REDO: [u8; 300] = [7; 300];
 const THREADS: u32 = 66;
 
-fn policy(flush: Flush) -> Policy {
-    let (redo, sync_binlog) = if flush == Flush::Redo { (1, 1) } else { (2, 1000) };
-    Policy {
-        redo,
+fn commit_settings(strategy: BinlogStrategy) -> CommitSettings {
+    let (trx_commit, sync_binlog) = if strategy == BinlogStrategy::Redo {
+        (1, 1)
+    } else {
+        (2, 1000)
+    };
+    CommitSettings {
+        trx_commit,
         sync_binlog,
-        flush,
+        binlog_strategy: strategy,
     }
 }
 
 /// An engine whose sessions each have a transaction of 20,000 bytes, of which 13 take a quarter of the ring.
-fn engine(folder: &Path, flush: Flush, rotate_bytes: u64) -> Engine {
+fn engine(folder: &Path, strategy: BinlogStrategy, rotate_bytes: u64) -> Engine {
     let format = Format::new("9.7.4", IDENTITY).unwrap();
     let shape = Shape::Sizes {
         redo_bytes: 300,
@@ -40,7 +44,7 @@ fn engine(folder: &Path, flush: Flush, rotate_bytes: u64) -> Engine {
     let engine = Engine::create(&Settings {
         format: &format,
         folder,
-        policy: policy(flush),
+        commit_settings: commit_settings(strategy),
         threads: THREADS,
         rotate_bytes,
         redo_capacity: 4 << 20,
@@ -71,7 +75,7 @@ fn wait_until(is_so: impl Fn() -> bool) -> bool {
 #[test]
 fn a_leader_is_not_sent_back_once_a_part_of_its_group_has_committed() {
     let folder = tempfile::tempdir().unwrap();
-    let engine = engine(folder.path(), Flush::ParallelLeader, 1 << 30);
+    let engine = engine(folder.path(), BinlogStrategy::ParallelLeader, 1 << 30);
     let begin = engine.binlog().next();
     thread::scope(|scope| {
         // One that the ring has no room for together with the first.
@@ -82,7 +86,7 @@ fn a_leader_is_not_sent_back_once_a_part_of_its_group_has_committed() {
             move || engine.lead(0, &group)
         });
         assert!(wait_until(|| engine.binlog().next() > begin));
-        engine.change(policy(Flush::Serial)).unwrap();
+        engine.change(commit_settings(BinlogStrategy::Serial)).unwrap();
         drop(held);
         assert_eq!(leader.join().unwrap().unwrap(), Answer::Committed(1));
     });
@@ -102,16 +106,16 @@ fn a_leader_is_not_sent_back_once_a_part_of_its_group_has_committed() {
 #[test]
 fn who_waits_until_the_section_is_closed_looks_at_the_policy_each_time() {
     let folder = tempfile::tempdir().unwrap();
-    let engine = engine(folder.path(), Flush::Parallel, 4096);
+    let engine = engine(folder.path(), BinlogStrategy::Parallel, 4096);
     // The file's last place is given: its owner alone may open the section again.
     let mut place = engine.binlog().reserve(1, 5000).unwrap();
     assert!(place.last);
     let looks = AtomicU64::new(0);
     thread::scope(|scope| {
         let waiter = scope.spawn(|| {
-            let closed = engine.lock_closed(|policy| {
+            let closed = engine.lock_closed(|commit_settings| {
                 looks.fetch_add(1, Ordering::SeqCst);
-                policy.flush != Flush::Serial
+                commit_settings.binlog_strategy != BinlogStrategy::Serial
             });
             closed.map(|log| log.is_some())
         });
@@ -125,9 +129,10 @@ fn who_waits_until_the_section_is_closed_looks_at_the_policy_each_time() {
         engine.rotate(&mut log).unwrap();
         engine.open_section(&mut log);
         assert!(engine.binlog().close().is_some());
-        engine
-            .policy
-            .store(policy(Flush::Serial).to_bits(), Ordering::Release);
+        engine.commit_settings.store(
+            commit_settings(BinlogStrategy::Serial).to_bits(),
+            Ordering::Release,
+        );
         drop(log);
         let ended = wait_until(|| waiter.is_finished());
         engine.fail(Error::new(Kind::Measurement, "the test is over"));
@@ -138,9 +143,9 @@ fn who_waits_until_the_section_is_closed_looks_at_the_policy_each_time() {
 
 #[test]
 fn what_redo_alone_made_durable_is_synced_in_the_binlog_before_redo_is_left() {
-    for to in [Flush::Parallel, Flush::Serial] {
+    for to in [BinlogStrategy::Parallel, BinlogStrategy::Serial] {
         let folder = tempfile::tempdir().unwrap();
-        let engine = engine(folder.path(), Flush::Redo, 1 << 30);
+        let engine = engine(folder.path(), BinlogStrategy::Redo, 1 << 30);
         let before = engine.unsynced.written();
         assert_eq!(engine.commit(0, 1 << 8, &REDO, &mut Vec::new()).unwrap(), 1);
         assert_eq!(
@@ -148,7 +153,7 @@ fn what_redo_alone_made_durable_is_synced_in_the_binlog_before_redo_is_left() {
             before,
             "the redo log has it, the file follows"
         );
-        engine.change(policy(to)).unwrap();
+        engine.change(commit_settings(to)).unwrap();
         assert!(engine.unsynced.written() > before + 20_000);
         assert_eq!(engine.unsynced.at_risk(), 0);
     }
@@ -157,7 +162,7 @@ fn what_redo_alone_made_durable_is_synced_in_the_binlog_before_redo_is_left() {
 #[test]
 fn of_many_that_wait_few_want_a_processor_meanwhile() {
     let folder = tempfile::tempdir().unwrap();
-    let engine = engine(folder.path(), Flush::Serial, 1 << 30);
+    let engine = engine(folder.path(), BinlogStrategy::Serial, 1 << 30);
     let mut waiting: Vec<_> = (0..THREADS).map(|_| engine.log.yielding()).collect();
     assert!(waiting[..64].iter().all(|one| one.is_one_of_few));
     assert!(waiting[64..].iter().all(|one| !one.is_one_of_few));

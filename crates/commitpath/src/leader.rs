@@ -5,9 +5,9 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 use crate::combining::Tag;
+use crate::commit_settings::BinlogStrategy;
 use crate::engine::{lock, Commit, Engine};
 use crate::measure::Watch;
-use crate::policy::Flush;
 use crate::session::Answer;
 
 impl Engine {
@@ -36,7 +36,7 @@ impl Engine {
         // Those that the ring has no room for find another leader, who has room for himself at least.
         self.send_back(me, behind);
         while !self.place_group(members)? {
-            if self.policy().flush != Flush::ParallelLeader {
+            if self.commit_settings().binlog_strategy != BinlogStrategy::ParallelLeader {
                 return Ok(self.send_back(me, members));
             }
             self.wait_for_section()?;

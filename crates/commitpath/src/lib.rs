@@ -3,7 +3,7 @@
 //! # Layout
 //!
 //! * [`Spec`], [`CommitPath`], [`RunResult`]: a run, from JSON to JSON.
-//! * [`Policy`], [`Flush`]: what a commit waits for, and which way it takes; changed while a run goes on.
+//! * [`CommitSettings`], [`BinlogStrategy`]: what a commit waits for, and which way it takes; changed while a run goes on.
 //! * `serial`, `leader`, `parallel`: the ways of flushing, each a few methods of the `engine`.
 //! * `section`, `log_buffer`, `redo_log`, `combining`, `stage`, `session`, `unsynced`: the concurrency core: one atomic
 //!   addition that gives places, a ring with a ready prefix, the redo log over it, the lock whose holder works for
@@ -13,7 +13,7 @@
 //!
 //! # Promises
 //!
-//! * A transaction is acknowledged once it is as safe as the policy says: with redo 1, 2 or 3 it survives the
+//! * A transaction is acknowledged once it is as safe as the commit_settings says: with redo 1, 2 or 3 it survives the
 //!   death of the process at any moment.
 //! * Binlog files are genuine: GTIDs without gaps in the order of the file, each log_pos and checksum right,
 //!   also where the way of flushing changes in the middle.
@@ -40,6 +40,8 @@ pub mod redo;
 pub mod shape;
 
 #[cfg(not(feature = "loom"))]
+mod commit_settings;
+#[cfg(not(feature = "loom"))]
 mod engine;
 #[cfg(not(feature = "loom"))]
 mod error;
@@ -53,8 +55,6 @@ mod leader;
 mod measure;
 #[cfg(not(feature = "loom"))]
 mod parallel;
-#[cfg(not(feature = "loom"))]
-mod policy;
 mod redo_log;
 #[cfg(not(feature = "loom"))]
 mod run;
@@ -67,10 +67,10 @@ mod spec;
 
 #[cfg(not(feature = "loom"))]
 pub use {
+    commit_settings::{BinlogStrategy, CommitSettings},
     error::{Error, Kind},
     files::BASENAME,
     parallel::PERSIST_LIMIT,
-    policy::{Flush, Policy},
     run::CommitPath,
     spec::{LatencyUs, Phase, Progress, RunResult, Spec, WrittenFile, IDENTITY, MAX_THREADS},
 };

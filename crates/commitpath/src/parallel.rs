@@ -11,10 +11,10 @@ use std::sync::atomic::Ordering;
 use flushlab_binlog::{Body, Place as BinlogPlace};
 
 use crate::combining::Tag;
+use crate::commit_settings::BinlogStrategy;
 use crate::engine::{lock, Commit, Engine, Log};
 use crate::log_buffer::Place;
 use crate::measure::Watch;
-use crate::policy::Flush;
 use crate::redo::{Entry, Kind};
 use crate::session::Answer;
 use crate::sync::Backoff;
@@ -30,7 +30,8 @@ impl Engine {
         let session = &self.sessions()[me as usize];
         let body = lock(&session.body);
         let size = body.size(false);
-        let large_for_redo = self.policy().flush == Flush::Redo && size > self.persist_limit();
+        let large_for_redo =
+            self.commit_settings().binlog_strategy == BinlogStrategy::Redo && size > self.persist_limit();
         if large_for_redo || !self.fits_ring(size) {
             drop(body);
             return self.commit_large(commit);
@@ -44,7 +45,7 @@ impl Engine {
         };
         watch.lap(&self.counters.ordered, 1);
         // Who has a place keeps the way of flushing from changing.
-        let policy = self.policy();
+        let commit_settings = self.commit_settings();
         let gtid_number = self.gtid_before_section.load(Ordering::Relaxed) + place.number + 1;
         self.wait_for_room(&place)?;
         watch.skip();
@@ -53,7 +54,7 @@ impl Engine {
         self.finish(&body, &binlog_place, &mut place)?;
         watch.lap(&self.counters.encode, 1);
         // One that set out under another way has no room for its events in the redo log.
-        let in_redo = policy.flush == Flush::Redo && commit.persists;
+        let in_redo = commit_settings.binlog_strategy == BinlogStrategy::Redo && commit.persists;
         let lsn = if in_redo {
             let file = self.file_number.load(Ordering::Relaxed) as u32;
             let (front, back) = self.binlog().bytes(&mut place);
@@ -112,7 +113,7 @@ impl Engine {
     /// Waits while the section is closed: a file is being changed, or the way of flushing.
     pub(crate) fn wait_for_section(&self) -> io::Result<()> {
         let mut backoff = Backoff::default();
-        while self.binlog().is_closed() && self.policy().flush != Flush::Serial {
+        while self.binlog().is_closed() && self.commit_settings().binlog_strategy != BinlogStrategy::Serial {
             self.check_alive()?;
             backoff.pause();
         }
@@ -152,30 +153,30 @@ impl Engine {
         });
         let found = owners.len();
         if found > 0 {
-            let policy = self.policy();
+            let commit_settings = self.commit_settings();
             let mut watch = Watch::start(self.counters.groups.load(Ordering::Relaxed));
-            self.persist_redo(policy, lsn)?;
-            if policy.syncs_redo() {
+            self.persist_redo(commit_settings, lsn)?;
+            if commit_settings.syncs_redo() {
                 // Waiting for the disk is not this thread's time.
                 watch.skip();
             }
-            if policy.flush != Flush::Redo {
+            if commit_settings.binlog_strategy != BinlogStrategy::Redo {
                 self.write_ready(log)?;
             } else if !all_in_redo {
                 // A leader that set out under another way has got its places after the change to `redo`.
                 self.write_ready(log)?;
                 self.sync_binlog()?;
             }
-            if policy.redo == 3 {
+            if commit_settings.trx_commit == 3 {
                 self.commit_records(&owners)?;
             }
             log.gtid_number += found as u64;
             self.committed.fetch_max(log.gtid_number, Ordering::Release);
-            self.count_group(policy, found, lsn);
+            self.count_group(commit_settings, found, lsn);
             for owner in &owners {
                 self.sessions()[*owner as usize].commit();
             }
-            if policy.flush != Flush::Redo {
+            if commit_settings.binlog_strategy != BinlogStrategy::Redo {
                 watch.lap(&self.counters.write, found);
             }
         }
@@ -212,7 +213,7 @@ impl Engine {
         self.rotate(&mut log)?;
         self.open_section(&mut log);
         drop(log);
-        match self.policy().syncs_at_rotation() {
+        match self.commit_settings().syncs_at_rotation() {
             true => Ok(()),
             false => self.sync_binlog(),
         }
@@ -221,11 +222,13 @@ impl Engine {
     /// Commits what the ring has no room for: alone, with the section closed.
     fn commit_large(&self, commit: &mut Commit<'_>) -> io::Result<Answer> {
         let (me, lsn) = (commit.me, self.prepare(commit)?);
-        let Some(mut log) = self.lock_closed(|policy| policy.flush != Flush::Serial)? else {
+        let Some(mut log) =
+            self.lock_closed(|commit_settings| commit_settings.binlog_strategy != BinlogStrategy::Serial)?
+        else {
             return Ok(Answer::Again);
         };
-        let policy = self.policy();
-        self.persist_redo(policy, lsn)?;
+        let commit_settings = self.commit_settings();
+        self.persist_redo(commit_settings, lsn)?;
         let session = &self.sessions()[me as usize];
         let body = lock(&session.body);
         let mut whole = vec![0; body.size(false) as usize];
@@ -240,12 +243,12 @@ impl Engine {
         );
         body.finish_into(&place, &mut whole).map_err(io::Error::other)?;
         self.write_binlog(&mut log.files, &whole)?;
-        if policy.flush == Flush::Redo {
+        if commit_settings.binlog_strategy == BinlogStrategy::Redo {
             self.sync_binlog()?;
         }
         session.number(log.gtid_number);
         self.committed.fetch_max(log.gtid_number, Ordering::Release);
-        self.count_group(policy, 1, lsn);
+        self.count_group(commit_settings, 1, lsn);
         if log.files.position() >= self.rotate_bytes {
             self.rotate(&mut log)?;
         }

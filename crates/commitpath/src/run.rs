@@ -11,11 +11,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use flushlab_binlog::Flavor;
 use nix::time::{clock_gettime, ClockId};
 
+use crate::commit_settings::CommitSettings;
 use crate::engine::{lock, Engine, Settings};
 use crate::error::{Error, Kind};
 use crate::files::BASENAME;
 use crate::measure::{latencies, Latencies};
-use crate::policy::Policy;
 use crate::recover::recover;
 use crate::redo;
 use crate::shape::{Source, Transactions};
@@ -138,10 +138,9 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         if thread::panicking() {
-            self.shared.engine.fail(Error::new(
-                Kind::Measurement,
-                "a thread panicked: this is a bug",
-            ));
+            self.shared
+                .engine
+                .fail(Error::new(Kind::Measurement, "a thread panicked: this is a bug"));
         }
         self.shared.running.fetch_sub(1, Ordering::Release);
     }
@@ -290,7 +289,7 @@ fn prepare(spec: &Spec) -> Result<Shared, Error> {
     let engine = Engine::create(&Settings {
         format: &spec.format,
         folder: &spec.directory,
-        policy: spec.policy,
+        commit_settings: spec.commit_settings,
         threads: spec.threads,
         rotate_bytes: spec.rotate_bytes,
         redo_capacity: spec.redo_capacity_bytes,
@@ -367,9 +366,7 @@ fn give_up_when_stalled(shared: &Arc<Shared>, outcome: &Outcome) {
 }
 
 fn supervise(shared: &Arc<Shared>) -> Result<RunResult, Error> {
-    let seats: Vec<_> = (0..shared.spec.threads)
-        .map(|me| Seat::new(shared, me))
-        .collect();
+    let seats: Vec<_> = (0..shared.spec.threads).map(|me| Seat::new(shared, me)).collect();
     let keeper = {
         let shared = shared.clone();
         thread::Builder::new()
@@ -524,31 +521,38 @@ fn cpu() -> Duration {
 }
 
 /// The phases of a window: each ends where the next begins.
-struct Phases(Vec<(Policy, Duration, Instant, u64)>);
+struct Phases(Vec<(CommitSettings, Duration, Instant, u64)>);
 
 impl Phases {
     fn begin(&mut self, shared: &Shared, took: Duration) {
-        let now = (shared.engine.policy(), took, Instant::now(), shared.commits());
+        let now = (
+            shared.engine.commit_settings(),
+            took,
+            Instant::now(),
+            shared.commits(),
+        );
         self.0.push(now);
     }
 
     fn end(self, closed: &Moment) -> Vec<Phase> {
         let ends = self.0.iter().skip(1).map(|next| (next.2, next.3));
         let ends: Vec<_> = ends.chain([(closed.at, closed.commits)]).collect();
-        let phase =
-            |((policy, took, begun, before), (ended, commits)): ((Policy, Duration, Instant, u64), _)| {
-                Phase {
-                    policy,
-                    switch_us: took.as_secs_f64() * 1e6,
-                    seconds: Instant::duration_since(&ended, begun).as_secs_f64(),
-                    commits: commits - before,
-                }
-            };
+        let phase = |((commit_settings, took, begun, before), (ended, commits)): (
+            (CommitSettings, Duration, Instant, u64),
+            _,
+        )| {
+            Phase {
+                commit_settings,
+                switch_us: took.as_secs_f64() * 1e6,
+                seconds: Instant::duration_since(&ended, begun).as_secs_f64(),
+                commits: commits - before,
+            }
+        };
         self.0.into_iter().zip(ends).map(phase).collect()
     }
 }
 
-/// Warms up, measures, changes policies when they are due; gives the window's two ends and its phases.
+/// Warms up, measures, changes settings when they are due; gives the window's two ends and its phases.
 fn watch(shared: &Shared) -> ([Moment; 2], Vec<Phase>) {
     let spec = &shared.spec;
     let warm = Duration::from_secs_f64(spec.warmup_seconds);
@@ -567,7 +571,7 @@ fn watch(shared: &Shared) -> ([Moment; 2], Vec<Phase>) {
         if end.is_some_and(|end| elapsed >= end) {
             break;
         }
-        if let Some(((when, policy), rest)) = changes.split_first() {
+        if let Some(((when, commit_settings), rest)) = changes.split_first() {
             let due = match when {
                 When::Seconds(seconds) => elapsed.as_secs_f64() >= *seconds,
                 When::Commits(commits) => shared.commits() >= *commits,
@@ -575,8 +579,8 @@ fn watch(shared: &Shared) -> ([Moment; 2], Vec<Phase>) {
             if due {
                 changes = rest;
                 let before = Instant::now();
-                if let Err(error) = shared.engine.change(*policy) {
-                    shared.fail("the policy cannot be changed", &error);
+                if let Err(error) = shared.engine.change(*commit_settings) {
+                    shared.fail("the commit_settings cannot be changed", &error);
                 }
                 if opened.is_some() {
                     phases.begin(shared, before.elapsed());
@@ -722,7 +726,7 @@ mod tests {
 
     fn spec(folder: &Path, more: &str) -> Spec {
         let spec = format!(
-            r#"{{"directory": {folder:?}, "redo": 2, "sync_binlog": 0, "flush": "parallel", "threads": 2,
+            r#"{{"directory": {folder:?}, "trx_commit": 2, "sync_binlog": 0, "binlog_strategy": "parallel", "threads": 2,
                 "seconds": 60, "redo_capacity_bytes": 4194304, "log_buffer_bytes": 1048576{more}}}"#
         );
         Spec::from_json(spec.as_bytes()).unwrap()

@@ -19,12 +19,12 @@ const TRANSACTIONS: u64 = 1800;
 
 fn spec(folder: &Path, version: &str, threads: u32) -> Spec {
     let ways = [
-        json!({"flush": "parallel-leader"}),
-        json!({"flush": "parallel"}),
-        json!({"flush": "redo", "redo": 1, "sync_binlog": 1}),
-        json!({"flush": "serial"}),
-        json!({"flush": "parallel", "redo": 2, "sync_binlog": 1000}),
-        json!({"flush": "parallel-leader"}),
+        json!({"binlog_strategy": "parallel-leader"}),
+        json!({"binlog_strategy": "parallel"}),
+        json!({"binlog_strategy": "redo", "trx_commit": 1, "sync_binlog": 1}),
+        json!({"binlog_strategy": "serial"}),
+        json!({"binlog_strategy": "parallel", "trx_commit": 2, "sync_binlog": 1000}),
+        json!({"binlog_strategy": "parallel-leader"}),
     ];
     let change = |(index, mut way): (usize, serde_json::Value)| {
         way["after_commits"] = json!((1 + index as u64) * TRANSACTIONS / 12);
@@ -32,8 +32,8 @@ fn spec(folder: &Path, version: &str, threads: u32) -> Spec {
     };
     let changes: Vec<_> = ways.into_iter().enumerate().map(change).collect();
     let spec = json!({
-        "directory": folder, "keep": true, "format": version, "redo": 2, "sync_binlog": 1000,
-        "flush": "serial", "threads": threads, "transactions": TRANSACTIONS, "seed": 3,
+        "directory": folder, "keep": true, "format": version, "trx_commit": 2, "sync_binlog": 1000,
+        "binlog_strategy": "serial", "threads": threads, "transactions": TRANSACTIONS, "seed": 3,
         "shape": {"kind": "oltp_update_non_index", "tables": 3, "rows": 200},
         "rotate_bytes": 150_000, "log_buffer_bytes": 1 << 20, "ring_bytes": 1 << 20,
         "redo_capacity_bytes": 4 << 20, "changes": changes, "fixed_clock_us": CLOCK_US,
@@ -149,7 +149,7 @@ fn clock(flavor: Flavor, body: &[u8]) -> (Option<u64>, u64) {
     }
 }
 
-/// A run in which the policy changed all six times. Who changes it looks every few milliseconds: on a busy
+/// A run in which the commit_settings changed all six times. Who changes it looks every few milliseconds: on a busy
 /// machine the transactions may end first, and the run is made again.
 fn switched(version: &str, threads: u32) -> (tempfile::TempDir, Spec) {
     for _ in 0..50 {
@@ -163,7 +163,7 @@ fn switched(version: &str, threads: u32) -> (tempfile::TempDir, Spec) {
             return (made, spec);
         }
     }
-    panic!("no run of 50 changed its policy six times");
+    panic!("no run of 50 changed its commit_settings six times");
 }
 
 #[test]
@@ -177,10 +177,7 @@ fn many_threads_write_what_one_plain_writer_writes() {
             assert!(made.len() > 5, "files and the index: {:?}", made.keys());
             assert_eq!(made.keys().collect::<Vec<_>>(), again.keys().collect::<Vec<_>>());
             for (name, content) in &made {
-                assert!(
-                    content == &again[name],
-                    "{version}, {threads} threads: {name}"
-                );
+                assert!(content == &again[name], "{version}, {threads} threads: {name}");
             }
         }
     }

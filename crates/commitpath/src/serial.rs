@@ -1,16 +1,16 @@
 //! MySQL's ordered group commit (`MYSQL_BIN_LOG::ordered_commit`): flush, sync and commit stages.
 //!
 //! The first in a stage's queue leads those behind. Under the log lock it makes the group's redo durable as
-//! the policy says, then writes the events of one transaction after the other with GTID, log_pos and checksum.
+//! the commit_settings says, then writes the events of one transaction after the other with GTID, log_pos and checksum.
 //! The sync stage syncs the file every `sync_binlog` groups. The commit stage commits in the binlog's order and
 //! wakes the followers. While one group syncs, the next may flush.
 
 use std::io;
 use std::sync::atomic::Ordering;
 
+use crate::commit_settings::{BinlogStrategy, CommitSettings};
 use crate::engine::{lock, since, Engine, Log};
 use crate::measure::Watch;
-use crate::policy::{Flush, Policy};
 use crate::redo::{Entry, Kind};
 use crate::session::{Answer, Session};
 use crate::sync::yield_now;
@@ -22,17 +22,17 @@ impl Engine {
         if !self.flush_stage.enter(&[me]) {
             return self.wait(me);
         }
-        if self.lingers(me) && !self.policy().syncs_redo() {
+        if self.lingers(me) && !self.commit_settings().syncs_redo() {
             yield_now();
         }
         let mut log = self.lock_log();
-        let policy = self.policy();
+        let commit_settings = self.commit_settings();
         self.flush_stage.take(group);
-        if policy.flush != Flush::Serial {
+        if commit_settings.binlog_strategy != BinlogStrategy::Serial {
             drop(log);
             return Ok(self.send_back(me, group));
         }
-        self.flush_group(&mut log, policy, group)?;
+        self.flush_group(&mut log, commit_settings, group)?;
         // Into the next queue before the lock is given up: groups do not overtake one another.
         let leads = self.sync_stage.enter(group);
         drop(log);
@@ -43,7 +43,7 @@ impl Engine {
         let mut groups = lock(&self.sync_lock);
         self.sync_stage.take(group);
         *groups += 1;
-        if policy.sync_binlog != 0 && *groups >= policy.sync_binlog {
+        if commit_settings.sync_binlog != 0 && *groups >= commit_settings.sync_binlog {
             *groups = 0;
             self.sync_binlog()?;
         }
@@ -55,12 +55,12 @@ impl Engine {
 
         let committing = lock(&self.commit_lock);
         self.commit_stage.take(group);
-        let last = self.commit_group(policy, group)?;
+        let last = self.commit_group(commit_settings, group)?;
         drop(committing);
         for follower in group.iter().filter(|follower| **follower != me) {
             self.sessions()[*follower as usize].commit();
         }
-        self.count_group(policy, group.len(), last);
+        self.count_group(commit_settings, group.len(), last);
         Ok(Answer::Committed(self.sessions()[me as usize].gtid_number()))
     }
 
@@ -73,7 +73,7 @@ impl Engine {
     }
 
     /// The flush stage, under the log lock.
-    fn flush_group(&self, log: &mut Log, policy: Policy, group: &[u32]) -> io::Result<()> {
+    fn flush_group(&self, log: &mut Log, commit_settings: CommitSettings, group: &[u32]) -> io::Result<()> {
         if log.files.position() >= self.rotate_bytes {
             self.rotate(log)?;
         }
@@ -81,8 +81,8 @@ impl Engine {
         let prepared = sessions().map(|session| session.prepared.load(Ordering::Relaxed));
         let mut watch = Watch::start(self.counters.groups.load(Ordering::Relaxed));
         let mut held = watch.begun();
-        self.persist_redo(policy, prepared.max().unwrap_or(0))?;
-        if policy.syncs_redo() {
+        self.persist_redo(commit_settings, prepared.max().unwrap_or(0))?;
+        if commit_settings.syncs_redo() {
             // Waiting for the disk is not this thread's time.
             watch.skip();
             held = watch.begun();
@@ -123,17 +123,17 @@ impl Engine {
     }
 
     /// The commit stage: in the binlog's order. Says up to where redo was needed.
-    fn commit_group(&self, policy: Policy, group: &[u32]) -> io::Result<u64> {
+    fn commit_group(&self, commit_settings: CommitSettings, group: &[u32]) -> io::Result<u64> {
         let sessions = || group.iter().map(|member| &self.sessions()[*member as usize]);
         let mut last = 0;
         for session in sessions() {
             last = last.max(session.prepared.load(Ordering::Relaxed));
-            if policy.redo == 3 {
+            if commit_settings.trx_commit == 3 {
                 last = self.commit_record(session)?;
             }
             self.committed.fetch_max(session.gtid_number(), Ordering::Release);
         }
-        if policy.redo == 3 {
+        if commit_settings.trx_commit == 3 {
             self.redo.flush(last)?;
         }
         Ok(last)

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use flushlab_binlog::{Format, Identity, Uuid};
 use serde::{Deserialize, Serialize};
 
+use crate::commit_settings::{BinlogStrategy, CommitSettings};
 use crate::error::Error;
-use crate::policy::{Flush, Policy};
 use crate::shape::Shape;
 
 /// Most threads of one run.
@@ -31,9 +31,9 @@ struct Json {
     keep: bool,
     #[serde(default = "format")]
     format: String,
-    redo: u8,
+    trx_commit: u8,
     sync_binlog: u32,
-    flush: Flush,
+    binlog_strategy: BinlogStrategy,
     threads: u32,
     #[serde(default = "shape")]
     shape: Shape,
@@ -105,12 +105,12 @@ fn redo_bytes() -> u64 {
 struct JsonChange {
     after_seconds: Option<f64>,
     after_commits: Option<u64>,
-    redo: Option<u8>,
+    trx_commit: Option<u8>,
     sync_binlog: Option<u32>,
-    flush: Option<Flush>,
+    binlog_strategy: Option<BinlogStrategy>,
 }
 
-/// When a policy changes, counted from the run's start, its warm-up included.
+/// When a commit_settings changes, counted from the run's start, its warm-up included.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum When {
     Seconds(f64),
@@ -123,7 +123,7 @@ pub struct Spec {
     pub(crate) directory: PathBuf,
     pub(crate) keep: bool,
     pub(crate) format: Format,
-    pub(crate) policy: Policy,
+    pub(crate) commit_settings: CommitSettings,
     pub(crate) threads: u32,
     pub(crate) shape: Shape,
     pub(crate) linger: Option<bool>,
@@ -136,7 +136,7 @@ pub struct Spec {
     pub(crate) log_buffer_bytes: u64,
     pub(crate) ring_bytes: u64,
     pub(crate) redo_capacity_bytes: u64,
-    pub(crate) changes: Vec<(When, Policy)>,
+    pub(crate) changes: Vec<(When, CommitSettings)>,
     pub(crate) acknowledged: Option<PathBuf>,
     /// Recover what is in the folder and go on from there.
     pub(crate) resume: bool,
@@ -170,12 +170,12 @@ fn within(name: &str, value: f64, low: f64, high: f64) -> Result<(), Error> {
 
 impl Json {
     fn checked(self) -> Result<Spec, Error> {
-        let policy = Policy {
-            redo: self.redo,
+        let commit_settings = CommitSettings {
+            trx_commit: self.trx_commit,
             sync_binlog: self.sync_binlog,
-            flush: self.flush,
+            binlog_strategy: self.binlog_strategy,
         };
-        policy.check()?;
+        commit_settings.check()?;
         self.check_sizes()?;
         self.check_shape()?;
         if (self.seconds > 0.0) == (self.transactions > 0) {
@@ -184,7 +184,7 @@ impl Json {
                     .hint("give seconds or transactions above 0"),
             );
         }
-        let changes = changes(&self.changes, policy)?;
+        let changes = changes(&self.changes, commit_settings)?;
         let text = server_version(&self.format);
         let format = Format::new(&text, IDENTITY).map_err(|error| {
             Error::usage(error.to_string()).hint("give the version of MySQL 8.0 or 9, MariaDB 10.11 or 11")
@@ -193,7 +193,7 @@ impl Json {
             directory: self.directory,
             keep: self.keep,
             format,
-            policy,
+            commit_settings,
             threads: self.threads,
             shape: self.shape,
             linger: self.linger,
@@ -218,12 +218,7 @@ impl Json {
     }
 
     fn check_sizes(&self) -> Result<(), Error> {
-        within(
-            "threads",
-            f64::from(self.threads),
-            1.0,
-            f64::from(MAX_THREADS),
-        )?;
+        within("threads", f64::from(self.threads), 1.0, f64::from(MAX_THREADS))?;
         within("think_us", self.think_us, 0.0, 1e6)?;
         within("warmup_seconds", self.warmup_seconds, 0.0, 3600.0)?;
         within("seconds", self.seconds, 0.0, 86_400.0)?;
@@ -295,7 +290,10 @@ fn server_version(text: &str) -> String {
     }
 }
 
-fn changes(changes: &[JsonChange], mut policy: Policy) -> Result<Vec<(When, Policy)>, Error> {
+fn changes(
+    changes: &[JsonChange],
+    mut commit_settings: CommitSettings,
+) -> Result<Vec<(When, CommitSettings)>, Error> {
     let mut checked = Vec::with_capacity(changes.len());
     for change in changes {
         let when = match (change.after_seconds, change.after_commits) {
@@ -308,13 +306,13 @@ fn changes(changes: &[JsonChange], mut policy: Policy) -> Result<Vec<(When, Poli
                 )
             }
         };
-        policy = Policy {
-            redo: change.redo.unwrap_or(policy.redo),
-            sync_binlog: change.sync_binlog.unwrap_or(policy.sync_binlog),
-            flush: change.flush.unwrap_or(policy.flush),
+        commit_settings = CommitSettings {
+            trx_commit: change.trx_commit.unwrap_or(commit_settings.trx_commit),
+            sync_binlog: change.sync_binlog.unwrap_or(commit_settings.sync_binlog),
+            binlog_strategy: change.binlog_strategy.unwrap_or(commit_settings.binlog_strategy),
         };
-        policy.check()?;
-        checked.push((when, policy));
+        commit_settings.check()?;
+        checked.push((when, commit_settings));
     }
     Ok(checked)
 }
@@ -350,12 +348,12 @@ pub struct WrittenFile {
     pub bytes: u64,
 }
 
-/// What was reached under one policy of a run, from the moment at which it held.
+/// What was reached under one commit_settings of a run, from the moment at which it held.
 #[derive(Debug, Clone, Serialize)]
 pub struct Phase {
-    /// The policy.
+    /// The commit_settings.
     #[serde(flatten)]
-    pub policy: Policy,
+    pub commit_settings: CommitSettings,
     /// How long the change to it took, threads running; 0 for the first.
     pub switch_us: f64,
     /// Length.
@@ -401,7 +399,7 @@ pub struct RunResult {
     pub redo_bytes: u64,
     /// Binlog that was written.
     pub binlog_bytes: u64,
-    /// By policy, in their order.
+    /// By commit_settings, in their order.
     pub phases: Vec<Phase>,
     /// Changes of the way of flushing in the whole run.
     pub switches: u64,

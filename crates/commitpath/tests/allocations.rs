@@ -51,7 +51,7 @@ fn reach(run: &CommitPath, commits: u64) -> u64 {
 
 #[test]
 fn a_commit_allocates_nothing_in_the_steady_state() {
-    for (flush, redo, sync_binlog) in [
+    for (strategy, trx_commit, sync_binlog) in [
         ("serial", 2, 1000),
         ("parallel-leader", 2, 1000),
         ("parallel", 2, 1000),
@@ -59,7 +59,7 @@ fn a_commit_allocates_nothing_in_the_steady_state() {
     ] {
         let folder = tempfile::tempdir().unwrap();
         let spec = format!(
-            r#"{{"directory": {:?}, "redo": {redo}, "sync_binlog": {sync_binlog}, "flush": "{flush}",
+            r#"{{"directory": {:?}, "trx_commit": {trx_commit}, "sync_binlog": {sync_binlog}, "binlog_strategy": "{strategy}",
                 "threads": 4, "transactions": 1000000, "log_buffer_bytes": 1048576,
                 "ring_bytes": 1048576, "redo_capacity_bytes": 16777216,
                 "shape": {{"kind": "oltp_update_non_index", "tables": 2, "rows": 1000}}}}"#,
@@ -82,7 +82,7 @@ fn a_commit_allocates_nothing_in_the_steady_state() {
         run.stop();
         assert!(
             windows.last().is_some_and(|(few, ..)| *few),
-            "{flush}: {windows:?}"
+            "{strategy}: {windows:?}"
         );
     }
 }

@@ -73,7 +73,7 @@ fn main() {
     println!("random specs: {tally}");
 }
 
-/// `redo` and `sync_binlog` of the policies that promise to survive the process.
+/// `trx_commit` and `sync_binlog` of the settings that promise to survive the process.
 fn promising(way: &str) -> Vec<(u8, u32)> {
     match way {
         "serial" => vec![(1, 1), (2, 1000), (3, 1), (1, 0), (2, 1)],
@@ -140,7 +140,7 @@ impl std::fmt::Display for Tally {
 }
 
 /// Kills the threads of one way of flushing `kills` times.
-fn kill_often(way: &str, policies: &[(u8, u32)], kills: u64, seed: u64) -> Tally {
+fn kill_often(way: &str, settings: &[(u8, u32)], kills: u64, seed: u64) -> Tally {
     let mut random = Random::new(seed);
     let mut tally = Tally::default();
     let mut folder: Option<Folder> = None;
@@ -151,12 +151,12 @@ fn kill_often(way: &str, policies: &[(u8, u32)], kills: u64, seed: u64) -> Tally
         let used = folder.take_if(|folder| folder.bytes() > FOLDER_LIMIT || random.below(16) == 0);
         drop(used);
         let folder = folder.get_or_insert_with(|| Folder::new(&mut random));
-        let (redo, sync_binlog) = policies[(number % policies.len() as u64) as usize];
-        let flush = if way == "control" { "serial" } else { way };
-        let spec = folder.spec(flush, redo, sync_binlog, &mut random);
+        let (trx_commit, sync_binlog) = settings[(number % settings.len() as u64) as usize];
+        let strategy = if way == "control" { "serial" } else { way };
+        let spec = folder.spec(strategy, trx_commit, sync_binlog, &mut random);
         let context = format!("{way}, kill {number} of seed {seed}: {spec}");
         folder.live_and_die(&spec, &mut random, &context);
-        folder.judge(&mut tally, redo > 0, &context);
+        folder.judge(&mut tally, trx_commit > 0, &context);
     }
     tally
 }
@@ -227,7 +227,7 @@ impl Folder {
     }
 
     /// What the next life does: small buffers and files, so that all of them come round within milliseconds.
-    fn spec(&self, flush: &str, redo: u8, sync_binlog: u32, random: &mut Random) -> Value {
+    fn spec(&self, strategy: &str, trx_commit: u8, sync_binlog: u32, random: &mut Random) -> Value {
         let shape = match random.below(5) {
             0 => json!({"kind": "oltp_insert", "tables": 3, "rows": 100}),
             1 => json!({"kind": "sizes", "redo_bytes": 300, "binlog_bytes": 400, "large_every": 40,
@@ -236,12 +236,12 @@ impl Folder {
             _ => json!({"kind": "oltp_update_non_index", "tables": 3, "rows": 200}),
         };
         let changes = match random.below(3) {
-            0 if redo > 0 => changes(300, random),
+            0 if trx_commit > 0 => changes(300, random),
             _ => json!([]),
         };
         json!({
             "directory": self.logs(), "changes": changes, "keep": true, "resume": true, "format": self.format,
-            "redo": redo, "sync_binlog": sync_binlog, "flush": flush,
+            "trx_commit": trx_commit, "sync_binlog": sync_binlog, "binlog_strategy": strategy,
             "threads": of(&[1, 2, 8, 16, 64], random), "shape": shape, "seconds": 3600.0,
             "seed": random.below(1 << 32), "rotate_bytes": of(&[0, 100_000, 1 << 20], random),
             "log_buffer_bytes": 1 << 20, "ring_bytes": of(&[1 << 20, 4 << 20], random),
@@ -254,8 +254,8 @@ impl Folder {
     fn random_spec(&self, random: &mut Random) -> Value {
         /// Of transactions under way, all together.
         const MOST_BYTES: u64 = 128 << 20;
-        let flush = of(&["serial", "parallel-leader", "parallel", "redo"], random);
-        let (redo, sync_binlog) = of(&promising(flush), random);
+        let strategy = of(&["serial", "parallel-leader", "parallel", "redo"], random);
+        let (trx_commit, sync_binlog) = of(&promising(strategy), random);
         let bytes = |least: u64, doublings: u64, random: &mut Random| {
             let about = least << random.below(doublings + 1);
             about + random.below(about / 2)
@@ -268,7 +268,8 @@ impl Folder {
         });
         json!({
             "directory": self.logs(), "changes": changes(of(&[3, 30, 300], random), random), "keep": true,
-            "resume": true, "format": self.format, "redo": redo, "sync_binlog": sync_binlog, "flush": flush,
+            "resume": true, "format": self.format, "trx_commit": trx_commit,
+            "sync_binlog": sync_binlog, "binlog_strategy": strategy,
             "threads": threads.min(MOST_BYTES / binlog_bytes).max(1), "shape": shape, "seconds": 0.3,
             "seed": random.below(1 << 32), "rotate_bytes": of(&[0, 4096, 30_000, 1 << 20], random),
             "log_buffer_bytes": 1 << 20, "ring_bytes": of(&[1 << 20, 2 << 20, 4 << 20], random),
@@ -399,13 +400,13 @@ fn changes(most: u64, random: &mut Random) -> Value {
     let mut after = 0;
     let mut change = || -> Value {
         after += random.below(most);
-        let (flush, sync_binlog) = [
+        let (strategy, sync_binlog) = [
             ("serial", 1),
             ("parallel-leader", 1000),
             ("parallel", 0),
             ("redo", 1),
         ][random.below(4) as usize];
-        json!({"after_commits": after, "flush": flush, "sync_binlog": sync_binlog, "redo": 1})
+        json!({"after_commits": after, "binlog_strategy": strategy, "sync_binlog": sync_binlog, "trx_commit": 1})
     };
     Value::from_iter((0..12).map(|_| change()))
 }

@@ -26,23 +26,23 @@ impl Logs {
         Self { folder, version }
     }
 
-    fn of(version: &'static str, flush: &str, rotate_bytes: u64) -> Self {
+    fn of(version: &'static str, strategy: &str, rotate_bytes: u64) -> Self {
         let logs = Self::empty(version);
-        logs.run(flush, rotate_bytes);
+        logs.run(strategy, rotate_bytes);
         logs
     }
 
-    fn run(&self, flush: &str, rotate_bytes: u64) {
-        let mut run = CommitPath::new(self.spec(self.version, flush, rotate_bytes));
+    fn run(&self, strategy: &str, rotate_bytes: u64) {
+        let mut run = CommitPath::new(self.spec(self.version, strategy, rotate_bytes));
         run.start().unwrap();
         run.wait(Duration::from_secs(60)).unwrap().unwrap();
     }
 
-    fn spec(&self, version: &str, flush: &str, rotate_bytes: u64) -> Spec {
-        let (redo, sync_binlog) = if flush == "redo" { (1, 1) } else { (2, 1000) };
+    fn spec(&self, version: &str, strategy: &str, rotate_bytes: u64) -> Spec {
+        let (trx_commit, sync_binlog) = if strategy == "redo" { (1, 1) } else { (2, 1000) };
         let spec = json!({
-            "directory": self.path(), "keep": true, "resume": true, "format": version, "redo": redo,
-            "sync_binlog": sync_binlog, "flush": flush, "threads": 4, "transactions": TRANSACTIONS,
+            "directory": self.path(), "keep": true, "resume": true, "format": version, "trx_commit": trx_commit,
+            "sync_binlog": sync_binlog, "binlog_strategy": strategy, "threads": 4, "transactions": TRANSACTIONS,
             "shape": {"kind": "oltp_update_non_index", "tables": 2, "rows": 100},
             "rotate_bytes": rotate_bytes, "log_buffer_bytes": 1 << 20, "ring_bytes": 1 << 20,
             "redo_capacity_bytes": 4 << 20,
@@ -103,8 +103,8 @@ impl Logs {
 #[test]
 fn what_is_prepared_and_not_in_the_binlog_is_rolled_back() {
     for version in VERSIONS {
-        for flush in ["serial", "parallel-leader", "parallel"] {
-            let logs = Logs::of(version, flush, 0);
+        for strategy in ["serial", "parallel-leader", "parallel"] {
+            let logs = Logs::of(version, strategy, 0);
             let last = logs.transactions()[199];
             // 200 are whole, one is torn.
             logs.tear(&logs.file(1), last.end + 100);
@@ -112,7 +112,7 @@ fn what_is_prepared_and_not_in_the_binlog_is_rolled_back() {
             assert_eq!(
                 (done.last_gtid, done.torn_bytes, done.rolled_back),
                 (200, 100, 100),
-                "{flush}"
+                "{strategy}"
             );
             assert_eq!((done.rebuilt, done.cut_off, done.file_number), (0, 0, 1));
             assert_eq!(logs.transactions().len(), 200);
@@ -191,11 +191,11 @@ fn what_is_in_the_binlog_only_is_cut_off_across_files() {
 fn a_run_goes_on_where_the_last_one_ended_whichever_way_that_was() {
     for version in VERSIONS {
         let logs = Logs::empty(version);
-        for (run, flush) in ["serial", "redo", "parallel", "redo", "parallel-leader"]
+        for (run, strategy) in ["serial", "redo", "parallel", "redo", "parallel-leader"]
             .into_iter()
             .enumerate()
         {
-            logs.run(flush, 60_000);
+            logs.run(strategy, 60_000);
             let count = (1 + run as u64) * TRANSACTIONS;
             assert_eq!(logs.transactions().len() as u64, count);
             let done = logs.recover();

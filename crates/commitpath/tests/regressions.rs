@@ -14,7 +14,7 @@ const LIMIT: Duration = Duration::from_secs(25);
 
 fn run(folder: &Path, more: &Value) -> RunResult {
     let mut spec = json!({
-        "directory": folder, "keep": true, "sync_binlog": 1000, "redo": 2, "log_buffer_bytes": 1 << 20,
+        "directory": folder, "keep": true, "sync_binlog": 1000, "trx_commit": 2, "log_buffer_bytes": 1 << 20,
         "ring_bytes": 1 << 20, "redo_capacity_bytes": 4 << 20,
     });
     let fields = more.as_object().unwrap().clone();
@@ -58,7 +58,7 @@ fn a_checkpoint_makes_room_for_the_records_that_it_waits_for() {
                        "large_bytes": 270_000});
     let result = run(
         folder.path(),
-        &json!({"flush": "serial", "threads": 128, "shape": shape, "rotate_bytes": 4096, "seconds": 0.5,
+        &json!({"binlog_strategy": "serial", "threads": 128, "shape": shape, "rotate_bytes": 4096, "seconds": 0.5,
                 "sync_binlog": 0, "seed": 861_317_374}),
     );
     assert_eq!(xids(folder.path()).len() as u64, result.last_gtid);
@@ -71,7 +71,7 @@ fn who_empties_the_ring_makes_room_for_the_places_that_it_waits_for() {
                        "large_bytes": 261_000});
     let result = run(
         folder.path(),
-        &json!({"flush": "redo", "redo": 1, "sync_binlog": 1, "threads": 128, "shape": shape,
+        &json!({"binlog_strategy": "redo", "trx_commit": 1, "sync_binlog": 1, "threads": 128, "shape": shape,
                 "ring_bytes": 2 << 20, "redo_capacity_bytes": 8 << 20, "seconds": 0.5}),
     );
     assert_eq!(xids(folder.path()).len() as u64, result.last_gtid);
@@ -82,14 +82,14 @@ fn a_group_that_the_ring_cannot_take_at_once_commits_once() {
     let folder = tempfile::tempdir().unwrap();
     let shape = json!({"kind": "sizes", "redo_bytes": 300, "binlog_bytes": 20_000});
     let changes = back_and_forth(
-        &json!({"flush": "serial"}),
-        &json!({"flush": "parallel-leader"}),
+        &json!({"binlog_strategy": "serial"}),
+        &json!({"binlog_strategy": "parallel-leader"}),
         20,
         150,
     );
     let result = run(
         folder.path(),
-        &json!({"flush": "parallel-leader", "threads": 64, "shape": shape, "transactions": 3200,
+        &json!({"binlog_strategy": "parallel-leader", "threads": 64, "shape": shape, "transactions": 3200,
                 "changes": changes}),
     );
     assert_eq!(xids(folder.path()).len() as u64, result.last_gtid);
@@ -102,10 +102,15 @@ fn large_commits_rotations_and_changes_together_come_to_an_end() {
         let folder = tempfile::tempdir().unwrap();
         let shape = json!({"kind": "sizes", "redo_bytes": 300, "binlog_bytes": 20_000, "large_every": 2,
                            "large_bytes": 1_500_000});
-        let changes = back_and_forth(&json!({"flush": "serial"}), &json!({"flush": to}), 10, 150);
+        let changes = back_and_forth(
+            &json!({"binlog_strategy": "serial"}),
+            &json!({"binlog_strategy": to}),
+            10,
+            150,
+        );
         let result = run(
             folder.path(),
-            &json!({"flush": to, "threads": 16, "shape": shape, "transactions": 1600,
+            &json!({"binlog_strategy": to, "threads": 16, "shape": shape, "transactions": 1600,
                     "changes": changes, "rotate_bytes": 30_000}),
         );
         assert_eq!(xids(folder.path()).len() as u64, result.last_gtid);

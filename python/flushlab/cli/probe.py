@@ -102,20 +102,21 @@ def _disk(where: Path, disk: str | None) -> Iterator[tuple[Path, DiskEmulation |
 
 
 def _matrix(spec: ProbeSpec) -> Matrix:
-    """The usual matrix, with the policies, flush modes and threads that were named.
+    """The usual matrix, narrowed to the given sync settings, strategies and threads.
 
     Raises:
-        UsageError: an unknown policy, flush mode or number, or a flush mode that no policy of these permits.
+        UsageError: an unknown value, or a strategy that none of the sync settings permits.
     """
-    from flushlab.probe import policy
+    from flushlab.probe import sync_settings
     from flushlab.probe.ceilings import FULL, QUICK, Matrix
 
     usual = QUICK if spec.quick else FULL
-    policies, modes = map(policy.parse_policy, spec.policy), map(policy.parse_flush, spec.flush)
+    pairs = map(sync_settings.parse_sync_settings, spec.policy)
+    strategies = map(sync_settings.parse_binlog_strategy, spec.flush)
     return Matrix(
-        policies=tuple(dict.fromkeys(policies)) or usual.policies,
-        modes=tuple(dict.fromkeys(modes)) or usual.modes,
-        threads=policy.parse_threads(spec.committers) if spec.committers else usual.threads,
+        sync_settings=tuple(dict.fromkeys(pairs)) or usual.sync_settings,
+        strategies=tuple(dict.fromkeys(strategies)) or usual.strategies,
+        threads=sync_settings.parse_threads(spec.committers) if spec.committers else usual.threads,
         left_out=() if spec.policy or spec.flush else usual.left_out,
     )
 

@@ -1,7 +1,7 @@
 """Against: what share of the ceiling a measured server reaches. Pure.
 
-Probe layer. The ceiling is that of the same policy, the same number of threads and the flush mode
-`serial`, which is what servers do; beside it stands the best flush mode.
+Probe layer. The ceiling has the same sync settings, the same number of threads and the binlog write
+strategy `serial`, as servers do; a share names the fastest binlog write strategy too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 
 from flushlab.errors import UsageError
 from flushlab.probe.ceilings import CommitCell
-from flushlab.probe.policy import FLUSH_MODES, MAX_THREADS, Policy
+from flushlab.probe.sync_settings import BINLOG_STRATEGIES, MAX_THREADS, SyncSettings
 from flushlab.record import Ceiling, Medium, ProbeRecord, Share, Storage, Trial, Warning
 
 MOST_SERVERS = 12
@@ -26,7 +26,7 @@ class MeasuredServer(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         trial: number of the stored trial.
         server: `mysql@9.7.0`.
-        policy: as it read back; sync_binlog is 0 where there is no binlog.
+        sync_settings: as read back; sync_binlog is 0 without a binlog.
         threads: connections.
         commits_per_s: transactions that ended.
         storage: of the server's files, or None.
@@ -35,7 +35,7 @@ class MeasuredServer(msgspec.Struct, frozen=True, kw_only=True):
 
     trial: str
     server: str
-    policy: Policy
+    sync_settings: SyncSettings
     threads: int
     commits_per_s: float
     storage: Storage | None = None
@@ -109,12 +109,12 @@ def of_trial(name: str, trial: Trial, threads: int | None) -> MeasuredServer:
             hint=f"a ceiling has 1 to {MAX_THREADS} threads",
         )
     has_binlog = trial.settings.get("log_bin", "OFF") == "ON"
-    redo = int(trial.settings.get("innodb_flush_log_at_trx_commit", 1))
+    trx_commit = int(trial.settings.get("innodb_flush_log_at_trx_commit", 1))
     sync_binlog = int(trial.settings.get("sync_binlog", 0)) if has_binlog else 0
     return MeasuredServer(
         trial=name,
         server=trial.server.name,
-        policy=Policy(redo, sync_binlog),
+        sync_settings=SyncSettings(trx_commit, sync_binlog),
         threads=threads,
         commits_per_s=rate,
         storage=trial.storage,
@@ -123,11 +123,11 @@ def of_trial(name: str, trial: Trial, threads: int | None) -> MeasuredServer:
 
 
 def cells(servers: Iterable[MeasuredServer]) -> tuple[CommitCell, ...]:
-    """The cells that servers are compared with; what a policy refuses has to be left out."""
+    """The cells that servers are compared with, refused combinations included."""
     return tuple(
-        CommitCell(policy=server.policy, flush=mode, threads=server.threads)
+        CommitCell(sync_settings=server.sync_settings, binlog_strategy=strategy, threads=server.threads)
         for server in servers
-        for mode in FLUSH_MODES
+        for strategy in BINLOG_STRATEGIES
     )
 
 
@@ -135,30 +135,31 @@ def shares(
     servers: Iterable[MeasuredServer], ceilings: Iterable[Ceiling], medium: Medium
 ) -> tuple[Share, ...]:
     """Each server beside its ceilings; one whose ceiling was not measured is left out."""
-    reached: dict[tuple[Policy, int], list[Ceiling]] = {}
+    reached: dict[tuple[SyncSettings, int], list[Ceiling]] = {}
     for one in ceilings:
-        reached.setdefault((Policy(one.redo, one.sync_binlog), one.threads), []).append(one)
+        reached.setdefault((SyncSettings(one.trx_commit, one.sync_binlog), one.threads), []).append(one)
     return tuple(
         share
         for server in servers
-        if (share := _share(server, reached.get((server.policy, server.threads), []), medium)) is not None
+        if (share := _share(server, reached.get((server.sync_settings, server.threads), []), medium))
+        is not None
     )
 
 
 def _share(server: MeasuredServer, here: list[Ceiling], medium: Medium) -> Share | None:
-    serial = next((one for one in here if one.flush == "serial"), None)
+    serial = next((one for one in here if one.binlog_strategy == "serial"), None)
     if serial is None or not serial.commits_per_s:
         return None
     best = max(here, key=lambda one: one.commits_per_s)
     return Share(
         trial=server.trial,
         server=server.server,
-        redo=server.policy.redo,
-        sync_binlog=server.policy.sync_binlog,
+        trx_commit=server.sync_settings.trx_commit,
+        sync_binlog=server.sync_settings.sync_binlog,
         threads=server.threads,
         commits_per_s=server.commits_per_s,
         ceiling_per_s=serial.commits_per_s,
-        best_flush=best.flush,
+        best_strategy=best.binlog_strategy,
         best_per_s=best.commits_per_s,
         share=server.commits_per_s / serial.commits_per_s,
         warnings=(*server.warnings, *_other_disk(server, medium)),

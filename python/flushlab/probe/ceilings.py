@@ -1,10 +1,10 @@
 """Ceilings: which cells of the matrix are measured, and one cell. The work is `_core.CommitPath`.
 
-Probe layer. A cell is a policy, a flush mode and a number of threads that do nothing but commit. A flush
-mode that a policy does not permit is refused by the commit path with its rule; here that is a value.
+Probe layer. A cell is a pair of sync settings, a binlog write strategy and a number of threads that only
+commit. The commit path refuses a strategy that the sync settings do not permit, with a reason: a value here.
 
-A switching run goes through the flush modes that a policy permits and back to the first, as a server's would
-change by SET GLOBAL; then the strict checker reads the binlogs that it wrote.
+A switching run steps through the permitted binlog write strategies and back to the first, as SET GLOBAL would
+on a server. The strict checker then reads the binlogs of the run.
 """
 
 from __future__ import annotations
@@ -23,17 +23,24 @@ import msgspec
 from flushlab import _core
 from flushlab.errors import MeasurementError, UsageError
 from flushlab.probe.folder import storage_errors
-from flushlab.probe.policy import FLUSH_MODES, MARIADB_STRICT, RELAXED, SECOND, STRICT, Policy
-from flushlab.record import Ceiling, FlushMode, Medium, RefusedFlush, Switching, SwitchPhase
+from flushlab.probe.sync_settings import (
+    BINLOG_STRATEGIES,
+    MARIADB_STRICT,
+    RELAXED,
+    SECOND,
+    STRICT,
+    SyncSettings,
+)
+from flushlab.record import BinlogStrategy, Ceiling, Medium, RefusedStrategy, Switching, SwitchPhase
 
 THREADS, QUICK_THREADS = (1, 4, 16, 64), (1, 64)
-QUICK_MODES: tuple[FlushMode, ...] = ("serial", "parallel", "redo")
+QUICK_STRATEGIES: tuple[BinlogStrategy, ...] = ("serial", "parallel", "redo")
 
 TIMED_SECONDS = 1.15
-"""Window of a policy that syncs once a second: one of these syncs is always inside."""
+"""Window, if the redo log is synced once a second: each window holds one such sync."""
 
 SYNCED_SECONDS = 0.4
-"""Window of a policy that syncs for every group."""
+"""Window, if every group is synced."""
 
 WARM_UP_SECONDS = 0.08
 _SLICE_SECONDS = 0.05
@@ -49,37 +56,37 @@ same commits/s, and took a quarter of a second more to make."""
 class CommitCell(msgspec.Struct, frozen=True, kw_only=True):
     """One run of the commit path to be made."""
 
-    policy: Policy
-    flush: FlushMode
+    sync_settings: SyncSettings
+    binlog_strategy: BinlogStrategy
     threads: int
 
     @property
     def words(self) -> str:
         """For whoever watches."""
-        return f"{self.policy.name} · {self.flush} · {self.threads} threads"
+        return f"{self.sync_settings.name} · {self.binlog_strategy} · {self.threads} threads"
 
     @property
     def natural_seconds(self) -> float:
         """How long the window has to be."""
-        return TIMED_SECONDS if self.policy.is_timed else SYNCED_SECONDS
+        return TIMED_SECONDS if self.sync_settings.is_timed else SYNCED_SECONDS
 
 
 class Matrix(msgspec.Struct, frozen=True, kw_only=True):
     """What is measured.
 
     Attributes:
-        policies, modes, threads: all combinations, but for those that a policy refuses and `left_out`.
+        sync_settings, strategies, threads: all combinations, except refused ones and `left_out`.
         left_out: combinations that the usual time does not hold; not measured and not told as refused.
     """
 
-    policies: tuple[Policy, ...] = (STRICT, MARIADB_STRICT, SECOND, RELAXED)
-    modes: tuple[FlushMode, ...] = FLUSH_MODES
+    sync_settings: tuple[SyncSettings, ...] = (STRICT, MARIADB_STRICT, SECOND, RELAXED)
+    strategies: tuple[BinlogStrategy, ...] = BINLOG_STRATEGIES
     threads: tuple[int, ...] = THREADS
-    left_out: tuple[tuple[Policy, FlushMode], ...] = ()
+    left_out: tuple[tuple[SyncSettings, BinlogStrategy], ...] = ()
 
 
 FULL = Matrix(left_out=((MARIADB_STRICT, "redo"), (RELAXED, "parallel-leader")))
-QUICK = Matrix(policies=(STRICT, SECOND), modes=QUICK_MODES, threads=QUICK_THREADS)
+QUICK = Matrix(sync_settings=(STRICT, SECOND), strategies=QUICK_STRATEGIES, threads=QUICK_THREADS)
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,10 +98,10 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """Another flush mode, so many seconds after the start, the warm-up included."""
+    """Another binlog write strategy, so many seconds after the start, the warm-up included."""
 
     after_seconds: float
-    flush: FlushMode
+    binlog_strategy: BinlogStrategy
 
 
 class CommitSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,9 +110,9 @@ class CommitSpec(msgspec.Struct, frozen=True, kw_only=True):
     directory: str
     keep: bool = False
     format: str
-    redo: int
+    trx_commit: int
     sync_binlog: int
-    flush: FlushMode
+    binlog_strategy: BinlogStrategy
     threads: int
     shape: Shape = Shape()
     think_us: float = 0
@@ -145,29 +152,38 @@ class _Progress(msgspec.Struct, frozen=True):
 
 def plan(
     matrix: Matrix, folder: Path, make: Maker
-) -> tuple[tuple[CommitCell, ...], tuple[RefusedFlush, ...]]:
-    """The cells in their order, modes side by side, and what the commit path refuses."""
+) -> tuple[tuple[CommitCell, ...], tuple[RefusedStrategy, ...]]:
+    """The cells in their order, strategies side by side, and what the commit path refuses."""
     cells, refused = [], []
-    permitted: dict[Policy, list[FlushMode]] = {}
-    for policy in matrix.policies:
-        permitted[policy] = []
-        for mode in matrix.modes:
-            if (policy, mode) in matrix.left_out:
+    permitted: dict[SyncSettings, list[BinlogStrategy]] = {}
+    for settings in matrix.sync_settings:
+        permitted[settings] = []
+        for strategy in matrix.strategies:
+            if (settings, strategy) in matrix.left_out:
                 continue
-            reason = refusal(policy, mode, folder, make)
+            reason = refusal(settings, strategy, folder, make)
             if reason is None:
-                permitted[policy].append(mode)
+                permitted[settings].append(strategy)
             else:
-                refused.append(RefusedFlush(**msgspec.structs.asdict(policy), flush=mode, reason=reason[0]))
-    for policy in matrix.policies:
+                refused.append(
+                    RefusedStrategy(
+                        **msgspec.structs.asdict(settings), binlog_strategy=strategy, reason=reason[0]
+                    )
+                )
+    for settings in matrix.sync_settings:
         for threads in matrix.threads:
-            cells += [CommitCell(policy=policy, flush=mode, threads=threads) for mode in permitted[policy]]
+            cells += [
+                CommitCell(sync_settings=settings, binlog_strategy=strategy, threads=threads)
+                for strategy in permitted[settings]
+            ]
     return tuple(cells), tuple(refused)
 
 
-def refusal(policy: Policy, mode: FlushMode, folder: Path, make: Maker) -> tuple[str, str | None] | None:
+def refusal(
+    settings: SyncSettings, strategy: BinlogStrategy, folder: Path, make: Maker
+) -> tuple[str, str | None] | None:
     """The rule that the combination breaks and the way out; None if it is permitted."""
-    cell = CommitCell(policy=policy, flush=mode, threads=1)
+    cell = CommitCell(sync_settings=settings, binlog_strategy=strategy, threads=1)
     try:
         make(msgspec.json.encode(_spec(cell, folder, SYNCED_SECONDS)))
     except _core.CoreError as error:
@@ -195,8 +211,8 @@ def measure(
     result, noise = run_of(folder, cell, seconds=seconds, most_bytes=most_bytes, medium=medium, make=make)
     if result["latency_us"] is None:
         return None
-    policy = msgspec.structs.asdict(cell.policy)
-    of_cell = {**policy, "flush": cell.flush, "threads": cell.threads, "noise": noise}
+    settings = msgspec.structs.asdict(cell.sync_settings)
+    of_cell = {**settings, "binlog_strategy": cell.binlog_strategy, "threads": cell.threads, "noise": noise}
     return msgspec.convert({**result, **of_cell}, Ceiling)
 
 
@@ -226,9 +242,9 @@ def run_of(
 def _spec(cell: CommitCell, folder: Path, seconds: float) -> CommitSpec:
     return CommitSpec(
         directory=str(folder),
-        format=cell.policy.format,
-        **msgspec.structs.asdict(cell.policy),
-        flush=cell.flush,
+        format=cell.sync_settings.format,
+        **msgspec.structs.asdict(cell.sync_settings),
+        binlog_strategy=cell.binlog_strategy,
         threads=cell.threads,
         seconds=seconds,
         redo_capacity_bytes=REDO_BYTES,
@@ -299,41 +315,41 @@ PHASE_SECONDS = 0.4
 
 
 class SwitchCell(msgspec.Struct, frozen=True, kw_only=True):
-    """One run to be made: the flush modes in their order."""
+    """One run to be made: the binlog write strategies in their order."""
 
-    policy: Policy
-    modes: tuple[FlushMode, ...]
+    sync_settings: SyncSettings
+    strategies: tuple[BinlogStrategy, ...]
     threads: int
 
     @property
     def words(self) -> str:
         """For whoever watches."""
-        return f"{self.policy.name} · switching · {self.threads} threads"
+        return f"{self.sync_settings.name} · switching · {self.threads} threads"
 
     @property
     def natural_seconds(self) -> float:
         """How long the window has to be."""
-        return PHASE_SECONDS * len(self.modes)
+        return PHASE_SECONDS * len(self.strategies)
 
 
 def switch_cells(of: Sequence[CommitCell]) -> tuple[SwitchCell, ...]:
-    """A run for each policy of the matrix that permits two flush modes, with the most threads.
+    """A run for each pair of sync settings that permits two binlog write strategies, with the most threads.
 
     Raises:
-        UsageError: no policy does.
+        UsageError: no pair of sync settings does.
     """
-    permitted: dict[Policy, dict[FlushMode, None]] = {}
+    permitted: dict[SyncSettings, dict[BinlogStrategy, None]] = {}
     for cell in of:
-        permitted.setdefault(cell.policy, {})[cell.flush] = None
+        permitted.setdefault(cell.sync_settings, {})[cell.binlog_strategy] = None
     most = max(cell.threads for cell in of)
     found = tuple(
-        SwitchCell(policy=policy, modes=(*modes, next(iter(modes))), threads=most)
-        for policy, modes in permitted.items()
-        if len(modes) > 1
+        SwitchCell(sync_settings=settings, strategies=(*strategies, next(iter(strategies))), threads=most)
+        for settings, strategies in permitted.items()
+        if len(strategies) > 1
     )
     if not found:
         raise UsageError(
-            "--switch needs a policy with two flush modes to switch between",
+            "--switch needs sync settings that permit two binlog write strategies",
             hint="repeat --flush, as in --policy 2/1000 --flush serial --flush parallel",
         )
     return found
@@ -342,25 +358,25 @@ def switch_cells(of: Sequence[CommitCell]) -> tuple[SwitchCell, ...]:
 def measure_switching(
     folder: Path, cell: SwitchCell, *, seconds: float, most_bytes: int, medium: Medium, make: Maker
 ) -> Switching | None:
-    """Switches through the modes of a cell in the probe's own folder; its files are left there.
+    """Switches through the strategies of a cell in the probe's own folder; its files are left there.
 
     Returns:
         None if not one commit ended in the window. Errors: as of `measure`.
     """
-    first, *others = cell.modes
-    each = seconds / len(cell.modes)
+    first, *others = cell.strategies
+    each = seconds / len(cell.strategies)
     changes = tuple(
-        Change(after_seconds=WARM_UP_SECONDS + each * number, flush=mode)
-        for number, mode in enumerate(others, 1)
+        Change(after_seconds=WARM_UP_SECONDS + each * number, binlog_strategy=strategy)
+        for number, strategy in enumerate(others, 1)
     )
-    begin = CommitCell(policy=cell.policy, flush=first, threads=cell.threads)
+    begin = CommitCell(sync_settings=cell.sync_settings, binlog_strategy=first, threads=cell.threads)
     result, _ = run_of(
         folder, begin, seconds=seconds, most_bytes=most_bytes, medium=medium, make=make, changes=changes
     )
     if result["latency_us"] is None:
         return None
     return Switching(
-        **msgspec.structs.asdict(cell.policy),
+        **msgspec.structs.asdict(cell.sync_settings),
         threads=cell.threads,
         phases=msgspec.convert(result["phases"], tuple[SwitchPhase, ...]),
         longest_commit_us=result["latency_us"]["max"],

@@ -21,7 +21,7 @@ class FakeCommitPath:
     """One run, over at once.
 
     Raises:
-        CoreError: usage, for a policy that does not permit the flush mode.
+        CoreError: usage, if the sync settings do not permit the binlog write strategy.
     """
 
     def __init__(self, spec: bytes) -> None:
@@ -49,13 +49,13 @@ class FakeCommitPath:
 
     def _syncs(self) -> int:
         """Fsyncs that a commit waits for."""
-        if self._spec["flush"] == "redo":
+        if self._spec["binlog_strategy"] == "redo":
             return 1
-        return int(self._spec["redo"] in (1, 3)) + int(self._spec["sync_binlog"] == 1)
+        return int(self._spec["trx_commit"] in (1, 3)) + int(self._spec["sync_binlog"] == 1)
 
     def _rate(self) -> float:
         threads, syncs = float(self._spec["threads"]), self._syncs()
-        bound_by_cpu = 1e6 / COMMIT_US * _GAIN[self._spec["flush"]]
+        bound_by_cpu = 1e6 / COMMIT_US * _GAIN[self._spec["binlog_strategy"]]
         return min(bound_by_cpu, threads * 1e6 / (syncs * SYNC_US + COMMIT_US))
 
     def _result(self) -> dict[str, Any]:
@@ -75,33 +75,42 @@ class FakeCommitPath:
             "fsyncs_per_s": syncs * rate / group,
             "bytes_at_risk": 0 if syncs else int(rate * 700),
             "cpu_us_per_commit": COMMIT_US,
-            "ordered_ns_per_commit": 2_000 if self._spec["flush"] == "serial" else 200,
+            "ordered_ns_per_commit": 2_000 if self._spec["binlog_strategy"] == "serial" else 200,
             "encode_ns_per_commit": 500,
             "last_gtid": int(rate * seconds),
             "phases": self._phases(rate * seconds),
         }
 
     def _phases(self, commits: float) -> list[dict[str, Any]]:
-        modes = [self._spec["flush"], *(change["flush"] for change in self._spec["changes"])]
-        seconds, each = self._spec["seconds"] / len(modes), int(commits / len(modes))
+        strategies = [
+            self._spec["binlog_strategy"],
+            *(change["binlog_strategy"] for change in self._spec["changes"]),
+        ]
+        seconds, each = self._spec["seconds"] / len(strategies), int(commits / len(strategies))
         return [
-            {"flush": mode, "switch_us": 50.0 * bool(number), "seconds": seconds, "commits": each}
-            for number, mode in enumerate(modes)
+            {
+                "binlog_strategy": strategy,
+                "switch_us": 50.0 * bool(number),
+                "seconds": seconds,
+                "commits": each,
+            }
+            for number, strategy in enumerate(strategies)
         ]
 
 
 def _refuse(spec: dict[str, Any]) -> None:
-    flush, redo, sync_binlog = spec["flush"], spec["redo"], spec["sync_binlog"]
-    if flush in ("parallel", "parallel-leader") and sync_binlog == 1:
+    strategy, trx_commit, sync_binlog = spec["binlog_strategy"], spec["trx_commit"], spec["sync_binlog"]
+    if strategy in ("parallel", "parallel-leader") and sync_binlog == 1:
         raise _usage(
-            f"{flush} flush contradicts sync_binlog=1: it acknowledges before the binlog is synced",
-            "give sync_binlog 0 or above 1, or take flush serial or redo, which keep sync_binlog=1",
+            f"binlog strategy {strategy} contradicts sync_binlog=1: it acknowledges a commit before the"
+            " binlog is synced",
+            "give sync_binlog 0 or above 1, or the binlog strategy serial or redo",
         )
-    if flush == "redo" and (sync_binlog != 1 or redo in (0, 2)):
+    if strategy == "redo" and (sync_binlog != 1 or trx_commit in (0, 2)):
         raise _usage(
-            f"redo flush with redo={redo} and sync_binlog={sync_binlog}: its one sync stands for both logs,"
-            " so both must ask for it",
-            "give redo 1 and sync_binlog 1, or take flush serial or parallel",
+            f"binlog strategy redo needs trx_commit 1 or 3 and sync_binlog 1, not {trx_commit} and"
+            f" {sync_binlog}: one fsync covers both logs",
+            "give trx_commit 1 and sync_binlog 1, or the binlog strategy serial or parallel",
         )
 
 

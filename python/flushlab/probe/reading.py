@@ -9,8 +9,8 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
-from flushlab.probe.policy import Policy
-from flushlab.record import Ceiling, DiskFigure, FlushMode, ProbeRecord
+from flushlab.probe.sync_settings import SyncSettings
+from flushlab.record import BinlogStrategy, Ceiling, DiskFigure, ProbeRecord
 from flushlab.units import format_size
 
 LEAST_GAIN = 1.05
@@ -30,12 +30,12 @@ def read(record: ProbeRecord) -> tuple[str, ...]:
 
 
 def headline(record: ProbeRecord) -> str:
-    """The ceilings of the safest and the fastest policy in one line."""
+    """The ceilings of the safest and the fastest sync settings in one line."""
     most = most_threads(record.ceilings)
     tops = [
-        f"{rate(base.commits_per_s)} commits/s at {policy.name}"
-        for policy, cells in by_policy(record.ceilings).items()
-        if (base := _cell(cells, "serial", most)) is not None and policy.name != policy.pair
+        f"{rate(base.commits_per_s)} commits/s at {settings.name}"
+        for settings, cells in by_sync_settings(record.ceilings).items()
+        if (base := _cell(cells, "serial", most)) is not None and settings.name != settings.pair
     ]
     if not tops:
         return "What this disk allows"
@@ -48,11 +48,11 @@ def most_threads(ceilings: Iterable[Ceiling]) -> int:
     return max((one.threads for one in ceilings), default=0)
 
 
-def by_policy(ceilings: Iterable[Ceiling]) -> dict[Policy, list[Ceiling]]:
-    """Ceilings by policy, in their order."""
-    found: dict[Policy, list[Ceiling]] = {}
+def by_sync_settings(ceilings: Iterable[Ceiling]) -> dict[SyncSettings, list[Ceiling]]:
+    """Ceilings by sync settings, in the order of the record."""
+    found: dict[SyncSettings, list[Ceiling]] = {}
     for one in ceilings:
-        found.setdefault(Policy(one.redo, one.sync_binlog), []).append(one)
+        found.setdefault(SyncSettings(one.trx_commit, one.sync_binlog), []).append(one)
     return found
 
 
@@ -127,40 +127,45 @@ def _of_disk(record: ProbeRecord) -> Iterator[str]:
 
 def _of_ceilings(record: ProbeRecord) -> Iterator[str]:
     most = most_threads(record.ceilings)
-    for policy, cells in by_policy(record.ceilings).items():
+    for settings, cells in by_sync_settings(record.ceilings).items():
         top = [one for one in cells if one.threads == most]
         base = _cell(cells, "serial", most)
         if base is None:
             continue
-        alone = next((one for one in cells if one.flush == "serial" and one.threads == 1 != most), None)
+        alone = next(
+            (one for one in cells if one.binlog_strategy == "serial" and one.threads == 1 != most), None
+        )
         reached = f"{rate(base.commits_per_s)} commits/s with {threads_words(most)}"
-        words = f"At {policy.name} this disk allows {reached}"
+        words = f"At {settings.name} this disk allows {reached}"
         if alone is not None:
             words += f" and {rate(alone.commits_per_s)} with one"
         words += f": {_BOUNDS[bound(base, record)]}."
-        yield " ".join([words, *_others(base, top, record, policy), *_risk(base, policy)])
+        yield " ".join([words, *_others(base, top, record, settings), *_risk(base, settings)])
 
 
-def _others(base: Ceiling, top: list[Ceiling], record: ProbeRecord, policy: Policy) -> Iterator[str]:
+def _others(base: Ceiling, top: list[Ceiling], record: ProbeRecord, settings: SyncSettings) -> Iterator[str]:
     for one in top:
         if one is base:
             continue
         ratio = one.commits_per_s / base.commits_per_s if base.commits_per_s else 0.0
         if is_gain(one, base):
-            yield f"Flush {one.flush} gains {ratio:.1f}× there."
+            yield f"Binlog strategy {one.binlog_strategy} gains {ratio:.1f}× there."
         elif is_gain(base, one):
-            yield f"Flush {one.flush} loses there ({ratio:.2f}×)."
+            yield f"Binlog strategy {one.binlog_strategy} loses there ({ratio:.2f}×)."
         else:
             because = f", because {_BECAUSE[bound(one, record)]}" if bound(one, record) != "waiting" else ""
             noise = " beyond the noise" if not 1 / LEAST_GAIN <= ratio <= LEAST_GAIN else ""
-            yield f"Flush {one.flush} gains nothing{noise} there ({ratio:.2f}×){because}."
+            yield f"Binlog strategy {one.binlog_strategy} gains nothing{noise} there ({ratio:.2f}×){because}."
     for refused in record.refused:
-        if Policy(refused.redo, refused.sync_binlog) == policy and refused.flush == "parallel":
-            yield f"Flush {refused.flush} is not permitted there."
+        if (
+            SyncSettings(refused.trx_commit, refused.sync_binlog) == settings
+            and refused.binlog_strategy == "parallel"
+        ):
+            yield f"Binlog strategy {refused.binlog_strategy} is not permitted there."
 
 
-def _risk(base: Ceiling, policy: Policy) -> Iterator[str]:
-    if base.bytes_at_risk and not policy.is_strict:
+def _risk(base: Ceiling, settings: SyncSettings) -> Iterator[str]:
+    if base.bytes_at_risk and not settings.is_strict:
         yield (
             f"An OS crash at the worst moment would have lost {format_size(base.bytes_at_risk)} of"
             " acknowledged commits."
@@ -169,14 +174,14 @@ def _risk(base: Ceiling, policy: Policy) -> Iterator[str]:
 
 def _of_shares(record: ProbeRecord) -> Iterator[str]:
     for one in record.against:
-        policy = Policy(one.redo, one.sync_binlog)
+        settings = SyncSettings(one.trx_commit, one.sync_binlog)
         words = (
-            f"{one.server} ({one.trial}) reaches {one.share:.0%} of the ceiling at {policy.name} with"
+            f"{one.server} ({one.trial}) reaches {one.share:.0%} of the ceiling at {settings.name} with"
             f" {threads_words(one.threads)}: {rate(one.commits_per_s)} of {rate(one.ceiling_per_s)}"
             " commits/s."
         )
-        if one.best_flush != "serial":
-            words += f" With flush {one.best_flush} the ceiling is {rate(one.best_per_s)}."
+        if one.best_strategy != "serial":
+            words += f" With binlog strategy {one.best_strategy}, the ceiling is {rate(one.best_per_s)}."
         yield words
 
 
@@ -188,8 +193,8 @@ _BECAUSE = {
 _BOUNDS = {**_BECAUSE, "waiting": "threads wait for each other"}
 
 
-def _cell(cells: Iterable[Ceiling], flush: FlushMode, threads: int) -> Ceiling | None:
-    return next((one for one in cells if one.flush == flush and one.threads == threads), None)
+def _cell(cells: Iterable[Ceiling], strategy: BinlogStrategy, threads: int) -> Ceiling | None:
+    return next((one for one in cells if one.binlog_strategy == strategy and one.threads == threads), None)
 
 
 def threads_words(count: int) -> str:

@@ -26,14 +26,14 @@ from flushlab.probe.against import MeasuredServer
 from flushlab.probe.ceilings import CommitCell, Maker, Matrix, SwitchCell
 from flushlab.probe.disk import DiskCell
 from flushlab.probe.folder import existing, medium_of, most_bytes, probe_folder, storage_errors
-from flushlab.probe.policy import Policy
 from flushlab.probe.reading import headline, read
+from flushlab.probe.sync_settings import SyncSettings
 from flushlab.record import (
     Ceiling,
     DiskEmulation,
     Machine,
     ProbeRecord,
-    RefusedFlush,
+    RefusedStrategy,
     Switching,
     Warning,
 )
@@ -59,8 +59,8 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
         quick: the short matrix in 15 s.
         seconds: length of every window; None: what fits into 60 s, 15 s if quick.
         matrix: of the ceilings.
-        servers: to compare with the ceilings of their own policies.
-        switch: also change the flush mode while threads commit.
+        servers: to compare with the ceilings at their own sync settings.
+        switch: also change the binlog write strategy while threads commit.
         disk: that was made slow for it; None: the directory's own.
         command: the command line that asks for this.
     """
@@ -150,14 +150,14 @@ def _below(folder: Path, name: str) -> Iterator[Path]:
 
 def _cells(
     request: ProbeRequest, folder: Path, make: Maker
-) -> tuple[tuple[CommitCell, ...], tuple[RefusedFlush, ...]]:
+) -> tuple[tuple[CommitCell, ...], tuple[RefusedStrategy, ...]]:
     cells, refused = ceilings.plan(request.matrix, folder, make)
     if not cells:
         raise _nothing_permitted(request, refused, folder, make)
     more = [
         cell
         for cell in against.cells(request.servers)
-        if ceilings.refusal(cell.policy, cell.flush, folder, make) is None
+        if ceilings.refusal(cell.sync_settings, cell.binlog_strategy, folder, make) is None
     ]
     return tuple(dict.fromkeys([*more, *cells])), refused
 
@@ -173,11 +173,11 @@ def _require_threads(cells: Sequence[CommitCell]) -> None:
 
 
 def _nothing_permitted(
-    request: ProbeRequest, refused: Sequence[RefusedFlush], folder: Path, make: Maker
+    request: ProbeRequest, refused: Sequence[RefusedStrategy], folder: Path, make: Maker
 ) -> UsageError:
     """The rules that all of the combinations break, and the way out of the first."""
-    rules = [f"{one.flush} at {one.redo}/{one.sync_binlog}: {one.reason}" for one in refused]
-    told = ceilings.refusal(request.matrix.policies[0], request.matrix.modes[0], folder, make)
+    rules = [f"{one.binlog_strategy} at {one.trx_commit}/{one.sync_binlog}: {one.reason}" for one in refused]
+    told = ceilings.refusal(request.matrix.sync_settings[0], request.matrix.strategies[0], folder, make)
     return UsageError(f"nothing is permitted: {'; '.join(rules)}", hint=told[1] if told else None)
 
 
@@ -204,7 +204,9 @@ class _Steps:
         limit: float | None = QUICK_LIMIT_S if request.quick else LIMIT_S
         if request.seconds is not None:
             each, limit = request.seconds, None
-            naturals = [each * len(cell.modes) if isinstance(cell, SwitchCell) else each for cell in cells]
+            naturals = [
+                each * len(cell.strategies) if isinstance(cell, SwitchCell) else each for cell in cells
+            ]
         self._budget = Budget(limit, naturals, time.monotonic)
         self._watch, self._next, self._total = watch, 0, len(naturals)
 
@@ -239,11 +241,11 @@ class _Moment:
 
 
 def _short(reached: Sequence[Ceiling]) -> Iterator[Warning]:
-    timed = [one.seconds for one in reached if Policy(one.redo, one.sync_binlog).is_timed]
+    timed = [one.seconds for one in reached if SyncSettings(one.trx_commit, one.sync_binlog).is_timed]
     if timed and min(timed) < 1:
         yield Warning(
             "short-window",
-            f"windows of {min(timed):.2g} s may miss the sync of a policy that syncs once a second: p99 and"
+            f"windows of {min(timed):.2g} s may miss the fsync of settings that sync once a second: p99 and"
             " bytes at risk are too low",
         )
 
@@ -253,7 +255,8 @@ def _caveats(facts: Machine, begin: _Moment, left_out: int) -> Iterator[Warning]
     if facts.cpu_count < 2:
         yield Warning(
             "one-cpu",
-            "this process may use only one processor: parallel flush modes can't gain here",
+            "this process may use only one processor: the binlog strategies parallel-leader and parallel"
+            " cannot gain here",
         )
     if left_out:
         were = "measurement was" if left_out == 1 else "measurements were"

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from flushlab.record import Ceiling, FlushMode
+from flushlab.record import BinlogStrategy, Ceiling
 
 PROCESSORS = (1, 2, 4, 8, 16, 32, 64, 128)
 
@@ -31,12 +31,12 @@ class CommitCost(msgspec.Struct, frozen=True, kw_only=True):
     """What one commit costs.
 
     Attributes:
-        flush: the flush mode.
+        binlog_strategy: how the binlog reaches its file.
         cpu_ns: processor time, of all threads together.
         single_ns: the part of it that one thread at a time can spend.
     """
 
-    flush: FlushMode
+    binlog_strategy: BinlogStrategy
     cpu_ns: float
     single_ns: float
 
@@ -52,15 +52,15 @@ class CommitCost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Curve(msgspec.Struct, frozen=True, kw_only=True):
-    """One flush mode over numbers of processors.
+    """One binlog write strategy over numbers of processors.
 
     Attributes:
-        redo, sync_binlog, threads: of the cell that it comes from.
+        trx_commit, sync_binlog, threads: of the cell that it comes from.
         cost: of a commit there.
         commits_per_s: the ceiling on each of `PROCESSORS`.
     """
 
-    redo: int
+    trx_commit: int
     sync_binlog: int
     threads: int
     cost: CommitCost
@@ -68,17 +68,17 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def curves(ceilings: Iterable[Ceiling]) -> tuple[Curve, ...]:
-    """Of the first policy that permits parallel flush, with the most threads; its flush modes in order."""
+    """A curve for each binlog write strategy at the first sync settings that permit `parallel`."""
     cells = [one for one in ceilings if cost_of(one) is not None]
-    first = next((one for one in cells if one.flush == "parallel"), None)
+    first = next((one for one in cells if one.binlog_strategy == "parallel"), None)
     if first is None:
         return ()
-    policy = (first.redo, first.sync_binlog)
-    here = [one for one in cells if (one.redo, one.sync_binlog) == policy]
+    settings = (first.trx_commit, first.sync_binlog)
+    here = [one for one in cells if (one.trx_commit, one.sync_binlog) == settings]
     most = max(one.threads for one in here)
     return tuple(
         Curve(
-            redo=one.redo,
+            trx_commit=one.trx_commit,
             sync_binlog=one.sync_binlog,
             threads=one.threads,
             cost=cost,
@@ -95,7 +95,9 @@ def cost_of(ceiling: Ceiling) -> CommitCost | None:
         return None
     single_ns = max(ceiling.ordered_ns_per_commit, ceiling.write_ns_per_commit or 0.0)
     cpu_ns = ceiling.cpu_us_per_commit * 1000
-    return CommitCost(flush=ceiling.flush, cpu_ns=max(cpu_ns, single_ns), single_ns=single_ns)
+    return CommitCost(
+        binlog_strategy=ceiling.binlog_strategy, cpu_ns=max(cpu_ns, single_ns), single_ns=single_ns
+    )
 
 
 def own_us(commits_per_s: float, processors: int, cost: CommitCost) -> float:

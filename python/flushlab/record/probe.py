@@ -19,7 +19,7 @@ Layout = Literal["written", "allocated", "extending"]
 
 Order = Literal["sequential", "random"]
 
-FlushMode = Literal["serial", "parallel-leader", "parallel", "redo"]
+BinlogStrategy = Literal["serial", "parallel-leader", "parallel", "redo"]
 """How a group's binlog reaches its file; see docs/how-to/probe.md."""
 
 
@@ -113,9 +113,10 @@ class Ceiling(msgspec.Struct, frozen=True, kw_only=True):
     """What threads that do nothing but commit reach: one cell of the matrix.
 
     Attributes:
-        redo: `innodb_flush_log_at_trx_commit`.
+        trx_commit: `innodb_flush_log_at_trx_commit`.
         sync_binlog: as the server spells it.
-        flush: `serial`, `parallel-leader`, `parallel` or `redo`; see [the guide](../how-to/probe.md).
+        binlog_strategy: `serial`, `parallel-leader`, `parallel` or `redo`; see
+            [the guide](../how-to/probe.md).
         threads: threads that commit.
         commits_per_s: acknowledged in the window.
         latency_us: of a commit.
@@ -131,9 +132,9 @@ class Ceiling(msgspec.Struct, frozen=True, kw_only=True):
         seconds: length of the window.
     """
 
-    redo: int
+    trx_commit: int
     sync_binlog: int
-    flush: FlushMode
+    binlog_strategy: BinlogStrategy
     threads: int
     commits_per_s: float
     latency_us: CommitLatency
@@ -148,48 +149,48 @@ class Ceiling(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
 
 
-class RefusedFlush(msgspec.Struct, frozen=True, kw_only=True):
-    """A flush mode that a policy does not permit.
+class RefusedStrategy(msgspec.Struct, frozen=True, kw_only=True):
+    """A binlog write strategy that the sync settings do not permit.
 
     Attributes:
-        redo, sync_binlog, flush: the combination.
+        trx_commit, sync_binlog, binlog_strategy: the combination.
         reason: the rule that it breaks.
     """
 
-    redo: int
+    trx_commit: int
     sync_binlog: int
-    flush: FlushMode
+    binlog_strategy: BinlogStrategy
     reason: str
 
 
 class SwitchPhase(msgspec.Struct, frozen=True, kw_only=True):
-    """The commits under one flush mode of a run that switches.
+    """The commits under one binlog write strategy of a run that switches.
 
     Attributes:
-        flush: the mode.
+        binlog_strategy: the strategy.
         switch_us: how long the switch to it took, commits going on; 0 for the first.
         seconds: length.
         commits: acknowledged in it.
     """
 
-    flush: FlushMode
+    binlog_strategy: BinlogStrategy
     switch_us: float
     seconds: float
     commits: int
 
 
 class Switching(msgspec.Struct, frozen=True, kw_only=True):
-    """A run in which the flush mode changed while threads committed.
+    """A run in which the binlog write strategy changed while threads committed.
 
     Attributes:
-        redo, sync_binlog, threads: the run's.
+        trx_commit, sync_binlog, threads: the run's.
         phases: in their order.
         longest_commit_us: from the request to the acknowledgement, over all phases: no stop was longer.
         transactions: in the binlog.
         binlog_is_whole: the strict checker finds them all in its files, without a gap in the GTIDs.
     """
 
-    redo: int
+    trx_commit: int
     sync_binlog: int
     threads: int
     phases: tuple[SwitchPhase, ...]
@@ -199,15 +200,15 @@ class Switching(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
-    """A measured server beside the ceiling of its policy.
+    """A measured server and the ceiling at its sync settings.
 
     Attributes:
         trial: what was measured: a trial of the store, or a short bench.
         server: `mysql@9.7.0`.
-        redo, sync_binlog, threads: as the trial ran.
+        trx_commit, sync_binlog, threads: as the trial ran.
         commits_per_s: of the server.
-        ceiling_per_s: of the threads that only commit, the same policy and flush `serial`.
-        best_flush: the flush mode with the highest ceiling at this policy.
+        ceiling_per_s: of threads that only commit, with the same sync settings and strategy `serial`.
+        best_strategy: the binlog write strategy with the highest ceiling at these sync settings.
         best_per_s: the ceiling.
         share: `commits_per_s / ceiling_per_s`.
         warnings: caveats about the comparison.
@@ -215,12 +216,12 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
 
     trial: str
     server: str
-    redo: int
+    trx_commit: int
     sync_binlog: int
     threads: int
     commits_per_s: float
     ceiling_per_s: float
-    best_flush: FlushMode
+    best_strategy: BinlogStrategy
     best_per_s: float
     share: float
     warnings: tuple[Warning, ...] = ()
@@ -238,9 +239,9 @@ class ProbeRecord(msgspec.Struct, frozen=True, kw_only=True):
         medium: the place.
         flushlab: version.
         disk: rates and latencies of small writes.
-        ceilings: commits/s per policy, flush mode and threads.
-        refused: flush modes that a policy does not permit.
-        switches: runs that switched the flush mode live, with `--switch`.
+        ceilings: commits/s per sync settings, binlog write strategy and threads.
+        refused: binlog write strategies that the sync settings do not permit.
+        switches: runs that switched the binlog write strategy live, with `--switch`.
         against: measured servers beside their ceilings.
         headline: the answer in one line.
         reading: the answer in plain words, a sentence or a few for each subject.
@@ -255,7 +256,7 @@ class ProbeRecord(msgspec.Struct, frozen=True, kw_only=True):
     flushlab: str
     disk: tuple[DiskFigure, ...] = ()
     ceilings: tuple[Ceiling, ...] = ()
-    refused: tuple[RefusedFlush, ...] = ()
+    refused: tuple[RefusedStrategy, ...] = ()
     switches: tuple[Switching, ...] = ()
     against: tuple[Share, ...] = ()
     headline: str = ""

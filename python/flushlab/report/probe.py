@@ -9,9 +9,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from flushlab.probe.policy import Policy
-from flushlab.probe.reading import by_policy, duration
+from flushlab.probe.reading import by_sync_settings, duration
 from flushlab.probe.scaling import PROCESSORS, Curve, curves
+from flushlab.probe.sync_settings import SyncSettings
 from flushlab.record import Ceiling, DiskFigure, ProbeRecord, Switching, SwitchPhase, Warning
 from flushlab.report.words import disk_words
 from flushlab.units import format_size
@@ -22,7 +22,7 @@ class Scaling(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         processors: numbers of processors.
-        curves: a curve for each flush mode; none without a policy that permits `parallel`.
+        curves: a curve for each binlog write strategy; none if no sync settings permit `parallel`.
     """
 
     processors: tuple[int, ...]
@@ -51,8 +51,8 @@ def render(record: ProbeRecord) -> RenderableType:
     parts += [_depths(record.disk), Text("")]
     if told := impossible(record.disk):
         parts += [*(Text(one, style="dim") for one in told), Text("")]
-    for policy, cells in by_policy(record.ceilings).items():
-        parts += [_ceilings(policy, cells), Text("")]
+    for settings, cells in by_sync_settings(record.ceilings).items():
+        parts += [_ceilings(settings, cells), Text("")]
     if record.refused:
         parts += [*_refused(record), Text("")]
     for switched in record.switches:
@@ -162,12 +162,12 @@ def size_words(size: int) -> str:
     return f"{size >> 10} KiB" if size >= 1024 else f"{size} B"
 
 
-def _ceilings(policy: Policy, cells: Iterable[Ceiling]) -> Table:
-    table = _grid(policy.name, "threads", "commits/s", "p50", "p99", "group", "syncs/s", "at risk")
+def _ceilings(settings: SyncSettings, cells: Iterable[Ceiling]) -> Table:
+    table = _grid(settings.name, "threads", "commits/s", "p50", "p99", "group", "syncs/s", "at risk")
     table.columns[0].no_wrap = True
     for one in cells:
         table.add_row(
-            one.flush,
+            one.binlog_strategy,
             str(one.threads),
             f"{one.commits_per_s:,.0f}",
             duration(one.latency_us.p50),
@@ -181,16 +181,18 @@ def _ceilings(policy: Policy, cells: Iterable[Ceiling]) -> Table:
 
 def _refused(record: ProbeRecord) -> list[Text]:
     return [
-        Text(f"not at {Policy(one.redo, one.sync_binlog).name}: {one.reason}", style="dim")
+        Text(f"not at {SyncSettings(one.trx_commit, one.sync_binlog).name}: {one.reason}", style="dim")
         for one in record.refused
     ]
 
 
 def _switching(one: Switching) -> Table:
-    """What was reached under each mode, in their order."""
-    table = _grid(f"switching live, {Policy(one.redo, one.sync_binlog).name}", "switch took", "commits/s")
+    """What was reached under each strategy, in their order."""
+    table = _grid(
+        f"switching live, {SyncSettings(one.trx_commit, one.sync_binlog).name}", "switch took", "commits/s"
+    )
     for phase in one.phases:
-        table.add_row(phase.flush, *switch_figures(phase))
+        table.add_row(phase.binlog_strategy, *switch_figures(phase))
     return table
 
 
@@ -210,11 +212,11 @@ def switch_words(one: Switching) -> str:
 
 
 def _shares(record: ProbeRecord) -> Table:
-    table = _grid("measured server", "policy", "threads", "commits/s", "ceiling", "share", left=2)
+    table = _grid("measured server", "settings", "threads", "commits/s", "ceiling", "share", left=2)
     for one in record.against:
         table.add_row(
             Text(f"{one.server}, {one.trial}"),
-            Policy(one.redo, one.sync_binlog).pair,
+            SyncSettings(one.trx_commit, one.sync_binlog).pair,
             str(one.threads),
             f"{one.commits_per_s:,.0f}",
             f"{one.ceiling_per_s:,.0f}",

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from flushlab.probe import against
 from flushlab.probe.against import arms_of, is_here
-from flushlab.probe.policy import Policy
-from flushlab.probe.reading import by_policy, duration, rate, sync_us, threads_words
+from flushlab.probe.reading import by_sync_settings, duration, rate, sync_us, threads_words
 from flushlab.probe.scaling import PROCESSORS, SERVER_US, STORY_GAIN, STORY_PROCESSORS, Curve, curves, own_us
-from flushlab.record import Ceiling, DiskFigure, FlushMode, ProbeRecord, Share, Trial
+from flushlab.probe.sync_settings import SyncSettings
+from flushlab.record import BinlogStrategy, Ceiling, DiskFigure, ProbeRecord, Share, Trial
 from flushlab.report import probe_plots
 from flushlab.report.page.page import Foot, page
 from flushlab.report.page.parts import Cell, Head, Section, Table
@@ -71,7 +71,7 @@ def beside(
         "ceiling",
         "What this disk allows",
         f"The arms next to what {probe_id} measured on the same disk: commits/s of threads that only"
-        " commit, with the same policy and number.",
+        " commit, with the same sync settings and number.",
         tables=(_share_table(found, [names[one.trial] for one in found]),),
         notes=record.reading[:1],
     )
@@ -87,29 +87,29 @@ def _keys(record: ProbeRecord) -> Iterator[tuple[str, str]]:
 
 
 def ceilings(record: ProbeRecord) -> Iterator[Section]:
-    """A section per policy, the reading's sentence above its figures."""
-    for policy, cells in by_policy(record.ceilings).items():
+    """A section per sync settings, the reading's sentence above its figures."""
+    for settings, cells in by_sync_settings(record.ceilings).items():
         yield Section(
-            f"ceiling-{policy.redo}-{policy.sync_binlog}",
-            f"Commits/s at {policy.name}",
-            next((one for one in record.reading if one.startswith(f"At {policy.name} ")), ""),
+            f"ceiling-{settings.trx_commit}-{settings.sync_binlog}",
+            f"Commits/s at {settings.name}",
+            next((one for one in record.reading if one.startswith(f"At {settings.name} ")), ""),
             plots=(
                 probe_plots.ceilings(
                     cells,
-                    name=f"ceiling-{policy.redo}-{policy.sync_binlog}",
-                    title=f"Commits per second over threads at {policy.name}; the table has the figures",
+                    name=f"ceiling-{settings.trx_commit}-{settings.sync_binlog}",
+                    title=f"Commits per second over threads at {settings.name}; the table has the figures",
                 ),
             ),
             tables=(_cells(cells),),
-            notes=tuple(_refused(record, policy)),
+            notes=tuple(_refused(record, settings)),
         )
 
 
 def _cells(cells: Iterable[Ceiling]) -> Table:
-    head = (Cell("flush"), *(Cell(name, "num") for name in ("commits/s", "p50", "at risk")))
+    head = (Cell("strategy"), *(Cell(name, "num") for name in ("commits/s", "p50", "at risk")))
     rows = tuple(
         (
-            Cell(one.flush, "name", threads_words(one.threads)),
+            Cell(one.binlog_strategy, "name", threads_words(one.threads)),
             Cell(f"{one.commits_per_s:,.0f}", "num", f"groups of {one.group_size:,.1f}"),
             Cell(duration(one.latency_us.p50), "num", f"p99 {duration(one.latency_us.p99)}"),
             Cell(format_size(one.bytes_at_risk), "num", f"{one.fsyncs_per_s:,.0f} fsyncs/s"),
@@ -119,22 +119,22 @@ def _cells(cells: Iterable[Ceiling]) -> Table:
     return Table(head, rows)
 
 
-def _refused(record: ProbeRecord, policy: Policy) -> Iterator[str]:
+def _refused(record: ProbeRecord, settings: SyncSettings) -> Iterator[str]:
     for one in record.refused:
-        if Policy(one.redo, one.sync_binlog) == policy:
+        if SyncSettings(one.trx_commit, one.sync_binlog) == settings:
             yield f"Not measured: {one.reason}."
 
 
 def _switches(record: ProbeRecord) -> Iterator[Section]:
-    head = (Cell("flush"), Cell("switch took", "num"), Cell("commits/s", "num"))
+    head = (Cell("strategy"), Cell("switch took", "num"), Cell("commits/s", "num"))
     for one in record.switches:
         rows = [
-            (Cell(phase.flush, "name"), *(Cell(text, "num") for text in switch_figures(phase)))
+            (Cell(phase.binlog_strategy, "name"), *(Cell(text, "num") for text in switch_figures(phase)))
             for phase in one.phases
         ]
         yield Section(
-            f"switching-{one.redo}-{one.sync_binlog}",
-            f"Switching the flush mode live at {Policy(one.redo, one.sync_binlog).name}",
+            f"switching-{one.trx_commit}-{one.sync_binlog}",
+            f"Switching the binlog strategy live at {SyncSettings(one.trx_commit, one.sync_binlog).name}",
             switch_words(one),
             tables=(Table(head, tuple(rows)),),
         )
@@ -146,21 +146,24 @@ def _shares(record: ProbeRecord) -> Iterator[Section]:
     yield Section(
         "against",
         "A measured server next to its ceiling",
-        "The ceiling is what threads that only commit reach with the same policy and number; a server also"
+        "The ceiling: threads that only commit, with the same sync settings and number. A server also"
         " parses, locks, reads and replies.",
         tables=(_share_table(record.against, [one.server for one in record.against]),),
     )
 
 
 def _share_table(shares: Sequence[Share], names: Sequence[str]) -> Table:
-    head = (Cell("server"), *(Cell(name, "num") for name in ("policy", "commits/s", "share", "best flush")))
+    head = (
+        Cell("server"),
+        *(Cell(name, "num") for name in ("settings", "commits/s", "share", "best strategy")),
+    )
     rows = tuple(
         (
             Cell(name, "name", one.trial),
-            Cell(Policy(one.redo, one.sync_binlog).pair, "num", threads_words(one.threads)),
+            Cell(SyncSettings(one.trx_commit, one.sync_binlog).pair, "num", threads_words(one.threads)),
             Cell(f"{one.commits_per_s:,.0f}", "num", f"of {one.ceiling_per_s:,.0f}"),
             Cell(f"{one.share:.0%}", "num"),
-            Cell(one.best_flush, "num", f"{one.best_per_s:,.0f}"),
+            Cell(one.best_strategy, "num", f"{one.best_per_s:,.0f}"),
         )
         for name, one in zip(names, shares, strict=True)
     )
@@ -169,21 +172,21 @@ def _share_table(shares: Sequence[Share], names: Sequence[str]) -> Table:
 
 def _scaling(record: ProbeRecord) -> Iterator[Section]:
     """Ceilings on more processors than there are here, beside what was published."""
-    found = {curve.cost.flush: curve for curve in curves(record.ceilings)}
+    found = {curve.cost.binlog_strategy: curve for curve in curves(record.ceilings)}
     if "serial" not in found or len(found) < 2:
         return
     one = found["serial"]
-    policy, here = Policy(one.redo, one.sync_binlog), record.machine.cpu_count
+    settings, here = SyncSettings(one.trx_commit, one.sync_binlog), record.machine.cpu_count
     reached = {
-        cell.flush: (here, cell.commits_per_s)
-        for cell in by_policy(record.ceilings)[policy]
+        cell.binlog_strategy: (here, cell.commits_per_s)
+        for cell in by_sync_settings(record.ceilings)[settings]
         if cell.threads == one.threads
     }
     low, high = (round(100 * (gain - 1)) for gain in STORY_GAIN)
     yield Section(
         "scaling",
         "On more processors",
-        f"Computed, not measured: what {one.threads} threads and more could reach at {policy.name} on"
+        f"Computed, not measured: what {one.threads} threads and more could reach at {settings.name} on"
         f" up to {PROCESSORS[-1]} processors, from the time per commit that only one thread at a time can"
         f" spend: {', '.join(_single(curve) for curve in found.values())}. The dots were measured here.",
         plots=(
@@ -207,17 +210,17 @@ def _scaling(record: ProbeRecord) -> Iterator[Section]:
 
 
 def _single(curve: Curve) -> str:
-    return f"{curve.cost.flush} {duration(curve.cost.single_ns / 1000)}"
+    return f"{curve.cost.binlog_strategy} {duration(curve.cost.single_ns / 1000)}"
 
 
-def _gains(record: ProbeRecord, found: Mapping[FlushMode, Curve]) -> Table:
-    """Processors, the ceilings of serial and the best other mode, and the gain with a server's own time."""
+def _gains(record: ProbeRecord, found: Mapping[BinlogStrategy, Curve]) -> Table:
+    """Ceilings of `serial` and of the best other strategy by processors, with the gain on a server."""
     serial = found["serial"]
-    best = found.get("parallel") or next(one for mode, one in found.items() if mode != "serial")
+    best = found.get("parallel") or next(one for strategy, one in found.items() if strategy != "serial")
     own, source = _own_us(record, serial)
     head = (
-        Cell("processors"), Cell("serial", "num"), Cell(best.cost.flush, "num"), Cell("gain", "num"),
-        Cell(f"gain with {duration(own)} of a server", "num"),
+        Cell("processors"), Cell("serial", "num"), Cell(best.cost.binlog_strategy, "num"),
+        Cell("gain", "num"), Cell(f"gain with {duration(own)} of a server", "num"),
     )  # fmt: skip
     rows = tuple(
         (
@@ -239,7 +242,7 @@ def _gains(record: ProbeRecord, found: Mapping[FlushMode, Curve]) -> Table:
 def _own_us(record: ProbeRecord, serial: Curve) -> tuple[float, str]:
     """A server's own processor time per transaction, and where it is from."""
     for one in record.against:
-        if (one.redo, one.sync_binlog) == (serial.redo, serial.sync_binlog):
+        if (one.trx_commit, one.sync_binlog) == (serial.trx_commit, serial.sync_binlog):
             us = own_us(one.commits_per_s, record.machine.cpu_count, serial.cost)
             return us, f"{one.server} spends {duration(us)} per transaction besides its commit, at most"
     return (

@@ -10,20 +10,20 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from flushlab.probe.policy import FLUSH_MODES
 from flushlab.probe.reading import duration
 from flushlab.probe.scaling import PROCESSORS, Curve
-from flushlab.record import Ceiling, DiskFigure, FlushMode
+from flushlab.probe.sync_settings import BINLOG_STRATEGIES
+from flushlab.record import BinlogStrategy, Ceiling, DiskFigure
 from flushlab.report.plots import COLOURS, above, axes_in, inline_svg, round_ticks, short
 from flushlab.report.probe import size_words, way_words
 
-MODE_COLOURS: Mapping[FlushMode, str] = {
+STRATEGY_COLOURS: Mapping[BinlogStrategy, str] = {
     "serial": COLOURS["mute"],
     "parallel-leader": COLOURS["class-binlog"],
     "parallel": COLOURS["accent"],
     "redo": COLOURS["class-doublewrite"],
 }
-_MARKERS: Mapping[FlushMode, str] = {"serial": "o", "parallel-leader": "s", "parallel": "D", "redo": "^"}
+_MARKERS: Mapping[BinlogStrategy, str] = {"serial": "o", "parallel-leader": "s", "parallel": "D", "redo": "^"}
 _LEGEND = 26
 """Height of the line of names above a plot."""
 
@@ -66,9 +66,11 @@ def _sync(axes: Axes, place: int, one: DiskFigure) -> None:
 
 
 def ceilings(cells: Sequence[Ceiling], *, name: str, title: str) -> str:
-    """Commits/s over threads, a line per flush mode."""
+    """Commits/s over threads, a line per binlog write strategy."""
     counts = sorted({one.threads for one in cells})
-    modes = [mode for mode in FLUSH_MODES if any(one.flush == mode for one in cells)]
+    strategies = [
+        strategy for strategy in BINLOG_STRATEGIES if any(one.binlog_strategy == strategy for one in cells)
+    ]
     top = 1.08 * (max(one.commits_per_s for one in cells) or 1)
 
     def draw(figure: Figure) -> None:
@@ -78,14 +80,16 @@ def ceilings(cells: Sequence[Ceiling], *, name: str, title: str) -> str:
         axes.set_xticks(range(len(counts)), [str(count) for count in counts], color=COLOURS["ink"])
         axes.set_xlabel("threads", color=COLOURS["mute"])
         _rates(axes, top)
-        _names(axes, modes)
-        for mode in modes:
-            own = sorted((one for one in cells if one.flush == mode), key=lambda one: one.threads)
+        _names(axes, strategies)
+        for strategy in strategies:
+            own = sorted(
+                (one for one in cells if one.binlog_strategy == strategy), key=lambda one: one.threads
+            )
             axes.plot(
                 [counts.index(one.threads) for one in own],
                 [one.commits_per_s for one in own],
-                color=MODE_COLOURS[mode],
-                marker=_MARKERS[mode],
+                color=STRATEGY_COLOURS[strategy],
+                marker=_MARKERS[strategy],
                 markersize=6,
                 linewidth=2,
                 markeredgewidth=0,
@@ -96,7 +100,7 @@ def ceilings(cells: Sequence[Ceiling], *, name: str, title: str) -> str:
 
 def scaling(
     curves: Sequence[Curve],
-    measured: Mapping[FlushMode, tuple[int, float]],
+    measured: Mapping[BinlogStrategy, tuple[int, float]],
     marks: Mapping[int, str],
     *,
     name: str,
@@ -120,15 +124,15 @@ def scaling(
         axes.set_yticks([], minor=True)
         axes.grid(axis="y")
         axes.set_xlabel("processors", color=COLOURS["mute"])
-        _names(axes, [curve.cost.flush for curve in curves])
+        _names(axes, [curve.cost.binlog_strategy for curve in curves])
         for processors, words in marks.items():
             axes.axvline(processors, color=COLOURS["line"], linewidth=1.4)
             _mark(axes, words, (processors, low))
         for curve in curves:
-            mode = curve.cost.flush
-            axes.plot(PROCESSORS, curve.commits_per_s, color=MODE_COLOURS[mode], linewidth=2)
-            if mode in measured:
-                _dot(axes, mode, measured[mode])
+            strategy = curve.cost.binlog_strategy
+            axes.plot(PROCESSORS, curve.commits_per_s, color=STRATEGY_COLOURS[strategy], linewidth=2)
+            if strategy in measured:
+                _dot(axes, strategy, measured[strategy])
 
     return inline_svg(draw, 268, name, title)
 
@@ -138,10 +142,10 @@ def _mark(axes: Axes, words: str, place: tuple[float, float]) -> None:
     axes.annotate(words, place, (4, 5), textcoords="offset points", color=colour, fontsize=11)
 
 
-def _dot(axes: Axes, mode: FlushMode, place: tuple[int, float]) -> None:
+def _dot(axes: Axes, strategy: BinlogStrategy, place: tuple[int, float]) -> None:
     x, y = place
-    colour = MODE_COLOURS[mode]
-    axes.plot([x], [y], color=colour, marker=_MARKERS[mode], markersize=7, markeredgewidth=0)
+    colour = STRATEGY_COLOURS[strategy]
+    axes.plot([x], [y], color=colour, marker=_MARKERS[strategy], markersize=7, markeredgewidth=0)
 
 
 def _rates(axes: Axes, top: float) -> None:
@@ -150,18 +154,18 @@ def _rates(axes: Axes, top: float) -> None:
     axes.grid(axis="y")
 
 
-def _names(axes: Axes, modes: Sequence[FlushMode]) -> None:
-    """The flush modes in their colours, in a line above the plot."""
+def _names(axes: Axes, strategies: Sequence[BinlogStrategy]) -> None:
+    """The binlog write strategies in their colours, in a line above the plot."""
     left = 0.0
-    for mode in modes:
+    for strategy in strategies:
         axes.annotate(
-            mode,
+            strategy,
             (0, 1),
             (left, 16),
             xycoords="axes fraction",
             textcoords="offset points",
-            color=MODE_COLOURS[mode],
+            color=STRATEGY_COLOURS[strategy],
             weight="bold",
             fontsize=12,
         )
-        left += 8.0 * len(mode) + 14
+        left += 8.0 * len(strategy) + 14

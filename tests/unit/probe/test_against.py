@@ -7,7 +7,7 @@ import pytest
 
 from flushlab.errors import UsageError
 from flushlab.probe.against import cells, of_campaign, of_trial, shares
-from flushlab.probe.policy import Policy
+from flushlab.probe.sync_settings import SyncSettings
 from flushlab.record import Arm, RowCounts, Storage, Trial
 from tests.unit.probes import CEILINGS, MEDIUM
 from tests.unit.records import load_result, trial
@@ -29,10 +29,10 @@ def measured(figure: float = 30_000.0, **changes: Any) -> Trial:
 
 def test_the_share_is_of_the_serial_ceiling_at_the_same_policy_and_threads() -> None:
     server = of_trial("bench", measured(), 64)
-    assert server.policy == Policy(2, 1000)
+    assert server.sync_settings == SyncSettings(2, 1000)
     (share,) = shares([server], CEILINGS, MEDIUM)
     assert share.share == pytest.approx(30_000 / 150_000)
-    assert (share.best_flush, share.best_per_s) == ("parallel", 240_000)
+    assert (share.best_strategy, share.best_per_s) == ("parallel", 240_000)
     assert share.warnings == ()
 
 
@@ -43,7 +43,7 @@ def test_a_ceiling_that_was_not_measured_gives_no_share() -> None:
 def test_another_disk_and_a_missing_binlog_are_caveats() -> None:
     other = measured(storage=Storage(filesystem="tmpfs"), settings={"log_bin": "OFF", "sync_binlog": 1})
     server = of_trial("bench", other, 64)
-    assert server.policy == Policy(2, 0)
+    assert server.sync_settings == SyncSettings(2, 0)
     ceiling = msgspec.structs.replace(CEILINGS[6], sync_binlog=0)
     (share,) = shares([server], [ceiling], MEDIUM)
     assert [one.slug for one in share.warnings] == ["no-binlog", "other-disk"]
@@ -102,5 +102,5 @@ def test_a_campaign_without_commits_is_refused() -> None:
 
 def test_every_flush_mode_is_asked_for_at_the_servers_policy() -> None:
     found = cells([of_trial("bench", measured(), 64)])
-    assert {(one.policy, one.threads) for one in found} == {(Policy(2, 1000), 64)}
-    assert len({one.flush for one in found}) == 4
+    assert {(one.sync_settings, one.threads) for one in found} == {(SyncSettings(2, 1000), 64)}
+    assert len({one.binlog_strategy for one in found}) == 4

@@ -11,13 +11,13 @@ from flushlab import _core
 from flushlab.errors import FlushlabError, MeasurementError, NoSpace, NotWritable, StorageError
 from flushlab.probe.ceilings import FULL, QUICK, CommitCell, Maker, Matrix, measure, noise, plan, refusal
 from flushlab.probe.fake import FakeCommitPath
-from flushlab.probe.policy import SECOND, STRICT
+from flushlab.probe.sync_settings import SECOND, STRICT
 from flushlab.record import Ceiling
 from tests.unit.probes import MEDIUM
 
 HERE = Path("/nowhere/probe")
 MOST = 1 << 30
-CELL = CommitCell(policy=SECOND, flush="serial", threads=1)
+CELL = CommitCell(sync_settings=SECOND, binlog_strategy="serial", threads=1)
 
 
 def measured(cell: CommitCell, make: Maker, *, most_bytes: int = MOST) -> Ceiling | None:
@@ -27,7 +27,7 @@ def measured(cell: CommitCell, make: Maker, *, most_bytes: int = MOST) -> Ceilin
 def test_the_matrix_has_what_policies_permit_and_names_what_they_refuse() -> None:
     cells, refused = plan(Matrix(), HERE, FakeCommitPath)
     assert len(cells) == len(set(cells)) == 4 * (2 + 2 + 3 + 3)
-    assert {(one.redo, one.sync_binlog, one.flush) for one in refused} == {
+    assert {(one.trx_commit, one.sync_binlog, one.binlog_strategy) for one in refused} == {
         (1, 1, "parallel-leader"),
         (1, 1, "parallel"),
         (3, 1, "parallel-leader"),
@@ -40,14 +40,14 @@ def test_the_matrix_has_what_policies_permit_and_names_what_they_refuse() -> Non
 
 def test_modes_of_one_policy_stand_side_by_side() -> None:
     cells, _ = plan(QUICK, HERE, FakeCommitPath)
-    assert [(one.flush, one.threads) for one in cells[:4]] == [
+    assert [(one.binlog_strategy, one.threads) for one in cells[:4]] == [
         ("serial", 1), ("redo", 1), ("serial", 64), ("redo", 64),
     ]  # fmt: skip
 
 
 def test_a_policy_that_syncs_once_a_second_has_a_window_with_such_a_sync() -> None:
-    timed = CommitCell(policy=SECOND, flush="serial", threads=1)
-    synced = CommitCell(policy=STRICT, flush="serial", threads=1)
+    timed = CommitCell(sync_settings=SECOND, binlog_strategy="serial", threads=1)
+    synced = CommitCell(sync_settings=STRICT, binlog_strategy="serial", threads=1)
     assert timed.natural_seconds > 1 > synced.natural_seconds
 
 
@@ -59,10 +59,15 @@ def test_a_refusal_has_the_rule_and_the_way_out() -> None:
 
 
 def test_one_cell_gives_a_ceiling_with_its_noise() -> None:
-    cell = CommitCell(policy=SECOND, flush="parallel", threads=16)
+    cell = CommitCell(sync_settings=SECOND, binlog_strategy="parallel", threads=16)
     reached = measured(cell, FakeCommitPath)
     assert reached is not None
-    assert (reached.redo, reached.sync_binlog, reached.flush, reached.threads) == (2, 1000, "parallel", 16)
+    assert (reached.trx_commit, reached.sync_binlog, reached.binlog_strategy, reached.threads) == (
+        2,
+        1000,
+        "parallel",
+        16,
+    )
     assert reached.commits_per_s == pytest.approx(160_000)
     assert reached.noise is not None and reached.noise < 0.01
 
@@ -151,9 +156,14 @@ def test_the_spec_has_the_policy_and_bounds_the_redo_log() -> None:
         seen.append(msgspec.json.decode(spec))
         return FakeCommitPath(spec)
 
-    measured(CommitCell(policy=STRICT, flush="redo", threads=64), make, most_bytes=200 << 20)
+    measured(CommitCell(sync_settings=STRICT, binlog_strategy="redo", threads=64), make, most_bytes=200 << 20)
     spec = seen[0]
-    assert (spec["redo"], spec["sync_binlog"], spec["flush"], spec["threads"]) == (1, 1, "redo", 64)
+    assert (spec["trx_commit"], spec["sync_binlog"], spec["binlog_strategy"], spec["threads"]) == (
+        1,
+        1,
+        "redo",
+        64,
+    )
     assert spec["directory"] == str(HERE) and spec["keep"] is False
     assert spec["redo_capacity_bytes"] == 64 << 20
 
@@ -171,6 +181,6 @@ def test_noise_is_the_standard_error_of_the_slices() -> None:
 def test_the_usual_matrix_leaves_out_what_time_does_not_hold_and_calls_none_of_it_refused() -> None:
     cells, refused = plan(FULL, HERE, FakeCommitPath)
     assert len(cells) == 4 * (2 + 1 + 3 + 2)
-    told = {(one.redo, one.sync_binlog, one.flush) for one in refused}
+    told = {(one.trx_commit, one.sync_binlog, one.binlog_strategy) for one in refused}
     assert (3, 1, "redo") not in told and (0, 0, "parallel-leader") not in told
     assert sum(cell.natural_seconds for cell in cells) < 33

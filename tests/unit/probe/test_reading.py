@@ -21,27 +21,30 @@ def test_the_reading_of_a_disk_names_its_sync_and_its_pairs() -> None:
 def test_strict_is_bound_by_fsync_and_parallel_is_not_permitted_there() -> None:
     words = sentence(read(probe_record()), "At strict 1/1")
     assert "allows 21,000 commits/s with 64 threads and 950 with one: fsync is the limit." in words
-    assert "Flush redo gains 1.9× there." in words
-    assert "Flush parallel is not permitted there." in words
+    assert "Binlog strategy redo gains 1.9× there." in words
+    assert "Binlog strategy parallel is not permitted there." in words
 
 
 def test_second_gains_by_parallel_flush_and_tells_its_risk() -> None:
     words = sentence(read(probe_record()), "At second 2/1000")
-    assert "Flush parallel gains 1.6× there." in words
+    assert "Binlog strategy parallel gains 1.6× there." in words
     assert "would have lost 100 MiB of acknowledged commits" in words
 
 
 def test_the_words_follow_the_figures() -> None:
     even = (*CEILINGS[:7], ceiling("2/1000", "parallel", 64, 149_000))
     slow = (*CEILINGS[:7], ceiling("2/1000", "parallel", 64, 100_000))
-    assert "Flush parallel gains nothing there (0.99×), because the processors are the limit." in sentence(
-        read(probe_record(ceilings=even)), "At second"
+    assert (
+        "Binlog strategy parallel gains nothing there (0.99×), because the processors are the limit."
+        in sentence(read(probe_record(ceilings=even)), "At second")
     )
     wild = (*CEILINGS[:7], ceiling("2/1000", "parallel", 64, 165_000, noise=0.2))
-    assert "Flush parallel gains nothing beyond the noise there (1.10×)" in sentence(
+    assert "Binlog strategy parallel gains nothing beyond the noise there (1.10×)" in sentence(
         read(probe_record(ceilings=wild)), "At second"
     )
-    assert "Flush parallel loses there (0.67×)." in sentence(read(probe_record(ceilings=slow)), "At second")
+    assert "Binlog strategy parallel loses there (0.67×)." in sentence(
+        read(probe_record(ceilings=slow)), "At second"
+    )
 
 
 def test_a_gain_within_the_noise_is_none() -> None:
@@ -78,7 +81,7 @@ def test_a_growing_file_is_told_only_where_it_is_slower() -> None:
 def test_a_measured_server_is_read_beside_its_ceiling() -> None:
     words = read(probe_record(against=(SHARE,)))[-1]
     assert "mysql@9.7.0 (tune-20261121-104206-79a6:12) reaches 20% of the ceiling at second 2/1000" in words
-    assert "With flush parallel the ceiling is 240,000." in words
+    assert "With binlog strategy parallel, the ceiling is 240,000." in words
 
 
 def test_nothing_measured_gives_no_words() -> None:

@@ -13,8 +13,8 @@ from flushlab.probe.against import MeasuredServer
 from flushlab.probe.ceilings import Matrix
 from flushlab.probe.disk import DiskCell
 from flushlab.probe.fake import FakeCommitPath
-from flushlab.probe.policy import SECOND, STRICT, Policy
 from flushlab.probe.run import ProbeRequest, probe
+from flushlab.probe.sync_settings import SECOND, STRICT, SyncSettings
 
 
 class Heard:
@@ -34,7 +34,7 @@ def small(private_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def request(directory: Path, **changes: Any) -> ProbeRequest:
-    matrix = Matrix(policies=(STRICT, SECOND), modes=("serial", "parallel"), threads=(1, 16))
+    matrix = Matrix(sync_settings=(STRICT, SECOND), strategies=("serial", "parallel"), threads=(1, 16))
     wanted: dict[str, Any] = {"directory": directory, "matrix": matrix, "seconds": 0.05, **changes}
     return ProbeRequest(**wanted)
 
@@ -53,10 +53,10 @@ def test_a_probe_measures_everything_tells_its_steps_and_leaves_nothing(tmp_path
 
 def test_a_server_brings_cells_of_its_own_policy(tmp_path: Path) -> None:
     server = MeasuredServer(
-        trial="bench", server="mysql@9.7.0", policy=Policy(1, 0), threads=7, commits_per_s=100
+        trial="bench", server="mysql@9.7.0", sync_settings=SyncSettings(1, 0), threads=7, commits_per_s=100
     )
     record = probe(request(tmp_path, servers=(server,)), Heard(), FakeCommitPath)
-    assert [(one.redo, one.sync_binlog, one.threads) for one in record.ceilings[:3]] == [(1, 0, 7)] * 3
+    assert [(one.trx_commit, one.sync_binlog, one.threads) for one in record.ceilings[:3]] == [(1, 0, 7)] * 3
     (share,) = record.against
     assert share.share == pytest.approx(100 / record.ceilings[0].commits_per_s)
     assert "reaches" in record.reading[-1]
@@ -64,10 +64,10 @@ def test_a_server_brings_cells_of_its_own_policy(tmp_path: Path) -> None:
 
 def test_a_policy_that_permits_none_of_the_flush_modes_is_refused_before_any_window(tmp_path: Path) -> None:
     heard = Heard()
-    matrix = Matrix(policies=(STRICT,), modes=("parallel",))
+    matrix = Matrix(sync_settings=(STRICT,), strategies=("parallel",))
     with pytest.raises(UsageError, match=r"parallel at 1/1: .*sync_binlog=1") as raised:
         probe(request(tmp_path, matrix=matrix), heard, FakeCommitPath)
-    assert "take flush serial or redo" in (raised.value.hint or "")
+    assert "the binlog strategy serial or redo" in (raised.value.hint or "")
     assert heard.steps == [] and list(tmp_path.iterdir()) == []
 
 

@@ -5,8 +5,8 @@ import pytest
 from flushlab.probe.scaling import PROCESSORS, CommitCost, cost_of, curves, own_us
 from tests.unit.probes import CEILINGS, ceiling
 
-SERIAL = CommitCost(flush="serial", cpu_ns=10_000, single_ns=4_000)
-PARALLEL = CommitCost(flush="parallel", cpu_ns=10_000, single_ns=400)
+SERIAL = CommitCost(binlog_strategy="serial", cpu_ns=10_000, single_ns=4_000)
+PARALLEL = CommitCost(binlog_strategy="parallel", cpu_ns=10_000, single_ns=400)
 
 
 def test_one_processor_spends_the_whole_time_and_many_wait_for_the_single_part() -> None:
@@ -17,7 +17,7 @@ def test_one_processor_spends_the_whole_time_and_many_wait_for_the_single_part()
 
 
 def test_nothing_in_one_file_scales_with_the_processors() -> None:
-    free = CommitCost(flush="parallel", cpu_ns=10_000, single_ns=1e-9)
+    free = CommitCost(binlog_strategy="parallel", cpu_ns=10_000, single_ns=1e-9)
     assert free.commits_per_s(64) == pytest.approx(64 * free.commits_per_s(1))
 
 
@@ -42,8 +42,8 @@ def test_what_was_not_measured_has_no_cost(unknown: str) -> None:
 
 def test_curves_are_of_the_policy_that_permits_parallel_and_the_most_threads() -> None:
     found = curves(CEILINGS)
-    assert [one.cost.flush for one in found] == ["serial", "parallel"]
-    assert {(one.redo, one.sync_binlog, one.threads) for one in found} == {(2, 1000, 64)}
+    assert [one.cost.binlog_strategy for one in found] == ["serial", "parallel"]
+    assert {(one.trx_commit, one.sync_binlog, one.threads) for one in found} == {(2, 1000, 64)}
     assert all(len(one.commits_per_s) == len(PROCESSORS) for one in found)
     assert curves(CEILINGS[:4]) == ()
 

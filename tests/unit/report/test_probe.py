@@ -35,7 +35,7 @@ def test_the_widest_figures_fit_80_columns() -> None:
 def test_what_is_not_possible_is_shown_with_its_reason() -> None:
     text = " ".join(shown().split())
     assert "O_DIRECT + O_DSYNC, 512 B: not possible: the device's logical block has 4,096 bytes" in text
-    assert "not at strict 1/1: parallel flush contradicts sync_binlog=1" in text
+    assert "not at strict 1/1: binlog strategy parallel contradicts sync_binlog=1" in text
 
 
 def test_a_tmpfs_has_no_device() -> None:
@@ -56,9 +56,14 @@ def test_a_cell_of_the_document_has_what_programs_rely_on() -> None:
     said = msgspec.json.decode(msgspec.json.encode(document(probe_record(against=(SHARE,)))))
     assert said["schema"] == "flushlab.probe/1"
     cell = said["ceilings"][2]
-    assert {"redo", "sync_binlog", "flush", "threads", "commits_per_s", "latency_us", "group_size",
-            "fsyncs_per_s", "bytes_at_risk"} <= cell.keys()  # fmt: skip
-    assert (cell["redo"], cell["sync_binlog"], cell["flush"], cell["threads"]) == (1, 1, "serial", 64)
+    assert {"trx_commit", "sync_binlog", "binlog_strategy", "threads", "commits_per_s", "latency_us",
+            "group_size", "fsyncs_per_s", "bytes_at_risk"} <= cell.keys()  # fmt: skip
+    assert (cell["trx_commit"], cell["sync_binlog"], cell["binlog_strategy"], cell["threads"]) == (
+        1,
+        1,
+        "serial",
+        64,
+    )
     assert cell["latency_us"].keys() == {"p50", "p99"}
     assert said["disk"][0]["latency_us"].keys() == {"p50", "p99", "max"}
     assert {one["slug"] for one in said["warnings"]} == {"disturbed"}

@@ -34,7 +34,7 @@ def test_the_page_has_the_answer_the_ceilings_and_the_disk() -> None:
         assert section in read.sections, section
     for words in (
         "21,000 commits/s at strict 1/1",
-        "Flush parallel gains 1.6× there",
+        "Binlog strategy parallel gains 1.6× there",
         "240,000",
         "nvme0n1p2",
     ):

@@ -1,6 +1,6 @@
-"""Policy: when redo log and binlog are flushed, as the servers' two settings say. Pure.
+"""Sync settings: innodb_flush_log_at_trx_commit and sync_binlog as one value. Pure.
 
-Probe layer. Which flush modes a policy permits is the commit path's own rule: it refuses with the reason.
+Probe layer. The commit path decides which binlog write strategies a pair permits, and refuses with a reason.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from typing import get_args
 import msgspec
 
 from flushlab.errors import UsageError
-from flushlab.record import FlushMode
+from flushlab.record import BinlogStrategy
 
-FLUSH_MODES: tuple[FlushMode, ...] = get_args(FlushMode)
+BINLOG_STRATEGIES: tuple[BinlogStrategy, ...] = get_args(BinlogStrategy)
 
 MAX_SYNC_BINLOG = 4_294_967_295
 """Of both servers."""
 
 
-class Policy(msgspec.Struct, frozen=True, order=True):
+class SyncSettings(msgspec.Struct, frozen=True, order=True):
     """One pair of settings.
 
     Attributes:
-        redo: `innodb_flush_log_at_trx_commit`; 3 is MariaDB's.
+        trx_commit: `innodb_flush_log_at_trx_commit`; 3 is MariaDB's.
         sync_binlog: 0 leaves it to the kernel, N syncs every N groups.
     """
 
-    redo: int
+    trx_commit: int
     sync_binlog: int
 
     @property
@@ -39,12 +39,12 @@ class Policy(msgspec.Struct, frozen=True, order=True):
     @property
     def pair(self) -> str:
         """`1/1`."""
-        return f"{self.redo}/{self.sync_binlog}"
+        return f"{self.trx_commit}/{self.sync_binlog}"
 
     @property
     def is_timed(self) -> bool:
         """Whether the redo log is synced once a second and not at commit."""
-        return self.redo in (0, 2)
+        return self.trx_commit in (0, 2)
 
     @property
     def is_strict(self) -> bool:
@@ -54,48 +54,55 @@ class Policy(msgspec.Struct, frozen=True, order=True):
     @property
     def format(self) -> str:
         """The server whose binlog files are written: 3 exists on MariaDB only."""
-        return MARIADB if self.redo == 3 else MYSQL
+        return MARIADB if self.trx_commit == 3 else MYSQL
 
 
 MYSQL, MARIADB = "9.7.4", "10.11.19-MariaDB"
-STRICT, MARIADB_STRICT, SECOND, RELAXED = Policy(1, 1), Policy(3, 1), Policy(2, 1000), Policy(0, 0)
+STRICT, MARIADB_STRICT, SECOND, RELAXED = (
+    SyncSettings(1, 1),
+    SyncSettings(3, 1),
+    SyncSettings(2, 1000),
+    SyncSettings(0, 0),
+)
 FLOORS = {STRICT: "strict", MARIADB_STRICT: "strict", SECOND: "second", RELAXED: "relaxed"}
-"""Names of the durability floors whose policies these are."""
+"""Names of the durability floors with these settings."""
 
 _BY_NAME = {"strict": STRICT, "second": SECOND, "relaxed": RELAXED}
 _PAIR = re.compile(r"(\d{1,10})/(\d{1,10})")
 
 
-def parse_policy(text: str) -> Policy:
-    """A policy as people spell it: `strict`, `second`, `relaxed`, or REDO/SYNC_BINLOG like `2/1000`."""
+def parse_sync_settings(text: str) -> SyncSettings:
+    """Sync settings from `strict`, `second`, `relaxed`, or TRX_COMMIT/SYNC_BINLOG such as `2/1000`."""
     if text in _BY_NAME:
         return _BY_NAME[text]
     found = _PAIR.fullmatch(text)
     if found is None:
         raise UsageError(
-            f"--policy {text!r} is not a policy",
+            f"--policy {text!r} is neither a floor nor two settings",
             hint="use strict, second, relaxed, or innodb_flush_log_at_trx_commit/sync_binlog such as 2/1000",
         )
-    policy = Policy(int(found[1]), int(found[2]))
-    if policy.redo > 3:
+    settings = SyncSettings(int(found[1]), int(found[2]))
+    if settings.trx_commit > 3:
         raise UsageError(
-            f"--policy {text}: innodb_flush_log_at_trx_commit={policy.redo} does not exist",
+            f"--policy {text}: innodb_flush_log_at_trx_commit={settings.trx_commit} does not exist",
             hint="it is 0, 1 or 2, on MariaDB also 3",
         )
-    if policy.sync_binlog > MAX_SYNC_BINLOG:
+    if settings.sync_binlog > MAX_SYNC_BINLOG:
         raise UsageError(
-            f"--policy {text}: sync_binlog={policy.sync_binlog} is too large",
+            f"--policy {text}: sync_binlog={settings.sync_binlog} is too large",
             hint=f"it takes 0 to {MAX_SYNC_BINLOG}",
         )
-    return policy
+    return settings
 
 
-def parse_flush(text: str) -> FlushMode:
-    """A flush mode by its name, else a UsageError."""
-    for mode in FLUSH_MODES:
-        if text == mode:
-            return mode
-    raise UsageError(f"--flush {text!r} is not a flush mode", hint=f"one of {', '.join(FLUSH_MODES)}")
+def parse_binlog_strategy(text: str) -> BinlogStrategy:
+    """A binlog write strategy by its name, else a UsageError."""
+    for strategy in BINLOG_STRATEGIES:
+        if text == strategy:
+            return strategy
+    raise UsageError(
+        f"--flush {text!r} is not a binlog write strategy", hint=f"one of {', '.join(BINLOG_STRATEGIES)}"
+    )
 
 
 def parse_threads(text: str) -> tuple[int, ...]:

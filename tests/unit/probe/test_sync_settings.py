@@ -3,22 +3,30 @@ from __future__ import annotations
 import pytest
 
 from flushlab.errors import UsageError
-from flushlab.probe.policy import RELAXED, SECOND, STRICT, Policy, parse_flush, parse_policy, parse_threads
+from flushlab.probe.sync_settings import (
+    RELAXED,
+    SECOND,
+    STRICT,
+    SyncSettings,
+    parse_binlog_strategy,
+    parse_sync_settings,
+    parse_threads,
+)
 
 
 @pytest.mark.parametrize(
-    ("text", "policy"),
+    ("text", "settings"),
     [
         ("strict", STRICT),
         ("second", SECOND),
         ("relaxed", RELAXED),
-        ("3/1", Policy(3, 1)),
-        ("1/0", Policy(1, 0)),
-        ("2/4294967295", Policy(2, 4294967295)),
+        ("3/1", SyncSettings(3, 1)),
+        ("1/0", SyncSettings(1, 0)),
+        ("2/4294967295", SyncSettings(2, 4294967295)),
     ],
 )
-def test_a_policy_is_a_floor_or_two_settings(text: str, policy: Policy) -> None:
-    assert parse_policy(text) == policy
+def test_a_policy_is_a_floor_or_two_settings(text: str, settings: SyncSettings) -> None:
+    assert parse_sync_settings(text) == settings
 
 
 @pytest.mark.parametrize(
@@ -26,12 +34,12 @@ def test_a_policy_is_a_floor_or_two_settings(text: str, policy: Policy) -> None:
 )
 def test_what_no_server_takes_is_refused_with_a_way_out(text: str) -> None:
     with pytest.raises(UsageError) as raised:
-        parse_policy(text)
+        parse_sync_settings(text)
     assert raised.value.hint
 
 
 def test_names_say_the_floor_where_there_is_one() -> None:
-    assert [one.name for one in (STRICT, Policy(3, 1), SECOND, RELAXED, Policy(1, 0))] == [
+    assert [one.name for one in (STRICT, SyncSettings(3, 1), SECOND, RELAXED, SyncSettings(1, 0))] == [
         "strict 1/1",
         "strict 3/1",
         "second 2/1000",
@@ -41,7 +49,7 @@ def test_names_say_the_floor_where_there_is_one() -> None:
 
 
 def test_only_mariadb_has_3() -> None:
-    assert "MariaDB" in Policy(3, 1).format
+    assert "MariaDB" in SyncSettings(3, 1).format
     assert "MariaDB" not in STRICT.format
 
 
@@ -56,7 +64,7 @@ def test_threads_outside_1_to_256_are_refused(text: str) -> None:
 
 
 def test_a_flush_mode_is_one_of_four() -> None:
-    assert parse_flush("parallel-leader") == "parallel-leader"
+    assert parse_binlog_strategy("parallel-leader") == "parallel-leader"
     with pytest.raises(UsageError) as raised:
-        parse_flush("Serial")
+        parse_binlog_strategy("Serial")
     assert "serial, parallel-leader, parallel, redo" in (raised.value.hint or "")
