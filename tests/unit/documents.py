@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import runpy
 import shlex
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,9 @@ PAGES = sorted(
 )
 SITE: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "docs_site.py"))
 
-_BLOCK = re.compile(
-    r"(?:<!-- needs: (?P<needs>.+?) -->\n+)?^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.M | re.S
+_BLOCK = re.compile(  # indented in a list
+    r"(?:<!-- needs: (?P<needs>.+?) -->\n+)?^(?P<indent> *)```(?P<kind>\w*)\n(?P<text>.*?)^(?P=indent)```$",
+    re.M | re.S,
 )
 _HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.M)
 _NOT_OF_A_SLUG = re.compile(r"[^\w\- ]")
@@ -70,9 +72,19 @@ def command_lines() -> Iterator[Line]:
         for block in _BLOCK.finditer(page.read_text(encoding="utf-8")):
             if block["kind"] not in ("", "console", "sh", "bash"):
                 continue
-            for words in _lines(block["text"]):
+            for words in _lines(textwrap.dedent(block["text"])):
                 needs = block["needs"] or ""
                 yield Line(str(page.relative_to(ROOT)), words, needs, block["kind"] == "console")
+
+
+def transcript(page: Path) -> list[str]:
+    """The commands of a page's blocks of `console` that need nothing but a clone: the lines with a prompt."""
+    found: list[str] = []
+    for block in _BLOCK.finditer(page.read_text(encoding="utf-8")):
+        if block["kind"] == "console" and not block["needs"]:
+            text = textwrap.dedent(block["text"]).replace("\\\n", " ")
+            found += re.findall(r"^\$ (.*)$", text, re.M)
+    return found
 
 
 def _lines(text: str) -> Iterator[tuple[str, ...]]:

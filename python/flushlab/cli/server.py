@@ -280,7 +280,7 @@ def _status(one: Status) -> dict[str, object]:
 def _introduce(server: Sandbox | Cluster, json: str | None) -> None:
     from flushlab.server import Sandbox
 
-    emit_json(_description(server), json)
+    emit_json({"schema": "flushlab.server-start/1", **_description(server)}, json)
     if json == "-":
         return
 

@@ -1,0 +1,35 @@
+"""The tutorials' commands with real servers, as a reader types them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.unit.documents import DOCS, ROOT, transcript
+
+
+@pytest.mark.server("mariadb@10.11")
+@pytest.mark.parametrize(("name", "program"), [("fast-tests", "alembic"), ("slow-commits", "mysql")])
+def test_the_commands_of_a_tutorial_run_in_their_order(name: str, program: str, tmp_path: Path) -> None:
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    if shutil.which(program, path=programs) is None:
+        pytest.skip(f"{program} is not installed")
+    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("target", "__pycache__"))
+    commands = transcript(DOCS / "tutorials" / f"{name}.md")
+    assert len(commands) >= 4
+    plain = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", "\n".join(commands)],
+        cwd=tmp_path,
+        env={**plain, "PATH": programs, "FLUSHLAB_QUIET_CHECK": "off"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
