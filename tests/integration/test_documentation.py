@@ -19,7 +19,9 @@ def test_the_commands_of_a_tutorial_run_in_their_order(name: str, program: str, 
     programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     if shutil.which(program, path=programs) is None:
         pytest.skip(f"{program} is not installed")
-    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("target", "__pycache__"))
+    shutil.copytree(
+        ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("target", "__pycache__")
+    )
     commands = transcript(DOCS / "tutorials" / f"{name}.md")
     assert len(commands) >= 4
     plain = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
