@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null)
 SERVERS := mariadb@10.11 mysql@5.7 mysql@8.0 mysql@9.7 mariadb@11.8
-TUNE := --server mariadb --workload oltp_update_non_index --floor second --minutes 5
+TUNE := --server mariadb --workload oltp_update_non_index --minutes 5
 
 help: ## Say what each target does
 	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile

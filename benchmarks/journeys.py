@@ -93,6 +93,7 @@ class Journey:
         self.run(
             *("tune", "--server", server, "--base", "my.cnf", "--dataset", "shop.sql.gz"),
             *("--workload", "command: ./load.sh", "--minutes", f"{self.minutes:g}", "--out", "tuned"),
+            *("--floor", "second"),
         )
         result = self.read("tuned/tune.json")
         winner, base = result["tuning"]["winner"], result["base"]["figure"]

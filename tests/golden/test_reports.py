@@ -139,6 +139,23 @@ NOTHING = changed(
     arms=(),
     base_recovery_s=None,
 )
+OFFER = FrontierPoint(
+    floor=Floor.SECOND,
+    arm=SECOND.arm,
+    settings=SECOND.settings,
+    ratio=SECOND.ratio,
+    beats_safer=True,
+)
+OFFERED = changed(
+    FACTS,
+    floor="strict",
+    winner=None,
+    frontier=(ONLY_BASE, OFFER),
+    offers=(OFFER,),
+    lowest="second",
+    files=(),
+)
+"""Nothing gains at strict."""
 COST = ratio(0.45, 0.40, 0.50)
 RAISED_POINT = FrontierPoint(floor=Floor.STRICT, arm="base", settings={}, versus_yours=COST)
 YOURS = ArmFacts(
@@ -181,6 +198,24 @@ KINDS = (
 
 def test_tune_gives_the_answer_first() -> None:
     check("tune.txt", text_of(campaign.render(FACTS)))
+
+
+def test_nothing_at_the_floor_keeps_the_settings_and_offers_the_next_floor() -> None:
+    check("tune-offer.txt", text_of(campaign.render(OFFERED)))
+    document = decoded(OFFERED)
+    (offer,) = document["offered"]
+    assert (document["recommended"], offer["floor"], offer["offer"]) == ([], "second", True)
+    assert "about 1 s" in offer["costs"][0]
+
+
+def test_a_winner_at_the_floor_is_the_headline_above_an_offer() -> None:
+    said = answer(changed(OFFERED, winner=STRICT, frontier=(STRICT, OFFER))).plain.splitlines()
+    assert said == [
+        "1.08× as fast as the base at floor strict [1.03, 1.13]",
+        "No durability loss: no guarantee is weakened.",
+        "If you can lose about a second of commits: 1.62× as fast as the base [1.55, 1.70] with "
+        "innodb_flush_log_at_trx_commit=2, innodb_log_buffer_size=64M.",
+    ]
 
 
 def test_tune_without_improvement_says_what_it_would_have_seen() -> None:

@@ -163,6 +163,15 @@ def test_the_binary_log_of_a_server_that_cannot_be_seen_is_told_or_said_to_be_hi
     assert hidden.performance is not None and "GRANT SELECT" in hidden.performance.untold["io_by_file"]
 
 
+def test_a_tuning_of_your_server_sets_nothing_below_the_floor_to_offer_it(owned: Owned) -> None:
+    asked: dict[str, Any] = {"dsn": owned.dsn("owner"), **UPSERT}
+    foreseen = tune.tune(**asked, dry_run=True).forecast
+    assert foreseen is not None
+    assert not any(FLUSH in one.name for one in foreseen.arms), "every other value is below strict"
+    with pytest.raises(UsageError, match="sets nothing below the floor there"):
+        tune.tune(**asked, offer="second", dry_run=True)
+
+
 def test_a_tuning_with_nothing_left_to_try_says_so_and_runs_nothing(owned: Owned) -> None:
     asked: dict[str, Any] = {"dsn": owned.dsn("guest"), "floor": "strict", **UPSERT}
     foreseen = tune.tune(**asked, dry_run=True).forecast

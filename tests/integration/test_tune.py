@@ -68,12 +68,16 @@ def test_tune_survives_kill_and_ctrl_c_and_hands_over_a_file_that_works(home: Pa
     for one in (result["control"]["comparison"], *found["frontier"]):
         assert one["ratio"]["low"] <= one["ratio"]["estimate"] <= one["ratio"]["high"]
     assert "nothing is lost" in result["base"]["guarantees"]["os_crash"]
-    for trial in after:  # never below the floor, contract untouched
+    assert [point["floor"] for point in found["offers"]] in ([], ["second"])
+    for trial in after:  # never below the lowest floor, contract untouched
         assert trial.settings.get("innodb_flush_log_at_trx_commit") in (1, 2, 3)
         assert trial.settings.get("innodb_doublewrite") == "ON"
         assert trial.settings.get("log_bin") == "OFF"
     if found["winner"] is not None:
+        assert found["winner"]["floor"] == "strict"
         check_option_file(out / "my.cnf", found["winner"]["settings"])
+    else:
+        assert not (out / "my.cnf").exists(), "your settings stay"
 
 
 def check_option_file(file: Path, expected: dict[str, object]) -> None:

@@ -159,14 +159,20 @@ def facts(*arms: CrashArm) -> CrashFacts:
 class Proven:
     """An experiment whose arms were proven, best first; what is rejected does not win."""
 
-    def __init__(self, base: Mapping[str, Value], *points: FrontierPoint) -> None:
+    def __init__(
+        self, base: Mapping[str, Value], *points: FrontierPoint, offers: tuple[FrontierPoint, ...] = ()
+    ) -> None:
         self.base, self.points, self.rejected = base, list(points), dict[str, str]()
+        self.offers = offers
 
     def result(self) -> TuneResult:
         """With the first that is left as the winner."""
         left = [one for one in self.points if one.arm not in self.rejected]
         base = Arm(name="base", settings=self.base)
-        return TuneResult(base=base, frontier=tuple(left), winner=left[0] if left else None, control=None)
+        offers = tuple(one for one in self.offers if one.arm not in self.rejected)
+        return TuneResult(
+            base=base, frontier=tuple(left), winner=left[0] if left else None, offers=offers, control=None
+        )
 
     def reject(self, arm: str, reason: str) -> None:
         """It does not win."""

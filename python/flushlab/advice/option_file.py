@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from flushlab.advice.statements import persisted_comments
 from flushlab.campaign.facts import CampaignFacts, TuningFacts
-from flushlab.campaign.recommended import kept_lines
+from flushlab.campaign.recommended import cost_lines, costs, kept_lines
 from flushlab.campaign.request import TuneRequest
 from flushlab.crashed.measured import WHAT, measured
 from flushlab.experiment.frontier import FrontierPoint
@@ -130,10 +130,11 @@ def _comments(facts: CampaignFacts, tuning: TuningFacts, chosen: FrontierPoint) 
     if chosen.settings:
         free = f"{chosen.free_ratio.estimate:.2f}x" if chosen.free_ratio else "not measured"
         against = f"your settings raised to {facts.floor}" if tuning.raised else "the base"
-        lines.append(f"{_measured(facts, chosen.ratio, against)}; free part {free}.")
+        lines.append(f"{_measured(facts, chosen.ratio, against)}; without durability loss: {free}.")
+    lines += cost_lines(costs(facts.arm(chosen.arm).guarantees, facts.base.guarantees))
     if facts.control is not None and facts.control.comparison is not None:
         again = facts.control.comparison.ratio
-        lines.append(f"Control (the base again): {again.low:.2f} to {again.high:.2f}.")
+        lines.append(f"A/A control (the base again): {again.low:.2f} to {again.high:.2f}.")
     crashed = [] if facts.crash is None else [arm for arm in facts.crash.arms if arm.name == chosen.arm]
     lines += [
         f"Crashed {len(arm.images)} times, {WHAT[facts.crash.fail]}: {'; '.join(measured(arm))}."

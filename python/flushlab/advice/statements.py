@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from flushlab.campaign.recommended import LOST_AT_RESTART
 from flushlab.record import ServerIdentity, Value
 from flushlab.settings.catalog import SettingHere, load_catalog
 from flushlab.settings.configuration import Configuration
@@ -21,7 +22,7 @@ def statements_file(settings: Mapping[str, Value], identity: ServerIdentity) -> 
     Where it persists, the file first prints what the user had persisted of these settings, as statements:
     `rollback_statements` makes the server forget that.
     """
-    lines = set_statements(settings, identity)
+    lines = [*lost_at_restart(settings, identity), *set_statements(settings, identity)]
     return "\n".join([*(_had_persisted(settings, identity) if identity.persists else ()), *lines]) + "\n"
 
 
@@ -39,6 +40,14 @@ def set_statements(settings: Mapping[str, Value], identity: ServerIdentity) -> l
     for name, value in settings.items():
         lines += _lines(catalog.require(name, identity.flavor, identity.version), value, identity.persists)
     return lines
+
+
+def lost_at_restart(settings: Mapping[str, Value], identity: ServerIdentity) -> list[str]:
+    """A comment line where statements do not survive a restart."""
+    lines = set_statements(settings, identity)
+    if not any(line.startswith("SET GLOBAL") for line in lines):
+        return []
+    return [f"-- {LOST_AT_RESTART}: add my.cnf to the option file too."]
 
 
 def _had_persisted(settings: Mapping[str, Value], identity: ServerIdentity) -> list[str]:

@@ -255,7 +255,9 @@ class TuningFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         frontier: the best settings of each floor, the safest first; empty before the first look.
-        winner: the safest point that no lower floor beats; null: no improvement was proven.
+        winner: the best point at the floor, and the safest of equals; null: no improvement was proven.
+        offers: points below the floor that gain more than every safer one, the safest first.
+        lowest: the lowest floor that trials ran at.
         raised: settings that raise the user's own to the floor; empty: these meet it.
         raised_why: the same in words.
         yours: the user's own settings where they are below the floor, against the base that raises them; else
@@ -271,6 +273,8 @@ class TuningFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     frontier: tuple[FrontierPoint, ...] = ()
     winner: FrontierPoint | None = None
+    offers: tuple[FrontierPoint, ...] = ()
+    lowest: str = ""
     raised: Mapping[str, Value] = {}
     raised_why: tuple[str, ...] = ()
     yours: ArmFacts | None = None
@@ -290,7 +294,9 @@ class TuningFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     def changes(self, point: FrontierPoint) -> dict[str, Value]:
         """What a point changes in the user's settings; see `FrontierPoint.settings` for the base's."""
-        return {**self.raised, **point.settings}
+        own = self.yours.settings if self.yours is not None else {}
+        changes = {**self.raised, **point.settings}
+        return {name: value for name, value in changes.items() if name not in own or own[name] != value}
 
 
 class PlanFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,13 +6,14 @@ are all made from one `Recommended`, so none of them can say more than the other
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 from msgspec import structs
 
 from flushlab.campaign.facts import ArmFacts, CampaignFacts, TuningFacts
 from flushlab.errors import UsageError
+from flushlab.experiment.frontier import FrontierPoint, best_at, offers_below
 from flushlab.experiment.objective import Objective, gain_words
 from flushlab.plan.plan import BASE, BEST, CONTROL
 from flushlab.record import Ratio, ServerIdentity, Value, Warning
@@ -23,22 +24,56 @@ from flushlab.settings.floor import Floor
 from flushlab.spec.parts import as_told
 from flushlab.units import counted
 
-_FAILURES = {
-    "process_crash": "Killed server",
-    "os_crash": "Operating system crash",
-    "power_loss": "Power loss",
-    "torn_page": "Torn page",
-    "replication": "Replication",
+FAILURES = {
+    "process_crash": "mysqld is killed",
+    "os_crash": "the operating system crashes",
+    "power_loss": "the power fails",
+    "torn_page": "a page is torn",
 }
+"""The four failures in words, by their names in guarantees."""
+_LOGS = {"binlog": "binary log", "replication": "replicas"}
+_KEPT = ("nothing is lost", "covered", "no binary log", "replicas stay consistent")
+"""Beginnings of guarantees without a loss."""
+LOST_AT_RESTART = "SET GLOBAL is lost at a restart"
+IF_LOST = {
+    Floor.SECOND: "about a second of commits",
+    Floor.RELAXED: "about a second of commits, also when mysqld is killed",
+    Floor.THROWAWAY: "all data",
+}
+"""The loss that each floor below `strict` allows."""
 
 
 def kept_lines(guarantees: Mapping[str, str]) -> Iterator[str]:
-    """A comment for each failure: what is kept.
+    """A comment for each failure with its guarantee.
 
     Args:
         guarantees: plain words per failure.
     """
-    return (f"{words}: {guarantees[name]}." for name, words in _FAILURES.items() if name in guarantees)
+    names = {name: f"If {words}" for name, words in FAILURES.items()} | {"replication": "Replicas"}
+    return (f"{words}: {guarantees[name]}." for name, words in names.items() if name in guarantees)
+
+
+def costs(own: Mapping[str, str], before: Mapping[str, str]) -> tuple[str, ...]:
+    """The guarantees that a change weakens: `if the power fails: about 1 s of … may be lost`.
+
+    Args:
+        own: guarantees with the change, in plain words per failure.
+        before: guarantees without it.
+    """
+    weaker = {
+        name: text for name, text in own.items() if text != before.get(name) and not text.startswith(_KEPT)
+    }
+    found: dict[str, list[str]] = {}
+    for name, words in FAILURES.items():
+        if name in weaker:
+            found.setdefault(weaker[name], []).append(words)
+    lines = [f"if {' or '.join(words)}: {text}" for text, words in found.items()]
+    return (*lines, *(f"{words}: {weaker[name]}" for name, words in _LOGS.items() if name in weaker))
+
+
+def cost_lines(costs: Iterable[str]) -> tuple[str, ...]:
+    """Costs as comments of a file."""
+    return tuple(f"Costs: {line}." for line in costs)
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,10 +106,12 @@ class Recommended(msgspec.Struct, frozen=True, kw_only=True):
         floor: the safest floor that the arm meets.
         base_floor: the safest floor that the base meets; empty: not known.
         guarantees: plain words per failure.
+        costs: the guarantees that are weaker than the base's; empty: no durability loss.
         not_shown: limits of the measurement, a sentence each.
         folder: folder of the files, below that of the campaign; empty: the same, as there is one server.
         has_files: an option file and statements can be made of the settings.
         next_steps: what to do on the real server.
+        offer: the settings are below the floor of the campaign; their files are made only when asked for.
     """
 
     campaign_id: str
@@ -91,10 +128,12 @@ class Recommended(msgspec.Struct, frozen=True, kw_only=True):
     floor: str
     base_floor: str
     guarantees: Mapping[str, str] = {}
+    costs: tuple[str, ...] = ()
     not_shown: tuple[str, ...] = ()
     folder: str = ""
     has_files: bool = True
     next_steps: tuple[Step, ...] = ()
+    offer: bool = False
 
     @property
     def sentence(self) -> str:
@@ -119,6 +158,7 @@ class Recommended(msgspec.Struct, frozen=True, kw_only=True):
         return (
             f"flushlab {self.command}, campaign {self.campaign_id}: {self.workload}",
             self.sentence.replace("×", "x"),
+            *cost_lines(self.costs),
             *self.not_shown,
             *kept_lines(self.guarantees),
         )
@@ -127,17 +167,44 @@ class Recommended(msgspec.Struct, frozen=True, kw_only=True):
 def recommended(facts: CampaignFacts) -> tuple[Recommended, ...]:
     """The changes that a campaign recommends: of a tuning the one that it hands over, if any, else one for
     each server that has one."""
-    found = _of_tuning(facts, facts.tuning) if facts.tuning is not None else _of_servers(facts)
+    if (tuning := facts.tuning) is not None:
+        chosen = facts.handed_over
+        found = iter([_of_point(facts, tuning, chosen)] if chosen is not None else [])
+    else:
+        found = _of_servers(facts)
     return tuple(structs.replace(one, next_steps=_next_steps(one)) for one in found)
 
 
-def _of_tuning(facts: CampaignFacts, tuning: TuningFacts) -> Iterator[Recommended]:
+def offered(facts: CampaignFacts) -> tuple[Recommended, ...]:
+    """The gains of a tuning below its floor, the safest first, each with the way to its files."""
+    tuning = facts.tuning
+    found = [_of_point(facts, tuning, point) for point in tuning.offers] if tuning is not None else []
+    return tuple(structs.replace(one, offer=True, next_steps=_to_files(one)) for one in found)
+
+
+def at_floor(facts: CampaignFacts, floor: Floor) -> CampaignFacts:
+    """A tuning that hands over its settings of another floor.
+
+    Raises:
+        UsageError: it is no tuning, or has measured nothing so low.
+    """
+    tuning = facts.tuning
+    if tuning is None:
+        raise UsageError(f"--floor chooses among the floors of a tuning; {facts.campaign_id} is none")
+    if not floor.at_least(Floor(tuning.lowest)):
+        raise UsageError(
+            f"{facts.campaign_id} measured nothing below the floor {tuning.lowest}",
+            hint=f"tune again with --floor {floor}",
+        )
+    winner, offers = best_at(tuning.frontier, floor), offers_below(tuning.frontier, floor)
+    return structs.replace(facts, tuning=structs.replace(tuning, winner=winner, offers=offers))
+
+
+def _of_point(facts: CampaignFacts, tuning: TuningFacts, chosen: FrontierPoint) -> Recommended:
     """Against the user's own settings where it raises them."""
-    chosen = facts.handed_over
-    if chosen is None:
-        return
     raised = bool(tuning.raised)
-    yield Recommended(
+    own = facts.arm(chosen.arm).guarantees
+    return Recommended(
         campaign_id=facts.campaign_id,
         command=facts.kind,
         server=facts.server,
@@ -150,7 +217,8 @@ def _of_tuning(facts: CampaignFacts, tuning: TuningFacts) -> Iterator[Recommende
         blocks=facts.blocks,
         floor=chosen.floor.value,
         base_floor=tuning.yours.floor if raised and tuning.yours else "",
-        guarantees=facts.arm(chosen.arm).guarantees,
+        guarantees=own,
+        costs=costs(own, facts.base.guarantees),
         not_shown=tuple(map(_caveat, facts.warnings)),
     )
 
@@ -215,6 +283,7 @@ def _of_servers(facts: CampaignFacts) -> Iterator[Recommended]:
                 floor=arm.floor,
                 base_floor=base.floor,
                 guarantees=arm.guarantees,
+                costs=costs(arm.guarantees, base.guarantees),
                 not_shown=(*_not_shown(arm, base, facts), *([f"No files: {strange}."] if strange else [])),
                 folder=folder,
                 has_files=not strange,
@@ -231,11 +300,17 @@ def _next_steps(one: Recommended) -> tuple[Step, ...]:
     if one.workload.startswith("command:"):
         look.append(f"time {one.workload.removeprefix('command:').strip()}")
     persisted = one.server.persists  # settings.sql prints what is persisted and about to be overwritten
+    change = "Add my.cnf to its option file and restart it, or set what needs no restart:"
+    if not persisted:
+        change = (
+            "Add my.cnf to its option file and restart it. Or add it, and set what needs no restart now"
+            f" ({LOST_AT_RESTART}):"
+        )
     return (
         Step(what="See what the lines guarantee on your version:", commands=(checked,)),
         Step(what="Under your usual load, note what the server does:", commands=tuple(look)),
         Step(
-            what="Add my.cnf to its option file and restart it, or set what needs no restart:",
+            what=change,
             commands=("mysql -N < settings.sql >> persisted.sql" if persisted else "mysql < settings.sql",),
         ),
         Step(what="At the same time of day, do step 2 again and compare."),
@@ -244,6 +319,14 @@ def _next_steps(one: Recommended) -> tuple[Step, ...]:
             commands=("cat rollback.sql persisted.sql | mysql" if persisted else "mysql < rollback.sql",),
         ),
     )
+
+
+def _to_files(one: Recommended) -> tuple[Step, ...]:
+    """How to get the files of an offer."""
+    if not one.settings:
+        return (Step(what="Your settings as they are meet this floor: keep them."),)
+    command = f"flushlab report {one.campaign_id} --floor {one.floor} --out {one.floor}"
+    return (Step(what="Write its option file and statements, without measuring again:", commands=(command,)),)
 
 
 def folders(facts: CampaignFacts) -> tuple[str, ...]:

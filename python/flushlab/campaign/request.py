@@ -91,6 +91,7 @@ class TuneRequest(ComparingRequest, frozen=True, kw_only=True):
         raised_why: what was changed to reach the floor, in words.
         scaled: what of the user's settings this machine cannot hold; `base` has it as it runs here.
         candidates: what may be tried.
+        lowest: the lowest floor that trials may run at; see `ServerPool.lowest`.
         steady_state: windows outlast the redo log, and what needs that may be tried.
         side_by_side: servers that stand at once and take turns; 0: each trial has a fresh one.
         why_fresh: why they are fresh where that was not asked for; empty otherwise.
@@ -105,6 +106,7 @@ class TuneRequest(ComparingRequest, frozen=True, kw_only=True):
     raised_why: tuple[str, ...] = ()
     scaled: tuple[Scaled, ...] = ()
     candidates: tuple[Candidate, ...]
+    lowest: Floor
     steady_state: bool = False
     side_by_side: int = 0
     why_fresh: str = ""

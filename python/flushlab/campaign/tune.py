@@ -42,6 +42,7 @@ from flushlab.record import Arm, CrashFacts, Launch, OtherLoad, Trial, Value, Wa
 from flushlab.settings.candidates import Candidate
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.fit import Scaled, names_fixed
+from flushlab.settings.floor import Floor
 from flushlab.spec.build import build, stored
 from flushlab.spec.kinds import CrashSpec, TuneSpec
 from flushlab.spec.parts import LedgerWorkloadSpec, ServerSpec
@@ -212,6 +213,7 @@ def _settled(asked: TuneInput, pool: ServerPool, start: _Start, minutes: float |
 class _Start(NamedTuple):
     """What a tuning starts from; see `TuneRequest`."""
 
+    lowest: Floor
     base: Mapping[str, Value]
     original: Mapping[str, Value]
     raised_why: tuple[str, ...]
@@ -225,6 +227,7 @@ class _Start(NamedTuple):
 def _start(asked: TuneInput, pool: ServerPool, watcher: Watcher, *, steady: bool) -> _Start:
     """The base that meets the floor, and what may be tried against it."""
     spec, launch = asked.spec, _launch(asked.spec, pool)
+    lowest = pool.lowest(spec.floor, spec.offer)
     given = pool.parse(spec.base.settings)
     pool.require_taken(given)
     kept = [load_catalog().setting(name.replace("-", "_")).name for name in spec.keep]
@@ -235,9 +238,10 @@ def _start(asked: TuneInput, pool: ServerPool, watcher: Watcher, *, steady: bool
     changes, reasons = pool.raise_to_floor(runs, spec.floor, kept, launch)
     base = {**runs, **changes}
     seen = pool.settings(base, launch, watcher, also=base)
-    search = Search(base, seen, spec.floor, kept, spec.base.memory, steady, launch)
+    search = Search(base, seen, lowest, kept, spec.base.memory, steady, launch)
     candidates, notes = pool.candidates(search)
     return _Start(
+        lowest,
         base,
         original,
         reasons,
@@ -315,8 +319,8 @@ def carry_out(request: TuneRequest, pool: ServerPool, session: Session) -> Campa
         stood = {BASE, *(point.arm for point in result.frontier)}
         if ran and not (recovers and standing.stand_for(stood)):
             standing.close()  # else the servers that stood alike recover
-        if recovers and result.winner is not None:
-            watcher.say("measuring how long the winner and the base take to recover after SIGKILL")
+        if recovers and result.proposed:
+            watcher.say("measuring how long the base and the proposed settings take to recover after SIGKILL")
         return tuning.conclude(
             experiment,
             session.store.trials(campaign_id),
@@ -330,7 +334,7 @@ def carry_out(request: TuneRequest, pool: ServerPool, session: Session) -> Campa
 
     def whole(others: OtherLoad | None = None, *, ran: bool) -> CampaignFacts:
         campaign = Run(
-            about=f"{candidates} down to the floor {request.spec.floor}, compared by {by}",
+            about=f"{candidates} down to the floor {request.lowest}, compared by {by}",
             experiment=experiment,
             known=session.store.trials,
             run_trial=run_trial,

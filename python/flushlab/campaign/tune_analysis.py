@@ -59,7 +59,17 @@ RECOVERY_ATTEMPTS = 2
 """A load that ends before the server is killed says nothing of its recovery."""
 
 _NO_EFFECT = "no-effect"
-_OF_RESULT = ("frontier", "winner", "tried", "detectable", "looks", "dropped", "rejected", "excluded")
+_OF_RESULT = (
+    "frontier",
+    "winner",
+    "offers",
+    "tried",
+    "detectable",
+    "looks",
+    "dropped",
+    "rejected",
+    "excluded",
+)
 """Fields that the facts of a tuning have as its planner's result has them."""
 
 
@@ -93,6 +103,7 @@ class TuneAnalysis(Analysis[Tune]):
             raised=bool(request.raised),
             candidates=request.candidates,
             floor=request.spec.floor,
+            lowest=request.lowest,
             level_of=self.level_of,
             is_free=self.is_free,
             budget_trials=request.spec.trials,
@@ -205,6 +216,7 @@ class TuneAnalysis(Analysis[Tune]):
                 *(Warning("recovery-unchecked", text) for text in unchecked.values()),
             ),
             tuning=TuningFacts(
+                lowest=request.lowest.value,
                 raised=request.raised,
                 raised_why=request.raised_why,
                 yours=yours if request.raised else None,
@@ -252,10 +264,10 @@ class TuneAnalysis(Analysis[Tune]):
     def _recovery(
         self, experiment: Tune, runner: StandingRunner, seconds: dict[str, float], unchecked: dict[str, str]
     ) -> None:
-        """Notes the seconds of recovery of base and winner, or why they are not known; a winner that is too
-        slow is rejected, and the next one measured."""
+        """Notes the seconds of recovery of the base, the winner and the offers, or why they are not known. An
+        arm that is too slow is rejected, and the next one measured."""
         result = experiment.result()
-        if result.winner is None:
+        if not result.proposed:
             return
         if BASE not in seconds.keys() | unchecked.keys():
             try:
@@ -263,10 +275,12 @@ class TuneAnalysis(Analysis[Tune]):
             except ServerError as error:
                 unchecked[BASE] = f"the base did not start again after SIGKILL: {error.message}"
         limit = RECOVERY_RATIO * seconds.get(BASE, math.inf) + RECOVERY_SLACK_S
-        while (winner := experiment.result().winner) is not None:
-            if winner.arm in seconds.keys() | unchecked.keys():
+        while True:
+            known = seconds.keys() | unchecked.keys()
+            due = next((point for point in experiment.result().proposed if point.arm not in known), None)
+            if due is None:
                 return
-            arm = Arm(name=winner.arm, settings={**result.base.settings, **winner.settings})
+            arm = Arm(name=due.arm, settings={**result.base.settings, **due.settings})
             try:
                 _note_recovery(runner, arm, seconds, unchecked)
             except ServerError as error:

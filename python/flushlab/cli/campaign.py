@@ -93,6 +93,7 @@ def advised(row: CampaignRow, facts: CampaignFacts | None, trials: Sequence[Tria
     """What to change and how to go back, spelled for each server that a change is recommended for."""
     from flushlab.advice.option_file import tuned_option_file
     from flushlab.advice.statements import (
+        lost_at_restart,
         persisted_comments,
         rollback_file,
         rollback_statements,
@@ -100,7 +101,7 @@ def advised(row: CampaignRow, facts: CampaignFacts | None, trials: Sequence[Tria
         statements_file,
     )
     from flushlab.advice.verification import verification
-    from flushlab.campaign.recommended import recommended
+    from flushlab.campaign.recommended import cost_lines, recommended
     from flushlab.campaign.request import SeriesRequest, TuneRequest
     from flushlab.report.page.page import Advice
     from flushlab.report.stored import before_change, has_option_file, own_settings, request_of
@@ -130,7 +131,14 @@ def advised(row: CampaignRow, facts: CampaignFacts | None, trials: Sequence[Tria
         yield Advice(
             recommended=one,
             option_file=option_file,
-            statements="\n".join(set_statements(changes, server)) + "\n",
+            statements="\n".join(
+                [
+                    *(f"-- {line}" for line in cost_lines(one.costs)),
+                    *lost_at_restart(changes, server),
+                    *set_statements(changes, server),
+                ]
+            )
+            + "\n",
             statements_file=about + statements_file(changes, server),
             rollback_file=rollback_file(*known, is_seen=is_seen, comments=comments[:1]),
             rollback_statements="\n".join(back) + "\n",

@@ -5,7 +5,7 @@ Sits in `experiment`; frozen values only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -32,6 +32,8 @@ class FrontierPoint(msgspec.Struct, frozen=True, kw_only=True):
             point and where both points are the same arm.
         versus_yours: against the user's own settings, where the base is what raises them to the floor; None
             where the base is theirs, or theirs were not measured.
+        beats_safer: proven to gain more than every safer point that did so, and than the base. A point that
+            gains no more is not recommended.
     """
 
     floor: Floor
@@ -42,6 +44,18 @@ class FrontierPoint(msgspec.Struct, frozen=True, kw_only=True):
     comparison: Comparison | None = None
     versus_safer: Comparison | None = None
     versus_yours: Ratio | None = None
+    beats_safer: bool = False
+
+
+def best_at(frontier: Sequence[FrontierPoint], floor: Floor) -> FrontierPoint | None:
+    """The best point that keeps a floor, and the safest of equals; None: no improvement was proven there."""
+    points = [point for point in frontier if point.beats_safer and point.floor.at_least(floor)]
+    return points[-1] if points else None
+
+
+def offers_below(frontier: Iterable[FrontierPoint], floor: Floor) -> tuple[FrontierPoint, ...]:
+    """The points below a floor that gain more than every safer one, the safest first."""
+    return tuple(point for point in frontier if point.beats_safer and not point.floor.at_least(floor))
 
 
 class Dropped(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,9 +113,10 @@ class TuneResult(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         base: the arm that everything is compared with.
-        frontier: from the safest reachable floor down to the plan's; empty before the first look, and where
-            there was nothing to try.
-        winner: the safest point that no lower floor beats; None: no improvement found.
+        frontier: from the safest reachable floor to the lowest that may run; empty before the first look, and
+            where there was nothing to try.
+        winner: the best point at the plan's floor, and the safest of equals; None: no improvement was proven.
+        offers: points below the plan's floor that gain more than every safer one, the safest first.
         control: the base against itself; None before the first look.
         yours: the user's own settings against the base that raises them to the floor; None where the base is
             theirs, or theirs were not measured.
@@ -122,6 +137,7 @@ class TuneResult(msgspec.Struct, frozen=True, kw_only=True):
     base: Arm
     frontier: tuple[FrontierPoint, ...] = ()
     winner: FrontierPoint | None = None
+    offers: tuple[FrontierPoint, ...] = ()
     control: Comparison | None = None
     yours: Comparison | None = None
     confirmed: tuple[Comparison, ...] = ()
@@ -135,3 +151,8 @@ class TuneResult(msgspec.Struct, frozen=True, kw_only=True):
     blocks: int = 0
     finished: bool = False
     cut_short: str = ""
+
+    @property
+    def proposed(self) -> tuple[FrontierPoint, ...]:
+        """The winner, if any, and the offers."""
+        return (*([self.winner] if self.winner else []), *self.offers)

@@ -8,11 +8,11 @@ from rich.text import Text
 
 from flushlab.campaign.facts import EXTERNAL, FIRST_LOOK_MINUTES, ArmFacts, CampaignFacts, TuningFacts
 from flushlab.campaign.other_load import blame
-from flushlab.campaign.recommended import allowed_below, by_workload, recommendable
+from flushlab.campaign.recommended import IF_LOST, allowed_below, by_workload, recommendable
 from flushlab.experiment.frontier import FrontierPoint
 from flushlab.experiment.objective import Objective, gain_words
 from flushlab.record import Ratio
-from flushlab.report.words import the_base
+from flushlab.report.words import changes, the_base
 from flushlab.settings.durability import FLOOR
 from flushlab.units import counted
 
@@ -90,15 +90,31 @@ def _improvement(facts: CampaignFacts, tuning: TuningFacts) -> Text:
     if not tuning.frontier:
         stopped = "You stopped it" if facts.ending == "interrupted" else "Time ran out"
         return _blaming(facts, f"{stopped} before any result could be confirmed.")
-    if {arm.name for arm in facts.arms if arm.is_faster} & {one.arm for one in tuning.rejected}:
-        return Text(f"Every faster arm was rejected, for the reasons below. {keep}", style="bold")
+    faster = {arm.name for arm in facts.arms if arm.is_faster and not facts.below_floor(arm, facts.base)}
+    at = f" at floor {facts.floor}" if tuning.offers else ""
+    if faster & {one.arm for one in tuning.rejected}:
+        words = f"Every faster configuration{at} was rejected, for the reasons below. {keep}"
+        return Text(words, style="bold").append_text(_offers(facts, tuning))
     if not tuning.tried:
         return _nothing_tried(facts, tuning, keep)
     seen = ""
     if tuning.detectable is not None:
         seen = f" (a gain of {tuning.detectable:.1%} or more would probably have been detected)"
     found = "No further improvement found" if tuning.raised else "No improvement found"
+    if tuning.offers:
+        return Text(f"{found}{at}{seen}. {keep}", style="bold").append_text(_offers(facts, tuning))
     return _blaming(facts, f"{found}{seen}. {keep}")
+
+
+def _offers(facts: CampaignFacts, tuning: TuningFacts) -> Text:
+    """A line for each gain below the floor."""
+    text = Text()
+    for point in tuning.offers:
+        before = f"\nIf you can lose {IF_LOST[point.floor]}: "
+        text.append_text(_said(before, point.ratio, facts.objective, the_base(facts), style="not bold"))
+        own = changes(tuning.changes(point))
+        text.append(f" with {own}." if own else " with your settings as they are.", style="not bold")
+    return text
 
 
 def _winning(facts: CampaignFacts, tuning: TuningFacts, winner: FrontierPoint) -> Text:
@@ -110,20 +126,22 @@ def _winning(facts: CampaignFacts, tuning: TuningFacts, winner: FrontierPoint) -
         text.append(f"\nIts floor is {floor}.", style="not bold")
     free = winner.free_ratio
     if free is None:
-        words = "How much of it is free could not be measured."
+        words = "The part of the gain without durability loss could not be measured."
     elif free == winner.ratio:
-        words = "All of it is free: no guarantee is weakened."
+        words = "No durability loss: no guarantee is weakened."
     elif free.low > 1:
         bought = winner.ratio.estimate / free.estimate
-        words = f"{free.estimate:.2f}× is free; the other {bought:.2f}× costs durability."
+        words = (
+            f"{free.estimate:.2f}× is without durability loss, the other {bought:.2f}× weakens durability."
+        )
     else:
         words = "No gain was proven without weakening durability."
     text.append(f"\n{words}", style="not bold")
     lower = [point for point in tuning.frontier if not point.floor.at_least(winner.floor)]
-    if lower:
+    if lower and not tuning.offers:
         stay = f"has no further proven gain: stay at {winner.floor.value}."
         text.append(f"\nFloor {lower[-1].floor.value} {stay}", style="not bold")
-    return text
+    return text.append_text(_offers(facts, tuning))
 
 
 def _nothing_tried(facts: CampaignFacts, tuning: TuningFacts, keep: str) -> Text:

@@ -12,10 +12,16 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from flushlab.campaign.facts import CampaignFacts
-from flushlab.campaign.recommended import Recommended, recommended
+from flushlab.campaign.recommended import Recommended, offered, recommended
 from flushlab.report import crash, tables
 from flushlab.report.answer import answer
-from flushlab.report.carry_over import CarryOver, carry_over, render_carry_over, render_what_now
+from flushlab.report.carry_over import (
+    CarryOver,
+    carry_over,
+    render_carry_over,
+    render_offers,
+    render_what_now,
+)
 from flushlab.report.words import base_name, base_words, changes, servers, sizes, ways
 from flushlab.units import counted, format_seconds, format_spread
 
@@ -27,12 +33,14 @@ class CampaignDocument(
 
     Attributes:
         recommended: the change to make, one for each server that has one.
+        offered: gains of a tuning below its floor, the safest first.
         carry_over: what holds on another server.
         crash: as in [crash-json.md](crash-json.md): what crashes left of the winner of a tuning, and of those
             that were rejected for it; null: nothing was crashed.
     """
 
     recommended: tuple[Recommended, ...]
+    offered: tuple[Recommended, ...]
     carry_over: tuple[CarryOver, ...]
     crash: Any = None
 
@@ -41,7 +49,9 @@ def document(facts: CampaignFacts) -> CampaignDocument:
     """The JSON document."""
     known = {name: getattr(facts, name) for name in facts.__struct_fields__}
     known["crash"] = crash.document(facts.crash) if facts.crash else None
-    return CampaignDocument(**known, recommended=recommended(facts), carry_over=carry_over(facts))
+    return CampaignDocument(
+        **known, recommended=recommended(facts), offered=offered(facts), carry_over=carry_over(facts)
+    )
 
 
 def render(facts: CampaignFacts) -> RenderableType:
@@ -60,6 +70,7 @@ def render(facts: CampaignFacts) -> RenderableType:
     found = recommended(facts)
     if found or (facts.plan and any(arm.is_faster and not arm.is_base for arm in facts.arms)):
         parts += ["", *render_carry_over(facts), *render_what_now(facts, found)]
+    parts += render_offers(offered(facts))
     if facts.plan and facts.ending != "interrupted" and not facts.files:
         files = ", with these files" if any(one.has_files for one in found) else ""
         hint = Text(f"HTML page{files}: flushlab report {facts.campaign_id}", style="dim")

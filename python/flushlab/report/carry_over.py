@@ -15,10 +15,11 @@ from rich.table import Table
 from rich.text import Text
 
 from flushlab.campaign.facts import CampaignFacts
-from flushlab.campaign.recommended import Recommended, Step
+from flushlab.campaign.recommended import IF_LOST, Recommended, Step
 from flushlab.record import ServerIdentity
 from flushlab.report.words import sizes
 from flushlab.settings.fit import SCALED
+from flushlab.settings.floor import Floor
 from flushlab.units import format_latency, format_size
 
 
@@ -95,7 +96,29 @@ def render_what_now(facts: CampaignFacts, found: Sequence[Recommended]) -> Itera
         if todo := one.next_steps:
             yield ""
             yield Text(f"what to do on {where}{files}", style="dim", overflow="ignore", no_wrap=True)
+            yield from _render_costs(one)
             yield from render_steps(todo)
+
+
+def render_offers(found: Sequence[Recommended]) -> Iterator[RenderableType]:
+    """For the terminal: gains below the floor, each with its cost and the way to its files."""
+    for one in found:
+        yield ""
+        yield Text(f"offer, if you can lose {IF_LOST[Floor(one.floor)]} (floor {one.floor})", style="dim")
+        yield Text(one.sentence)
+        yield from _render_costs(one)
+        for step in one.next_steps:
+            yield Text(step.what)
+            for command in step.commands:
+                yield Text(f"   {command}", style="bold", overflow="ignore", no_wrap=True)
+
+
+def _render_costs(one: Recommended) -> Iterator[RenderableType]:
+    """For the terminal: what a crash may take."""
+    for line in one.costs:
+        yield Text(f"costs: {line}", style="yellow")
+    if not one.costs:
+        yield Text("costs: no durability; every guarantee stays")
 
 
 def render_steps(found: tuple[Step, ...]) -> Iterator[RenderableType]:

@@ -54,7 +54,8 @@ def render(facts: CampaignFacts, writes: Mapping[str, str]) -> RenderableType:
     """What a person reads; fits 80 columns."""
     forecast = _forecast(facts)
     runs = sum(one.runs for one in forecast.arms)
-    what = f"{counted(runs, 'candidate')} down to the floor {facts.floor}"
+    lowest = facts.tuning.lowest if facts.tuning else ""
+    what = f"{counted(runs, 'candidate')} down to the floor {lowest}"
     if facts.plan is not None:
         what = f"{counted(runs, 'arm')} in {counted(facts.plan.blocks, 'block')}"
     about = Text(f"{facts.server.title} · {facts.workload}", style="dim")

@@ -15,12 +15,14 @@ from flushlab.experiment.objective import Objective, latency_words, verdict_word
 from flushlab.plan.plan import BASE, crossed
 from flushlab.record import Comparison, FactorEffect, Ratio
 from flushlab.report.words import (
+    AA_CONTROL,
     FAILURES,
     OUTCOMES,
     absolute,
     base_name,
     changed,
     changes,
+    durability_words,
     figure,
     grouped,
     interval,
@@ -64,7 +66,7 @@ def _legend(facts: CampaignFacts) -> Iterator[RenderableType]:
 
 def arms(facts: CampaignFacts) -> Iterator[RenderableType]:
     """Every arm of a series or a comparison against its base, a server after the other."""
-    names = [facts.base.name, "control", *(arm.name for arm in facts.arms)]
+    names = [facts.base.name, AA_CONTROL, *(arm.name for arm in facts.arms)]
     room = WIDTH - _FIGURES
     width = max([len(name) for name in names if len(name) <= room], default=room)
     for number, (base, own) in enumerate(facts.by_server):
@@ -77,7 +79,7 @@ def arms(facts: CampaignFacts) -> Iterator[RenderableType]:
             yield from _row(arm.name, width, _figures(arm, facts.objective))
             yield from _about(arm, base, facts, _what(arm, facts))
         if not number and facts.control is not None:
-            yield from _row("control", width, _figures(facts.control, facts.objective), style="dim")
+            yield from _row(AA_CONTROL, width, _figures(facts.control, facts.objective), style="dim")
             yield from _latency(facts.control.p99, facts.objective)
             name = "the base" if base.name == BASE else base.name
             yield _below(f"{name} again: should be about 1")
@@ -232,15 +234,13 @@ def frontier(facts: CampaignFacts, tuning: TuningFacts) -> Iterator[RenderableTy
     for point in tuning.frontier:
         yield from _point(point, facts, tuning, columns)
     if (again := facts.control) is not None and again.comparison is not None:
-        yield columns.row("control", again.comparison.ratio, again, style="dim")
+        yield columns.row(AA_CONTROL, again.comparison.ratio, again, style="dim")
         yield from _latency(again.p99, facts.objective)
         yield _below("the base again: should be about 1")
     yield from _legend(facts)
     if tuning.raised:
         beside = "; of yours: against those as they are" if tuning.cost else ""
         yield Text(f"ratio: against {the_base(facts)}{beside}", style="dim")
-    if any(point.settings for point in tuning.frontier):
-        yield Text("free: the part of the ratio that weakens no guarantee", style="dim")
 
 
 class _Columns:
@@ -253,7 +253,7 @@ class _Columns:
     def head(self) -> Text:
         """The names of the columns."""
         beside = "  of yours" if self._has_yours else ""
-        text = f"{'floor':<8} {'ratio':>6}  {'interval':<13}  {'free':>4}{beside}"
+        text = f"{'floor':<11} {'ratio':>6}  {'interval':<13}{beside}"
         text += f"  {self._unit if self.has_figures else '':>{self._width}}"
         return Text((text + (f"  {'p99':>10}" if self._has_p99 else "")).rstrip(), style="dim")
 
@@ -263,7 +263,6 @@ class _Columns:
         ratio: Ratio | None,
         own: ArmFacts | None,
         *,
-        free: str = "",
         of_yours: str = "",
         style: str = "",
     ) -> Text:
@@ -272,7 +271,7 @@ class _Columns:
         bounds = "" if ratio is None or ratio.low == ratio.high else interval(ratio)
         value = "" if own is None or own.figure is None else figure(own.figure)
         beside = f"  {of_yours:>8}" if self._has_yours else ""
-        text = f"{name:<8} {shown:>6}  {bounds:<13}  {free:>4}{beside}  {value:>{self._width}}"
+        text = f"{name:<11} {shown:>6}  {bounds:<13}{beside}  {value:>{self._width}}"
         if self._has_p99:
             text += f"  {'' if own is None or own.p99_us is None else format_latency(own.p99_us):>10}"
         return Text(text.rstrip(), style=style)
@@ -282,11 +281,11 @@ def _point(
     point: FrontierPoint, facts: CampaignFacts, tuning: TuningFacts, columns: _Columns
 ) -> Iterator[RenderableType]:
     own = facts.arm(point.arm) if point.settings else None
-    free = f"{point.free_ratio.estimate:.2f}" if point.free_ratio else "?"
     of_yours = f"{point.versus_yours.estimate:.2f}" if point.versus_yours else ""
-    yield columns.row(point.floor.value, point.ratio, own, free=free, of_yours=of_yours)
+    yield columns.row(point.floor.value, point.ratio, own, of_yours=of_yours)
     if own is not None:
         yield from _latency(own.p99, facts.objective)
+        yield _below(durability_words(point))
     changed_settings = tuning.changes(point)
     for name, value in changed_settings.items():
         yield _below(f"{name}={spell(value)}", style="bold")
@@ -295,13 +294,13 @@ def _point(
 
 
 def guarantees(facts: CampaignFacts, tuning: TuningFacts) -> Table:
-    """What each failure costs, before and after."""
-    shown = facts.handed_over or next(reversed(tuning.frontier), None)
+    """The guarantees under each failure, before and after the change that is handed over."""
+    shown = facts.handed_over
     before = (tuning.yours or facts.base).guarantees
     after = facts.arm(shown.arm if shown is not None else BASE).guarantees
     differs = any(before.get(failure) != after.get(failure) for failure in FAILURES)
     table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("when")
+    table.add_column("if", no_wrap=True)
     table.add_column("before", overflow="fold", ratio=1)
     if differs:
         table.add_column("after", overflow="fold", ratio=1)

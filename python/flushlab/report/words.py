@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from flushlab.campaign import recommended
 from flushlab.campaign.facts import ANSWERS, ArmFacts, CampaignFacts, ClaimFacts
+from flushlab.experiment.frontier import FrontierPoint
 from flushlab.plan.plan import BASE
 from flushlab.record import DiskEmulation, Ratio, Value
 from flushlab.settings.durability import FLOOR
@@ -66,6 +68,22 @@ def small(value: float) -> str:
     if 0 < value < 0.001:
         return "<0.001"
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+AA_CONTROL = "A/A control"
+"""Name of the control in tables."""
+
+
+def durability_words(point: FrontierPoint) -> str:
+    """The part of a gain that weakens no guarantee: `1.04× without durability loss`."""
+    kept = point.free_ratio
+    if kept is None:
+        return "the part without durability loss could not be measured"
+    if kept == point.ratio:
+        return "no durability loss"
+    if kept.estimate == kept.low == kept.high:
+        return "weaker durability"
+    return f"{kept.estimate:.2f}× of it without durability loss"
 
 
 def absolute(arm: ArmFacts, unit: str) -> str:
@@ -137,10 +155,7 @@ def disk_words(slow: DiskEmulation) -> str:
 
 
 FAILURES = {
-    "process_crash": "mysqld crashes",
-    "os_crash": "the OS crashes",
-    "power_loss": "the power fails",
-    "torn_page": "a page is torn",
+    **recommended.FAILURES,
     "replication": "replicas",
     FLOOR: "the floor",
 }

@@ -55,7 +55,14 @@ class TuneSpec(Spec, frozen=True, kw_only=True):
     server: ServerSpec = ServerSpec()
     remote: RemoteAccess = RemoteAccess()
     workload: WorkloadSpec = WorkloadSpec()
-    floor: Annotated[Floor, Option("The weakest guarantees you accept.", always=True)] = Floor.SECOND
+    floor: Annotated[Floor, Option("The weakest guarantees you accept.", always=True)] = Floor.STRICT
+    offer: Annotated[
+        Floor | None,
+        Option(
+            "Also measure down to this floor, and offer gains below --floor; default: second, on your own"
+            " server none."
+        ),
+    ] = None
     minutes: Annotated[
         float | None, Option("Budget in minutes; default: 5, on fresh servers 10.", above=0, most=525_600)
     ] = None

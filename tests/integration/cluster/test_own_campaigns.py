@@ -108,7 +108,7 @@ def test_a_tuning_tries_what_the_cluster_takes_while_it_runs_and_sets_nothing(
         "wsrep_provider_gcs_fc_limit",
         "wsrep_provider_evs_user_send_window",
     )
-    asked = {"dsn": own.dsn(), "keep": kept, "trials": 20, "seed": 1, **UPSERT}
+    asked = {"dsn": own.dsn(), "floor": "second", "keep": kept, "trials": 20, "seed": 1, **UPSERT}
     foreseen = tune.tune(**asked, dry_run=True).forecast
     assert foreseen is not None
     assert [one.name for one in foreseen.arms] == [f"{FLUSH}=2"]

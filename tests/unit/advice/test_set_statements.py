@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from flushlab.advice.statements import set_statements
+from flushlab.advice.statements import lost_at_restart, set_statements, statements_file
 from flushlab.errors import UnknownSetting
 from flushlab.record import Value
 from tests.unit.settings.servers import MARIADB1011, MYSQL57, MYSQL80
@@ -43,3 +43,11 @@ def test_mariadb_is_set_under_the_variables_own_name() -> None:
 def test_a_setting_that_the_server_lacks_is_refused() -> None:
     with pytest.raises(UnknownSetting):
         set_statements({"innodb_page_cleaners": 4}, MARIADB1011)
+
+
+def test_statements_that_a_restart_forgets_say_so_where_they_are_handed_over() -> None:
+    for server in (MARIADB1011, MYSQL57):
+        first = statements_file(SETTINGS, server).splitlines()[0]
+        assert first == "-- SET GLOBAL is lost at a restart: add my.cnf to the option file too."
+    assert lost_at_restart(SETTINGS, MYSQL80) == [], "SET PERSIST survives it"
+    assert lost_at_restart({"innodb_flush_method": "O_DIRECT"}, MYSQL57) == []

@@ -27,6 +27,7 @@ REQUEST = TuneRequest(
     base={"sync_binlog": 1},
     original={"sync_binlog": 1},
     candidates=(),
+    lowest=Floor.SECOND,
     timing=Timing(seconds=5),
 )
 

@@ -161,3 +161,26 @@ def test_what_cannot_be_crashed_is_refused_with_a_way_out(
     with pytest.raises(UsageError, match=complaint) as caught:
         require_crashable(parsed, dataset=dataset, disk=disk)
     assert caught.value.hint
+
+
+def test_offers_are_crashed_too_and_rejected_by_themselves() -> None:
+    lower = msgspec.structs.replace(point("lower"), floor=Floor.SECOND)
+    proven, crash = Proven(BASE, point("fast"), offers=(lower,)), Crashes()
+    check(proven, crash, "power", Floor.STRICT, list)
+    assert [name for name, _ in crash.asked] == ["fast", "lower"]
+    broke, crash = Proven(BASE, point("fast"), offers=(lower,)), Crashes(lower=2)
+    late = crash.__call__
+
+    def older(name: str, settings: Mapping[str, Value]) -> CrashFacts:
+        found = late(name, settings)
+        arms = (
+            msgspec.structs.replace(
+                arm, images=tuple(msgspec.structs.replace(one, lost_s=9.0) for one in arm.images)
+            )
+            for arm in found.arms
+        )
+        return msgspec.structs.replace(found, arms=tuple(arms))
+
+    check(broke, older, "power", Floor.STRICT, list)
+    assert list(broke.rejected) == ["lower"]
+    assert broke.result().winner == point("fast")

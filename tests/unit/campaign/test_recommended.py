@@ -9,8 +9,10 @@ import msgspec
 import pytest
 
 from flushlab.campaign.facts import ArmFacts, CampaignFacts
-from flushlab.campaign.recommended import best_arms
+from flushlab.campaign.recommended import at_floor, best_arms, costs, offered
 from flushlab.campaign.recommended import recommended as of_campaign
+from flushlab.errors import UsageError
+from flushlab.experiment.frontier import FrontierPoint
 from flushlab.record import ServerIdentity, Warning
 from flushlab.report import campaign
 from flushlab.report.answer import answer
@@ -18,8 +20,10 @@ from flushlab.report.page import page
 from flushlab.report.page.head import head
 from flushlab.report.page.parts import Subject
 from flushlab.report.stored import request_of
+from flushlab.settings.floor import Floor
 from tests.golden.test_compare_report import FACTS as COMPARED
-from tests.golden.test_reports import decoded, text_of
+from tests.golden.test_reports import FACTS as TUNED
+from tests.golden.test_reports import RAISED, SECOND, YOURS, decoded, text_of
 from tests.unit.changed import changed
 from tests.unit.records import MARIADB
 from tests.unit.report.campaigns import LOSSY, SAFE, comparison, ratio, row, series_facts, trials_of
@@ -96,7 +100,7 @@ def test_sentence_and_comments_name_server_interval_floor_and_caveats() -> None:
     )
     assert one.sentence.replace("×", "x") in one.comments
     assert f"flushlab compare, campaign {COMPARED.campaign_id}: {COMPARED.workload}" in one.comments
-    assert any(line.startswith("Power loss: ") for line in one.comments)
+    assert any(line.startswith("If the power fails: ") for line in one.comments)
 
 
 def test_a_sentence_names_a_server_once() -> None:
@@ -120,9 +124,9 @@ def test_a_caveat_on_another_server_is_not_held_against_this_one() -> None:
     assert one.not_shown == ("Caveat: noise.",)
 
 
-SECOND = {"floor": "second", "guarantees": LOSSY}
+AT_SECOND = {"floor": "second", "guarantees": LOSSY}
 MIXED = compared(
-    arm("mysql@8.0 fast", 3.0, 2.8, 3.2, settings={"sync_binlog": 1000}, **SECOND),
+    arm("mysql@8.0 fast", 3.0, 2.8, 3.2, settings={"sync_binlog": 1000}, **AT_SECOND),
     arm("mariadb base", 0.8, 0.7, 0.9, server=MARIADB),
     arm("mariadb slow", 1.2, 1.1, 1.3, settings=FLUSH, server=MARIADB, against="mariadb base"),
     base_name="mysql@8.0 base",
@@ -159,7 +163,7 @@ def test_a_tie_goes_to_fewer_settings() -> None:
 
 def test_what_a_lower_floor_allows_is_what_it_would_recommend() -> None:
     facts = compared(
-        arm("A", 1.5, 1.4, 1.6, settings=FLUSH, **SECOND),
+        arm("A", 1.5, 1.4, 1.6, settings=FLUSH, **AT_SECOND),
         arm("B", 3.0, 2.8, 3.2, settings={**FLUSH, "sync_binlog": 1000}, floor="throwaway"),
         arm("C", 1.1, 1.05, 1.2, settings={"sync_binlog": 2}, floor="relaxed"),
     )
@@ -258,3 +262,56 @@ def test_the_page_gives_the_key_figures_of_every_server_with_its_name() -> None:
     assert keys["control of mysql@8.0 base"] == "0.90 – 1.10"
     machine = html.partition('<section id="machine">')[2].partition("</section>")[0]
     assert "mysql@8.0.15" in machine and "mariadb@10.11.19" in machine
+
+
+STRICT_ONLY = changed(
+    TUNED,
+    floor="strict",
+    winner=None,
+    frontier=(
+        FrontierPoint(floor=Floor.STRICT, arm="base", settings={}),
+        msgspec.structs.replace(SECOND, beats_safer=True),
+    ),
+    offers=(msgspec.structs.replace(SECOND, beats_safer=True),),
+    lowest="second",
+)
+
+
+def test_a_gain_below_the_floor_is_an_offer_with_its_cost_and_the_way_to_its_files() -> None:
+    assert of_campaign(STRICT_ONLY) == (), "what is handed over keeps the floor"
+    (offer,) = offered(STRICT_ONLY)
+    assert (offer.offer, offer.floor, offer.settings) == (True, "second", SECOND.settings)
+    assert offer.costs == ("if the operating system crashes or the power fails: about 1 s of commits",)
+    (step,) = offer.next_steps
+    assert step.commands == (f"flushlab report {TUNED.campaign_id} --floor second --out second",)
+    assert offered(TUNED) == ()
+
+
+def test_a_stored_tuning_hands_over_another_floor_that_it_has_measured() -> None:
+    lower = at_floor(STRICT_ONLY, Floor.SECOND)
+    (one,) = of_campaign(lower)
+    assert (one.floor, one.settings, one.offer) == ("second", SECOND.settings, False)
+    assert offered(lower) == ()
+    assert of_campaign(at_floor(lower, Floor.STRICT)) == ()
+    with pytest.raises(UsageError, match="measured nothing below the floor second"):
+        at_floor(STRICT_ONLY, Floor.RELAXED)
+    with pytest.raises(UsageError, match="is none"):
+        at_floor(COMPARED, Floor.STRICT)
+
+
+def test_an_offer_that_the_users_settings_are_already_says_to_keep_them() -> None:
+    own = msgspec.structs.replace(YOURS, settings=FLUSH)
+    point = FrontierPoint(floor=Floor.SECOND, arm="two", settings=FLUSH, ratio=ratio(1.5, 1.4, 1.6))
+    (offer,) = offered(changed(RAISED, yours=own, offers=(point,), lowest="second"))
+    assert (offer.settings, offer.next_steps[0].commands) == ({}, ())
+    assert "keep them" in offer.next_steps[0].what
+
+
+def test_costs_name_the_failures_that_a_change_weakens_and_no_other() -> None:
+    assert costs(SAFE, SAFE) == ()
+    assert costs(SAFE, LOSSY) == (), "a safer setting costs nothing"
+    diverging = {**LOSSY, "replication": "a crash may leave a replica ahead of this server"}
+    assert costs(diverging, SAFE) == (
+        "if the operating system crashes or the power fails: about 1 s of commits",
+        "replicas: a crash may leave a replica ahead of this server",
+    )

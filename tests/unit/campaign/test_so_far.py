@@ -18,6 +18,7 @@ from flushlab.machine import describe_client
 from flushlab.record import Launch, Storage, Trial, Value
 from flushlab.settings.candidates import Candidate
 from flushlab.settings.durability import FLOOR
+from flushlab.settings.floor import Floor
 from flushlab.spec.kinds import TuneSpec
 from flushlab.spec.parts import RemoteAccess
 from flushlab.store import CampaignRow
@@ -63,7 +64,8 @@ def tune_request() -> TuneRequest:
         build="mariadb@10.11.19",
         build_id="x",
         machine=MACHINE,
-        spec=TuneSpec(threads=(4,), trials=40),
+        spec=TuneSpec(threads=(4,), trials=40, floor=Floor.SECOND),
+        lowest=Floor.SECOND,
         base=BASE,
         original=BASE,
         candidates=(

@@ -13,6 +13,7 @@ from flushlab.campaign.watcher import Watcher
 from flushlab.datadir import DataRoot, Volume
 from flushlab.errors import UsageError
 from flushlab.record import Storage
+from flushlab.settings.floor import Floor
 from flushlab.spec.kinds import TuneSpec
 from flushlab.spec.parts import WorkloadSpec
 from flushlab.workload import Timing, fingerprint, parse_workload
@@ -33,6 +34,7 @@ def test_a_resumed_tune_refuses_a_script_that_changed(tmp_path: Path) -> None:
         base={},
         original={},
         candidates=(),
+        lowest=Floor.SECOND,
         timing=Timing(),
     )
     pool = SandboxPool(MARIADB, Volume(DataRoot(path=tmp_path, storage=Storage(filesystem="ext4"))))

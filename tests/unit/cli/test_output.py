@@ -22,6 +22,7 @@ from flushlab.cli.main import main
 from flushlab.errors import NotWritable
 from flushlab.record import Launch, Trial
 from flushlab.report.carry_over import render_steps
+from flushlab.settings.floor import Floor
 from flushlab.spec.kinds import TuneSpec
 from flushlab.store import Store
 from flushlab.workload import Timing
@@ -135,6 +136,7 @@ def ends_at_once(monkeypatch: pytest.MonkeyPatch, private_home: Path) -> None:
         base=made.BASE,
         original=made.BASE,
         candidates=(),
+        lowest=Floor.SECOND,
         timing=Timing(),
     )
     tuned, serial = made.tune_facts(campaign_id="tune-1"), made.series_facts(campaign_id="series-1")

@@ -65,3 +65,57 @@ def test_a_base_is_not_the_row_of_a_floor_that_it_does_not_meet() -> None:
     tune = Tune(plan(level_of=level_of, budget_trials=90))
     run_to_end(tune, simulated(effect(b=0.7)))
     assert [point.floor for point in tune.result().frontier] == [Floor.SECOND]
+
+
+@pytest.mark.parametrize("side_by_side", [0, 2])
+def test_an_offer_below_the_floor_takes_the_same_trials_as_a_winner_there(side_by_side: int) -> None:
+    def asked(**floors: Floor) -> tuple[Tune, list[object]]:
+        changes: dict[str, object] = {"side_by_side": side_by_side, "budget_trials": 400, **floors}
+        tune, requests = Tune(plan(**changes)), list[object]()
+        server = simulated(effect(flush2=1.4, a=1.2))
+        while (request := tune.ask()) is not None:
+            requests.append(request)
+            tune.tell(server.run(request))
+        return tune, requests
+
+    lower, trials = asked(floor=Floor.SECOND)
+    safe, same_trials = asked(floor=Floor.STRICT, lowest=Floor.SECOND)
+    assert same_trials == trials
+    strict, second = safe.result().frontier
+    assert lower.result().frontier == (strict, second)
+    assert (safe.result().winner, safe.result().offers) == (strict, (second,))
+    assert (lower.result().winner, lower.result().offers) == (second, ())
+
+
+def test_nothing_runs_below_the_lowest_floor_and_no_winner_is_below_the_floor() -> None:
+    tune = Tune(plan(floor=Floor.STRICT, lowest=Floor.SECOND))
+    server, ran = simulated(effect(flush2=1.5, flush0=2.0)), set[Value]()
+    while (request := tune.ask()) is not None:
+        ran.add(request.arm.settings["flush"])
+        tune.tell(server.run(request))
+    assert ran == {1, 2}, "flush=0 is below the lowest floor"
+    assert tune.result().winner is None
+    (offer,) = tune.result().offers
+    assert (offer.floor, offer.settings) == (Floor.SECOND, {"flush": 2})
+    strict = Tune(plan(floor=Floor.STRICT))
+    while (request := strict.ask()) is not None:
+        assert request.arm.settings["flush"] == 1, (
+            "without a lower floor to offer, nothing is below the floor"
+        )
+        strict.tell(server.run(request))
+
+
+def test_an_offer_that_gains_no_more_than_the_winner_is_none() -> None:
+    tune = Tune(plan(floor=Floor.STRICT, lowest=Floor.SECOND, budget_trials=120))
+    run_to_end(tune, simulated(effect(flush2=1.0, a=1.4)))
+    result = tune.result()
+    assert result.winner is not None and result.winner.settings == {"a": 1}
+    assert result.offers == ()
+
+
+def test_a_rejected_offer_leaves_the_winner() -> None:
+    tune = Tune(plan(floor=Floor.STRICT, lowest=Floor.SECOND, budget_trials=150))
+    run_to_end(tune, simulated(effect(flush2=1.5, a=1.3)))
+    winner, offer = tune.result().proposed
+    tune.reject(offer.arm, "it does not start again")
+    assert tune.result().proposed == (winner,)

@@ -287,6 +287,7 @@ def trials_of(arms: dict[str, float], stage: str, blocks: int = 5, seconds: int 
 TUNE_SPEC = TuneSpec(
     server=ServerSpec(server="mariadb@10.11.19"),
     workload=WorkloadSpec(options={"table_size": 20_000}),
+    floor=Floor.SECOND,
     minutes=6.0,
     base=BaseSpec(settings={"sync_binlog": 1}),
     seed=7,
@@ -313,6 +314,7 @@ def tune_request(**changes: Any) -> TuneRequest:
         "base": own.get("base", BASE),
         "original": {"sync_binlog": 1},
         "candidates": (),
+        "lowest": Floor.SECOND,
         "timing": Timing(seconds=4.0),
     }
     return TuneRequest(**{**facts, **changes})

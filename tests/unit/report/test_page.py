@@ -194,7 +194,7 @@ def test_a_tuning_gives_the_answer_and_what_to_do_before_all_else() -> None:
     text = text_of(TUNED)
     answer = text.index("1.62× as fast as the base at floor second [1.55, 1.70]")
     assert answer < text.index("SET GLOBAL x = 1;") < text.index("Against the base")
-    assert "1.08× is free; the other 1.50× costs durability." in text
+    assert "1.08× is without durability loss, the other 1.50× weakens durability." in text
 
 
 def test_a_caveat_is_counted_once_for_each_trial_that_has_it() -> None:
@@ -236,7 +236,7 @@ def test_a_tuning_tells(words: str) -> None:
         "It also changes the workload: key=primary.",
         "Claims: 1 confirmed, 1 refuted, 1 not measured.",
         "O_DSYNC helps F against the base at least 1 0.82× 0.78 – 0.87 refuted",
-        "G the OS crashes, the power fails about 1 s of commits",
+        "G the operating system crashes, the power fails about 1 s of commits",
         "K refused unknown variable 'innodb_checksums=OFF'",
         "J skipped $FLUSHLAB_ZFS is not set",
         "L not in this version no innodb_thread_concurrency",

@@ -42,6 +42,7 @@ TUNE = {
     "defaults_file": BY_FILE,
     "workload": ["--workload", "oltp_read_write"],
     "floor": ["--floor", "throwaway"],
+    "offer": ["--offer", "throwaway"],
     "minutes": ["--minutes", "90"],
     "trials": ["--trials", "77"],
     "base": ["--base", "{tmp}/my.cnf"],

@@ -118,9 +118,9 @@ def check(
     guard: Callable[[], object],
     raised: bool = False,
 ) -> Checked:
-    """Crashes the winner; while it breaks its floor, it is rejected and the next one crashed.
+    """Crashes the winner and the offers; while one breaks its floor, it is rejected and the next one crashed.
 
-    If none is left, the base is crashed too: what it breaks as well is not the fault of the changes. A base
+    If no winner is left, the base is crashed too: a loss of the base is not the fault of the changes. A base
     that raises the user's settings to the floor is handed over where nothing wins, so it is crashed, too.
 
     Args:
@@ -142,20 +142,21 @@ def check(
             raise MeasurementError(caveat)
         return reason
 
-    rejected = False
+    rejected, passed = False, set[str]()
     try:
-        while (winner := experiment.result().winner) is not None:
-            settings = {**experiment.result().base.settings, **winner.settings}
-            if (reason := why(winner.arm, settings, winner.floor)) is None:
-                break
+        while due := [point for point in experiment.result().proposed if point.arm not in passed]:
+            settings = {**experiment.result().base.settings, **due[0].settings}
+            if (reason := why(due[0].arm, settings, due[0].floor)) is None:
+                passed.add(due[0].arm)
+                continue
             rejected = True
-            text = f"in crashes it broke its floor {winner.floor}: {reason}"
-            experiment.reject(winner.arm, text)
-            warnings.append(Warning(BROKE, f"{winner.arm} is not handed over: {text}"))
+            text = f"in crashes it broke its floor {due[0].floor}: {reason}"
+            experiment.reject(due[0].arm, text)
+            warnings.append(Warning(BROKE, f"{due[0].arm} is not handed over: {text}"))
             guard()
         if (
             (rejected or raised)
-            and winner is None
+            and experiment.result().winner is None
             and (reason := why(BASE, experiment.result().base.settings, floor))
         ):
             warnings.append(Warning(BASE_BROKE, f"your base breaks the floor {floor} in crashes: {reason}"))

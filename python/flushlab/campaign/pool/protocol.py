@@ -84,7 +84,7 @@ class Search(NamedTuple):
     Attributes:
         base: settings of the base, raised to the floor.
         seen: settings that a server with the base has.
-        floor: the weakest guarantees that are accepted.
+        floor: the lowest floor that candidates may have.
         keep: settings that stay as they are.
         memory: that the server may use, such as `2G`; None: not said.
         steady_state: windows outlast the redo log.
@@ -290,6 +290,27 @@ class ServerPool(ABC):
         return raise_to_floor(
             settings, floor, identity=self.identity, storage=self.storage, launch=launch, keep=keep
         )
+
+    def lowest(self, floor: Floor, offer: Floor | None) -> Floor:
+        """The lowest floor that trials may run at, so that gains below the user's floor can be offered.
+
+        A server of the user's own never runs below its floor.
+
+        Args:
+            floor: the user's floor.
+            offer: the lowest floor to offer, as asked for; None: `second`.
+
+        Raises:
+            UsageError: an offer below the floor was asked for on a server of the user's own.
+        """
+        if offer is None:
+            offer = Floor.SECOND if self.restarts else floor
+        if not offer.at_least(floor) and not self.restarts:
+            raise UsageError(
+                f"--offer {offer} is below --floor {floor}: flushlab sets nothing below the floor there",
+                hint=f"accept less with --floor {offer}, or measure the offer on a sandbox, without --dsn",
+            )
+        return floor if offer.at_least(floor) else offer
 
     def may_be_below(self, given: Mapping[str, Value]) -> bool:
         """Whether the user's own settings, of which these were given, may be measured below the floor: on

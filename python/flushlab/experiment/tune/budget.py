@@ -149,7 +149,9 @@ class Budget:
             BudgetTooSmall: says the least that makes sense.
         """
         plan, least = self._plan, self.least_trials
-        whom = f"{counted(len(self._pool.usable), 'candidate')} down to the floor {plan.floor} need at least"
+        whom = (
+            f"{counted(len(self._pool.usable), 'candidate')} down to the floor {plan.runs_at} need at least"
+        )
         ways = "a safer --floor, or --keep some settings as they are"
         if plan.budget_trials is not None and plan.budget_trials < least:
             raise BudgetTooSmall(
@@ -214,7 +216,7 @@ class Budget:
         than the floor above."""
         allowed = [
             frozenset(i for i in self._pool.usable if self._pool.space.level(frozenset({i})).at_least(floor))
-            for floor in Floor.STRICT.down_to(self._plan.floor)
+            for floor in Floor.STRICT.down_to(self._plan.runs_at)
         ]
         distinct = len({found for found in allowed if found})
         non_free = len(

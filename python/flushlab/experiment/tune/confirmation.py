@@ -8,7 +8,7 @@ one of them has proven stays proven; and that nothing is handed over that was re
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -186,21 +186,18 @@ class Confirmation:
                     versus_safer=self._against(best.arm, safer) if points and safer != best.arm else None,
                 )
             )
-        return tuple(points)
+        return tuple(self._marked(points))
 
-    def winner(self, frontier: Sequence[FrontierPoint]) -> FrontierPoint | None:
-        """The safest point that no lower floor beats: what buys nothing useful is not recommended."""
-        winner: FrontierPoint | None = None
-        for point in frontier:
-            if point.arm == BASE:
-                continue
-            if winner is None:
-                winner = point
-            elif point.arm != winner.arm:
-                versus = self._against(point.arm, winner.arm)
-                if versus is not None and versus.verdict == "faster" and versus.ratio.estimate > 1.01:
-                    winner = point
-        return winner
+    def _marked(self, points: Sequence[FrontierPoint]) -> Iterator[FrontierPoint]:
+        """The points; those that beat every safer one are marked."""
+        best = BASE
+        for point in points:
+            gains = point.arm not in (BASE, best)
+            if gains and best != BASE:
+                versus = self._against(point.arm, best)
+                gains = versus is not None and versus.verdict == "faster" and versus.ratio.estimate > 1.01
+            best = point.arm if gains else best
+            yield msgspec.structs.replace(point, beats_safer=gains)
 
     def is_clear(self, floors: Iterable[Floor], among: Collection[str]) -> bool:
         """Whether more blocks of some arms would change nothing worth knowing."""

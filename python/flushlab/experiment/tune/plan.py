@@ -39,7 +39,9 @@ class TunePlan(msgspec.Struct, frozen=True, kw_only=True):
             None: the base is theirs, or theirs may not run.
         raised: the base raises the user's settings to the floor, and is handed over where nothing is faster.
         candidates: changes worth trying; those below the floor or equal to the base are left out.
-        floor: the least that every trial must keep, those of `yours` excepted.
+        floor: the weakest guarantees of the result that is handed over.
+        lowest: the lowest floor that trials may run at, those of `yours` excepted. Gains below `floor` are
+            offers, proven alike. None: `floor`.
         level_of: the safest floor that settings satisfy; the durability rules, bound to server and storage.
         is_free: whether settings lower no guarantee of the base.
         budget_trials, budget_s: limits, at least one of them. The seconds hold everything from the beginning
@@ -63,6 +65,7 @@ class TunePlan(msgspec.Struct, frozen=True, kw_only=True):
     base: Mapping[str, Value]
     candidates: tuple[Candidate, ...]
     floor: Floor
+    lowest: Floor | None = None
     level_of: Callable[[Mapping[str, Value]], Floor]
     is_free: Callable[[Mapping[str, Value]], bool]
     yours: Mapping[str, Value] | None = None
@@ -80,3 +83,8 @@ class TunePlan(msgspec.Struct, frozen=True, kw_only=True):
     side_by_side: int = 0
     start_s: float = 0.0
     stand_s: float = 0.0
+
+    @property
+    def runs_at(self) -> Floor:
+        """The lowest floor that trials may run at."""
+        return self.lowest or self.floor

@@ -277,8 +277,8 @@ class Rounds:
         """
         for arm in arms:
             level = self._plan.level_of(arm.settings)
-            assert arm.name == YOURS or level.at_least(self._plan.floor), (
-                f"{arm.name} keeps {level}, below {self._plan.floor}"
+            assert arm.name == YOURS or level.at_least(self._plan.runs_at), (
+                f"{arm.name} keeps {level}, below {self._plan.runs_at}"
             )
         order = Random(f"{self._plan.seed}/{stage}/{block}")
         is_first = stage == "calibrate" and block == 0

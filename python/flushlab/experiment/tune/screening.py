@@ -73,7 +73,7 @@ class Screening:
         if bought := self._pool.bought():
             if len(bought) >= 2:
                 self._estimate()
-            bottom = self.foundation(self._plan.floor)
+            bottom = self.foundation(self._plan.runs_at)
             if bottom:
                 self.contexts.append(bottom)
         free = self._pool.free()
@@ -186,7 +186,7 @@ class Screening:
         """Per floor, its foundation and what looked good on it."""
         assert self.effects is not None
         chosen: dict[Floor, Selection] = {}
-        for floor in Floor.STRICT.down_to(self._plan.floor):
+        for floor in Floor.STRICT.down_to(self._plan.runs_at):
             foundation = self.foundation(floor)
             if foundation is None:
                 continue
@@ -269,12 +269,12 @@ class Screening:
         cleared = frozenset[int]().union(*(run.selection for run in self.runs))
         for suspect in sorted(selection - cleared):
             single = frozenset({suspect})
-            if self._pool.space.legal(single, self._plan.floor):
+            if self._pool.space.legal(single, self._plan.runs_at):
                 yield from self._screen_run(single, 0, block)
 
     def _design(self, context: int, runs: int) -> list[Selection]:
         foundation = self.contexts[context]
-        floor = self._plan.floor if foundation else self._pool.space.level(foundation)
+        floor = self._plan.runs_at if foundation else self._pool.space.level(foundation)
         eligible = [i for i in self._pool.free() if self._pool.space.legal(foundation | {i}, floor)]
         seed = f"{self._plan.seed}/design/{context}"
         return half_on(self._pool.space, self._pool.space.slots(eligible), foundation, floor, runs, seed)

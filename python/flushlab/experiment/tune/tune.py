@@ -13,7 +13,8 @@ Sits on top of `experiment`; pure. The story is `Tune._story`:
 5. confirm: fresh blocks with base, control, the combination of each floor and its free part; looks fixed
    beforehand. Every reported figure comes from here.
 
-Promises: no request below the floor but for `TunePlan.yours`, which is never handed over; deterministic in
+Promises: no request below `TunePlan.lowest` but for `TunePlan.yours`, which is never handed over; no winner
+below `TunePlan.floor`; deterministic in
 plan and records; a claim of `faster` is wrong in at most a share alpha of campaigns, stopping and selection
 included (`benchmarks/false_positives.py`).
 """
@@ -24,7 +25,7 @@ import math
 
 from flushlab.errors import BelowFloor, MeasurementError
 from flushlab.experiment.blocks import BASE, CONTROL, YOURS
-from flushlab.experiment.frontier import TuneResult
+from flushlab.experiment.frontier import TuneResult, best_at, offers_below
 from flushlab.experiment.objective import redo_rate
 from flushlab.experiment.protocol import Conversation, Progress, Request, Steps
 from flushlab.experiment.tune.budget import END_TRIALS, Budget
@@ -63,7 +64,7 @@ class Tune:
                 f"the base meets only {level}, below the floor {plan.floor}",
                 hint=f"make the base safer, or accept less with --floor {level}",
             )
-        self._pool = Pool(Space(plan.base, plan.candidates, plan.level_of, plan.is_free), plan.floor)
+        self._pool = Pool(Space(plan.base, plan.candidates, plan.level_of, plan.is_free), plan.runs_at)
         self._budget = Budget(plan, self._pool)
         self._rounds = Rounds(plan, self._pool)
         self._screening = Screening(plan, self._pool, self._rounds, self._budget)
@@ -123,7 +124,8 @@ class Tune:
         return TuneResult(
             base=self._pool.base,
             frontier=frontier,
-            winner=confirmation.winner(frontier),
+            winner=best_at(frontier, self._plan.floor),
+            offers=offers_below(frontier, self._plan.floor),
             control=confirmation.compared(CONTROL),
             yours=confirmation.compared(YOURS),
             confirmed=confirmation.comparisons,

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import jinja2
 
 from flushlab.campaign.facts import CampaignFacts
-from flushlab.campaign.recommended import Recommended
+from flushlab.campaign.recommended import IF_LOST, Recommended, offered
 from flushlab.record import Trial
 from flushlab.report.carry_over import carry_over
 from flushlab.report.page import about, crash, measured, results
@@ -111,7 +111,8 @@ def render(
     trials = list(trials)
     subject = Subject(row, request_of(row), facts, trials, by_arm(trials))
     sections = [*_what_now(subject, advice), *(one for make in _STORY for one in make(subject)), *beside]
-    return page(row, head(subject), when(row), keys(subject), sections, advice)
+    offers = offered(facts) if facts is not None else ()
+    return page(row, head(subject), when(row), keys(subject), sections, advice, offers)
 
 
 def page(
@@ -121,12 +122,14 @@ def page(
     known: Iterable[tuple[str, str]],
     sections: Sequence[Section],
     advice: Sequence[Advice] = (),
+    offers: Sequence[Recommended] = (),
 ) -> str:
     """A page of sections.
 
     Args:
-        began: when what it shows did, as a reader has it.
-        known: the few facts that stand below the answer.
+        began: time of the start, as a reader has it.
+        known: the few facts below the answer.
+        offers: gains below the floor.
     """
     return _template().render(
         row=foot,
@@ -134,6 +137,8 @@ def page(
         when=began,
         keys=tuple(known),
         advice=advice,
+        offers=offers,
+        if_lost=IF_LOST,
         sections=sections,
         max_rows=MAX_ROWS,
         max_code=MAX_CODE,

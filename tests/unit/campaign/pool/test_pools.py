@@ -186,3 +186,18 @@ def test_connections_of_all_arms_are_let_in_where_arms_share_a_server(pool: Serv
     else:
         assert arguments == (f"--max-connections={(200 if pool.identity.nodes == 1 else 1600) + 50}",)
     assert pool.settled(ServerSpec(cluster=3)).cluster == 3
+
+
+@every
+def test_only_servers_of_flushlabs_own_run_below_the_floor_to_offer_gains_there(pool: ServerPool) -> None:
+    own = pool.restarts
+    assert pool.lowest(Floor.STRICT, None) is (Floor.SECOND if own else Floor.STRICT)
+    assert pool.lowest(Floor.RELAXED, None) is Floor.RELAXED
+    assert pool.lowest(Floor.SECOND, Floor.STRICT) is Floor.SECOND
+    assert pool.lowest(Floor.STRICT, Floor.STRICT) is Floor.STRICT
+    if own:
+        assert pool.lowest(Floor.STRICT, Floor.RELAXED) is Floor.RELAXED
+        return
+    with pytest.raises(UsageError, match="sets nothing below the floor there") as caught:
+        pool.lowest(Floor.STRICT, Floor.SECOND)
+    assert caught.value.hint is not None and "--floor second" in caught.value.hint
