@@ -23,7 +23,7 @@ from flushlab.record import Value
 from flushlab.report.crash import document
 from flushlab.statistics.proportion import upper_bound
 
-IMAGES = {
+CRASHES = {
     ("power", "all"): 6,
     ("process", "all"): 2,
     ("process", "one"): 2,
@@ -64,7 +64,7 @@ def cells(rounds: int) -> Iterator[Cell]:
     """Cells, those that matter most first."""
     for number in range(rounds):
         for flush, binlog in ((2, "ON"), (1, "ON"), (2, "OFF"), (1, "OFF"), (0, "ON"), (0, "OFF")):
-            yield from (Cell(fail, nodes, flush, binlog, number) for fail, nodes in IMAGES)
+            yield from (Cell(fail, nodes, flush, binlog, number) for fail, nodes in CRASHES)
 
 
 def main() -> None:
@@ -87,7 +87,7 @@ def main() -> None:
                 nodes=cell.nodes,
                 network_latency=cell.latency,
                 fail=cell.fail,
-                images=IMAGES[cell.fail, cell.nodes],
+                images=CRASHES[cell.fail, cell.nodes],
                 seconds=1.5,
                 settings=settings,
                 controls=False,
@@ -121,14 +121,14 @@ def table(done: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     for name, one in done.items():
         fail, nodes, flush, binlog, _, link = name.split()
         (arm,) = one["found"]["arms"]
-        together.setdefault((nodes, fail, link, flush, binlog), []).extend(arm["images"])
-    for cell, images in sorted(together.items()):
-        outcomes = Counter(image["outcome"] for image in images)
-        lost = [image["lost"] for image in images if image["outcome"] == "lost"]
+        together.setdefault((nodes, fail, link, flush, binlog), []).extend(arm["crashes"])
+    for cell, crashes in sorted(together.items()):
+        outcomes = Counter(crash["outcome"] for crash in crashes)
+        lost = [crash["lost"] for crash in crashes if crash["outcome"] == "lost"]
         bad = sum(outcomes[one] for one in ("lost", "inconsistent", "not_started"))
-        judged = len(images) - outcomes["unknown"]
+        judged = len(crashes) - outcomes["unknown"]
         bound = f"; ≤ {upper_bound(bad, judged):.0%}" if judged else ""
-        each = [node for image in images for node in image["nodes"]]
+        each = [node for crash in crashes for node in crash["nodes"]]
         ways = Counter(node["way"] for node in each if node["way"] != "stayed")
         alone = [node["alone"]["lost"] for node in each if node["alone"]]
         spread = f"{min(lost)}–{max(lost)}" if lost else ""
@@ -138,7 +138,7 @@ def table(done: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         by = ", ".join(f"{way} {number}" for way, number in sorted(ways.items()))
         print_as = (
             *cell,
-            str(len(images)),
+            str(len(crashes)),
             words + bound,
             spread,
             by,

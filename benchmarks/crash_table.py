@@ -5,7 +5,7 @@
 
 Cells that the file has already are left out, so that it can be run in turns; with nothing left to do it
 prints the table of all that the file has. `--fail os` is a power cut on a disk whose cache survives. `--seed`
-makes another recording of each cell. `--keep` keeps the records of cells in which an image was inconsistent,
+makes another recording of each cell. `--keep` keeps the records of cells in which a crash was inconsistent,
 did not start or could not be judged. Needs root.
 """
 
@@ -30,7 +30,7 @@ from flushlab.report.crash import document
 SERVERS = ("mariadb@10.11", "mysql@5.7", "mysql@8.0", "mysql@9.7", "mariadb@11.8")
 BINLOG: Mapping[str, Value] = {"log_bin": "ON"}
 HEAD = """\
-| server | settings | file system | failure | images | kept | lost | inconsistent | not started |\
+| server | settings | file system | failure | crashes | kept | lost | inconsistent | not started |\
  random that fail | lost commits | binary log | replica | DDL |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|---|"""
 PAGES: Mapping[str, Any] = {"workload": "oltp_update_non_index", "tables": 1, "table_size": 50_000}
@@ -72,9 +72,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", action="append")
     parser.add_argument("--match", default="", help="only cells with this in their settings")
-    parser.add_argument("--keep", type=Path, help="folder for the records of cells with broken images")
+    parser.add_argument("--keep", type=Path, help="folder for the records of cells with broken crashes")
     parser.add_argument("--ddl", action="store_true", help="DDL beside the load")
-    parser.add_argument("--replica", action="store_true", help="with replicas, where the ledger runs alone")
+    parser.add_argument(
+        "--replica", action="store_true", help="with replicas, where acked_inserts runs alone"
+    )
     asked = parser.parse_args()
     lines = asked.file.read_text().splitlines() if asked.file.exists() else []
     done = {json.loads(line)["cell"]: json.loads(line) for line in lines}
@@ -104,7 +106,7 @@ def main() -> None:
             progress=say,
         )
         arm = document(facts).arms[0]
-        outcomes = {image.outcome for image in arm.images}
+        outcomes = {crash.outcome for crash in arm.crashes}
         cut_short = facts.ending == "interrupted"
         if arm.folder and (cut_short or (outcomes and outcomes <= {"kept", "lost"})):
             remove_record(Path(arm.folder))  # only with flushlab's mark in it; the folder around it stays
@@ -127,10 +129,10 @@ def say(*lines: str) -> None:
 
 def row(one: Mapping[str, Any]) -> str:
     """A cell as a line of the table; random and chosen points together, but for those that fail at random."""
-    details = one["arm"]["images"]
-    outcomes = [image["outcome"] for image in details]
-    lost = sorted(image["lost"] for image in details if image["outcome"] == "lost")
-    logs = [image["binlog"] for image in details if image["binlog"]]
+    details = one["arm"]["crashes"]
+    outcomes = [crash["outcome"] for crash in details]
+    lost = sorted(crash["lost"] for crash in details if crash["outcome"] == "lost")
+    logs = [crash["binlog"] for crash in details if crash["binlog"]]
     gone = sorted(log["lost"] for log in logs if log["lost"])
     behind, ahead = (sum(log[way] > 0 for log in logs) for way in ("behind", "ahead"))
     counts = (outcomes.count(name) for name in ("kept", "lost", "inconsistent", "not_started"))
@@ -141,9 +143,9 @@ def row(one: Mapping[str, Any]) -> str:
     span = f"{lost[0]:,}–{lost[-1]:,}" if lost else ""
     binlog = f"lacks {gone[0]:,}–{gone[-1]:,} in {len(gone)}" if gone else "complete"
     random = one["arm"]["random"]
-    judged = random["images"] - random["unknown"]
+    judged = random["crashes"] - random["unknown"]
     bound = "" if random["bound_95"] is None else f" (at most {random['bound_95']:.1%})"
-    ddl = [image["ddl"] for image in details if image.get("ddl")]
+    ddl = [crash["ddl"] for crash in details if crash.get("ddl")]
     words = [
         one["server"],
         settings,
@@ -164,7 +166,7 @@ def _replicas(details: list[Mapping[str, Any]]) -> Iterator[str]:
     """What became of the replicas, those that had followed and the new ones, with the errors."""
     words = []
     for name, title in (("replica", ""), ("new_replica", "new: ")):
-        found = [image[name] for image in details if image.get(name)]
+        found = [crash[name] for crash in details if crash.get(name)]
         ends = Counter(f"{one['outcome']} {one['error'] or ''}".strip() for one in found)
         if found:
             words.append(title + ", ".join(f"{count} {end}" for end, count in ends.most_common()))

@@ -2,10 +2,10 @@
 mysqlimport.
 
 For each server one sandbox, with relaxed commits for all. A million rows of sysbench's table with its index
-on k, each way in its turn, in random order, for some rounds: fill generates its rows and tries its ways
+on k, each method in its turn, in random order, for some rounds: fill generates its rows and tries its methods
 within the time that is counted; the others load files that were made before. Then a million users beside
-their file; the ladder, on a disk that syncs as often as the story's (120 writes/s, root) and on this one; and
-ten million users for memory and rate.
+their file; the method comparison, on a disk that syncs as often as the story's (120 writes/s, root) and on
+this one; and ten million users for memory and rate.
 
 Bars, medians of the rounds: fill ÷ the best of the others ≥ 1.0; users ≥ 0.9 × their file, and ≥ 100 × one
 row a statement on the story's disk; ten million users in 200 MB, at a rate within 15 % of one million's.
@@ -15,7 +15,7 @@ Each round is a line of `--json` as soon as it has ended: rounds that the file h
 benchmark that was stopped goes on.
 
 Run: .venv/bin/python benchmarks/fill.py [--server mariadb@10.11] [--rounds 3]
-     [--part sbtest|users|ladder|memory|choice] [--json FILE]
+     [--part sbtest|users|methods|memory|choice] [--json FILE]
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ SETTINGS = {
     "innodb_log_file_size": 512 << 20,
 }
 MEMORY_MB = 200
-BARS = {"sbtest": 1.0, "users": 0.9, "ladder": 100.0, "memory": 0.85, "choice": 1.0}
+BARS = {"sbtest": 1.0, "users": 0.9, "methods": 100.0, "memory": 0.85, "choice": 1.0}
 """Of the ratio; `choice` has none, and only counts."""
 STORY_IOPS = 120
 """Two a synced commit on a disk with a cache of its own: about 55 commits/s on one connection."""
@@ -160,7 +160,7 @@ def told(done: Filled) -> str:
     """A load in a line, with where its time went."""
     rows_s = done.seconds - done.index_seconds
     return (
-        f"  fill: {done.rows_per_s:,.0f} rows/s by {done.way.words}, bound by {done.bound_by};"
+        f"  fill: {done.rows_per_s:,.0f} rows/s by {done.method.words}, bound by {done.bound_by};"
         f" rows {rows_s:.1f} s, indexes {done.index_seconds:.1f} s;"
         f" verified in {done.verify_seconds:.1f} s"
     )
@@ -221,15 +221,15 @@ def sbtest(bench: Bench, rounds: Rounds) -> None:
     bench.filled("sbtest", ROWS)
     create = bench.files("sbtest1")
     whole = bench.folder / "sbtest1.tsv"
-    ways: dict[str, Callable[[], object]] = {
+    methods: dict[str, Callable[[], object]] = {
         "fill": lambda: None,
         "LOAD DATA": lambda: bench.load("sbtest1", whole),
         "LOAD DATA × 4": lambda: bench.load("sbtest1", *bench.pieces("sbtest1")),
         "mysqlimport": lambda: bench.imported("sbtest1"),
     }
     if shutil.which("sysbench"):
-        ways["sysbench"] = bench.prepared
-    order = list(ways)
+        methods["sysbench"] = bench.prepared
+    order = list(methods)
     while rounds.left:
         random.shuffle(order)
         found: Round = {}
@@ -244,12 +244,12 @@ def sbtest(bench: Bench, rounds: Rounds) -> None:
                 found[name] = done.rows_per_s
                 say(told(done))
             else:
-                found[name] = rate_of(ways[name])
+                found[name] = rate_of(methods[name])
             found[f"{name}, µs of the server a row"] = (bench.cpu_s() - cpu_s) / ROWS * 1e6
             if name != "fill":
                 ((rows,),) = bench.server.query(f"SELECT COUNT(*) FROM {DATABASE}.sbtest1")
                 assert rows == ROWS, f"{name} loaded {rows} rows"
-        rounds.add({**found, "ratio": found["fill"] / max(found[name] for name in ways if name != "fill")})
+        rounds.add({**found, "ratio": found["fill"] / max(found[name] for name in methods if name != "fill")})
 
 
 def users(bench: Bench, rounds: Rounds) -> None:
@@ -271,16 +271,16 @@ def users(bench: Bench, rounds: Rounds) -> None:
 
 
 def choice(bench: Bench, rounds: Rounds) -> None:
-    """What is taken for sysbench's table, and what slices of each way gave."""
+    """What is taken for sysbench's table, and what slices of each method gave."""
     while rounds.left:
         bench.server.query(f"DROP TABLE IF EXISTS {DATABASE}.sbtest1")
         done = bench.filled("sbtest", ROWS)
         say(told(done))
-        tried = {one.way.words: one.rows_per_s for one in done.tried}
-        rounds.add({**tried, f"took {done.way.words}": done.rows_per_s, "ratio": 1.0})
+        tried = {one.method.words: one.rows_per_s for one in done.tried}
+        rounds.add({**tried, f"took {done.method.words}": done.rows_per_s, "ratio": 1.0})
 
 
-def ladder(build: Build, rounds: Rounds) -> None:
+def method_comparison(build: Build, rounds: Rounds) -> None:
     """One row a statement and all that follows it: a kept server on the story's disk, a new one on this."""
     while rounds.left:
         with (
@@ -304,7 +304,7 @@ def ladder(build: Build, rounds: Rounds) -> None:
 
 
 def climbed(server: str) -> Filled:
-    """The ladder and the load that follows it."""
+    """The method comparison and the load that follows it."""
     done = fill("users", rows=ROWS, server=server, create=True, ladder=True)
     for step in done.steps:
         rate = f"{step.name:<24} {step.rows_per_s:>9,.0f} rows/s {step.ratio:>6.1f}×"
@@ -330,8 +330,8 @@ def memory(bench: Bench, rounds: Rounds) -> None:
 
 def run(part: str, bench: Bench, rounds: Rounds) -> None:
     """One part."""
-    if part == "ladder":
-        ladder(bench.server.build, rounds)
+    if part == "methods":
+        method_comparison(bench.server.build, rounds)
     else:
         {"sbtest": sbtest, "users": users, "memory": memory, "choice": choice}[part](bench, rounds)
 
@@ -360,7 +360,7 @@ def main() -> None:
     failed = False
     for name in asked.server or SERVERS:
         for part in asked.part or (list(BARS) if name == SERVERS[0] else ["sbtest"]):
-            count = 1 if part in ("ladder", "memory") else asked.rounds
+            count = 1 if part in ("methods", "memory") else asked.rounds
             rounds = Rounds(asked.json, {"server": name, "part": part}, count)
             say(f"{name}, {part}: {rounds.left} of {count} rounds to come")
             if rounds.left:

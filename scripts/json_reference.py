@@ -61,11 +61,11 @@ the schema, fields may be added but are never renamed or removed. `[]` marks a l
 | outcome | meaning |
 |---|---|
 | `kept` | every commit that was acknowledged before the crash is there |
-| `sound` | without a ledger: the server starts, and again after another kill, and `CHECK TABLE` finds all tables sound |
+| `sound` | without an acknowledgement table: the server starts, and again after another kill, and `CHECK TABLE` finds all tables sound |
 | `lost` | the last commits of a connection are missing, and all before them are there; also commits that recovery had brought back and that are gone after another kill and start |
 | `inconsistent` | nodes that differ, a gap, half a transaction, a commit that nobody asked for, a table that cannot be read, that `CHECK TABLE` finds damaged or that DDL has half made, or rows that appear only after another kill and start |
 | `not_started` | the server does not start on what was left; `reasons` has its words |
-| `unknown` | flushlab could not judge: memory, space or a port was missing, or a time limit was reached; a warning says why. If it could judge no image of any arm, it exits with 4 |
+| `unknown` | flushlab could not judge: memory, space or a port was missing, or a time limit was reached; a warning says why. If it could judge no crash of any arm, it exits with 4 |
 """  # noqa: E501
 
 FILL = """# JSON of `flushlab fill`

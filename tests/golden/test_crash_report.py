@@ -15,7 +15,7 @@ def test_what_kept_everything() -> None:
 
 def test_what_lost() -> None:
     found = msgspec.structs.replace(
-        facts(BASE, LOSING), ending="interrupted", warnings=(Warning("control-kept", "a caveat"),)
+        facts(BASE, LOSING), ending="interrupted", warnings=(Warning("positive-control-kept", "a caveat"),)
     )
     check("crash-lost.txt", text_of(render(found)))
 
@@ -43,9 +43,9 @@ def test_replicas() -> None:
 
 
 def test_nothing_shows_that_damage_to_a_commands_tables_would_have_been_seen() -> None:
-    sound = msgspec.structs.replace(ALONE, images=ALONE.images[:7])
+    sound = msgspec.structs.replace(ALONE, crashes=ALONE.crashes[:7])
     assert said(facts(sound)).startswith("unknown: the tables are sound, and nothing shows")
     killed = msgspec.structs.replace(facts(sound), fail="process")
     assert said(killed).startswith("unknown: the tables are sound, but no setting would break them")
-    broken = msgspec.structs.replace(ALONE, name="control", control=True)
+    broken = msgspec.structs.replace(ALONE, name="control", positive_control=True)
     assert said(facts(sound, broken)).startswith("sound: the server starts and its tables are sound")

@@ -68,10 +68,10 @@ def test_a_killed_server_keeps_what_it_acknowledged(build: Callable[[str], Build
     )
     (arm,) = facts.arms
     follows = ReplicaState(outcome="follows")
-    assert [(image.replica, image.new_replica) for image in arm.images] == [(follows, follows)] * 2
-    assert [(image.outcome, image.lost, image.reasons) for image in arm.images] == [("kept", 0, ())] * 2
-    assert all(image.acknowledged > 0 and image.binlog is not None for image in arm.images)
-    assert all(image.binlog.behind == 0 for image in arm.images if image.binlog)
+    assert [(judged.replica, judged.new_replica) for judged in arm.crashes] == [(follows, follows)] * 2
+    assert [(judged.outcome, judged.lost, judged.reasons) for judged in arm.crashes] == [("kept", 0, ())] * 2
+    assert all(judged.acknowledged > 0 and judged.binlog is not None for judged in arm.crashes)
+    assert all(judged.binlog.behind == 0 for judged in arm.crashes if judged.binlog)
 
 
 def test_a_cluster_that_is_killed_as_a_whole_comes_back_with_all_and_tells_how() -> None:
@@ -87,13 +87,13 @@ def test_a_cluster_that_is_killed_as_a_whole_comes_back_with_all_and_tells_how()
         settings=settings,
         controls=False,
     )
-    ((image,),) = (arm.images for arm in facts.arms)
-    assert (image.outcome, image.lost, image.reasons) == ("kept", 0, ())
-    assert image.acknowledged > 0
-    first, second = sorted(node.way for node in image.nodes)
+    ((judged,),) = (arm.crashes for arm in facts.arms)
+    assert (judged.outcome, judged.lost, judged.reasons) == ("kept", 0, ())
+    assert judged.acknowledged > 0
+    first, second = sorted(node.way for node in judged.nodes)
     assert first == "bootstrap"
     assert second in ("ist", "sst")
-    assert all(node.crashed and node.outcome == "kept" for node in image.nodes)
+    assert all(node.crashed and node.outcome == "kept" for node in judged.nodes)
     assert getattr(document(facts).arms[0].nodes, "bootstrap", 0) == 1
 
 
@@ -103,16 +103,16 @@ def test_a_cluster_that_cannot_read_its_tables_once_it_is_back_is_inconsistent(
     require_galera(name := "mariadb@10.11")
     come_back = killed.bring_back
 
-    def loses_the_ledger(cluster: Cluster, down: Collection[int]) -> dict[int, NodeWay]:
+    def loses_the_acks(cluster: Cluster, down: Collection[int]) -> dict[int, NodeWay]:
         ways = come_back(cluster, down)
         cluster.query("DROP DATABASE flushlab_crash")
         return ways
 
-    monkeypatch.setattr(killed, "bring_back", loses_the_ledger)
+    monkeypatch.setattr(killed, "bring_back", loses_the_acks)
     asked: dict[str, Any] = {"cluster": 2, "nodes": "all", "fail": "process", "images": 1, "seconds": 0.5}
-    ((image,),) = (arm.images for arm in crash(server=name, controls=False, **asked).arms)
-    assert image.outcome == "inconsistent"
-    assert image.reasons[0].startswith("node 1 cannot read its tables: ")
+    ((judged,),) = (arm.crashes for arm in crash(server=name, controls=False, **asked).arms)
+    assert judged.outcome == "inconsistent"
+    assert judged.reasons[0].startswith("node 1 cannot read its tables: ")
 
 
 _SMALL: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 1, "innodb_log_file_size": 10 << 20}
@@ -123,11 +123,11 @@ def test_the_power_cut_of_one_node_takes_nothing_from_the_cluster() -> None:
     require_galera(name := "mariadb@10.11")
     settings: dict[str, Value] = {**_SMALL, "innodb_flush_log_at_trx_commit": 2}
     asked: dict[str, Any] = {"images": 1, "seconds": 0.5, "disk_size": 512, "settings": settings}
-    ((image,),) = (arm.images for arm in crash(server=name, cluster=3, controls=False, **asked).arms)
-    assert (image.outcome, image.lost, image.reasons) == ("kept", 0, ())
-    assert image.acknowledged > 0
-    assert sorted(node.way == "stayed" for node in image.nodes) == [False, True, True]
-    assert [node.outcome for node in image.nodes] == ["kept"] * 3
+    ((judged,),) = (arm.crashes for arm in crash(server=name, cluster=3, controls=False, **asked).arms)
+    assert (judged.outcome, judged.lost, judged.reasons) == ("kept", 0, ())
+    assert judged.acknowledged > 0
+    assert sorted(node.way == "stayed" for node in judged.nodes) == [False, True, True]
+    assert [node.outcome for node in judged.nodes] == ["kept"] * 3
 
 
 @needs_root
@@ -154,9 +154,9 @@ def test_a_clusters_winner_is_crashed_on_all_nodes_at_once(tmp_path: Path) -> No
     assert again.arms == facts.arms, "what was crashed is not crashed again when the campaign is resumed"
     assert (facts.crashed, facts.nodes) == ("all", 2)
     arm = facts.arms[0]
-    (image,) = arm.images
-    assert (image.outcome, image.reasons) == ("kept", ())
-    assert all(node.crashed and node.alone is not None for node in image.nodes)
+    (judged,) = arm.crashes
+    assert (judged.outcome, judged.reasons) == ("kept", ())
+    assert all(node.crashed and node.alone is not None for node in judged.nodes)
 
 
 def test_out_writes_the_page(build: Callable[[str], Build], tmp_path: Path) -> None:
@@ -206,10 +206,10 @@ def test_a_command_is_judged_by_whether_the_server_starts_and_its_tables_are_sou
     facts = crash(server=name, workload=_program(tmp_path), fail="process", images=2, seconds=1.0)
     (arm,) = facts.arms
     assert not arm.checks_rows
-    assert [(image.outcome, image.acknowledged, image.reasons) for image in arm.images] == [
+    assert [(judged.outcome, judged.acknowledged, judged.reasons) for judged in arm.crashes] == [
         ("sound", 0, ())
     ] * 2
-    assert [warning.slug for warning in facts.warnings] == ["no-ledger"]
+    assert [warning.slug for warning in facts.warnings] == ["no-acks"]
     assert document(facts).verdict == "unknown", "nothing shows that damage would have been seen"
 
 
@@ -226,22 +226,24 @@ def test_a_command_that_fails_ends_the_campaign_with_what_it_said(build: Callabl
         crash(server=name, workload="command: echo no such luck; exit 3", fail="process", images=1)
 
 
-def test_what_runs_beside_the_ledger_is_judged_by_it(build: Callable[[str], Build], tmp_path: Path) -> None:
+def test_what_runs_beside_the_load_is_judged_by_its_acks(
+    build: Callable[[str], Build], tmp_path: Path
+) -> None:
     build(name := "mariadb@10.11")
     asked: dict[str, Any] = {"fail": "process", "images": 1, "seconds": 1.0, "controls": False}
     (arm,) = crash(server=name, beside=_program(tmp_path), **asked).arms
-    (image,) = arm.images
-    assert (image.outcome, image.reasons, image.ddl) == ("kept", (), None)
-    assert image.acknowledged > 0
+    (judged,) = arm.crashes
+    assert (judged.outcome, judged.reasons, judged.ddl) == ("kept", (), None)
+    assert judged.acknowledged > 0
     facts = until_seen(
         lambda seconds: crash(server=name, beside="ddl", **{**asked, "seconds": seconds}),
-        lambda facts: (ddl := facts.arms[0].images[0].ddl) and ddl.acknowledged,
+        lambda facts: (ddl := facts.arms[0].crashes[0].ddl) and ddl.acknowledged,
         1.0,
     )
-    (image,) = facts.arms[0].images
-    assert (image.outcome, image.reasons) == ("kept", ())
-    assert image.ddl is not None
-    assert image.ddl.acknowledged > 0
+    (judged,) = facts.arms[0].crashes
+    assert (judged.outcome, judged.reasons) == ("kept", ())
+    assert judged.ddl is not None
+    assert judged.ddl.acknowledged > 0
 
 
 @needs_root
@@ -251,10 +253,10 @@ def test_ddl_and_scripts_are_judged_on_what_a_crash_of_the_system_leaves(
     build("mariadb@10.11")
     (arm,) = _crashed(["base"], beside="ddl", fail="os", images=3, seconds=1.0).arms
     # MariaDB 10.11 leaves some tables half made, and once in a while does not start.
-    assert all(image.outcome != "unknown" for image in arm.images), arm.images
-    found = [image for image in arm.images if image.outcome != "not_started"]
-    assert all(image.lost == 0 and image.ddl is not None for image in found), arm.images
-    assert max(image.acknowledged for image in arm.images) > 0
+    assert all(judged.outcome != "unknown" for judged in arm.crashes), arm.crashes
+    found = [judged for judged in arm.crashes if judged.outcome != "not_started"]
+    assert all(judged.lost == 0 and judged.ddl is not None for judged in found), arm.crashes
+    assert max(judged.acknowledged for judged in arm.crashes) > 0
     script = tmp_path / "script.sql"
     rows = ", ".join(["('x')"] * 100)
     script.write_text("CREATE TABLE t (pad CHAR(200));\n" + f"INSERT INTO t VALUES {rows};\n" * 50)
@@ -313,8 +315,8 @@ def test_a_power_cut_takes_what_was_not_synced_and_can_be_replayed(
     assert verdict_of(unsafe) == "lost"
     failing = document(facts).failing
     again = crash(server="mariadb@10.11", replay=failing[0].line)
-    first = next(image for image in unsafe.images if image.outcome == "lost")
-    assert _essence(again.arms[0].images[0]) == _essence(first)
+    first = next(judged for judged in unsafe.crashes if judged.outcome == "lost")
+    assert _essence(again.arms[0].crashes[0]) == _essence(first)
 
 
 @needs_root
@@ -346,7 +348,7 @@ def test_a_disk_that_lies_about_flushes_loses_what_was_synced(build: Callable[[s
 
 def _lost(facts: CrashFacts) -> int:
     (arm,) = facts.arms
-    return sum(image.outcome == "lost" for image in arm.images)
+    return sum(judged.outcome == "lost" for judged in arm.crashes)
 
 
 @needs_root
@@ -371,7 +373,7 @@ def test_a_server_on_a_full_disk_keeps_what_it_acknowledged_until_then(build: Ca
 
     def halved(facts: CrashFacts) -> bool:
         (arm,) = facts.arms
-        before = max(image.acknowledged for image in arm.images)
+        before = max(judged.acknowledged for judged in arm.crashes)
         after = int(arm.fault.split("acknowledged ")[1].split()[0].replace(",", ""))
         return after < before / 2
 
@@ -404,7 +406,7 @@ def test_ctrl_c_prints_what_was_judged_and_leaves_nothing(
         os.killpg(running.pid, signal.SIGINT)
         said, progress = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 130
-    assert "400 of 500 judged" not in progress, "nobody waits for 490 images"
+    assert "400 of 500 judged" not in progress, "nobody waits for 490 crashes"
     assert "this is what was judged until then" in said
     assert str(root) not in Path("/proc/self/mounts").read_text()
     assert list(root.iterdir()) == []
@@ -434,10 +436,10 @@ def test_a_killed_campaign_goes_on_with_what_it_has_kept(
     (row,) = existing_store().campaigns()
     facts = crash(resume=row.id)
     (arm,) = facts.arms
-    assert [image for image in arm.images if image.outcome != "kept"] == []
-    assert len(arm.images) == 24
-    assert {image.point.kind for image in arm.images} == set(get_args(PointKind))
-    assert all(image.acknowledged > 0 for image in arm.images if image.point.kind == "after_ack")
+    assert [judged for judged in arm.crashes if judged.outcome != "kept"] == []
+    assert len(arm.crashes) == 24
+    assert {judged.point.kind for judged in arm.crashes} == set(get_args(PointKind))
+    assert all(judged.acknowledged > 0 for judged in arm.crashes if judged.point.kind == "after_ack")
     assert [str(folder) for folder in keep.glob("*.record")] == [arm.folder], "it was not recorded again"
     (again,) = existing_store().campaigns()
     assert (again.id, again.state, facts.campaign) == (row.id, "done", row.id)
@@ -475,10 +477,10 @@ def test_a_file_system_that_is_full_while_a_crash_is_judged_is_no_loss(
         pytest.skip("nothing can be mounted here")
     try:
         tiny.chmod(0o755)
-        line = f"{arm.folder}:at={arm.images[0].point.at}:seed=1"
-        (image,) = crash(server=name, replay=line, data_root=tiny).arms[0].images
-        assert image.outcome == "unknown"
-        assert "failed; where it lies" in image.reasons[0]
+        line = f"{arm.folder}:at={arm.crashes[0].point.at}:seed=1"
+        (judged,) = crash(server=name, replay=line, data_root=tiny).arms[0].crashes
+        assert judged.outcome == "unknown"
+        assert "failed; where it lies" in judged.reasons[0]
     finally:
         subprocess.run(["umount", str(tiny)], check=True)
 
@@ -514,8 +516,8 @@ def _crashed(configurations: list[str], **asked: Any) -> CrashFacts:
     )
 
 
-def _essence(image: object) -> dict[str, object]:
-    found = msgspec.to_builtins(image)
+def _essence(judged: object) -> dict[str, object]:
+    found = msgspec.to_builtins(judged)
     return {name: found[name] for name in ("outcome", "acknowledged", "lost", "lost_s", "reasons")}
 
 
@@ -535,7 +537,7 @@ def test_python_has_it_under_the_same_name() -> None:
             {"workload": "command: true", "fail": "process", "cluster": 3},
             "is for one server, not for a cluster",
         ),
-        ({"replay": "nonsense"}, "names no image"),
+        ({"replay": "nonsense"}, "names no crash"),
         ({"replay": "r:at=1:seed=1", "fail": "process"}, "leaves the disk as it is"),
         ({"keep": "", "images": 1}, "--keep is empty"),
         ({"fail": "torn", "tear": 0}, "tears none"),

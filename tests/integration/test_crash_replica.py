@@ -11,10 +11,10 @@ import pytest
 from flushlab.build import Build
 from flushlab.campaign.crash.crash import crash
 from flushlab.crashed import binlog, replicated
-from flushlab.crashed.ledger import TABLE
-from flushlab.crashed.live import make_ledger
+from flushlab.crashed.acks import TABLE
+from flushlab.crashed.live import make_acks_table
 from flushlab.crashed.received import transaction_ends
-from flushlab.crashed.recovered_server import Ledger
+from flushlab.crashed.recovered_server import AcksTable
 from flushlab.crashed.replica import listening_replica
 from flushlab.datadir import DataRoot
 from flushlab.errors import UsageError
@@ -22,7 +22,7 @@ from flushlab.record import ReplicaState, Value
 from flushlab.server import Sandbox
 from tests.waiting import wait_until
 
-LEDGER = Ledger("flushlab_crash", 1, alone=True)
+ACKS = AcksTable("flushlab_crash", 1, alone=True)
 COMMITS = 5
 LOGGED: dict[str, Value] = {"log_bin": "ON"}
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
@@ -36,8 +36,8 @@ def killed(
 ) -> tuple[ReplicaState, ReplicaState]:
     """A replica listens to five commits; the server is killed, damaged while dead or once it is back."""
     folder = DataRoot.open().path
-    make_ledger(server, LEDGER)
-    with listening_replica(server, LEDGER, folder) as replica:
+    make_acks_table(server, ACKS)
+    with listening_replica(server, ACKS, folder) as replica:
         for number in range(1, COMMITS + 1):
             server.query(f"INSERT INTO flushlab_crash.{TABLE} VALUES (1, {number}, 1, 'x')")
         received = replica.server.datadir
@@ -52,7 +52,7 @@ def killed(
         server.start_again()
         if back:
             back(server)
-        old, new = replicated.of_killed(server, LEDGER, replica, folder)
+        old, new = replicated.of_killed(server, ACKS, replica, folder)
     assert old is not None and new is not None
     return old, new
 
@@ -112,7 +112,7 @@ def test_replicas_follow_what_a_power_cut_leaves_of_a_server_that_syncs_its_bina
         keep=tmp_path / "records",
     ).arms
     follows = ReplicaState(outcome="follows")
-    assert [(image.replica, image.new_replica) for image in arm.images] == [(follows, follows)]
-    point = arm.images[0].point
+    assert [(judged.replica, judged.new_replica) for judged in arm.crashes] == [(follows, follows)]
+    point = arm.crashes[0].point
     (again,) = crash(server=name, replay=f"{arm.folder}:at={point.at}:seed={point.seed}").arms
-    assert again.images[0].replica == follows, "its replica is judged, too"
+    assert again.crashes[0].replica == follows, "its replica is judged, too"

@@ -14,10 +14,10 @@ from flushlab.record import (
     Crash,
     CrashArm,
     CrashFacts,
-    CrashImage,
     CrashNode,
     CrashOutcome,
     CrashPoint,
+    CrashRow,
     DdlState,
     GtidState,
     NodeAlone,
@@ -38,9 +38,9 @@ REQUEST = CrashRequest(
 )
 
 
-def image(number: int, outcome: CrashOutcome = "kept", lost: int = 0, *, behind: int = 0) -> CrashImage:
-    """The nth image; every fourth was chosen."""
-    return CrashImage(
+def judged(number: int, outcome: CrashOutcome = "kept", lost: int = 0, *, behind: int = 0) -> Crash:
+    """The nth crash; every fourth was chosen."""
+    return Crash(
         point=CrashPoint(at=1000 + number, kind="after_ack" if number % 4 == 3 else "random", seed=number),
         outcome=outcome,
         acknowledged=4000,
@@ -60,7 +60,7 @@ BASE = CrashArm(
     records=18_000,
     floor="second",
     guarantee="acknowledged commits that are missing from the binary log are rolled back",
-    images=tuple(image(number, behind=2000 + number) for number in range(12)),
+    crashes=tuple(judged(number, behind=2000 + number) for number in range(12)),
 )
 LOSING = CrashArm(
     name="innodb_flush_log_at_trx_commit=2",
@@ -68,15 +68,18 @@ LOSING = CrashArm(
     commits_per_s=5290.4,
     records=9_000,
     folder="/records/r1",
-    images=(*(image(number, "lost", 100 + number) for number in range(11)), image(11, "not_started", 4000)),
+    crashes=(
+        *(judged(number, "lost", 100 + number) for number in range(11)),
+        judged(11, "not_started", 4000),
+    ),
 )
 CONTROL = CrashArm(
-    name="control: innodb_flush_log_at_trx_commit=2",
+    name="positive control: innodb_flush_log_at_trx_commit=2",
     settings={"innodb_flush_log_at_trx_commit": 2},
-    control=True,
-    images=(
-        msgspec.structs.replace(image(0, "lost", 500), unflushed=3),
-        msgspec.structs.replace(image(1), unflushed=0),
+    positive_control=True,
+    crashes=(
+        msgspec.structs.replace(judged(0, "lost", 500), unflushed=3),
+        msgspec.structs.replace(judged(1), unflushed=0),
     ),
 )
 
@@ -86,8 +89,8 @@ CLUSTER = CrashArm(
     settings={"innodb_flush_log_at_trx_commit": 2},
     commits_per_s=890.4,
     records=900,
-    images=tuple(
-        CrashImage(
+    crashes=tuple(
+        Crash(
             point=CrashPoint(at=number * 250_000_000, kind="random", seed=number),
             outcome="lost",
             acknowledged=1000,
@@ -116,8 +119,8 @@ ALONE = CrashArm(
     name="base",
     settings={},
     checks_rows=False,
-    images=tuple(
-        CrashImage(
+    crashes=tuple(
+        Crash(
             point=CrashPoint(at=number, kind="random", seed=number),
             outcome="inconsistent" if number == 7 else "sound",
             acknowledged=0,
@@ -126,13 +129,13 @@ ALONE = CrashArm(
         for number in range(8)
     ),
 )
-"""A command's crashes: without a ledger."""
+"""A command's crashes: without an acknowledgement table."""
 CHANGING = CrashArm(
     name="base",
     settings={},
     commits_per_s=900.0,
-    images=tuple(
-        CrashImage(
+    crashes=tuple(
+        Crash(
             point=CrashPoint(at=number, kind="random", seed=number),
             outcome="lost" if number == 3 else "kept",
             acknowledged=400,
@@ -142,18 +145,18 @@ CHANGING = CrashArm(
         for number in range(6)
     ),
 )
-"""DDL ran beside the ledger's load."""
+"""DDL ran beside the load."""
 
 
-def rows(arm: CrashArm) -> list[Crash]:
+def rows(arm: CrashArm) -> list[CrashRow]:
     """The crashes of an arm as a campaign stores them."""
-    alone = msgspec.structs.replace(arm, images=())
-    return [Crash(arm=alone, number=number, image=one) for number, one in enumerate(arm.images)]
+    alone = msgspec.structs.replace(arm, crashes=())
+    return [CrashRow(arm=alone, number=number, crash=one) for number, one in enumerate(arm.crashes)]
 
 
 def facts(*arms: CrashArm) -> CrashFacts:
     """Of MariaDB, when the power failed."""
-    return CrashFacts(server="MariaDB 10.11.19", workload="ledger", fail="power", fs="ext4", arms=arms)
+    return CrashFacts(server="MariaDB 10.11.19", workload="acked_inserts", fail="power", fs="ext4", arms=arms)
 
 
 class Proven:
@@ -183,9 +186,9 @@ REPLICATED = CrashArm(
     name="sync_binlog=0",
     settings={"log_bin": "ON", "sync_binlog": 0},
     commits_per_s=3000.4,
-    images=tuple(
+    crashes=tuple(
         msgspec.structs.replace(
-            image(number, "lost", 2, behind=900),
+            judged(number, "lost", 2, behind=900),
             replica=ReplicaState(
                 outcome="stopped" if number else "diverged",
                 ahead=2,

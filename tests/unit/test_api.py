@@ -137,11 +137,11 @@ def test_records_of_a_probe_are_its_cells_and_those_of_crashes_their_images(tmp_
     assert [one["commits_per_s"] for one in ceilings] == [one.commits_per_s for one in probed.ceilings]
     assert ceilings[0]["latency_us.p99"] == probed.ceilings[0].latency_us.p99
 
-    images = flushlab.records("crash", store=tmp_path / "store.sqlite")
-    assert [one["arm.name"] for one in images] == [LOSING.name] * 12 + [CONTROL.name] * 2
-    assert {one["arm.settings.innodb_flush_log_at_trx_commit"] for one in images} == {2}
-    assert [one["arm.control"] for one in images] == [False] * 12 + [True] * 2
-    last = images[11]
+    crashes = flushlab.records("crash", store=tmp_path / "store.sqlite")
+    assert [one["arm.name"] for one in crashes] == [LOSING.name] * 12 + [CONTROL.name] * 2
+    assert {one["arm.settings.innodb_flush_log_at_trx_commit"] for one in crashes} == {2}
+    assert [one["arm.positive_control"] for one in crashes] == [False] * 12 + [True] * 2
+    last = crashes[11]
     assert (last["number"], last["outcome"], last["lost"], last["point.at"]) == (
         12,
         "not_started",
@@ -149,7 +149,7 @@ def test_records_of_a_probe_are_its_cells_and_those_of_crashes_their_images(tmp_
         1011,
     )
 
-    assert not any(isinstance(value, (list, dict)) for one in (*cells, *images) for value in one.values())
+    assert not any(isinstance(value, (list, dict)) for one in (*cells, *crashes) for value in one.values())
     assert flushlab.records("begun", store=tmp_path / "store.sqlite") == []
 
 

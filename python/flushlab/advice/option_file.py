@@ -137,7 +137,7 @@ def _comments(facts: CampaignFacts, tuning: TuningFacts, chosen: FrontierPoint) 
         lines.append(f"A/A control (the base again): {again.low:.2f} to {again.high:.2f}.")
     crashed = [] if facts.crash is None else [arm for arm in facts.crash.arms if arm.name == chosen.arm]
     lines += [
-        f"Crashed {len(arm.images)} times, {WHAT[facts.crash.fail]}: {'; '.join(measured(arm))}."
+        f"Crashed {len(arm.crashes)} times, {WHAT[facts.crash.fail]}: {'; '.join(measured(arm))}."
         for arm in crashed
         if facts.crash is not None
     ]

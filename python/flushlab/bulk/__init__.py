@@ -2,7 +2,7 @@
 
 Sits above `workload` and `telemetry`. `fill` checks the request and opens a server (`destinations`);
 `loading` is the story of one load. `preflight` looks at the server first; `tables` are made ready; `choice`
-finds the fastest way on slices of rows; `native` drives the loader; `notes` make a load that was killed go on
-without a duplicate or a hole; `verify` reads back; `bound` names the limit; `ladder` climbs from one row a
-statement to the fastest settings.
+finds the fastest method on slices of rows; `native` drives the loader; `notes` let a killed load continue
+without a duplicate or a hole; `verify` reads back; `bound` names the limit; `method_comparison` measures the
+methods, from one row per statement to the fastest settings.
 """

@@ -1,8 +1,9 @@
-"""Choice: the fastest way to load a table, found on slices of its rows.
+"""Choice: the fastest method of loading a table, found on slices of its rows.
 
-Sits in `bulk`. Slices are rows that stay loaded, and two ways take them in turns: other load on the machine
-then slows both. The way tried first is kept unless another one wins three of those rounds more than it loses;
-two that it loses end it. So a way that is a fifth slower is hardly ever taken, on a busy machine either.
+Sits in `bulk`. Slices are rows that stay loaded. Two methods load slices alternately, so that other load on
+the machine slows both alike. The first method is kept unless the other wins three rounds more than it loses;
+two rounds more lost than won end the comparison. A method that is a fifth slower is hardly ever chosen, even
+on a busy machine.
 
 Not tried, because slices cannot tell or nothing ever won: indexes wait wherever they can (on MariaDB 10.11
 with 400,000 rows of sysbench's table that was 10 to 80 % faster, whatever slices had said), and MariaDB's
@@ -29,17 +30,17 @@ LEAST_ROWS = 500_000
 """Below, nothing is tried: a slice would take too short to tell."""
 _BETTER = 1.05
 _LEAD, _ARREARS = 3, 2
-"""Rounds that a way is to win more often than it loses, and the other way round, until one of two is taken.
-What is the better one in four rounds of five is taken in 98 of 100 trials (the gambler's ruin)."""
+"""Lead in rounds that chooses the other method, and arrears in rounds that end the comparison. A method that
+is better in four rounds of five is chosen in 98 of 100 trials (the gambler's ruin)."""
 _MOST_ROUNDS = 9
 _MOST_SLICES = 30
 """In all, of about forty that the rows come to."""
 _BEHIND = 1.2
-"""A load that is so much slower than another way was is reason to compare the two again."""
+"""If the load falls behind the rate of another method by this factor, the two are compared again."""
 _SLICE_SHARE = 1 / 40
 _MOST_SLICE_ROWS = 50_000
 _PIECES = 8
-"""Of what is left once ways have been tried: so often it is seen whether the load keeps its rate."""
+"""Pieces of the rows left after the trials: the rate of the load is checked after each piece."""
 INSERT_ROWS = 1000
 INSERT_BYTES = 512 << 10
 LOAD_BYTES = 256 << 10
@@ -64,66 +65,66 @@ class Possible(msgspec.Struct, frozen=True, kw_only=True):
     packet_bytes: int
 
 
-def first_way(possible: Possible, connections: int) -> LoadMethod:
-    """The way where nothing is tried."""
+def first_method(possible: Possible, connections: int) -> LoadMethod:
+    """The method if none is tried."""
     packet_bytes = min(LOAD_BYTES, possible.packet_bytes)
-    way = LoadMethod(method="load-data", connections=connections, batch_rows=1, packet_bytes=packet_bytes)
-    return way if possible.load_data else inserts(way, possible)
+    method = LoadMethod(kind="load-data", connections=connections, batch_rows=1, packet_bytes=packet_bytes)
+    return method if possible.load_data else inserts(method, possible)
 
 
 def resumed_method(
     server: Server, database: str, table: str, possible: Possible, connections: int
 ) -> LoadMethod:
     """What is taken for ranges that an interrupted load has left, where nothing is tried."""
-    way = first_way(possible, connections)
+    method = first_method(possible, connections)
     turns = possible.load_data and connections > 1 and takes_turns(server, database, table)
-    return inserts(way, possible) if turns else way
+    return inserts(method, possible) if turns else method
 
 
 def start(server: Server, database: str, table: str, possible: Possible) -> LoadMethod:
     """What loading an empty table of `LEAST_ROWS` rows or more begins with: secondary indexes wait if they
     can."""
-    way = first_way(possible, possible.connections if possible.fixed else 1)
+    method = first_method(possible, possible.connections if possible.fixed else 1)
     waits = possible.indexes_may_wait and late_parts(server, database, table) is not None
-    return msgspec.structs.replace(way, indexes="after") if waits else way
+    return msgspec.structs.replace(method, indexes="after") if waits else method
 
 
-def inserts(way: LoadMethod, possible: Possible) -> LoadMethod:
-    """The same way with INSERT."""
+def inserts(method: LoadMethod, possible: Possible) -> LoadMethod:
+    """The same method with INSERT."""
     return msgspec.structs.replace(
-        way,
-        method="insert",
+        method,
+        kind="insert",
         batch_rows=INSERT_ROWS,
         prepared=possible.prepared,
         packet_bytes=min(INSERT_BYTES, possible.packet_bytes),
     )
 
 
-def fastest(slices: Slices, way: LoadMethod, possible: Possible, *, turns: bool) -> LoadMethod:
+def fastest(slices: Slices, method: LoadMethod, possible: Possible, *, turns: bool) -> LoadMethod:
     """The method and as many connections as prove fastest on slices of a table.
 
-    `way` has one connection, or as many as are fixed; `turns`: several LOAD DATA would wait for each
+    `method` has one connection, or as many as are fixed; `turns`: several LOAD DATA would wait for each
     other."""
-    if turns and way.method == "load-data":
+    if turns and method.kind == "load-data":
         many = possible.connections if possible.fixed else min(cpu_count(), possible.connections)
-        way = slices.better(inserts(msgspec.structs.replace(way, connections=many), possible), way)
-        if way.method == "load-data":
-            return way
-    while not possible.fixed and way.connections < possible.connections:
-        more = min(2 * way.connections, possible.connections)
-        found = slices.better(msgspec.structs.replace(way, connections=more), way)
-        if found is way:
+        method = slices.better(inserts(msgspec.structs.replace(method, connections=many), possible), method)
+        if method.kind == "load-data":
+            return method
+    while not possible.fixed and method.connections < possible.connections:
+        more = min(2 * method.connections, possible.connections)
+        found = slices.better(msgspec.structs.replace(method, connections=more), method)
+        if found is method:
             break
-        way = found
-    may_insert = way.method == "load-data" and possible.prepared
-    return slices.better(inserts(way, possible), way) if may_insert else way
+        method = found
+    may_insert = method.kind == "load-data" and possible.prepared
+    return slices.better(inserts(method, possible), method) if may_insert else method
 
 
 class Slices:
-    """Ways compared on slices of a table's rows.
+    """Methods compared on slices of a table's rows.
 
     Args:
-        load: loads the next slice in a way; rows and seconds.
+        load: loads the next slice with a method and returns rows and seconds.
         left: number of slices in the remaining rows.
     """
 
@@ -135,7 +136,7 @@ class Slices:
         self._slices = 0
 
     def better(self, one: LoadMethod, than: LoadMethod) -> LoadMethod:
-        """One way if it wins rounds, the other if unclear."""
+        """The first method if it wins rounds, otherwise the second."""
         lead = 0
         for number in range(_MOST_ROUNDS):
             if self._slices + 2 > _MOST_SLICES or self._left() < 2:
@@ -147,38 +148,39 @@ class Slices:
                 break
         return one if lead > 0 else than
 
-    def after(self, way: LoadMethod, rate: float) -> LoadMethod:
-        """The way to go on in where a way comes to this rate: where it is far behind what another one had,
+    def after(self, method: LoadMethod, rate: float) -> LoadMethod:
+        """The next method, given the rate of the present one; if another had over `_BEHIND` times this rate,
         the two are compared again."""
-        others = [one for one in self._seconds if one != way]
+        others = [one for one in self._seconds if one != method]
         if not others:
-            return way
+            return method
         best = max(others, key=self._rate)
-        return self.better(best, way) if rate * _BEHIND < self._rate(best) else way
+        return self.better(best, method) if rate * _BEHIND < self._rate(best) else method
 
     def tried(self) -> tuple[Tried, ...]:
         """All of them, in the order in which they were tried."""
         return tuple(
-            Tried(way=way, rows=rows, rows_per_s=self._rate(way)) for way, rows in self._rows.items()
+            Tried(method=method, rows=rows, rows_per_s=self._rate(method))
+            for method, rows in self._rows.items()
         )
 
-    def _rate(self, way: LoadMethod) -> float:
-        return self._rows[way] / self._seconds[way]
+    def _rate(self, method: LoadMethod) -> float:
+        return self._rows[method] / self._seconds[method]
 
-    def _slice(self, way: LoadMethod) -> float:
-        rows, seconds = self._load(way)
-        self._rows[way] += rows
-        self._seconds[way] = self._seconds.get(way, 0.0) + seconds
+    def _slice(self, method: LoadMethod) -> float:
+        rows, seconds = self._load(method)
+        self._rows[method] += rows
+        self._seconds[method] = self._seconds.get(method, 0.0) + seconds
         self._slices += 1
         return rows / seconds
 
 
 LoadsRanges = Callable[[LoadMethod, tuple[Range, ...], Counts], Counts]
-"""Loads ranges in a way, with the counts of what was loaded before."""
+"""Loads ranges with a method, with the counts of what was loaded before."""
 
 
 class Unloaded:
-    """Rows of a table that are not loaded yet: loaded in slices as long as ways are tried, then in pieces."""
+    """Rows of a table that are not loaded yet: slices while methods are tried, then pieces."""
 
     def __init__(self, ranges: Iterable[Range], load: LoadsRanges) -> None:
         self._left = {one.id: one for one in ranges}
@@ -191,38 +193,41 @@ class Unloaded:
         """Whole slices that are left."""
         return rows_of(self._left.values()) // max(1, self._slice_rows)
 
-    def slice(self, way: LoadMethod) -> tuple[int, float]:
+    def slice(self, method: LoadMethod) -> tuple[int, float]:
         """Loads the next slice; rows and seconds."""
-        return self._next(way, self._slice_rows)
+        return self._next(method, self._slice_rows)
 
-    def watched(self, way: LoadMethod, after: Callable[[LoadMethod, float], LoadMethod]) -> LoadMethod:
-        """Loads all that is left in pieces, the first one in `way`; the way of the last one. `after` decides
-        how to go on, from the way so far and its rows a second."""
+    def watched(self, method: LoadMethod, after: Callable[[LoadMethod, float], LoadMethod]) -> LoadMethod:
+        """Loads the remaining rows in pieces, the first one with `method`.
+
+        Returns:
+            The method of the last piece. `after` chooses the next method from the present one and its rows/s.
+        """
         each = -(-rows_of(self._left.values()) // _PIECES)
         while rows_of(self._left.values()) > each:
-            rows, seconds = self._next(way, each)
-            way = after(way, rows / seconds)
-        self.rest(way)
-        return way
+            rows, seconds = self._next(method, each)
+            method = after(method, rows / seconds)
+        self.rest(method)
+        return method
 
-    def _next(self, way: LoadMethod, rows: int) -> tuple[int, float]:
+    def _next(self, method: LoadMethod, rows: int) -> tuple[int, float]:
         most_first = sorted(self._left.values(), key=lambda one: one.first - one.end)
-        each = -(-rows // way.connections)
+        each = -(-rows // method.connections)
         ranges = tuple(
             msgspec.structs.replace(one, end=min(one.first + each, one.end))
-            for one in most_first[: way.connections]
+            for one in most_first[: method.connections]
             if one.first < one.end
         )
-        counts = self._take(way, ranges)
+        counts = self._take(method, ranges)
         return counts.committed, counts.seconds
 
-    def rest(self, way: LoadMethod) -> None:
+    def rest(self, method: LoadMethod) -> None:
         """Loads all that is left, if anything is."""
         if ranges := tuple(one for one in self._left.values() if one.first < one.end):
-            self._take(way, ranges)
+            self._take(method, ranges)
 
-    def _take(self, way: LoadMethod, ranges: tuple[Range, ...]) -> Counts:
-        counts = self._load(way, ranges, self._counts)
+    def _take(self, method: LoadMethod, ranges: tuple[Range, ...]) -> Counts:
+        counts = self._load(method, ranges, self._counts)
         for one in ranges:
             self._left[one.id] = msgspec.structs.replace(self._left[one.id], first=one.end)
         self._counts = self._counts.plus(counts)

@@ -158,7 +158,7 @@ def _tune(every: Sequence[Changes], progress: Progress) -> None:
 
 @contextmanager
 def _new_sandbox(spec: FillSpec, load_bytes: int, progress: Progress) -> Iterator[Destination]:
-    """A new sandbox that is kept; with its defaults once all went well, and before the ladder."""
+    """A new sandbox that is kept; with its defaults after success, and before the method comparison."""
     build, data = _build_and_data(spec, progress)
     settings, arguments = settings_for(build, load_bytes, spec.floor or Floor.THROWAWAY)
     server = Sandbox.start(

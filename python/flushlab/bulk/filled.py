@@ -17,7 +17,7 @@ class LoadMethod(msgspec.Struct, frozen=True, kw_only=True):
     """How rows reach the server.
 
     Attributes:
-        method: `load-data`, `insert` or `single`: one row a statement, committed by itself.
+        kind: `load-data`, `insert` or `single`: one row a statement, committed by itself.
         connections: that rows are sent over.
         batch_rows: rows of one INSERT, at most.
         packet_bytes: of one statement of INSERT, or one packet of LOAD DATA.
@@ -26,7 +26,7 @@ class LoadMethod(msgspec.Struct, frozen=True, kw_only=True):
             that the server does not prepare, and of the last one.
     """
 
-    method: Literal["load-data", "insert", "single"]
+    kind: Literal["load-data", "insert", "single"]
     connections: int
     batch_rows: int
     packet_bytes: int
@@ -40,22 +40,22 @@ class LoadMethod(msgspec.Struct, frozen=True, kw_only=True):
             "load-data": "LOAD DATA LOCAL",
             "insert": "prepared INSERT" if self.prepared else f"INSERT with up to {self.batch_rows:,} rows",
             "single": "INSERT with one row",
-        }[self.method]
+        }[self.kind]
         over = "1 connection" if self.connections == 1 else f"{self.connections} connections"
         more = ", secondary indexes afterwards" if self.indexes == "after" else ""
         return f"{how}, {over}{more}"
 
 
 class Tried(msgspec.Struct, frozen=True, kw_only=True):
-    """A way on slices of the rows.
+    """A load method, tried on slices of the rows.
 
     Attributes:
-        way: how rows were sent.
+        method: how rows were sent.
         rows: of its slices.
         rows_per_s: without indexes that wait.
     """
 
-    way: LoadMethod
+    method: LoadMethod
     rows: int
     rows_per_s: float
 
@@ -77,14 +77,14 @@ class FilledTable(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """A rung of the ladder.
+    """One method of the method comparison.
 
     Attributes:
-        name: of the rung.
+        name: of the method.
         rows: committed.
         seconds: of loading.
         rows_per_s: committed rows a second.
-        ratio: to the rung before it; 1 for the first, None behind one that loaded nothing.
+        ratio: to the rate of the method before; 1 for the first, None if the method before loaded nothing.
         bound_by: limit of the load.
         why: the figures of `bound_by`.
     """
@@ -109,13 +109,13 @@ class Filled(msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag=
     Attributes:
         rows: loaded by this command.
         rows_per_s: of `rows` in `seconds`.
-        seconds: from the first connection of the load until the last index stood: it includes trying ways and
-            building indexes, but not verification.
+        seconds: from the first connection of the load until the last index is built; includes the trials of
+            methods, but not verification.
         index_seconds: building indexes, a part of `seconds`.
         verify_seconds: verification.
         resumed_rows: rows that an interrupted load had committed before.
         bytes: of rows, as sent.
-        way: how rows were sent.
+        method: how rows were sent.
         tried: by `--method auto`, in the order in which they were tried.
         waited: seconds that the load waited, by reason: `replica lag`, `flow control`.
         bound_by: the limit of the load: `replica lag`, `flow control`, `client CPU`, `server CPU`, `CPU`,
@@ -141,7 +141,7 @@ class Filled(msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag=
     verify_seconds: float
     resumed_rows: int
     bytes: int
-    way: LoadMethod
+    method: LoadMethod
     tried: tuple[Tried, ...]
     waited: Mapping[str, float] = {}
     bound_by: str

@@ -1,4 +1,4 @@
-"""Loading: the story of one load: tables, a way, rows, indexes, and whether they are right.
+"""Loading: one load from start to end: tables, method, rows, indexes, verification.
 
 Sits in `bulk`. Promises: rows are there once, or the load is an error that says what is missing; a load that
 ends early can be resumed; nothing of the server's is changed that is not put back, but for a sandbox's own
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from flushlab.bulk import choice, ladder, native, preflight, throttle, verify
+from flushlab.bulk import choice, method_comparison, native, preflight, throttle, verify
 from flushlab.bulk.bound import Bound, Evidence, bound
 from flushlab.bulk.choice import Possible, Slices, Unloaded, rows_of
 from flushlab.bulk.destinations import Destination
@@ -114,17 +114,17 @@ class Load:
         steps: tuple[Step, ...] = ()
         if asked.ladder and not self._left:
             rows = due[largest.name]
-            steps = ladder.climb(self._place, largest, rows, self._spec, possible, self._say)
+            steps = method_comparison.compare(self._place, largest, rows, self._spec, possible, self._say)
         self._place.quicken()
         server.query(_SESSION)  # it may have been restarted
         tries = not self._left and asked.method == "auto" and due[largest.name] >= choice.LEAST_ROWS
-        way = self._first_way(seen, possible, largest, tries=tries)
+        method = self._first_method(seen, possible, largest, tries=tries)
         self._warnings += preflight.load_warnings(
-            seen, way.connections, load_bytes, ours=self._place.ours, waits=bool(asked.replica)
+            seen, method.connections, load_bytes, ours=self._place.ours, waits=bool(asked.replica)
         )
-        parts = max(possible.connections, 1) if tries else way.connections
-        notes = self._left or self._begin(way, parts)
-        way, done, seconds = self._load(notes, way, largest.name if tries else "", possible)
+        parts = max(possible.connections, 1) if tries else method.connections
+        notes = self._left or self._begin(method, parts)
+        method, done, seconds = self._load(notes, method, largest.name if tries else "", possible)
         verified_from = time.perf_counter()
         tables = tuple(self._verify(table, done.get(table.name)) for table in self._plan.tables)
         self._notes.drop()
@@ -143,7 +143,7 @@ class Load:
             seconds=seconds,
             index_seconds=self._index_seconds,
             verify_seconds=time.perf_counter() - verified_from,
-            way=way,
+            method=method,
             tried=self._tried,
             bound_by=limit.what,
             why=limit.why,
@@ -249,24 +249,24 @@ class Load:
             packet_bytes=max(1024, min(seen.number("max_allowed_packet", 1 << 30), 16 << 20) * 3 // 4),
         )
 
-    def _first_way(
+    def _first_method(
         self, seen: ServerState, possible: Possible, largest: PlanTable, *, tries: bool
     ) -> LoadMethod:
-        """The way that the load begins with; said unless others are tried."""
+        """The first method of the load; reported unless others are tried."""
         if tries:
             return choice.start(self._server, self._database, largest.name, possible)
         if self._asked.method != "auto":
-            way = self._named(seen, possible)
+            method = self._named(seen, possible)
         elif self._left:
             connections = self._asked.threads or sum(note.next < note.end for note in self._left) or 1
-            way = choice.resumed_method(self._server, self._database, largest.name, possible, connections)
+            method = choice.resumed_method(self._server, self._database, largest.name, possible, connections)
         else:
-            way = choice.first_way(possible, possible.connections if possible.fixed else 1)
-        self._say_way(way)
-        return way
+            method = choice.first_method(possible, possible.connections if possible.fixed else 1)
+        self._say_method(method)
+        return method
 
     def _named(self, seen: ServerState, possible: Possible) -> LoadMethod:
-        """The way of `--method`."""
+        """The method that `--method` names."""
         method, threads = self._asked.method, self._asked.threads
         if method == "load-data" and seen.splits_load_data:
             raise ServerError(
@@ -280,12 +280,12 @@ class Load:
             )
         if method == "single":
             return LoadMethod(
-                method="single", connections=threads or 1, batch_rows=1, packet_bytes=possible.packet_bytes
+                kind="single", connections=threads or 1, batch_rows=1, packet_bytes=possible.packet_bytes
             )
         named = msgspec.structs.replace(possible, load_data=method == "load-data")
-        return choice.first_way(named, threads or min(possible.connections, 2))
+        return choice.first_method(named, threads or min(possible.connections, 2))
 
-    def _begin(self, way: LoadMethod, parts: int) -> list[Note]:
+    def _begin(self, method: LoadMethod, parts: int) -> list[Note]:
         """Divides the rows among connections, and notes the ranges."""
         notes: list[Note] = []
         for table in self._plan.tables:
@@ -303,7 +303,7 @@ class Load:
                 )
                 for at, one in enumerate(ranges, start=1)
             ]
-        if way.method != "single":  # a statement is a transaction: notes would double its cost
+        if method.kind != "single":  # a statement is a transaction: notes would double its cost
             self._notes.write(notes)
         return notes
 
@@ -318,30 +318,30 @@ class Load:
         )
 
     def _load(
-        self, notes: Sequence[Note], way: LoadMethod, tries: str, possible: Possible
+        self, notes: Sequence[Note], method: LoadMethod, tries: str, possible: Possible
     ) -> tuple[LoadMethod, dict[str, Loaded], float]:
-        """Loads all tables; ways are tried on the rows of `tries`."""
+        """Loads all tables; methods are tried on the rows of `tries`."""
         began = time.perf_counter()
         done = {}
         for table in self._plan.tables:
             mine = [note for note in notes if note.table == table.name]
             add = next((note.add_indexes for note in mine if note.add_indexes), "")
             may_wait = self._place.ours or table.name in self._tables.made
-            if way.indexes == "after" and not add and may_wait:
+            if method.indexes == "after" and not add and may_wait:
                 add = self._take_indexes(table.name)
             ranges = tuple(note.left for note in mine if note.next < note.end)
             if ranges:
-                way, loaded = self._table(table, way, ranges, possible, tries=table.name == tries)
+                method, loaded = self._table(table, method, ranges, possible, tries=table.name == tries)
                 self._note_warnings(table.name, loaded.counts)
                 done[table.name] = loaded
             if add:
                 self._give_indexes(table.name, add)
-        return way, done, time.perf_counter() - began
+        return method, done, time.perf_counter() - began
 
     def _table(
         self,
         table: PlanTable,
-        way: LoadMethod,
+        method: LoadMethod,
         ranges: tuple[Range, ...],
         possible: Possible,
         *,
@@ -350,11 +350,11 @@ class Load:
         """Loads the rest of a table; with INSERT where the server takes no LOAD DATA after all."""
         looks = native.MeasuredLoads(self._server, self._throttle)
 
-        def load(way: LoadMethod, some: tuple[Range, ...], before: Counts) -> Counts:
+        def load(method: LoadMethod, some: tuple[Range, ...], before: Counts) -> Counts:
             def shown(counts: Counts, evidence: Evidence) -> None:
                 self._show(_progress(table.name, before, rows_of(ranges), counts, evidence))
 
-            spec = self._spec(table, way, some)
+            spec = self._spec(table, method, some)
             try:
                 return looks.run(spec, shown)
             except KeyboardInterrupt:
@@ -365,27 +365,31 @@ class Load:
         rows = Unloaded(ranges, load)
         try:
             if tries:
-                way = self._try_ways(table, way, rows, possible)
+                method = self._try_methods(table, method, rows, possible)
             else:
-                rows.rest(way)
-            return way, looks.loaded(way.connections)
+                rows.rest(method)
+            return method, looks.loaded(method.connections)
         except ServerError as error:
-            if way.method != "load-data":
+            if method.kind != "load-data":
                 raise
             self._require_insert_helps(error)
             again = tuple(n.left for n in self._notes.read() if n.table == table.name and n.next < n.end)
             before = rows_of(ranges) - rows_of(again)
-            way, loaded = self._table(table, choice.inserts(way, possible), again, possible, tries=tries)
-            return way, loaded.with_rows_before(before)
+            method, loaded = self._table(
+                table, choice.inserts(method, possible), again, possible, tries=tries
+            )
+            return method, loaded.with_rows_before(before)
 
-    def _try_ways(self, table: PlanTable, way: LoadMethod, rows: Unloaded, possible: Possible) -> LoadMethod:
-        """Loads all rows, in the way that proves fastest on slices of them; the way of the last ones."""
-        rows.slice(way)  # a cold server and an empty table: it does not count
+    def _try_methods(
+        self, table: PlanTable, method: LoadMethod, rows: Unloaded, possible: Possible
+    ) -> LoadMethod:
+        """Loads all rows with the method that is fastest on slices; returns the method of the last rows."""
+        rows.slice(method)  # a cold server and an empty table: it does not count
         slices = Slices(rows.slice, lambda: rows.slices)
 
         def take(found: LoadMethod) -> LoadMethod:
             self._tried = slices.tried()
-            self._say_way(found)
+            self._say_method(found)
             return found
 
         def after(now: LoadMethod, rate: float) -> LoadMethod:
@@ -393,11 +397,14 @@ class Load:
             return found if found == now else take(found)
 
         turns = choice.takes_turns(self._server, self._database, table.name)
-        return rows.watched(take(choice.fastest(slices, way, possible, turns=turns)), after)
+        return rows.watched(take(choice.fastest(slices, method, possible, turns=turns)), after)
 
     def _require_insert_helps(self, error: ServerError) -> None:
-        """Goes on with INSERT where the server takes no LOAD DATA LOCAL; raises if the way is the user's, and
-        any other error."""
+        """Continues with INSERT if the server takes no LOAD DATA LOCAL.
+
+        Raises:
+            ServerError: `--method load-data` was given, or `error` has another cause.
+        """
         errno = errno_of(error)
         if errno not in (*_NO_LOCAL_FILES, _NO_DEFAULT) or self._asked.method not in ("auto", "load-data"):
             raise error
@@ -411,8 +418,8 @@ class Load:
         self._warnings.append(Warning("load-data-refused", text))
         self._say(text)
 
-    def _spec(self, table: PlanTable, way: LoadMethod, ranges: tuple[Range, ...]) -> TableLoad:
-        address, single = self._place.address, way.method == "single"
+    def _spec(self, table: PlanTable, method: LoadMethod, ranges: tuple[Range, ...]) -> TableLoad:
+        address, single = self._place.address, method.kind == "single"
         chunk_bytes = min(throttle.CHUNK_BYTES, CHUNK_BYTES) if self._throttle.watches else CHUNK_BYTES
         alone = ("SET SESSION sql_log_bin = 0", "SET SESSION foreign_key_checks = 0")
         return TableLoad(
@@ -424,11 +431,11 @@ class Load:
             plan=self._plan.json.decode(),
             table=table.name,
             into=quoted(self._database, table.name),
-            method="load-data" if way.method == "load-data" else "prepared" if way.prepared else "insert",
-            connections=way.connections,
+            method="load-data" if method.kind == "load-data" else "prepared" if method.prepared else "insert",
+            connections=method.connections,
             ranges=ranges,
-            batch_rows=way.batch_rows,
-            packet_bytes=way.packet_bytes,
+            batch_rows=method.batch_rows,
+            packet_bytes=method.packet_bytes,
             chunk_bytes=0 if single else chunk_bytes,
             session=(_SESSION, *(alone if self._place.ours else ())),
             notes=None if single else self._notes.table,
@@ -459,8 +466,8 @@ class Load:
         self._notes.indexes_wait(table, "")
         self._index_seconds += time.perf_counter() - began
 
-    def _say_way(self, way: LoadMethod) -> None:
-        self._say(f"loading by {way.words}{_why(way, self._tried)}")
+    def _say_method(self, method: LoadMethod) -> None:
+        self._say(f"loading by {method.words}{_why(method, self._tried)}")
 
     def _note_warnings(self, table: str, counts: Counts) -> None:
         for text, times in counts.notes.items():
@@ -515,9 +522,9 @@ def _progress(table: str, before: Counts, total: int, counts: Counts, evidence: 
     )
 
 
-def _why(way: LoadMethod, tried: Sequence[Tried]) -> str:
+def _why(method: LoadMethod, tried: Sequence[Tried]) -> str:
     if not tried:
         return ""
-    (best,) = [one for one in tried if one.way == way]
-    others = [f"{one.way.words}: {one.rows_per_s:,.0f}" for one in tried if one is not best]
+    (best,) = [one for one in tried if one.method == method]
+    others = [f"{one.method.words}: {one.rows_per_s:,.0f}" for one in tried if one is not best]
     return f" ({best.rows_per_s:,.0f} rows/s on {best.rows:,} rows; tried: {'; '.join(others)})"

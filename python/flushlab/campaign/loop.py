@@ -21,7 +21,7 @@ from flushlab.campaign.watcher import Spent, Watcher
 from flushlab.errors import FlushlabError, StorageError, UsageError
 from flushlab.experiment.protocol import Experiment, Progress, Request
 from flushlab.process.running import live_status, publish_status
-from flushlab.record import Crash, OtherLoad, Ratio, Trial
+from flushlab.record import CrashRow, OtherLoad, Ratio, Trial
 from flushlab.spec.kinds import CompareSpec, SeriesSpec, TuneSpec
 from flushlab.spec.parts import RemoteAccess
 from flushlab.store import State, Store, new_id, open_store
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from flushlab.campaign.pool.target import Target
 
 Ending = Literal["done", "budget spent", "interrupted", "dry run"]
-Row = TypeVar("Row", Trial, Crash)
+Row = TypeVar("Row", Trial, CrashRow)
 """What a campaign stores of each request."""
 R = TypeVar("R", bound=msgspec.Struct)
 C = TypeVar("C", bound=ComparingRequest)
@@ -113,7 +113,7 @@ def run(
             since, gap = now, "between"
             store.save(campaign_id, row)
             spent = spent.and_of(row)
-            if isinstance(row, Crash):
+            if isinstance(row, CrashRow):
                 watcher.crashed(row, experiment.progress, spent)
             else:
                 watcher.ended(row, experiment.progress, spent)

@@ -45,7 +45,7 @@ from flushlab.settings.fit import Scaled, names_fixed
 from flushlab.settings.floor import Floor
 from flushlab.spec.build import build, stored
 from flushlab.spec.kinds import CrashSpec, TuneSpec
-from flushlab.spec.parts import LedgerWorkloadSpec, ServerSpec
+from flushlab.spec.parts import CrashWorkloadSpec, ServerSpec
 from flushlab.spec.sugar import taking
 from flushlab.trial import ArmRunner
 from flushlab.trial.switching import restart_settings
@@ -370,7 +370,7 @@ def _crash_plan(
     crashable = pool.crashable()
     spec = CrashSpec(
         server=ServerSpec(cluster=request.spec.server.cluster),
-        workload=LedgerWorkloadSpec(name=workload.name),
+        workload=CrashWorkloadSpec(name=workload.name),
         fail=request.crash_fail,
         images=request.crash_images,
         threads=most,

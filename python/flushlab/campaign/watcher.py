@@ -16,7 +16,7 @@ from flushlab.build import Progress as Say
 from flushlab.build import silent
 from flushlab.experiment.objective import figure_of, figure_words, gain_words
 from flushlab.experiment.protocol import Progress, Request
-from flushlab.record import Crash, Trial
+from flushlab.record import CrashRow, Trial
 from flushlab.units import format_seconds
 
 BUSY_SHARE, QUIET_SHARE = 0.25, 0.1
@@ -38,7 +38,7 @@ class Spent(NamedTuple):
     repeated_s: float = 0.0
     trials: int = 0
 
-    def and_of(self, row: Trial | Crash) -> Spent:
+    def and_of(self, row: Trial | CrashRow) -> Spent:
         """With a further trial or crash."""
         own_s = row.spent_s
         return Spent(self.seconds + own_s, self.repeated_s + own_s - row.once_s, self.trials + 1)
@@ -126,12 +126,12 @@ class Watcher:
         else:
             self.say(self._line(trial, progress, spent))
 
-    def known(self, row: Trial | Crash) -> None:
+    def known(self, row: Trial | CrashRow) -> None:
         """A row of an earlier session is told."""
-        if isinstance(row, Crash):
-            self._crashes.setdefault(row.arm.name, Counter())[row.image.outcome] += 1
+        if isinstance(row, CrashRow):
+            self._crashes.setdefault(row.arm.name, Counter())[row.crash.outcome] += 1
 
-    def crashed(self, crash: Crash, progress: Progress, spent: Spent) -> None:
+    def crashed(self, crash: CrashRow, progress: Progress, spent: Spent) -> None:
         """A crash has been saved and is about to be told; it is spent."""
         self.known(crash)
         done = progress.done + 1

@@ -51,7 +51,7 @@ def crash(
             "--out writes a file", hint="flushlab report --out - writes the page of a campaign to stdout"
         )
     if given.get("replay") and out:
-        raise UsageError("one image alone has no page", hint="remove --out")
+        raise UsageError("one crash alone has no page", hint="remove --out")
     with watched(watch):
         facts = run(**given, progress=CampaignProgress())
     deliver_result(

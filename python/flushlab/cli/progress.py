@@ -21,7 +21,7 @@ from flushlab.campaign.watcher import Spent, Watcher
 from flushlab.cli.output import console, print_warning, say
 from flushlab.experiment.objective import Objective, figure_of, figure_words
 from flushlab.experiment.protocol import Progress, Request
-from flushlab.record import Comparison, Crash, Trial
+from flushlab.record import Comparison, CrashRow, Trial
 
 _SAY_EVERY_S = 10.0
 WIDTH = 79
@@ -115,7 +115,7 @@ class CampaignProgress(Watcher):
         if trial.outcome != "measured" or not console.is_terminal:
             super().ended(trial, progress, spent)
 
-    def crashed(self, crash: Crash, progress: Progress, spent: Spent) -> None:
+    def crashed(self, crash: CrashRow, progress: Progress, spent: Spent) -> None:
         """A crash has been saved; said in lines where nobody sees the bar."""
         if not console.is_terminal:
             super().crashed(crash, progress, spent)

@@ -1,6 +1,6 @@
-"""Binlog: the ledger's transactions in a recovered server's binary log. Pure, but for reading files.
+"""Binlog: transactions of the acknowledgement table in a recovered server's binary log. Reads files only.
 
-Only what the ledger needs is read: statements and rows of its table, and which transactions are whole. A
+Only statements and rows of the acknowledgement table are read, and which transactions are whole. A
 file counts up to its first event that is not: that is what a replica could have read of it. Formats: MySQL
 Internals Manual, "Binary Log"; MariaDB knowledge base, "Binlog Event Types".
 """
@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from flushlab.crashed.acks import TABLE
 from flushlab.crashed.judge import Commits
-from flushlab.crashed.ledger import TABLE
 
 _MAGIC = b"\xfebin"
 _ENCRYPTED = b"\xfdbin"
@@ -44,7 +44,7 @@ class _Event(NamedTuple):
 
 
 def commits(files: Iterable[Path]) -> dict[int, Commits]:
-    """Whole transactions of the ledger in files of the binary log, by connection.
+    """Whole transactions of the acknowledgement table in files of the binary log, by connection.
 
     Raises:
         Unreadable: they are compressed, encrypted or in another format.

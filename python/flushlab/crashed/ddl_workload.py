@@ -1,7 +1,7 @@
-"""DDL workload: DDL that runs beside the ledger's load, and what is left of its tables. Sits in `crashed`.
+"""DDL workload: DDL that runs beside the load, and what is left of its tables. Sits in `crashed`.
 
 Statements run one after the other on a connection of their own. Each that was acknowledged is noted as the
-ledger's commits are, with the position of the disk's record read after the answer came. Each statement is one
+acknowledged commits are, with the position of the disk's record read after the answer. Each statement is one
 step: tables are made, changed in ways that take different paths through a server, and dropped. After a crash
 they must be as they were after the last acknowledged step, or after the next, which was under way. After an
 earlier one: statements are lost. Any other state is a table that is half made.
@@ -15,7 +15,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from flushlab.crashed.ledger import Note, packed
+from flushlab.crashed.acks import Note, packed
 from flushlab.crashed.side_workload import Stop
 from flushlab.errors import MeasurementError, ServerError
 from flushlab.server import Sandbox
@@ -98,7 +98,7 @@ def reached(found: Tables, acknowledged: int) -> int | None:
 
 
 NOTES = "ddl"
-"""File beside the ledger's notes."""
+"""File beside the notes of acknowledged commits."""
 _TIDY_S = 60.0
 _IDLE_S = 5.0
 """How long a server that has just started may take to remove what is left of tables that it dropped, and how
@@ -108,7 +108,7 @@ _LIKE = PREFIX.replace("_", r"\_") + "%"
 
 
 class DdlWorkload:
-    """DDL as a side workload, in the ledger's database."""
+    """DDL as a side workload, in the acknowledgement table's database."""
 
     name = "ddl"
 
@@ -130,7 +130,7 @@ class DdlWorkload:
                 try:
                     control.query(sql)
                 except ConnectionGone:
-                    return  # it was killed; if it died by itself, the ledger's load says so
+                    return  # it was killed; if it died by itself, the load says so
                 except ServerError as error:
                     raise MeasurementError(f"DDL beside the load failed: {error.message}") from error
                 at = int.from_bytes(position.read_bytes()[:8], "little") if position else 0

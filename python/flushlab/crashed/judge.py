@@ -9,8 +9,8 @@ read after the answer. So at a crash at record n
 - a transaction is there whole, or not at all.
 
 DDL that ran beside the load is judged likewise: its tables must be as they were after the last acknowledged
-statement, or the one that was under way (`ddl_workload`). Without a ledger it is judged whether the server
-starts and the tables are sound.
+statement, or the one under way (`ddl_workload`). Without an acknowledgement table, whether the server
+starts and the tables are sound is all that is judged.
 
 A smaller m is loss, anything else is inconsistent. What a server commits while it recovers is as durable as
 its settings make it: commits that are there first and gone after another kill are lost, not inconsistent.
@@ -22,9 +22,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from flushlab.crashed import ddl_workload
+from flushlab.crashed.acks import Note, counted
 from flushlab.crashed.ddl_workload import Tables
-from flushlab.crashed.ledger import Note, counted
-from flushlab.record import BinlogState, CrashImage, CrashOutcome, CrashPoint, DdlState, GtidState
+from flushlab.record import BinlogState, Crash, CrashOutcome, CrashPoint, DdlState, GtidState
 from flushlab.units import counted as number_of
 
 _TOLD = 3
@@ -47,7 +47,7 @@ class RecoveredServer(NamedTuple):
     """What a server came back with.
 
     Attributes:
-        commits: of each connection that has any; None where there is no ledger to look at.
+        commits: of each connection that has any; None where there is no acknowledgement table to look at.
         broken: transactions that are not there whole, as connection and counter.
         damaged: what CHECK TABLE says of tables that are not sound.
         binlog: of each connection, from the binary log; why that could not be read; None without one.
@@ -75,7 +75,7 @@ def judge(
     crashed_ns: int,
     recovered: RecoveredServer,
     statements: int = 0,
-) -> CrashImage:
+) -> Crash:
     """What became of one crash.
 
     Args:
@@ -129,7 +129,7 @@ def judge(
         outcome = "inconsistent"
     elif lost or (ddl and ddl.lost):
         outcome = "lost"
-    return CrashImage(
+    return Crash(
         point=point,
         outcome=outcome,
         acknowledged=sum(promised.values()),
@@ -143,17 +143,17 @@ def judge(
     )
 
 
-def not_started(point: CrashPoint, notes: Sequence[Note], said: str) -> CrashImage:
+def not_started(point: CrashPoint, notes: Sequence[Note], said: str) -> Crash:
     """A crash that the server does not start after; everything is lost."""
     acknowledged = len(notes)
-    return CrashImage(
+    return Crash(
         point=point, outcome="not_started", acknowledged=acknowledged, lost=acknowledged, reasons=(said,)
     )
 
 
-def unknown(point: CrashPoint, notes: Sequence[Note], why: str) -> CrashImage:
+def unknown(point: CrashPoint, notes: Sequence[Note], why: str) -> Crash:
     """A crash that flushlab cannot look at."""
-    return CrashImage(point=point, outcome="unknown", acknowledged=len(notes), reasons=(why,))
+    return Crash(point=point, outcome="unknown", acknowledged=len(notes), reasons=(why,))
 
 
 def _half_made(found: Tables, statements: int) -> str:

@@ -21,16 +21,16 @@ from typing import ClassVar, Self
 import msgspec
 
 from flushlab.crashed import ddl_workload, judge, replicated
-from flushlab.crashed.ledger import Note, read_notes
-from flushlab.crashed.live import Load, Loading, LoadOutcome, make_ledger, run_until_killed
+from flushlab.crashed.acks import Note, read_notes
+from flushlab.crashed.live import Load, Loading, LoadOutcome, make_acks_table, run_until_killed
 from flushlab.crashed.nodes import NotBack, Seen, as_one, await_together, require_alike, see, way_back
-from flushlab.crashed.recovered_server import Ledger, ask, not_ready, said
+from flushlab.crashed.recovered_server import AcksTable, ask, not_ready, said
 from flushlab.crashed.replica import listening_replica
 from flushlab.crashed.run import CrashedServer, Disks, start
 from flushlab.datadir import DataRoot
 from flushlab.datadir.fault_disk import FaultDisk, FaultImage, remove_record
 from flushlab.errors import FlushlabError, ServerDied, StartFailed
-from flushlab.record import CrashImage, CrashNode, CrashPoint, LoadSpec, NodesKind, NodeWay, Storage
+from flushlab.record import Crash, CrashNode, CrashPoint, LoadSpec, NodesKind, NodeWay, Storage
 from flushlab.server import DataDirectory, Instance, Sandbox, Startup
 from flushlab.server.galera.bootstrap import NoPosition
 from flushlab.server.galera.cluster import Cluster
@@ -73,7 +73,7 @@ class Killed(ABC):
     def __exit__(self, *_: object) -> None:
         self._end()
 
-    def kill(self, point: CrashPoint) -> CrashImage:
+    def kill(self, point: CrashPoint) -> Crash:
         """One crash; the point's seed draws its moment.
 
         Raises:
@@ -89,7 +89,7 @@ class Killed(ABC):
         return msgspec.structs.replace(found, seconds=time.monotonic() - began)
 
     @abstractmethod
-    def _crash(self, point: CrashPoint) -> tuple[CrashImage, bool]:
+    def _crash(self, point: CrashPoint) -> tuple[Crash, bool]:
         """What became of a crash, and whether the same server can crash again."""
 
     def _end(self) -> None:
@@ -121,16 +121,16 @@ class KilledServer(Killed):
         self._afresh, self._replicas = afresh, replicas
         self._alive: tuple[Sandbox, Load] | None = None
 
-    def _crash(self, point: CrashPoint) -> tuple[CrashImage, bool]:
+    def _crash(self, point: CrashPoint) -> tuple[Crash, bool]:
         server, load = self._alive or self._begin()
         draws = random.Random(point.seed)
         seconds = self._seconds * (0.1 + 0.9 * draws.random())
-        if load.ledger:
-            make_ledger(server, load.ledger)
+        if load.acks:
+            make_acks_table(server, load.acks)
         with ExitStack() as stack:
             replica = None
-            if self._replicas and load.ledger:
-                replica = stack.enter_context(listening_replica(server, load.ledger, self._replicas))
+            if self._replicas and load.acks:
+                replica = stack.enter_context(listening_replica(server, load.acks, self._replicas))
             ran = run_until_killed(server, load, seconds, self._folder)
             if replica:
                 replica.stop_listening()
@@ -138,14 +138,14 @@ class KilledServer(Killed):
             if ran.over:  # kills are to fall into what it takes
                 self._seconds = ran.lasted_s
             found = self._judged(server, load, ran, point, draws)
-            if replica and self._replicas and load.ledger and found.outcome not in ("not_started", "unknown"):
-                old, new = replicated.of_killed(server, load.ledger, replica, self._replicas)
+            if replica and self._replicas and load.acks and found.outcome not in ("not_started", "unknown"):
+                old, new = replicated.of_killed(server, load.acks, replica, self._replicas)
                 found = msgspec.structs.replace(found, replica=old, new_replica=new)
         return found, server.alive() and not self._afresh
 
     def _judged(
         self, server: Sandbox, load: Load, ran: LoadOutcome, point: CrashPoint, draws: random.Random
-    ) -> CrashImage:
+    ) -> Crash:
         """Starts a killed server again, and judges what it has."""
         statements = len(read_notes(self._folder / ddl_workload.NOTES))
         try:
@@ -154,7 +154,7 @@ class KilledServer(Killed):
                 time.sleep(draws.random() * server.seconds["start"])
                 server.kill()
             server.start_again()
-            recovered = ask(server, load.ledger)
+            recovered = ask(server, load.acks)
         except StartFailed as error:
             return not_ready(point, ran.notes, error)
         except (FlushlabError, OSError) as error:
@@ -277,7 +277,7 @@ class KilledCluster(Killed):
         self._power: _PowerLoss | None = None
         self._ran = False
 
-    def _crash(self, point: CrashPoint) -> tuple[CrashImage, bool]:
+    def _crash(self, point: CrashPoint) -> tuple[Crash, bool]:
         """One crash; the point's seed draws its nodes, too. What goes wrong once a cluster was under load
         makes it `unknown`."""
         try:
@@ -288,18 +288,18 @@ class KilledCluster(Killed):
             return judge.unknown(point, (), str(error)), False
         return found, found.outcome in ("kept", "lost") and self._disks is None
 
-    def _crash_nodes(self, point: CrashPoint) -> CrashImage:
+    def _crash_nodes(self, point: CrashPoint) -> Crash:
         cluster = self._alive(point.seed)
         draws = random.Random(point.seed)
         order = draws.sample(range(1, len(cluster.nodes) + 1), len(cluster.nodes))
         driven = order[-1] if self._which == "rolling" or draws.random() < 0.5 else order[0]
         server = cluster.nodes[driven - 1]
-        load, ledger = self._load(cluster, server)
+        load, acks = self._load(cluster, server)
         seconds = self._spec.seconds * (0.1 + 0.9 * draws.random())
-        crash = _Crash(cluster, self._power, ledger, point)
+        crash = _Crash(cluster, self._power, acks, point)
         began = time.monotonic()
         try:
-            with Loading(server, load, ledger, self._folder) as loading:
+            with Loading(server, load, acks, self._folder) as loading:
                 self._ran = True
                 loading.let_run(seconds)
                 self.commits_per_s = loading.acknowledged() / max(seconds, _POLL_S)
@@ -318,22 +318,24 @@ class KilledCluster(Killed):
             self._require_served()
             notes = loading.notes()
             return judge.not_started(point, notes, f"{error} ({time.monotonic() - began:.0f} s)")
-        seen = see(cluster, ledger)
+        seen = see(cluster, acks)
         self._require_served()
         return as_one(point, notes, crash.crashed_ns, seen, crash.nodes(), crash.on_the_way)
 
-    def _load(self, cluster: Cluster, server: Sandbox) -> tuple[LoadSpec, Ledger]:
+    def _load(self, cluster: Cluster, server: Sandbox) -> tuple[LoadSpec, AcksTable]:
         first = cluster.first
         load = self._prepare(first)
-        assert load.spec is not None and load.ledger is not None, "a cluster is judged by its ledger"
+        assert load.spec is not None and load.acks is not None, (
+            "a cluster is judged by its acknowledgement table"
+        )
         require_alike(cluster, self._spec.settings)
-        make_ledger(first, load.ledger)
+        make_acks_table(first, load.acks)
         cluster.settled()
         if self._power:
             for node, disk in zip(cluster.nodes, self._power.own, strict=True):
                 node.query("SET GLOBAL innodb_max_dirty_pages_pct = 0")  # crashes meet page writes, too
                 disk.start_recording()
-        return msgspec.structs.replace(load.spec, endpoint=server.endpoint), load.ledger
+        return msgspec.structs.replace(load.spec, endpoint=server.endpoint), load.acks
 
     def _alive(self, seed: int) -> Cluster:
         if self._cluster is not None:
@@ -359,13 +361,15 @@ class KilledCluster(Killed):
 class _Crash:
     """One crash, and what is known of it so far."""
 
-    def __init__(self, cluster: Cluster, power: _PowerLoss | None, ledger: Ledger, point: CrashPoint) -> None:
-        self._cluster, self._power, self._ledger, self._point = cluster, power, ledger, point
+    def __init__(
+        self, cluster: Cluster, power: _PowerLoss | None, acks: AcksTable, point: CrashPoint
+    ) -> None:
+        self._cluster, self._power, self._acks, self._point = cluster, power, acks, point
         self._down: list[int] = []
         self._ways: dict[int, NodeWay] = {}
         self._positions: dict[int, int] = {}
         self.crashed_ns = 0
-        self.on_the_way: list[CrashImage] = []
+        self.on_the_way: list[Crash] = []
 
     def one(self, number: int, loading: Loading, *, survives: bool, seconds: float) -> None:
         """A node dies; if the load goes to another one, it goes on for a while."""
@@ -397,7 +401,7 @@ class _Crash:
         if left and self._down:
             await_together([self._cluster.nodes[number - 1] for number in left])
             with self._cluster.losing_nodes():
-                seen: list[Seen] = see(self._cluster, self._ledger, only=left)
+                seen: list[Seen] = see(self._cluster, self._acks, only=left)
             self.on_the_way += [
                 judge.judge(self._point, notes, self.crashed_ns, one.recovered) for one in seen
             ]

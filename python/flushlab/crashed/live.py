@@ -1,4 +1,4 @@
-"""Live: a server under load, with a ledger or without one, until it is killed."""
+"""Live: a server under load, with an acknowledgement table or without one, until it is killed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any, NamedTuple, Self
 import msgspec
 
 from flushlab import _core
-from flushlab.crashed import ledger as notes_of
-from flushlab.crashed.ledger import Note
-from flushlab.crashed.recovered_server import Ledger, said
+from flushlab.crashed import acks as notes_of
+from flushlab.crashed.acks import Note
+from flushlab.crashed.recovered_server import AcksTable, said
 from flushlab.crashed.side_workload import RunningSideWorkload, SideWorkload
 from flushlab.errors import FlushlabError, MeasurementError
-from flushlab.record import LedgerSpec, LoadSpec
+from flushlab.record import AcksSpec, LoadSpec
 from flushlab.server import Sandbox
 from flushlab.workload.engine import native, raise_if_failed
 
@@ -32,14 +32,14 @@ class Load(NamedTuple):
     """What a server is under when it crashes.
 
     Attributes:
-        spec: the load that has the ledger in its transactions; None: there is no ledger.
-        ledger: its ledger; None where there is none.
+        spec: load with the acknowledgement table in its transactions; None: no acknowledgement table.
+        acks: acknowledgement table of the load; None: none.
         side: what else runs; None: nothing.
         workload, beside: what runs, by name.
     """
 
     spec: LoadSpec | None
-    ledger: Ledger | None
+    acks: AcksTable | None
     side: SideWorkload | None = None
     workload: str = ""
     beside: str = ""
@@ -49,10 +49,10 @@ class LoadOutcome(NamedTuple):
     """What was acknowledged until the server was killed.
 
     Attributes:
-        notes: the acknowledged commits; none without a ledger.
+        notes: the acknowledged commits; none without an acknowledgement table.
         ended_ns: when it was killed, CLOCK_MONOTONIC.
         commits_per_s: acknowledged.
-        over: there was no ledger, and the side workload had ended by itself.
+        over: there was no acknowledgement table, and the side workload had ended by itself.
         lasted_s: from the first acknowledged commit, or the beginning of the side workload, to its end or the
             kill.
         complaint: what had ended the load by then, after a fault; empty if nothing.
@@ -70,14 +70,14 @@ class LoadOutcome(NamedTuple):
     words: str = ""
 
 
-def make_ledger(server: Sandbox, ledger: Ledger) -> None:
-    """Makes an empty ledger, and forgets what the binary log has of an older one.
+def make_acks_table(server: Sandbox, acks: AcksTable) -> None:
+    """Makes an empty acknowledgement table, and forgets what the binary log has of an older one.
 
     Galera refuses the latter to nodes.
     """
-    server.query(f"CREATE DATABASE IF NOT EXISTS {ledger.database}")
-    server.query(f"DROP TABLE IF EXISTS {ledger.database}.{notes_of.TABLE}")
-    server.query(notes_of.create(ledger.database, ledger.rows))
+    server.query(f"CREATE DATABASE IF NOT EXISTS {acks.database}")
+    server.query(f"DROP TABLE IF EXISTS {acks.database}.{notes_of.TABLE}")
+    server.query(notes_of.create(acks.database, acks.rows))
     ((on,),) = server.query("SELECT @@log_bin")
     if int(on) and server.membership is None:
         mysql_8_4 = server.identity.flavor == "mysql" and server.identity.version >= (8, 4)
@@ -85,10 +85,10 @@ def make_ledger(server: Sandbox, ledger: Ledger) -> None:
 
 
 class Loading:
-    """A load with a ledger; a context manager, entered with the first acknowledged commit, that ends it.
+    """A load with an acknowledgement table; a context manager, entered with the first acknowledged commit.
 
     Args:
-        server: it has the ledger's table, and takes the load.
+        server: it has the acknowledgement table, and takes the load.
         position: of the disk's record.
 
     Raises:
@@ -97,13 +97,13 @@ class Loading:
     """
 
     def __init__(
-        self, server: Sandbox, spec: LoadSpec, ledger: Ledger, folder: Path, position: Path | None = None
+        self, server: Sandbox, spec: LoadSpec, acks: AcksTable, folder: Path, position: Path | None = None
     ) -> None:
         self._server, self._spec = server, spec
         self._file = folder / "notes"
-        noted = LedgerSpec(file=str(self._file), position=str(position or ""), rows=ledger.rows)
+        noted = AcksSpec(file=str(self._file), position=str(position or ""), rows=acks.rows)
         self._file.unlink(missing_ok=True)
-        load = msgspec.json.encode(msgspec.structs.replace(spec, ledger=noted))
+        load = msgspec.json.encode(msgspec.structs.replace(spec, acks=noted))
         self._load = native(lambda: _core.LoadRun(load), server)
 
     def __enter__(self) -> Self:
@@ -154,7 +154,7 @@ class Working:
     def __init__(self, server: Sandbox, load: Load, folder: Path, position: Path | None) -> None:
         self._server = server
         self._loading = (
-            Loading(server, load.spec, load.ledger, folder, position) if load.spec and load.ledger else None
+            Loading(server, load.spec, load.acks, folder, position) if load.spec and load.acks else None
         )
         self._side = RunningSideWorkload(load.side, server, folder, position) if load.side else None
         self._stack = ExitStack()
@@ -176,7 +176,7 @@ class Working:
 
     @property
     def over(self) -> bool:
-        """There is no ledger's load, and the side workload has ended."""
+        """There is no load with an acknowledgement table, and the side workload has ended."""
         return self._loading is None and (self._side is None or self._side.ended)
 
     def let_run(self, seconds: float) -> None:
@@ -210,8 +210,8 @@ def run_until_killed(
     """Drives a load and kills the server under it.
 
     Args:
-        server: it has the ledger's table, if there is a ledger; at the end it is dead.
-        seconds: until the kill, from the first acknowledged commit on; less if there is no ledger and the
+        server: it has the acknowledgement table, if there is an acknowledgement table; at the end it is dead.
+        seconds: from the first acknowledged commit to the kill; less without an acknowledgement table if the
             side ends before.
         fault: what goes wrong in the middle of that time; whatever the server does then is its right.
         kill: kills it with the other nodes of its cluster; None: it is alone.

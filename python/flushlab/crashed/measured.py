@@ -11,8 +11,8 @@ from typing import get_args
 import msgspec
 
 from flushlab.record import (
+    Crash,
     CrashArm,
-    CrashImage,
     CrashKind,
     CrashOutcome,
     NodeAlone,
@@ -68,11 +68,11 @@ class UnflushedCounts(msgspec.Struct, frozen=True, kw_only=True):
     keeps such commits; a control with a relaxed flush policy should not.
 
     Attributes:
-        images: number of such crashes.
+        crashes: number of such crashes.
         bad: number of them that did not keep everything.
     """
 
-    images: int
+    crashes: int
     bad: int
 
 
@@ -80,7 +80,7 @@ class BinlogCounts(msgspec.Struct, frozen=True, kw_only=True):
     """Binary logs after crashes.
 
     Attributes:
-        images: binary logs that were read.
+        crashes: binary logs that were read.
         unread: binary logs that could not be read.
         lost: binary logs that lack acknowledged commits.
         behind: binary logs that lack commits of the tables.
@@ -88,7 +88,7 @@ class BinlogCounts(msgspec.Struct, frozen=True, kw_only=True):
         lost_commits: acknowledged commits that a binary log lacks; None: none does.
     """
 
-    images: int
+    crashes: int
     unread: int
     lost: int
     behind: int
@@ -100,13 +100,13 @@ class GtidCounts(msgspec.Struct, frozen=True, kw_only=True):
     """GTIDs of recovered servers.
 
     Attributes:
-        images: servers whose GTIDs were counted.
+        crashes: servers whose GTIDs were counted.
         behind: servers with fewer GTIDs than commits in the tables.
         ahead: servers with more.
         behind_commits, ahead_commits: difference in commits; None: none differs so.
     """
 
-    images: int
+    crashes: int
     behind: int
     ahead: int
     behind_commits: Spread | None
@@ -117,7 +117,7 @@ class ReplicaCounts(msgspec.Struct, frozen=True, kw_only=True):
     """Replicas of recovered servers.
 
     Attributes:
-        images: crashes after which a replica was judged.
+        crashes: crashes after which a replica was judged.
         follows, diverged, stopped, unknown: number of replicas with this outcome.
         errors: number of replicas that stopped, by the error's number.
         ahead: replicas with commits that the server lacked.
@@ -127,7 +127,7 @@ class ReplicaCounts(msgspec.Struct, frozen=True, kw_only=True):
         bound_95: as of `CrashCounts`, for the share of replicas that do not follow.
     """
 
-    images: int
+    crashes: int
     follows: int
     diverged: int
     stopped: int
@@ -144,12 +144,12 @@ class DdlCounts(msgspec.Struct, frozen=True, kw_only=True):
     """Crashes with DDL beside the load.
 
     Attributes:
-        images: number of these crashes.
+        crashes: number of these crashes.
         lost: crashes that have undone acknowledged statements.
         lost_statements: number of these statements; None: none was undone.
     """
 
-    images: int
+    crashes: int
     lost: int
     lost_statements: Spread | None
 
@@ -158,19 +158,19 @@ class CrashCounts(OutcomeCounts, frozen=True, kw_only=True):
     """Crashes of one kind, counted.
 
     Attributes:
-        images: number of crashes.
+        crashes: number of crashes.
         lost_s: age of the oldest lost commit in seconds, over the crashes that lost some; None: none did.
         bound_95: upper end of the one-sided 95 % interval of Clopper and Pearson for the share of crashes
             that do not keep everything; of random crashes: valid for random moments of this recording.
-        unflushed: None without a ledger or a recorded disk.
+        unflushed: None without an acknowledgement table or a recorded disk.
         binlog: None without a binary log.
-        gtid: None without GTIDs, and where other transactions than the ledger's have some.
+        gtid: None without GTIDs, and if transactions without an acknowledgement have some.
         replica, new_replica: with `--replica`: of a replica that had followed the server before the crash,
             and of a new one; else None.
         ddl: None without DDL beside the load.
     """
 
-    images: int
+    crashes: int
     lost_s: Spread | None
     bound_95: float | None
     unflushed: UnflushedCounts | None
@@ -202,17 +202,17 @@ def at_most(seconds: float) -> str:
 
 def measured(arm: CrashArm) -> list[str]:
     """What an arm's crashes have left, with the bound of what may be expected, in words."""
-    if not arm.images:
+    if not arm.crashes:
         return ["not crashed"]
     words = []
-    if random := at_random(arm.images):
+    if random := at_random(arm.crashes):
         found = counts(random)
         bound = found.bound_95
         fail = "" if bound is None or bound == 1 else f" (at most {bound:.1%} fail)"
         words.append(f"{_tally(found)}{fail}")
-    if others := chosen(arm.images):
+    if others := chosen(arm.crashes):
         words.append(f"chosen: {_tally(counts(others))}")
-    found = counts(arm.images)
+    found = counts(arm.crashes)
     if found.lost_commits and found.lost_s:
         words.append(f"up to {found.lost_commits.max:,.0f} commits lost, {age(found.lost_s.max)}")
     if found.binlog:
@@ -242,42 +242,42 @@ def _tally(found: CrashCounts) -> str:
     """`28 of 30 kept, 2 lost`."""
     told = [(getattr(found, name), name.replace("_", " ")) for name in OUTCOMES if getattr(found, name)]
     (first, name), *others = told
-    return ", ".join([f"{first:,} of {found.images:,} {name}", *(f"{n:,} {name}" for n, name in others)])
+    return ", ".join([f"{first:,} of {found.crashes:,} {name}", *(f"{n:,} {name}" for n, name in others)])
 
 
-def at_random(images: Iterable[CrashImage]) -> list[CrashImage]:
+def at_random(crashes: Iterable[Crash]) -> list[Crash]:
     """Crashes at random moments."""
-    return [image for image in images if image.point.kind == "random"]
+    return [crash for crash in crashes if crash.point.kind == "random"]
 
 
-def chosen(images: Iterable[CrashImage]) -> list[CrashImage]:
+def chosen(crashes: Iterable[Crash]) -> list[Crash]:
     """Crashes at moments where a promise is most likely to break."""
-    return [image for image in images if image.point.kind != "random"]
+    return [crash for crash in crashes if crash.point.kind != "random"]
 
 
-def counts(images: Sequence[CrashImage]) -> CrashCounts:
+def counts(crashes: Sequence[Crash]) -> CrashCounts:
     """Crashes by outcome, losses, and the bound on the share of crashes that do not keep everything."""
-    judged = [image for image in images if image.outcome != "unknown"]
-    bad = [image for image in judged if image.outcome not in ("kept", "sound")]
-    lost = [image for image in bad if image.outcome == "lost"]
-    gtids = [image.gtid for image in images if image.gtid is not None]
-    ddl = [image.ddl for image in images if image.ddl is not None]
-    binlogs = [image.binlog for image in images if image.binlog is not None]
-    unread = sum(bool(image.binlog_unread) for image in images)
-    unflushed = [image for image in judged if image.unflushed]
+    judged = [crash for crash in crashes if crash.outcome != "unknown"]
+    bad = [crash for crash in judged if crash.outcome not in ("kept", "sound")]
+    lost = [crash for crash in bad if crash.outcome == "lost"]
+    gtids = [crash.gtid for crash in crashes if crash.gtid is not None]
+    ddl = [crash.ddl for crash in crashes if crash.ddl is not None]
+    binlogs = [crash.binlog for crash in crashes if crash.binlog is not None]
+    unread = sum(bool(crash.binlog_unread) for crash in crashes)
+    unflushed = [crash for crash in judged if crash.unflushed]
     return CrashCounts(
-        images=len(images),
-        **tally(images),
-        lost_commits=spread(filter(None, (image.lost for image in lost))),
-        lost_s=spread(image.lost_s for image in lost if image.lost),
+        crashes=len(crashes),
+        **tally(crashes),
+        lost_commits=spread(filter(None, (crash.lost for crash in lost))),
+        lost_s=spread(crash.lost_s for crash in lost if crash.lost),
         bound_95=_bound(len(bad), len(judged)),
         unflushed=UnflushedCounts(
-            images=len(unflushed), bad=sum(image.outcome not in ("kept", "sound") for image in unflushed)
+            crashes=len(unflushed), bad=sum(crash.outcome not in ("kept", "sound") for crash in unflushed)
         )
-        if any(image.unflushed is not None for image in images)
+        if any(crash.unflushed is not None for crash in crashes)
         else None,
         binlog=BinlogCounts(
-            images=len(binlogs),
+            crashes=len(binlogs),
             unread=unread,
             lost=sum(one.lost > 0 for one in binlogs),
             behind=sum(one.behind > 0 for one in binlogs),
@@ -287,7 +287,7 @@ def counts(images: Sequence[CrashImage]) -> CrashCounts:
         if binlogs or unread
         else None,
         gtid=GtidCounts(
-            images=len(gtids),
+            crashes=len(gtids),
             behind=sum(one.behind > 0 for one in gtids),
             ahead=sum(one.ahead > 0 for one in gtids),
             behind_commits=spread(filter(None, (one.behind for one in gtids))),
@@ -295,10 +295,10 @@ def counts(images: Sequence[CrashImage]) -> CrashCounts:
         )
         if gtids
         else None,
-        replica=_replicas([image.replica for image in images if image.replica is not None]),
-        new_replica=_replicas([image.new_replica for image in images if image.new_replica is not None]),
+        replica=_replicas([crash.replica for crash in crashes if crash.replica is not None]),
+        new_replica=_replicas([crash.new_replica for crash in crashes if crash.new_replica is not None]),
         ddl=DdlCounts(
-            images=len(ddl),
+            crashes=len(ddl),
             lost=sum(one.lost > 0 for one in ddl),
             lost_statements=spread(filter(None, (one.lost for one in ddl))),
         )
@@ -307,7 +307,7 @@ def counts(images: Sequence[CrashImage]) -> CrashCounts:
     )
 
 
-def tally(found: Iterable[CrashImage | NodeAlone]) -> dict[str, int]:
+def tally(found: Iterable[Crash | NodeAlone]) -> dict[str, int]:
     """Numbers of each outcome."""
     numbers = Counter(one.outcome for one in found)
     return {name: numbers[name] for name in OUTCOMES}
@@ -320,7 +320,7 @@ def _replicas(found: Sequence[ReplicaState]) -> ReplicaCounts | None:
     errors = Counter(str(one.error) for one in found if one.outcome == "stopped")
     judged = len(found) - numbers["unknown"]
     return ReplicaCounts(
-        images=len(found),
+        crashes=len(found),
         **{outcome: numbers[outcome] for outcome in get_args(ReplicaOutcome)},
         errors=dict(sorted(errors.items())),
         ahead=sum(one.ahead > 0 for one in found),
@@ -358,7 +358,7 @@ def _tally_of_replicas(replica: ReplicaCounts) -> str:
         "stops in": (replica.stopped, f" ({errors})"),
         "not judged in": (replica.unknown, ""),
     }
-    told, of = [], f" of {replica.images:,}"
+    told, of = [], f" of {replica.crashes:,}"
     for word, (count, why) in words.items():
         if count:
             told.append(f"{word} {count:,}{of}{why}")
@@ -378,7 +378,7 @@ def binlog_in_words(binlog: BinlogCounts) -> str:
         parts.append(f"ahead of the tables in {binlog.ahead}")
     if binlog.unread:
         parts.append(f"not read in {binlog.unread}")
-    of = counted(binlog.images + binlog.unread, "image")
+    of = counted(binlog.crashes + binlog.unread, "crash")
     return f"of {of}: {'; '.join(parts)}" if parts else f"complete in {of}"
 
 
@@ -389,13 +389,13 @@ def gtid_in_words(gtid: GtidCounts) -> str:
         parts.append(f"up to {most.max:,.0f} will be given out a second time in {gtid.behind}")
     if most := gtid.ahead_commits:
         parts.append(f"up to {most.max:,.0f} belong to commits missing from the tables in {gtid.ahead}")
-    of = counted(gtid.images, "image")
+    of = counted(gtid.crashes, "crash")
     return f"of {of}: {'; '.join(parts)}" if parts else f"as the tables in {of}"
 
 
 def ddl_in_words(ddl: DdlCounts) -> str:
     """Acknowledged DDL statements that are undone."""
-    of = counted(ddl.images, "image")
+    of = counted(ddl.crashes, "crash")
     if not ddl.lost_statements:
         return f"no statement lost in {of}"
     return f"statements lost in {ddl.lost} of {of}, at most {ddl.lost_statements.max:,.0f}"

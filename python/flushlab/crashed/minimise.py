@@ -15,11 +15,11 @@ from typing import TypeVar
 
 import msgspec
 
-from flushlab.crashed.recorded import Images
+from flushlab.crashed.recorded import CrashImages
 from flushlab.datadir.extents import Extents
 from flushlab.datadir.recording import SECTOR_BYTES, Part
 from flushlab.errors import MeasurementError
-from flushlab.record import CrashCause, CrashImage, CrashPart, CrashPoint
+from flushlab.record import Crash, CrashCause, CrashPart, CrashPoint
 from flushlab.units import counted
 
 MOST_TRIES = 300
@@ -27,36 +27,36 @@ _TELL = 10
 T = TypeVar("T")
 
 
-def minimise(images: Images, point: CrashPoint, say: Callable[[str], object]) -> tuple[CrashImage, bool]:
-    """An image with its cause; without one if it keeps all, could not be judged, or a Ctrl-C came: True.
+def minimise(images: CrashImages, point: CrashPoint, say: Callable[[str], object]) -> tuple[Crash, bool]:
+    """A crash with its cause; without one if it keeps all, could not be judged, or a Ctrl-C came: True.
 
     Raises:
-        StorageError, HarnessError: images cannot be made.
+        StorageError, HarnessError: a crash image cannot be made.
         MeasurementError: one of them cannot be judged.
     """
-    image = images.judge(point)
-    if image.outcome not in ("lost", "inconsistent", "not_started"):
-        if image.outcome != "unknown":
+    crash = images.judge(point)
+    if crash.outcome not in ("lost", "inconsistent", "not_started"):
+        if crash.outcome != "unknown":
             say("it kept everything: there is nothing to minimise")
-        return image, False
-    search = _Search(images, image, say)
+        return crash, False
+    search = _Search(images, crash, say)
     try:
-        return msgspec.structs.replace(image, cause=search.cause()), False
+        return msgspec.structs.replace(crash, cause=search.cause()), False
     except KeyboardInterrupt:
-        say(f"interrupted after {counted(search.tries, 'image')}: the fewest sectors are not known yet")
-        return image, True
+        say(f"interrupted after {counted(search.tries, 'crash')}: the fewest sectors are not known yet")
+        return crash, True
 
 
 class _Search:
-    """What makes an image what it is.
+    """What makes a crash what it is.
 
     Attributes:
-        tries: images that were judged.
+        tries: crashes that were judged.
     """
 
-    def __init__(self, images: Images, image: CrashImage, say: Callable[[str], object]) -> None:
-        self._images, self._image, self._say = images, image, say
-        self._kept, self._missing = images.unsynced(image.point)
+    def __init__(self, images: CrashImages, crash: Crash, say: Callable[[str], object]) -> None:
+        self._images, self._crash, self._say = images, crash, say
+        self._kept, self._missing = images.unsynced(crash.point)
         self._all = sorted({*self._kept, *self._missing})
         self._among = {part.number for part in self._all}
         self.tries = 0
@@ -77,7 +77,7 @@ class _Search:
                 return False
             found = breaks(some)
             if self.tries % _TELL == 0:
-                self._say(f"{counted(self.tries, 'image')} judged to find the fewest sectors")
+                self._say(f"{counted(self.tries, 'crash')} judged to find the fewest sectors")
             return found
 
         coarse = ddmin(parts, tried)
@@ -85,21 +85,21 @@ class _Search:
 
     def _breaks(self, parts: Sequence[Part]) -> bool:
         self.tries += 1
-        found = self._images.judge_parts(self._image.point, self._among, sorted(parts))
+        found = self._images.judge_parts(self._crash.point, self._among, sorted(parts))
         if found.outcome == "unknown":
             raise MeasurementError(
-                f"the fewest sectors cannot be found: image {self.tries:,} could not be judged:"
+                f"the fewest sectors cannot be found: crash {self.tries:,} could not be judged:"
                 f" {found.reasons[0]}",
                 hint="mend that, and run it again",
             )
-        return found.outcome == self._image.outcome
+        return found.outcome == self._crash.outcome
 
     def _breaks_without(self, parts: Sequence[Part]) -> bool:
         gone = {sector for part in parts for sector in part.single()}
         return self._breaks([one for part in self._all for one in part.single() if one not in gone])
 
     def _told(self, way: str, found: Sequence[Part], of: Sequence[Part]) -> CrashCause:
-        extents = self._images.extents(self._image.point, self._among, self._all)
+        extents = self._images.extents(self._crash.point, self._among, self._all)
         return CrashCause(
             way="kept" if way == "kept" else "missing",
             parts=tuple(_named(part, extents) for part in found),

@@ -13,11 +13,11 @@ from contextlib import suppress
 import msgspec
 
 from flushlab.crashed import judge
+from flushlab.crashed.acks import TABLE, Note
 from flushlab.crashed.judge import Commits, RecoveredServer
-from flushlab.crashed.ledger import TABLE, Note
-from flushlab.crashed.recovered_server import CANNOT_NOW, Ledger, dies, look, said
+from flushlab.crashed.recovered_server import CANNOT_NOW, AcksTable, dies, look, said
 from flushlab.errors import MeasurementError, ServerDied, ServerError
-from flushlab.record import CrashImage, CrashNode, CrashPoint, NodeWay, Value
+from flushlab.record import Crash, CrashNode, CrashPoint, NodeWay, Value
 from flushlab.server import Sandbox
 from flushlab.server.control import StatementFailed
 from flushlab.server.galera.cluster import Cluster
@@ -54,7 +54,7 @@ class Seen(msgspec.Struct, frozen=True):
     Attributes:
         number: of the node, from 1.
         recovered: its rows and tables; no `commits` if these cannot be read.
-        checksum: of the ledger's table.
+        checksum: of the acknowledgement table.
     """
 
     number: int
@@ -91,7 +91,7 @@ def _apart(node: Sandbox, size: int) -> str:
     return ""
 
 
-def see(cluster: Cluster, ledger: Ledger, *, only: Sequence[int] = ()) -> list[Seen]:
+def see(cluster: Cluster, acks: AcksTable, *, only: Sequence[int] = ()) -> list[Seen]:
     """What nodes of a cluster have; all if none are named: then they have applied what they received.
 
     A node that cannot read its tables, or dies of it, is seen so.
@@ -104,15 +104,15 @@ def see(cluster: Cluster, ledger: Ledger, *, only: Sequence[int] = ()) -> list[S
         with suppress(ServerDied):  # which one it is shows when it is asked
             cluster.settled()
     return [
-        _seen(number, node, ledger)
+        _seen(number, node, acks)
         for number, node in enumerate(cluster.nodes, 1)
         if not only or number in only
     ]
 
 
-def _seen(number: int, node: Sandbox, ledger: Ledger) -> Seen:
+def _seen(number: int, node: Sandbox, acks: AcksTable) -> Seen:
     try:
-        return Seen(number, look(node, ledger)._replace(binlog=None), _checksum(node, ledger))
+        return Seen(number, look(node, acks)._replace(binlog=None), _checksum(node, acks))
     except ServerError as error:
         if isinstance(error, StatementFailed):
             if error.errno in CANNOT_NOW:
@@ -127,8 +127,8 @@ def _seen(number: int, node: Sandbox, ledger: Ledger) -> Seen:
         )
 
 
-def _checksum(node: Sandbox, ledger: Ledger) -> int | None:
-    ((_, found),) = node.query(f"CHECKSUM TABLE {ledger.database}.{TABLE} EXTENDED")
+def _checksum(node: Sandbox, acks: AcksTable) -> int | None:
+    ((_, found),) = node.query(f"CHECKSUM TABLE {acks.database}.{TABLE} EXTENDED")
     return None if found is None else int(found)
 
 
@@ -138,8 +138,8 @@ def as_one(
     crashed_ns: int,
     seen: Sequence[Seen],
     nodes: Sequence[CrashNode],
-    others: Sequence[CrashImage] = (),
-) -> CrashImage:
+    others: Sequence[Crash] = (),
+) -> Crash:
     """What became of a cluster.
 
     Args:
@@ -149,7 +149,7 @@ def as_one(
         others: what else was judged on the way, such as the nodes that stayed before the others came back.
     """
     judged = [judge.judge(point, notes, crashed_ns, one.recovered) for one in seen]
-    found = max(judged, key=lambda image: (image.outcome == "inconsistent", image.lost))
+    found = max(judged, key=lambda crash: (crash.outcome == "inconsistent", crash.lost))
     reasons = list(found.reasons)
     read = [one for one in seen if one.recovered.commits is not None]
     if differ := len({_essence(one) for one in read}) > 1:
@@ -157,17 +157,17 @@ def as_one(
         reasons.append(f"the nodes differ: {told}")
     reasons += [reason for other in others for reason in other.reasons][:_TOLD]
     worse = [other for other in others if other.outcome != "kept"]
-    inconsistent = differ or any(image.outcome == "inconsistent" for image in (*judged, *worse))
-    lost = max(image.lost for image in (*judged, *worse))
+    inconsistent = differ or any(crash.outcome == "inconsistent" for crash in (*judged, *worse))
+    lost = max(crash.lost for crash in (*judged, *worse))
     return msgspec.structs.replace(
         found,
         outcome="inconsistent" if inconsistent else "lost" if lost else "kept",
         lost=lost,
-        lost_s=max(image.lost_s for image in (*judged, *worse)),
+        lost_s=max(crash.lost_s for crash in (*judged, *worse)),
         reasons=tuple(reasons),
         nodes=tuple(
-            msgspec.structs.replace(node, outcome=image.outcome, lost=image.lost)
-            for node, image in zip(nodes, judged, strict=True)
+            msgspec.structs.replace(node, outcome=crash.outcome, lost=crash.lost)
+            for node, crash in zip(nodes, judged, strict=True)
         ),
     )
 

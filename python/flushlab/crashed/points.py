@@ -42,7 +42,7 @@ class Moments(NamedTuple):
     recovery: bool = False
 
 
-def choose(run: Moments, images: int, seed: int) -> list[CrashPoint]:
+def choose(run: Moments, crashes: int, seed: int) -> list[CrashPoint]:
     """So many points, in the order in which they are to be judged.
 
     A bound holds for points that are drawn at random from this run, so the others are marked: they lie
@@ -83,7 +83,7 @@ def choose(run: Moments, images: int, seed: int) -> list[CrashPoint]:
     ]
     kinds = [(kind, groups) for kind, groups in kinds if any(groups)]
     points = []
-    for number in range(images):
+    for number in range(crashes):
         kind: PointKind = "random"
         at = moment()
         if kinds and number % _ADVERSARIAL == _ADVERSARIAL - 1:

@@ -2,7 +2,7 @@
 
 While the source's disk is recorded, `Listening` looks all the time how long the replica's relay log is, then
 at the position of the record. What is noted at a position <= n was in the relay log when record n + 1 had not
-been answered: the replica had it before a crash at record n, whatever was sent later. As the ledger's notes.
+been answered: the replica had it before a crash at record n, whatever was sent later. As notes of commits do.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from threading import Event, Thread
 from typing import NamedTuple, Self
 
 from flushlab.crashed import binlog
-from flushlab.crashed.recovered_server import Ledger
+from flushlab.crashed.recovered_server import AcksTable
 from flushlab.crashed.replica import RELAY, LogPosition, Replica, listening_replica
 from flushlab.errors import StorageError
 from flushlab.server import Sandbox
@@ -44,15 +44,15 @@ class Receipt(NamedTuple):
 
 
 @contextmanager
-def listening(server: Sandbox, ledger: Ledger, folder: Path, position: Path) -> Iterator[Listening]:
+def listening(server: Sandbox, acks: AcksTable, folder: Path, position: Path) -> Iterator[Listening]:
     """A new replica that listens to a server until the context ends, and notes what it receives.
 
     Args:
-        server, ledger, folder: as of `listening_replica`, as errors are.
+        server, acks, folder: as of `listening_replica`, as errors are.
         position: of the server's disk's record; 8 bytes, little endian.
     """
     with (
-        listening_replica(server, ledger, folder) as replica,
+        listening_replica(server, acks, folder) as replica,
         Listening(replica, position) as found,
     ):
         yield found

@@ -1,7 +1,7 @@
 """Recorded: the images of a recorded run, and what crashes at its records have left. Sits in `crashed`.
 
 A single server is cut at a record of its disk, a cluster at a moment of one clock: the disks' records and the
-ledger's notes have CLOCK_MONOTONIC. A record has its time before its answer goes out, and a note has its time
+notes have CLOCK_MONOTONIC. A record has its time before its answer goes out, and a note has its time
 after the server's answer came. So whatever a node had synced for a commit that is noted by then is in that
 node's record by then.
 """
@@ -23,8 +23,8 @@ import msgspec
 from flushlab.build import Build
 from flushlab.build.galera import galera_for
 from flushlab.crashed import ddl_workload, judge, replicated
+from flushlab.crashed.acks import Note, before, read_notes
 from flushlab.crashed.killed import bring_back, node_on
-from flushlab.crashed.ledger import Note, before, read_notes
 from flushlab.crashed.nodes import NotBack, as_one, see
 from flushlab.crashed.points import Moments, choose
 from flushlab.crashed.received import Received, there_is
@@ -37,7 +37,7 @@ from flushlab.datadir.fault_disk import FaultImage, NotMounted, trusted
 from flushlab.datadir.recording import Part, Record, Recording, Unsynced, unsynced, with_parts
 from flushlab.errors import FlushlabError, StartFailed
 from flushlab.process.passing import passing_folder
-from flushlab.record import CrashImage, CrashNode, CrashPoint, Failure, NodeAlone
+from flushlab.record import Crash, CrashNode, CrashPoint, Failure, NodeAlone
 from flushlab.server import DataDirectory, Instance, Sandbox, Startup
 from flushlab.server.galera.cluster import Cluster
 from flushlab.server.sandbox import account
@@ -61,7 +61,7 @@ Left = tuple[FaultImage, Path]
 """A mounted image, and the data directory on it."""
 
 
-class Images:
+class CrashImages:
     """The images of a recorded run.
 
     Args:
@@ -97,9 +97,9 @@ class Images:
         """The last point of the run, as `CrashPoint.at`."""
         return self.run.last - self.run.first if self.is_cluster else self._recording.last
 
-    def points(self, images: int, seed: int) -> list[CrashPoint]:
+    def points(self, crashes: int, seed: int) -> list[CrashPoint]:
         """Where the run is cut; see `points.choose`."""
-        return choose(self._moments_of_cluster() if self.is_cluster else self._moments(), images, seed)
+        return choose(self._moments_of_cluster() if self.is_cluster else self._moments(), crashes, seed)
 
     def positions(self, point: CrashPoint) -> list[int]:
         """Number of the last record of each disk before a crash."""
@@ -165,7 +165,7 @@ class Images:
             found.setdefault(place[0] if place else "", []).append(one.number)
         return found
 
-    def judge(self, point: CrashPoint) -> CrashImage:
+    def judge(self, point: CrashPoint) -> Crash:
         """Mounts an image, starts the server on it, judges what it has, and throws it away.
 
         Each node of a cluster is judged by itself first, without Galera.
@@ -174,7 +174,7 @@ class Images:
             return self._timed(point, lambda: self._judge_nodes(point))
         return self._timed(point, lambda: self._judge_node(point, self._left(point), self.received))
 
-    def judge_parts(self, point: CrashPoint, among: Collection[int], parts: Sequence[Part]) -> CrashImage:
+    def judge_parts(self, point: CrashPoint, among: Collection[int], parts: Sequence[Part]) -> Crash:
         """As `judge`, but of the numbered writes that the crash may have left, it has left these parts."""
         return self._timed(point, lambda: self._judge_node(point, self._left_of(point, among, parts)))
 
@@ -187,7 +187,7 @@ class Images:
         with self._left_of(point, among, parts) as (image, _):
             return Extents(image.mount, known=self.run.fs != "btrfs")
 
-    def _timed(self, point: CrashPoint, judged: Callable[[], CrashImage]) -> CrashImage:
+    def _timed(self, point: CrashPoint, judged: Callable[[], Crash]) -> Crash:
         began = time.monotonic()
         try:
             found = judged()
@@ -199,25 +199,25 @@ class Images:
             faulty = self._fail.lying_flushes or self.run.faulty or self.run.fault
             became = judge.not_started if damaged and faulty and not self.is_cluster else judge.unknown
             found = became(point, notes, str(error))
-        unflushed = self._unflushed(point) if self.run.ledger and not self.is_cluster else None
+        unflushed = self._unflushed(point) if self.run.acks and not self.is_cluster else None
         return msgspec.structs.replace(found, seconds=time.monotonic() - began, unflushed=unflushed)
 
     def _judge_node(
         self, point: CrashPoint, left: AbstractContextManager[Left], received: Received | None = None
-    ) -> CrashImage:
+    ) -> Crash:
         """What a single server makes of a node's data."""
-        notes, ledger = self._by_then(self._notes, point), self.run.ledger
+        notes, acks = self._by_then(self._notes, point), self.run.acks
         statements = len(self._by_then(self._statements, point))
         try:
             with left as (image, datadir), self._start(image, datadir) as server:
-                recovered = ask(server, ledger)
-                old, new = replicated.of_image(server, ledger, received, point.at, self._work)
+                recovered = ask(server, acks)
+                old, new = replicated.of_crash_image(server, acks, received, point.at, self._work)
         except StartFailed as error:
             return not_ready(point, notes, error)
         found = judge.judge(point, notes, self._moment(point), recovered, statements)
         return msgspec.structs.replace(found, replica=old, new_replica=new)
 
-    def _judge_nodes(self, point: CrashPoint) -> CrashImage:
+    def _judge_nodes(self, point: CrashPoint) -> Crash:
         """What a cluster makes of its nodes' data."""
         judged = [self._judge_node(point, self._left(point, number)) for number in range(len(self.run.nodes))]
         alone = [
@@ -226,10 +226,10 @@ class Images:
         ]
         return self._as_one(point, self._by_then(self._notes, point), alone)
 
-    def _as_one(self, point: CrashPoint, notes: Sequence[Note], alone: Sequence[NodeAlone]) -> CrashImage:
+    def _as_one(self, point: CrashPoint, notes: Sequence[Note], alone: Sequence[NodeAlone]) -> Crash:
         run, size = self.run, len(self.run.nodes)
-        ledger = run.ledger
-        assert ledger is not None, "a cluster is judged by its ledger"
+        acks = run.acks
+        assert acks is not None, "a cluster is judged by its acknowledgement table"
         name, galera = f"c{secrets.token_hex(4)}", galera_for(self._build)
         places, password = free_places(size), account.new_password()
         crashed = [
@@ -252,7 +252,7 @@ class Images:
             cluster = Cluster(name, nodes)
             try:
                 ways = bring_back(cluster, range(1, size + 1))
-                seen = see(cluster, ledger)
+                seen = see(cluster, acks)
             except NotBack as error:
                 return msgspec.structs.replace(
                     judge.not_started(point, notes, str(error)), nodes=tuple(crashed)

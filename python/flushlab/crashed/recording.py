@@ -11,11 +11,11 @@ from pathlib import Path
 
 import msgspec
 
-from flushlab.crashed.ledger import begun_after
-from flushlab.crashed.live import Load, LoadOutcome, make_ledger, run_until_killed
+from flushlab.crashed.acks import begun_after
+from flushlab.crashed.live import Load, LoadOutcome, make_acks_table, run_until_killed
 from flushlab.crashed.nodes import require_alike
 from flushlab.crashed.received import listening
-from flushlab.crashed.recovered_server import Ledger
+from flushlab.crashed.recovered_server import AcksTable
 from flushlab.crashed.run import CrashedServer, Disks, Fault, RecordedNode, Run, start
 from flushlab.datadir.fault_disk import FaultDisk, remove_record
 from flushlab.datadir.recording import Recording
@@ -101,8 +101,8 @@ def _run(
         load = prepare(first)
         if isinstance(started, Cluster):
             require_alike(started, server.settings)
-        if load.ledger:
-            make_ledger(first, load.ledger)
+        if load.acks:
+            make_acks_table(first, load.acks)
         if load.side:
             load.side.prepare(first)
         started.settled(SYNC_LIMIT_S)
@@ -118,10 +118,10 @@ def _run(
                 for node, one in zip(nodes, own, strict=True)
             ),
             fs=disk.fs,
-            rows=load.ledger.rows if load.ledger else 0,
-            database=load.ledger.database if load.ledger else "",
-            ddl=bool(load.ledger and load.ledger.ddl),
-            alone=bool(load.ledger and load.ledger.alone),
+            rows=load.acks.rows if load.acks else 0,
+            database=load.acks.database if load.acks else "",
+            ddl=bool(load.acks and load.acks.ddl),
+            alone=bool(load.acks and load.acks.alone),
             workload=load.workload,
             beside=load.beside,
             faulty=fault,
@@ -130,8 +130,8 @@ def _run(
         )
         with ExitStack() as stack:
             listener = None
-            if replicas and load.ledger:
-                listener = stack.enter_context(listening(first, load.ledger, replicas, disk.position_file))
+            if replicas and load.acks:
+                listener = stack.enter_context(listening(first, load.acks, replicas, disk.position_file))
             for one in own:
                 one.start_recording()
             run.write(folder)
@@ -168,7 +168,7 @@ def _run(
         last=last,
         ended_ns=ran.ended_ns,
         commits_per_s=ran.commits_per_s,
-        fault=_told(ran, begin, load.ledger) if fault else "",
+        fault=_told(ran, begin, load.acks) if fault else "",
         whole=True,
     )
     run.write(folder)
@@ -206,7 +206,7 @@ def _met(fault: Fault, record: Path, after: int) -> int:
     return failed
 
 
-def _told(ran: LoadOutcome, at: int, ledger: Ledger | None) -> str:
+def _told(ran: LoadOutcome, at: int, acks: AcksTable | None) -> str:
     """What the server did when the disk had failed at a record."""
     later = begun_after(ran.notes, at)
     if ran.died:
@@ -214,7 +214,7 @@ def _told(ran: LoadOutcome, at: int, ledger: Ledger | None) -> str:
     elif ran.complaint:
         did = f"ended the load: {ran.complaint}"
     else:
-        did = "went on" if later or not ledger else f"answered nothing more: {ran.words}"
-    if not ledger:
+        did = "went on" if later or not acks else f"answered nothing more: {ran.words}"
+    if not acks:
         return f"the server {did}"
     return f"the server acknowledged {counted(later, 'commit')} begun after the fault, and {did}"

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from flushlab.crashed import binlog, ddl_workload, judge
+from flushlab.crashed.acks import TABLE, Note
 from flushlab.crashed.judge import Commits, RecoveredServer
-from flushlab.crashed.ledger import TABLE, Note
 from flushlab.errors import ServerDied, ServerError, StartFailed
-from flushlab.record import CrashImage, CrashPoint
+from flushlab.record import Crash, CrashPoint
 from flushlab.server import Sandbox
 from flushlab.server.control import StatementFailed
 from flushlab.server.databases import SYSTEM_LIST
@@ -31,11 +31,11 @@ _DYING_S = 30.0
 _POLL_S = 0.05
 
 
-class Ledger(NamedTuple):
-    """Where the ledger is.
+class AcksTable(NamedTuple):
+    """The acknowledgement table on a server.
 
     Attributes:
-        database: the ledger's.
+        database: schema of the acknowledgement table.
         rows: of each of its transactions.
         ddl: DDL ran beside its load, in the same database.
         alone: there are no transactions but its own.
@@ -47,18 +47,18 @@ class Ledger(NamedTuple):
     alone: bool = False
 
 
-def ask(server: Sandbox, ledger: Ledger | None) -> RecoveredServer:
+def ask(server: Sandbox, acks: AcksTable | None) -> RecoveredServer:
     """Asks a server that has come back from a crash, kills it, starts it again and asks again.
 
     Args:
         server: it runs; at the end it does too, or never again.
-        ledger: None: only whether its tables are sound.
+        acks: the acknowledgement table; None: only the soundness of the tables is checked.
 
     Raises:
         FlushlabError: flushlab cannot look: no memory, no space, no answer from a server that lives.
     """
     try:
-        found = look(server, ledger)
+        found = look(server, acks)
     except ServerError as error:
         if isinstance(error, StatementFailed):
             if error.errno in CANNOT_NOW:
@@ -67,11 +67,11 @@ def ask(server: Sandbox, ledger: Ledger | None) -> RecoveredServer:
             raise
         if server.was_killed:
             raise failures.killed("the server") from error
-        return RecoveredServer(None if ledger is None else {}, extra=(f"its tables cannot be read: {error}",))
+        return RecoveredServer(None if acks is None else {}, extra=(f"its tables cannot be read: {error}",))
     try:
         server.kill()
         server.start_again()
-        again = _rows(server, ledger) if ledger else None
+        again = _rows(server, acks) if acks else None
     except (StartFailed, ServerDied, StatementFailed) as error:
         if isinstance(error, StartFailed) and error.unfinished:
             raise
@@ -98,7 +98,7 @@ def unfinished(error: StartFailed) -> str:
     return error.message.splitlines()[0].removesuffix("; its log says:")
 
 
-def not_ready(point: CrashPoint, notes: Sequence[Note], error: StartFailed) -> CrashImage:
+def not_ready(point: CrashPoint, notes: Sequence[Note], error: StartFailed) -> Crash:
     """A crash after which the server does not start; unknown if it was still at work."""
     if error.unfinished:
         return judge.unknown(point, notes, unfinished(error))
@@ -112,38 +112,38 @@ def said(message: str) -> str:
     return " / ".join(errors[:2] or lines[-1:])[:_MOST_SAID]
 
 
-def look(server: Sandbox, ledger: Ledger | None) -> RecoveredServer:
+def look(server: Sandbox, acks: AcksTable | None) -> RecoveredServer:
     """Asks a server, and leaves it as it is.
 
     Raises:
         ServerError: it does not answer in time, or cannot read its tables.
     """
     server.answer_s = _ANSWER_S
-    commits = _rows(server, ledger) if ledger else None
+    commits = _rows(server, acks) if acks else None
     broken: Sequence[tuple[int, int]] = ()
     events: Mapping[int, Commits] | str | None = None
     extra: list[str] = []
     side = gtids = None
-    if ledger:
+    if acks:
         broken = [
             (int(connection), int(counter))
             for connection, counter in server.query(
-                f"SELECT c, n FROM {ledger.database}.{TABLE} GROUP BY c, n HAVING COUNT(*) <> {ledger.rows}"
+                f"SELECT c, n FROM {acks.database}.{TABLE} GROUP BY c, n HAVING COUNT(*) <> {acks.rows}"
             )
         ]
         events = _binlog(server)
-        if ledger.alone:
+        if acks.alone:
             gtids = _gtids(server)
-        if ledger.ddl:
-            side, extra = ddl_workload.look(server, ledger.database)
+        if acks.ddl:
+            side, extra = ddl_workload.look(server, acks.database)
     damaged = _damaged(server)
     return RecoveredServer(
         commits, broken=broken, damaged=damaged, binlog=events, gtids=gtids, side=side, extra=extra
     )
 
 
-def _rows(server: Sandbox, ledger: Ledger) -> dict[int, Commits]:
-    table = f"{ledger.database}.{TABLE}"
+def _rows(server: Sandbox, acks: AcksTable) -> dict[int, Commits]:
+    table = f"{acks.database}.{TABLE}"
     rows = server.query(f"SELECT c, COUNT(DISTINCT n), MAX(n) FROM {table} GROUP BY c")
     return {int(connection): Commits(int(count), int(last)) for connection, count, last in rows}
 
@@ -162,7 +162,7 @@ def _binlog(server: Sandbox) -> Mapping[int, Commits] | str | None:
 
 
 def _gtids(server: Sandbox) -> int | None:
-    """How many transactions it says that it has executed since the ledger was made; None without GTIDs."""
+    """Transactions that its GTIDs count since the acknowledgement table was created; None without GTIDs."""
     if server.identity.flavor == "mariadb":
         ((on, state),) = server.query("SELECT @@log_bin, @@gtid_binlog_state")
         return counted_mariadb(str(state)) if int(on) else None

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from flushlab.build import Build
-from flushlab.crashed.live import make_ledger
-from flushlab.crashed.recovered_server import Ledger
+from flushlab.crashed.live import make_acks_table
+from flushlab.crashed.recovered_server import AcksTable
 from flushlab.datadir import DataRoot
 from flushlab.errors import ServerError, UsageError
 from flushlab.record import ServerIdentity, Value
@@ -132,18 +132,23 @@ class Replica:
 
     @classmethod
     def start(
-        cls, build: Build, settings: Mapping[str, Value], ledger: Ledger, data_root: DataRoot, number: int = 2
+        cls,
+        build: Build,
+        settings: Mapping[str, Value],
+        acks: AcksTable,
+        data_root: DataRoot,
+        number: int = 2,
     ) -> Self:
-        """A new one, which has the ledger's empty table and has never followed anybody.
+        """A new one, which has the empty acknowledgement table and has never followed anybody.
 
         Args:
-            build, settings, ledger: the source's.
+            build, settings, acked_inserts: the source's.
             data_root: for its data.
             number: its `server_id`.
         """
         server = _started(build, settings, data_root, number)
         try:
-            make_ledger(server, ledger)
+            make_acks_table(server, acks)
         except BaseException:
             server.close()
             raise
@@ -273,12 +278,12 @@ class Replica:
         return "it does not answer"
 
 
-def listening_replica(server: Sandbox, ledger: Ledger, folder: Path) -> Replica:
+def listening_replica(server: Sandbox, acks: AcksTable, folder: Path) -> Replica:
     """A new replica that listens to a server.
 
     Args:
-        server: it has the ledger's empty table, and a binary log that begins with it.
-        ledger: its ledger.
+        server: it has the empty acknowledgement table, and a binary log that begins with it.
+        acks: the acknowledgement table of the server.
         folder: for the replica's data.
 
     Raises:
@@ -286,7 +291,7 @@ def listening_replica(server: Sandbox, ledger: Ledger, folder: Path) -> Replica:
         FlushlabError: the replica does not start, or cannot listen.
     """
     source = Source(server)
-    replica = Replica.start(server.build, server.settings, ledger, DataRoot.open(folder))
+    replica = Replica.start(server.build, server.settings, acks, DataRoot.open(folder))
     try:
         replica.listen(source)
     except BaseException:

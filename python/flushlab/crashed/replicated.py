@@ -13,10 +13,10 @@ from pathlib import Path
 
 import msgspec
 
+from flushlab.crashed.acks import TABLE
 from flushlab.crashed.binlog import Unreadable
-from flushlab.crashed.ledger import TABLE
 from flushlab.crashed.received import Received, all_received
-from flushlab.crashed.recovered_server import Ledger, said
+from flushlab.crashed.recovered_server import AcksTable, said
 from flushlab.crashed.replica import Replica, Source
 from flushlab.datadir import DataRoot
 from flushlab.datadir.restore import copy_tree
@@ -29,10 +29,10 @@ Commit = tuple[int, int]
 """Connection and counter."""
 
 
-def of_image(
-    server: Sandbox, ledger: Ledger | None, received: Received | None, at: int, work: Path
+def of_crash_image(
+    server: Sandbox, acks: AcksTable | None, received: Received | None, at: int, work: Path
 ) -> tuple[ReplicaState, ReplicaState] | tuple[None, None]:
-    """What becomes of replicas of a server that came back on an image.
+    """What becomes of replicas of a server that came back on a crash image.
 
     Args:
         received: by the replica that had listened; None: none had.
@@ -42,7 +42,7 @@ def of_image(
     Returns:
         Of the one that had listened, and of a new one; nothing where there is nothing to look at.
     """
-    if received is None or ledger is None or not server.alive():
+    if received is None or acks is None or not server.alive():
         return None, None
     try:
         with passing_folder(work, "replica", mode=0o711) as folder:
@@ -50,16 +50,16 @@ def of_image(
             root = DataRoot.open(work)
             with (
                 Replica.adopt(server.build, server.settings, folder / "data", root) as old,
-                Replica.start(server.build, server.settings, ledger, root, number=3) as new,
+                Replica.start(server.build, server.settings, acks, root, number=3) as new,
             ):
                 old.apply(received.before(at))
-                return attach(server, ledger, old, new)
+                return attach(server, acks, old, new)
     except (FlushlabError, OSError) as error:
         return unknown(str(error)), unknown(str(error))
 
 
 def of_killed(
-    server: Sandbox, ledger: Ledger, old: Replica, folder: Path
+    server: Sandbox, acks: AcksTable, old: Replica, folder: Path
 ) -> tuple[ReplicaState, ReplicaState] | tuple[None, None]:
     """What becomes of replicas of a server that came back from a kill: of the one that had listened until the
     kill, and of a new one, whose data go to the folder.
@@ -67,33 +67,33 @@ def of_killed(
     if not server.alive():
         return None, None
     try:
-        with Replica.start(server.build, server.settings, ledger, DataRoot.open(folder), number=3) as new:
+        with Replica.start(server.build, server.settings, acks, DataRoot.open(folder), number=3) as new:
             old.apply(all_received(old.server.datadir))
-            return attach(server, ledger, old, new)
+            return attach(server, acks, old, new)
     except (FlushlabError, Unreadable, OSError) as error:
         return unknown(str(error)), unknown(str(error))
 
 
-def attach(server: Sandbox, ledger: Ledger, old: Replica, new: Replica) -> tuple[ReplicaState, ReplicaState]:
+def attach(server: Sandbox, acks: AcksTable, old: Replica, new: Replica) -> tuple[ReplicaState, ReplicaState]:
     """What becomes of both replicas of a recovered server that goes on with new commits.
 
     Args:
-        server, ledger: the recovered server and its ledger.
+        server, acked_inserts: the recovered server and its acknowledgement table.
         old: it has applied what it had received.
-        new: it has the ledger's empty table.
+        new: it has the empty acknowledgement table.
 
     Raises:
         ServerError: one of the three does not answer.
     """
     source = Source(server)
-    there = rows(server, ledger)
-    ahead = len(rows(old.server, ledger).keys() - there.keys())
+    there = rows(server, acks)
+    ahead = len(rows(old.server, acks).keys() - there.keys())
     old.follow(source)
     new.follow(source)
-    _go_on(server, ledger, there)
+    _go_on(server, acks, there)
     states = [replica.await_all(source) for replica in (old, new)]
-    there = rows(server, ledger)
-    found = [rows(replica.server, ledger) for replica in (old, new)]
+    there = rows(server, acks)
+    found = [rows(replica.server, acks) for replica in (old, new)]
     of_old, of_new = (
         judge(there, one, status.error, status.said) for one, status in zip(found, states, strict=True)
     )
@@ -123,21 +123,21 @@ def unknown(why: str) -> ReplicaState:
     return ReplicaState(outcome="unknown", said=said(why))
 
 
-def rows(server: Sandbox, ledger: Ledger) -> Mapping[Commit, tuple[int, int]]:
-    """Rows of the ledger, by commit: their number and a sum over them."""
+def rows(server: Sandbox, acks: AcksTable) -> Mapping[Commit, tuple[int, int]]:
+    """Rows of the acknowledgement table, by commit: their number and a sum over them."""
     found: Sequence[tuple[int, int, int, int]] = server.query(
         "SELECT c, n, COUNT(*), BIT_XOR(CRC32(CONCAT(part, ' ', pad)))"
-        f" FROM {ledger.database}.{TABLE} GROUP BY c, n"
+        f" FROM {acks.database}.{TABLE} GROUP BY c, n"
     )
     return {(int(c), int(n)): (int(count), int(total)) for c, n, count, total in found}
 
 
-def _go_on(server: Sandbox, ledger: Ledger, there: Mapping[Commit, object]) -> None:
+def _go_on(server: Sandbox, acks: AcksTable, there: Mapping[Commit, object]) -> None:
     last: dict[int, int] = {}
     for connection, counter in there:
         last[connection] = max(last.get(connection, 0), counter)
     for connection, counter in (last or {1: 0}).items():
         values = ", ".join(
-            f"({connection}, {counter + 1}, {part}, 'after the crash')" for part in range(1, ledger.rows + 1)
+            f"({connection}, {counter + 1}, {part}, 'after the crash')" for part in range(1, acks.rows + 1)
         )
-        server.query(f"INSERT INTO {ledger.database}.{TABLE} (c, n, part, pad) VALUES {values}")
+        server.query(f"INSERT INTO {acks.database}.{TABLE} (c, n, part, pad) VALUES {values}")

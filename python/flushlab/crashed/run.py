@@ -12,8 +12,8 @@ from typing import Literal
 import msgspec
 
 from flushlab.build import Build
-from flushlab.crashed.ledger import Note, begun_after
-from flushlab.crashed.recovered_server import IDLE_S, Ledger
+from flushlab.crashed.acks import Note, begun_after
+from flushlab.crashed.recovered_server import IDLE_S, AcksTable
 from flushlab.datadir import DataRoot
 from flushlab.datadir.fault_disk import FaultDisk, FileSystemName
 from flushlab.datadir.recording import Recording
@@ -103,7 +103,7 @@ class RecordedNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """A recorded run: all that its images need.
+    """A recorded run: all that its crash images need.
 
     Attributes:
         build: id of the server's build.
@@ -112,9 +112,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         fs: file system.
         first, last: between which the load ran: records of the disk of a server alone; of a cluster, whose
             disks count their own, CLOCK_MONOTONIC in ns.
-        rows: of each of the ledger's transactions; 0: there is no ledger.
-        database: the ledger's.
-        ddl, alone: as of `Ledger`.
+        rows: per transaction in the acknowledgement table; 0: no acknowledgement table.
+        database: schema of the acknowledgement table.
+        ddl, alone: as of `AcksTable`.
         ended_ns: CLOCK_MONOTONIC.
         commits_per_s: acknowledged.
         faulty: what the disk was to do in the middle of the load; None: nothing.
@@ -145,9 +145,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     whole: bool = True
 
     @property
-    def ledger(self) -> Ledger | None:
+    def acks(self) -> AcksTable | None:
         """None: there is none."""
-        return Ledger(self.database, self.rows, self.ddl, self.alone) if self.rows else None
+        return AcksTable(self.database, self.rows, self.ddl, self.alone) if self.rows else None
 
     def write(self, folder: Path) -> None:
         """Puts it beside the records that it describes."""
@@ -169,7 +169,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
             return self
         recordings = self.recordings(folder)
         ends = [next(one.records(first=max(one.last, 1)), None) for one in recordings]
-        before = None if all(ends) and (notes or not self.ledger) else "the first commit"
+        before = None if all(ends) and (notes or not self.acks) else "the first commit"
         first = min((note.position for note in notes), default=0)
         if self.faulty:
             failed = next((one.number for one in recordings[0].records("failed")), 0)
@@ -191,7 +191,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
             last=last,
             ended_ns=ended_ns,
             fault=f"the server acknowledged {later} begun after the fault, until the recording was cut short"
-            if self.faulty and self.ledger
+            if self.faulty and self.acks
             else "",
             commits_per_s=len(notes) / seconds,
         )

@@ -1,4 +1,4 @@
-"""Side workload: what runs on a server beside the ledger's load, or without one, until the server is killed.
+"""Side workload: what runs on a server beside the load, or without one, until the server is killed.
 
 A program of the user's, a script, or DDL (`ddl_workload`). It has a thread of its own; what becomes of it
 once the server is dead does not matter.

@@ -13,10 +13,10 @@ import msgspec
 
 from flushlab.errors import UsageError
 from flushlab.experiment.objective import Objective
-from flushlab.record import Arm, Comparison, Crash, Ratio, Stage, Trial
+from flushlab.record import Arm, Comparison, CrashRow, Ratio, Stage, Trial
 
 T = TypeVar("T")
-Row = TypeVar("Row", Trial, Crash, contravariant=True)
+Row = TypeVar("Row", Trial, CrashRow, contravariant=True)
 
 Steps = Generator["Request", Trial, T]
 """A part of an experiment: yields requests, is sent trials, returns what it found out."""

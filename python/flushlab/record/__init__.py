@@ -15,11 +15,11 @@ from flushlab.record.comparison import (
 )
 from flushlab.record.crash import (
     BinlogState as BinlogState,
-    Crash as Crash,
+    CrashRow as CrashRow,
     CrashArm as CrashArm,
     CrashCause as CrashCause,
     CrashFacts as CrashFacts,
-    CrashImage as CrashImage,
+    Crash as Crash,
     CrashKind as CrashKind,
     CrashNode as CrashNode,
     CrashOutcome as CrashOutcome,
@@ -46,7 +46,7 @@ from flushlab.record.load import (
     IntegerParameter as IntegerParameter,
     KindTime as KindTime,
     Latency as Latency,
-    LedgerSpec as LedgerSpec,
+    AcksSpec as AcksSpec,
     LoadProgress as LoadProgress,
     LoadResult as LoadResult,
     LoadSeen as LoadSeen,

@@ -1,4 +1,4 @@
-"""What crashes have left: of one image, and of all images of an arm."""
+"""What crashes have left: of one crash, and of all crashes of an arm."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from flushlab.record.warning import Warning
 
 CrashKind = Literal["process", "os", "power", "lying-disk", "torn", "eio", "full"]
 """What crashes; see `Failure`. `eio`: a flush fails under load, `full`: the file system fills up; some time
-later the power fails. Their controls are cut by the power alone."""
+later the power fails. Their positive controls are cut by the power alone."""
 CrashOutcome = Literal["kept", "sound", "lost", "inconsistent", "not_started", "unknown"]
 """`kept`: all that was acknowledged is there; `sound`: the server starts and its tables are sound, and
-without a ledger no more is known; `lost`: a whole end of it is not there; `inconsistent`: what is there is no
-state that the server was ever in; `not_started`: the server does not start on it; `unknown`: flushlab could
-not look."""
+without an acknowledgement table no more is known; `lost`: a whole end of it is not there; `inconsistent`:
+what is there is no state that the server was ever in; `not_started`: the server does not start on it;
+`unknown`: flushlab could not look."""
 PointKind = Literal["random", "after_ack", "before_flush", "most_unsynced", "after_write", "in_recovery"]
 """`in_recovery`: it crashes once more while the server recovers."""
 
@@ -97,7 +97,7 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DdlState(msgspec.Struct, frozen=True, kw_only=True):
-    """DDL statements beside the ledger's load.
+    """DDL statements beside the load.
 
     Attributes:
         acknowledged: statements before the crash.
@@ -112,7 +112,7 @@ class NodeAlone(msgspec.Struct, frozen=True, kw_only=True):
     """One node's data without the other nodes: a server without Galera was started on them.
 
     Attributes:
-        outcome, lost, binlog, reasons: as of `CrashImage`.
+        outcome, lost, binlog, reasons: as of `Crash`.
     """
 
     outcome: CrashOutcome
@@ -171,8 +171,8 @@ class CrashCause(msgspec.Struct, frozen=True, kw_only=True):
         way: `kept`: these sectors are there, and no others of that kind; `missing`: these sectors are not
             there, and all others are; `any`: the outcome does not depend on them.
         parts: the sectors; none for `any`.
-        sectors: number of sectors kept, or missing, in the image that was minimised.
-        tries: images that were judged.
+        sectors: number of sectors kept, or missing, in the crash that was minimised.
+        tries: crashes that were judged.
         ended: `done`, or `limit`: fewer sectors may do.
     """
 
@@ -183,20 +183,20 @@ class CrashCause(msgspec.Struct, frozen=True, kw_only=True):
     ended: Literal["done", "limit"] = "done"
 
 
-class CrashImage(msgspec.Struct, frozen=True, kw_only=True):
+class Crash(msgspec.Struct, frozen=True, kw_only=True):
     """One crash and its outcome.
 
     Attributes:
         point: moment of the crash.
         outcome: see Outcomes.
-        acknowledged: commits before the crash; 0 without a ledger.
+        acknowledged: commits before the crash; 0 without an acknowledgement table.
         lost: acknowledged commits that the tables lack.
         lost_s: from the acknowledgement of the first of them to the crash, in seconds.
         unflushed: commits acknowledged since the disk's last flush before the crash; None where no disk was
             recorded. A server that syncs before it answers keeps them; any other loses them.
         binlog: None without a binary log, or where it could not be read.
         binlog_unread: why the binary log could not be read; else empty.
-        gtid: None without GTIDs, or where other transactions than the ledger's have some, too.
+        gtid: None without GTIDs, or if transactions without an acknowledgement have some, too.
         ddl: None without DDL beside the load.
         replica: a replica that had followed the server before the crash; None without `--replica`, or where
             the server did not come back.
@@ -233,9 +233,9 @@ class CrashArm(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: of the configuration.
         settings: of the server.
-        control: the configuration must lose; it runs only if no other one lost.
-        checks_rows: there is a ledger; without one only starts and tables were judged, and crashes are
-            `sound` at best.
+        positive_control: the configuration must lose; it runs only if no other one lost.
+        checks_rows: there is an acknowledgement table; without one only starts and tables were judged, and
+            crashes are `sound` at best.
         commits_per_s: commits per second that were acknowledged before the crash.
         records: writes and flushes that were recorded under load.
         folder: of the record with `--keep`; else empty.
@@ -243,12 +243,12 @@ class CrashArm(msgspec.Struct, frozen=True, kw_only=True):
             empty: not known.
         guarantee: the durability model's words about the settings under this failure.
         fault: with `eio` and `full`, what the server did when the disk failed, in words; else empty.
-        images: the crashes.
+        crashes: the crashes.
     """
 
     name: str
     settings: Mapping[str, Value]
-    control: bool = False
+    positive_control: bool = False
     checks_rows: bool = True
     commits_per_s: float = 0.0
     records: int = 0
@@ -256,23 +256,23 @@ class CrashArm(msgspec.Struct, frozen=True, kw_only=True):
     floor: str = ""
     guarantee: str = ""
     fault: str = ""
-    images: tuple[CrashImage, ...] = ()
+    crashes: tuple[Crash, ...] = ()
 
 
-class Crash(msgspec.Struct, frozen=True, kw_only=True):
+class CrashRow(msgspec.Struct, frozen=True, kw_only=True):
     """One crash of a configuration: a row of a campaign, as a `Trial` is one.
 
     Attributes:
-        arm: the configuration, without images; what it says of a run is that of the run that crashed.
+        arm: the configuration, without crashes; what it says of a run is that of the run that crashed.
         number: of the arm's crashes, from 0; of two rows with one number the later one counts.
-        image: what became of it.
+        crash: what became of it.
         seconds: time of the campaign: record, crash; then what passed since the row before it (`between`), or
             since the command began (`before`).
     """
 
     arm: CrashArm
     number: int
-    image: CrashImage
+    crash: Crash
     seconds: Mapping[str, float] = {}
 
     @property
@@ -292,7 +292,7 @@ class CrashFacts(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         server: name and version.
         workload: the load.
-        beside: what ran beside the ledger's load: `ddl`, `command: …` or `sql:FILE`; empty: nothing.
+        beside: what ran beside the load: `ddl`, `command: …` or `sql:FILE`; empty: nothing.
         fail: the failure: `process`, `os`, `power`, `lying-disk`, `torn`, `eio` or `full`.
         fs: file system of the recorded disk; empty for `process`.
         disk: how slow the disk was during the recording (`--disk`); empty: not made slow.
@@ -301,7 +301,7 @@ class CrashFacts(msgspec.Struct, frozen=True, kw_only=True):
         nodes: number of nodes of the cluster; 1: a single server.
         crashed: the nodes that crashed: `one`, `all`, `rolling` or `cascade`; empty for a single server.
         ending: `done`, or `interrupted` by Ctrl-C.
-        arms: the configurations, then the control.
+        arms: the configurations, then the positive control.
         seed: of the crash points.
         warnings: caveats.
         campaign: id for `flushlab report` and `--resume`; empty for `--replay`.

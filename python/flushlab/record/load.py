@@ -239,9 +239,9 @@ class TxnSpec(msgspec.Struct, frozen=True, kw_only=True):
     transactions: tuple[TxnTransaction, ...]
 
 
-class LedgerSpec(msgspec.Struct, frozen=True, kw_only=True):
+class AcksSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A table in which each connection counts its transactions, and a file that each acknowledged one is
-    appended to; `flushlab.crashed.ledger` has the format.
+    appended to; `flushlab.crashed.acks` has the format.
 
     Attributes:
         file: of the notes; made anew.
@@ -261,7 +261,7 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One load, or the preparation of its tables.
 
     Attributes:
-        workload: one of sysbench 1.0.20's OLTP workloads by its name, `upsert`, `txn` or `ledger`.
+        workload: one of sysbench 1.0.20's OLTP workloads by its name, `upsert`, `txn` or `acked_inserts`.
         ssl_ca: file of the certificates that `verify_ca` and `verify_identity` trust.
         database: schema that holds the tables.
         threads: connections; one thread drives them all.
@@ -287,7 +287,8 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
             the other; `failover`: to the first that takes them.
         peers: the nodes besides `endpoint`, the first one.
         mark: comment of the tables that are prepared: letters, digits and spaces; empty: none.
-        ledger: beside the workload, or alone (`ledger`): `flushlab_ledger` must be in `database`.
+        acks: acknowledgement table beside the workload, or alone (`acked_inserts`); `database` must have the
+            table `flushlab_ledger`.
     """
 
     workload: str
@@ -316,7 +317,7 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
     cluster_load: Literal["one", "spread", "failover"] = "one"
     peers: tuple[Endpoint, ...] = ()
     mark: str = ""
-    ledger: LedgerSpec | None = None
+    acks: AcksSpec | None = msgspec.field(default=None, name="ledger")
 
 
 class ScriptSpec(msgspec.Struct, frozen=True, kw_only=True):

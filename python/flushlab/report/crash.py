@@ -29,7 +29,7 @@ from flushlab.crashed.measured import (
     spread,
     tally,
 )
-from flushlab.record import CrashArm, CrashCause, CrashFacts, CrashImage, CrashOutcome, CrashPart, NodeWay
+from flushlab.record import Crash, CrashArm, CrashCause, CrashFacts, CrashOutcome, CrashPart, NodeWay
 from flushlab.spec.parts import RemoteAccess
 from flushlab.units import counted
 
@@ -50,7 +50,7 @@ _NODES = {
     "cascade": "on one node after the other until none was left ",
 }
 _TOLD = 5
-"""Failing images that are listed."""
+"""Failing crashes that are listed."""
 _LEAST, _NAMES = 22, 34
 """How wide the column of names is: most settings stay whole."""
 
@@ -95,19 +95,19 @@ class CrashArmDocument(CrashArm, frozen=True, kw_only=True):
     nodes: NodeCounts | None
 
 
-class FailingImage(msgspec.Struct, frozen=True, kw_only=True):
+class FailingCrash(msgspec.Struct, frozen=True, kw_only=True):
     """A crash that did not keep everything.
 
     Attributes:
         arm: name of the configuration.
-        image: the crash.
+        crash: the crash.
         line: argument of `--replay`, as `FOLDER:at=N:seed=N`, and for a chosen moment a colon and its kind
             (`recovery` for `in_recovery`); None without `--keep`.
         options: further arguments of the command line that judges the same crash (`--fail` …).
     """
 
     arm: str
-    image: CrashImage
+    crash: Crash
     line: str | None
     options: tuple[str, ...]
 
@@ -116,14 +116,14 @@ class CrashDocument(CrashFacts, frozen=True, kw_only=True, tag_field="schema", t
     """The document: `schema`, the facts, and what follows from them.
 
     Attributes:
-        verdict: the worst outcome of a configuration; `unknown` where nothing was lost and no control lost
-            either.
-        failing: crashes that did not keep everything, the control's left out.
+        verdict: the worst outcome of a configuration; `unknown` if neither a configuration nor a positive
+            control lost anything.
+        failing: crashes that did not keep everything, the positive control's left out.
     """
 
     arms: tuple[CrashArmDocument, ...] = ()
     verdict: CrashOutcome
-    failing: tuple[FailingImage, ...]
+    failing: tuple[FailingCrash, ...]
 
 
 def document(facts: CrashFacts) -> CrashDocument:
@@ -132,60 +132,60 @@ def document(facts: CrashFacts) -> CrashDocument:
     known["arms"] = tuple(
         CrashArmDocument(
             **{name: getattr(arm, name) for name in arm.__struct_fields__},
-            random=counts(at_random(arm.images)),
-            chosen=counts(chosen(arm.images)),
-            nodes=_nodes(arm.images),
+            random=counts(at_random(arm.crashes)),
+            chosen=counts(chosen(arm.crashes)),
+            nodes=_nodes(arm.crashes),
         )
         for arm in facts.arms
     )
     bad = [
-        FailingImage(
+        FailingCrash(
             arm=arm.name,
-            image=image,
-            line=line(arm, image),
+            crash=crash,
+            line=line(arm, crash),
             options=tuple(options(facts)) if arm.folder else (),
         )
         for arm in facts.arms
-        if not arm.control
-        for image in failing(arm)
+        if not arm.positive_control
+        for crash in failing(arm)
     ]
     return CrashDocument(**known, verdict=verdict(facts), failing=tuple(bad))
 
 
 def verdict(facts: CrashFacts) -> CrashOutcome:
-    """The worst that happened to what was asked for; `unknown` if nothing did and no control lost either."""
-    found = _worst(verdict_of(arm) for arm in facts.arms if not arm.control)
-    if found in ("kept", "sound") and not any(failing(arm) for arm in facts.arms if arm.control):
+    """The worst outcome; `unknown` if neither the configurations nor a positive control lost anything."""
+    found = _worst(verdict_of(arm) for arm in facts.arms if not arm.positive_control)
+    if found in ("kept", "sound") and not any(failing(arm) for arm in facts.arms if arm.positive_control):
         return "unknown"
     return found
 
 
 def verdict_of(arm: CrashArm) -> CrashOutcome:
     """The worst outcome of an arm's images."""
-    return _worst(image.outcome for image in arm.images)
+    return _worst(crash.outcome for crash in arm.crashes)
 
 
 def _worst(outcomes: Iterable[CrashOutcome]) -> CrashOutcome:
     return min(outcomes, key=_WORST.index, default=_UNKNOWN)
 
 
-def failing(arm: CrashArm) -> list[CrashImage]:
-    """Images that did not keep everything."""
-    return [image for image in arm.images if image.outcome in ("lost", "inconsistent", "not_started")]
+def failing(arm: CrashArm) -> list[Crash]:
+    """Crashes that did not keep everything."""
+    return [crash for crash in arm.crashes if crash.outcome in ("lost", "inconsistent", "not_started")]
 
 
-def worst_first(arm: CrashArm) -> list[CrashImage]:
+def worst_first(arm: CrashArm) -> list[Crash]:
     """As `failing`: servers that do not start, then inconsistent ones, then those that lost most."""
     rank = ("not_started", "inconsistent", "lost")
-    return sorted(failing(arm), key=lambda image: (rank.index(image.outcome), -image.lost))
+    return sorted(failing(arm), key=lambda crash: (rank.index(crash.outcome), -crash.lost))
 
 
-def line(arm: CrashArm, image: CrashImage) -> str | None:
+def line(arm: CrashArm, crash: Crash) -> str | None:
     """What `--replay` takes; None where the record was not kept."""
     if not arm.folder:
         return None
-    kind = {"random": "", "in_recovery": ":recovery"}.get(image.point.kind, f":{image.point.kind}")
-    return f"{arm.folder}:at={image.point.at}:seed={image.point.seed}{kind}"
+    kind = {"random": "", "in_recovery": ":recovery"}.get(crash.point.kind, f":{crash.point.kind}")
+    return f"{arm.folder}:at={crash.point.at}:seed={crash.point.seed}{kind}"
 
 
 def options(facts: CrashFacts) -> list[str]:
@@ -198,23 +198,23 @@ def options(facts: CrashFacts) -> list[str]:
     return found
 
 
-def replay_words(facts: CrashFacts, arm: CrashArm, image: CrashImage) -> str | None:
-    """The command that judges an image again; None where its record was not kept."""
-    said = line(arm, image)
+def replay_words(facts: CrashFacts, arm: CrashArm, crash: Crash) -> str | None:
+    """The command that judges a crash again; None where its record was not kept."""
+    said = line(arm, crash)
     return None if said is None else shlex.join(["flushlab", "crash", "--replay", said, *options(facts)])
 
 
-def moment(arm: CrashArm, image: CrashImage) -> str:
-    """When an image crashed, in words: records of several disks count their own numbers, so it is a time."""
-    if image.nodes and arm.records:
-        return f"{image.point.at / 1e9:.3f} s after the first commit"
-    if not image.point.at:
-        return "a kill in recovery" if image.point.kind == "in_recovery" else "a kill"
-    return f"record {image.point.at:,}{', then in recovery' if image.point.kind == 'in_recovery' else ''}"
+def moment(arm: CrashArm, crash: Crash) -> str:
+    """When a crash crashed, in words: records of several disks count their own numbers, so it is a time."""
+    if crash.nodes and arm.records:
+        return f"{crash.point.at / 1e9:.3f} s after the first commit"
+    if not crash.point.at:
+        return "a kill in recovery" if crash.point.kind == "in_recovery" else "a kill"
+    return f"record {crash.point.at:,}{', then in recovery' if crash.point.kind == 'in_recovery' else ''}"
 
 
-def _nodes(images: Sequence[CrashImage]) -> NodeCounts | None:
-    nodes = [node for image in images for node in image.nodes]
+def _nodes(crashes: Sequence[Crash]) -> NodeCounts | None:
+    nodes = [node for crash in crashes for node in crash.nodes]
     if not nodes:
         return None
     ways = Counter(node.way for node in nodes)
@@ -234,11 +234,11 @@ def render(facts: CrashFacts) -> RenderableType:
     ]
     for arm in facts.arms:
         parts += [_rows_of(arm), Text("")]
-    if sum(not arm.control for arm in facts.arms) > 1:
+    if sum(not arm.positive_control for arm in facts.arms) > 1:
         parts += [guarantees(facts), Text("")]
     parts.append(Text(f"verdict: {said(facts)}", style="bold"))
     for arm in facts.arms:
-        if not arm.control and failing(arm):
+        if not arm.positive_control and failing(arm):
             parts += _listed(facts, arm)
     parts += [Text(f"warning: {warning.text}", style="yellow") for warning in facts.warnings]
     if facts.ending == "interrupted":
@@ -280,7 +280,7 @@ def _rows_of(arm: CrashArm) -> Table:
     table = Table(show_header=False, box=None, pad_edge=False, title=arm.name, title_justify="left")
     table.add_column(style="dim", min_width=13)
     table.add_column()
-    random, others, found = at_random(arm.images), chosen(arm.images), counts(arm.images)
+    random, others, found = at_random(arm.crashes), chosen(arm.crashes), counts(arm.crashes)
     if random or not others:
         table.add_row("random", _in_words(random))
     if others:
@@ -301,7 +301,7 @@ def _rows_of(arm: CrashArm) -> Table:
         table.add_row("GTIDs", gtid_in_words(found.gtid))
     for what, replica in found.replicas:
         table.add_row(what, replica_in_words(replica))
-    if nodes := _nodes(arm.images):
+    if nodes := _nodes(arm.crashes):
         ways = [f"{words} {n:,}" for way, words in _WAYS.items() if (n := getattr(nodes, way))]
         if ways:
             table.add_row("the nodes", ", ".join(ways))
@@ -319,30 +319,31 @@ def _rows_of(arm: CrashArm) -> Table:
 
 
 def must_lose(arm: CrashArm, found: CrashCounts) -> str:
-    """Of a control that answers before it syncs: how many of the crashes that had something to lose were
-    noticed; empty for any other arm, or where none had.
+    """Crashes of a positive control with unflushed commits, and how many of them did not keep everything.
+
+    Empty for any other arm, for a positive control that syncs before it answers, and without such crashes.
 
     Args:
-        arm: the control.
+        arm: the positive control.
         found: `counts` of its images.
     """
     relaxed = arm.settings.get("innodb_flush_log_at_trx_commit") in (0, 2)
     unflushed = found.unflushed
-    if not (arm.control and relaxed and unflushed and unflushed.images):
+    if not (arm.positive_control and relaxed and unflushed and unflushed.crashes):
         return ""
     return (
-        f"{unflushed.bad:,} of {counted(unflushed.images, 'image')} cut between an acknowledgement and"
+        f"{unflushed.bad:,} of {counted(unflushed.crashes, 'crash')} cut between an acknowledgement and"
         " the next flush did not keep everything"
     )
 
 
-def _in_words(images: Sequence[CrashImage]) -> str:
-    if not images:
-        return "no image"
-    seen = counts(images)
+def _in_words(crashes: Sequence[Crash]) -> str:
+    if not crashes:
+        return "no crash"
+    seen = counts(crashes)
     bound = seen.bound_95
     upper = "" if bound is None or bound == 1 else f"; at most {bound:.1%} fail (95 %)"
-    return f"{counted(len(images), 'image')}: {_outcomes(seen)}{upper}"
+    return f"{counted(len(crashes), 'crash')}: {_outcomes(seen)}{upper}"
 
 
 def _alone_in_words(alone: AloneCounts) -> str:
@@ -358,7 +359,7 @@ def _outcomes(found: OutcomeCounts) -> str:
 def said(facts: CrashFacts) -> str:
     """The verdict in a sentence."""
     found = verdict(facts)
-    arms = [arm for arm in facts.arms if not arm.control]
+    arms = [arm for arm in facts.arms if not arm.positive_control]
     if found == "unknown" and arms and all(verdict_of(arm) == "sound" for arm in arms):
         if facts.fail in ("process", "os"):
             return (
@@ -367,7 +368,7 @@ def said(facts: CrashFacts) -> str:
             )
         return "unknown: the tables are sound, and nothing shows that damage would have been seen"
     if found == "unknown" and facts.ending == "interrupted":
-        return "unknown: it was interrupted before a control could show that loss would have been seen"
+        return "unknown: interrupted before the positive control ran"
     if found == "unknown":
         return f"unknown: {_why_unknown(facts)}"
     words = {
@@ -381,22 +382,22 @@ def said(facts: CrashFacts) -> str:
 
 
 def _why_unknown(facts: CrashFacts) -> str:
-    images = [image for arm in facts.arms if not arm.control for image in arm.images]
-    if unjudged := sum(image.outcome == "unknown" for image in images):
-        return f"{unjudged:,} of {counted(len(images), 'image')} could not be judged"
-    control = next((arm for arm in facts.arms if arm.control), None)
+    crashes = [crash for arm in facts.arms if not arm.positive_control for crash in arm.crashes]
+    if unjudged := sum(crash.outcome == "unknown" for crash in crashes):
+        return f"{unjudged:,} of {counted(len(crashes), 'crash')} could not be judged"
+    control = next((arm for arm in facts.arms if arm.positive_control), None)
     if control is None:
-        why = "no control was run"
-    elif all(image.outcome == "unknown" for image in control.images):
-        why = "no image of the control could be judged"
+        why = "no positive control was run"
+    elif all(crash.outcome == "unknown" for crash in control.crashes):
+        why = "no crash of the positive control could be judged"
     else:
-        why = "no control lost anything"
+        why = "no positive control lost anything"
     return f"{why}, so nothing shows that loss would have been seen"
 
 
 def cause_in_words(cause: CrashCause) -> list[str]:
     """What makes a crash what it is: a sentence, then its sectors."""
-    after = f" (found in {counted(cause.tries, 'image')})"
+    after = f" (found in {counted(cause.tries, 'crash')})"
     if cause.way == "any":
         return [f"it ends this way whatever is kept of the unflushed writes{after}"]
     number = counted(sum(part.length for part in cause.parts) // 512, "sector")
@@ -412,8 +413,8 @@ def _place(part: CrashPart) -> str:
 
 
 def _lost_what(arms: Sequence[CrashArm]) -> str:
-    images = [image for arm in arms for image in arm.images]
-    if any(image.lost for image in images) or not any(image.ddl and image.ddl.lost for image in images):
+    crashes = [crash for arm in arms for crash in arm.crashes]
+    if any(crash.lost for crash in crashes) or not any(crash.ddl and crash.ddl.lost for crash in crashes):
         return "commits"
     return "DDL statements"
 
@@ -421,27 +422,27 @@ def _lost_what(arms: Sequence[CrashArm]) -> str:
 def _listed(facts: CrashFacts, arm: CrashArm) -> list[RenderableType]:
     found: list[RenderableType] = []
     bad = worst_first(arm)
-    for image in bad[:_TOLD]:
-        of_commits = image.lost and image.outcome == "lost"
-        what = counted(image.lost, "commit") if of_commits else "; ".join(image.reasons)
-        found.append(Text(f"  {arm.name}, {moment(arm, image)}: {image.outcome.replace('_', ' ')}: {what}"))
-        if replay := replay_words(facts, arm, image):
+    for crash in bad[:_TOLD]:
+        of_commits = crash.lost and crash.outcome == "lost"
+        what = counted(crash.lost, "commit") if of_commits else "; ".join(crash.reasons)
+        found.append(Text(f"  {arm.name}, {moment(arm, crash)}: {crash.outcome.replace('_', ' ')}: {what}"))
+        if replay := replay_words(facts, arm, crash):
             found.append(Text(f"    {replay}", style="dim", overflow="ignore", no_wrap=True))
-        if image.cause:
-            found += [Text(f"    {one}") for one in cause_in_words(image.cause)]
+        if crash.cause:
+            found += [Text(f"    {one}") for one in cause_in_words(crash.cause)]
     if len(bad) > _TOLD:
         found.append(Text(f"  and {len(bad) - _TOLD} more", style="dim"))
     return found
 
 
 def _but_for_the_binlog(facts: CrashFacts) -> str:
-    images = [image for arm in facts.arms if not arm.control for image in arm.images]
-    if any(one.binlog and one.binlog.lost for one in images):
+    crashes = [crash for arm in facts.arms if not arm.positive_control for crash in arm.crashes]
+    if any(one.binlog and one.binlog.lost for one in crashes):
         return "; the binary log does not"
-    return "; the binary log could not be read" if any(one.binlog_unread for one in images) else ""
+    return "; the binary log could not be read" if any(one.binlog_unread for one in crashes) else ""
 
 
 def _but_for_the_replica(arms: Sequence[CrashArm]) -> str:
-    found = [image.replica for arm in arms for image in arm.images if image.replica]
+    found = [crash.replica for arm in arms for crash in arm.crashes if crash.replica]
     lame = sum(one.outcome in ("stopped", "diverged") for one in found)
     return f"; the replica does not follow in {lame:,} of {len(found):,}" if lame else ""

@@ -33,9 +33,9 @@ def render(row: CampaignRow, facts: CrashFacts) -> str:
 
 def _keys(facts: CrashFacts) -> Iterator[tuple[str, str]]:
     yield "verdict", verdict(facts).replace("_", " ")
-    yield "crashes", f"{sum(len(arm.images) for arm in facts.arms if not arm.control):,}"
-    if controls := sum(len(arm.images) for arm in facts.arms if arm.control):
-        yield "of the control", f"{controls:,}"
+    yield "crashes", f"{sum(len(arm.crashes) for arm in facts.arms if not arm.positive_control):,}"
+    if controls := sum(len(arm.crashes) for arm in facts.arms if arm.positive_control):
+        yield "of the positive control", f"{controls:,}"
     if facts.fs:
         yield "file system", facts.fs
 

@@ -13,7 +13,7 @@ def render(done: Filled) -> str:
     lines = [
         f"{counted(done.rows, 'row')} in {format_seconds(done.seconds)}:"
         f" {done.rows_per_s:,.0f} rows/s into {done.database} on {where}",
-        f"  method     {done.way.words}",
+        f"  method     {done.method.words}",
         f"  bound by   {done.bound_by} ({done.why})",
         f"  time       {_times(done)}",
         f"  size       {format_size(done.bytes)} sent, with {format_size(done.peak_bytes)} of memory here",

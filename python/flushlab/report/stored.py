@@ -17,7 +17,7 @@ from flushlab.campaign.request import SeriesRequest, TuneRequest
 from flushlab.errors import StorageError, UsageError
 from flushlab.plan.plan import BASE
 from flushlab.probe.against import Connections
-from flushlab.record import Crash, CrashFacts, ProbeRecord, Trial, Value
+from flushlab.record import CrashFacts, CrashRow, ProbeRecord, Trial, Value
 from flushlab.redact import without_passwords
 from flushlab.spec.build import words
 from flushlab.store import CampaignRow
@@ -83,7 +83,7 @@ def probe_of(row: CampaignRow) -> ProbeRecord:
     return _decoded(row, ProbeRecord)
 
 
-def crash_of(row: CampaignRow, crashes: Iterable[Crash]) -> CrashFacts:
+def crash_of(row: CampaignRow, crashes: Iterable[CrashRow]) -> CrashFacts:
     """What the crashes of a campaign come to so far.
 
     Raises:

@@ -12,9 +12,9 @@ from flushlab.settings.floor import Floor
 from flushlab.spec.option import Option, Spec, Without
 from flushlab.spec.parts import (
     BaseSpec,
+    CrashWorkloadSpec,
     DataSpec,
     FileSpec,
-    LedgerWorkloadSpec,
     RemoteAccess,
     RunSpec,
     ServerOrKeptSpec,
@@ -213,11 +213,11 @@ class CrashSpec(Spec, frozen=True, kw_only=True):
         ),
     ] = ()
     server: ServerSpec = ServerSpec()
-    workload: LedgerWorkloadSpec = LedgerWorkloadSpec()
+    workload: CrashWorkloadSpec = CrashWorkloadSpec()
     beside: Annotated[
         str | None,
         Option(
-            "What runs beside the ledger's load: ddl (tables are made, changed and dropped, and judged too),"
+            "What runs beside the load: ddl (tables are made, changed and dropped, and judged too),"
             " 'command: …' or sql:FILE."
         ),
     ] = None
@@ -235,7 +235,9 @@ class CrashSpec(Spec, frozen=True, kw_only=True):
         float, Option("Seconds of load to record, or at most before each kill.", least=0.2, most=600)
     ] = 3.0
     threads: Annotated[int, Option("Number of connections.", least=1, most=1000)] = 4
-    rows: Annotated[int, Option("Rows of each of the ledger's transactions.", least=1, most=1000)] = 1
+    rows: Annotated[
+        int, Option("Rows of each of the acknowledgement table's transactions.", least=1, most=1000)
+    ] = 1
     base: Annotated[BaseSpec, Without(("memory", "exact"))] = BaseSpec()
     fs: Annotated[Literal["ext4", "xfs", "btrfs"], Option("File system of the disk.")] = "ext4"
     tear: Annotated[
@@ -265,7 +267,7 @@ class CrashSpec(Spec, frozen=True, kw_only=True):
     keep: Annotated[str | None, Option("Keep the records in this folder.", path=True)] = None
     replay: Annotated[
         str | None,
-        Option("Judge one image of a record that was kept.", metavar="FOLDER:at=N:seed=N"),
+        Option("Judge one crash of a kept recording.", metavar="FOLDER:at=N:seed=N"),
     ] = None
     minimise: Annotated[
         bool, Option("With --replay: find the fewest unsynced sectors that explain the failure.")

@@ -223,18 +223,18 @@ def as_told(difference: Mapping[str, Value]) -> dict[str, Value]:
     return {"workload" if name == NAME else name: value for name, value in difference.items()}
 
 
-class LedgerWorkloadSpec(WorkloadSpec, frozen=True, kw_only=True):
+class CrashWorkloadSpec(WorkloadSpec, frozen=True, kw_only=True):
     """What writes while a server crashes."""
 
     name: Annotated[
         str,
         Option(
-            "ledger (one INSERT a commit), or a sysbench workload, upsert or txn:FILE with the ledger in its"
-            " transactions; commits of 'command: …' and sql:FILE are not known, so crashes are judged only by"
-            " whether the server starts with sound tables.",
+            "acked_inserts (one INSERT per commit into the acknowledgement table), or a sysbench workload,"
+            " upsert or txn:FILE, whose transactions write that table too; 'command: …' and sql:FILE do not:"
+            " their crashes are judged only by whether the server starts with sound tables.",
             key="workload",
         ),
-    ] = "ledger"
+    ] = "acked_inserts"
 
 
 class FileSpec(Spec, frozen=True, kw_only=True):

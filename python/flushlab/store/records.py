@@ -31,7 +31,7 @@ def records(campaign: str | None = None, *, store: Path | str | None = None) -> 
         Rows in the order in which they were measured. Columns are `campaign`, `number`, and the fields of a
         `flushlab.record.Trial`, those of its parts behind a dot (`arm.settings.sync_binlog`,
         `load.latency_us.p99`, `settings.…` as read back); lists are left out. A crash is a row, too: a
-        `CrashImage`, with its configuration's columns `arm.…`. Of a probe, a row is an entry of the field
+        `Crash`, with its configuration's columns `arm.…`. Of a probe, a row is an entry of the field
         `part` (`disk`, `ceilings`, `switches`, `against`) of its `ProbeRecord`.
 
     Raises:
@@ -54,8 +54,8 @@ def _cells(row: CampaignRow) -> Iterator[Fields]:
         yield from (chain([("part", part)], _flat(cell)) for cell in result.get(part, ()))
 
 
-def _crash(crash: Mapping[str, Any]) -> Fields:
-    return chain(_flat(crash["arm"], "arm."), _flat(crash["image"]))
+def _crash(row: Mapping[str, Any]) -> Fields:
+    return chain(_flat(row["arm"], "arm."), _flat(row["crash"]))
 
 
 def _flat(fields: Mapping[str, Any], prefix: str = "") -> Fields:

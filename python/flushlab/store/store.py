@@ -23,7 +23,7 @@ import msgspec
 from flushlab.errors import NoSpace, StorageError, UsageError
 from flushlab.machine import state, state_path
 from flushlab.near import nearest
-from flushlab.record import Crash, Trial
+from flushlab.record import CrashRow, Trial
 from flushlab.version import __version__
 
 _NAME = "store.sqlite"
@@ -228,13 +228,13 @@ class Store:
                 (state, result, campaign_id),
             )
 
-    def save(self, campaign_id: str, row: Trial | Crash) -> None:
+    def save(self, campaign_id: str, row: Trial | CrashRow) -> None:
         """Saves the campaign's next row.
 
         Raises:
             NoSpace: the file system is full; the rows saved before are safe.
         """
-        kind = "crash" if isinstance(row, Crash) else "trial"
+        kind = "crash" if isinstance(row, CrashRow) else "trial"
         with self._errors():
             self._connection.execute(
                 "INSERT INTO trial (campaign_id, number, ended_at, record, kind) "
@@ -252,12 +252,12 @@ class Store:
         for ended_at, record in self._rows(campaign_id, "trial"):
             yield datetime.fromisoformat(ended_at).timestamp(), msgspec.json.decode(record, type=Trial)
 
-    def crashes(self, campaign_id: str) -> Iterator[Crash]:
+    def crashes(self, campaign_id: str) -> Iterator[CrashRow]:
         """A campaign's crashes, in the order in which they were judged; of one that was judged again, the
         later row."""
-        found: dict[tuple[str, bytes, int], Crash] = {}
+        found: dict[tuple[str, bytes, int], CrashRow] = {}
         for _, record in self._rows(campaign_id, "crash"):
-            crash = msgspec.json.decode(record, type=Crash)
+            crash = msgspec.json.decode(record, type=CrashRow)
             key = crash.arm.name, msgspec.json.encode(crash.arm.settings), crash.number
             found.pop(key, None)
             found[key] = crash

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from flushlab.build import Build
-from flushlab.bulk import choice, ladder
+from flushlab.bulk import choice, method_comparison
 from flushlab.bulk.fill import fill
 from flushlab.bulk.filled import LoadMethod
 from flushlab.datadir import DataRoot
@@ -103,14 +103,14 @@ def load_data_of_a_geometry_is_refused_and_rows_are_inserted(target: Target, pla
         fill(plan, server=server, database="geo", create=True, method="load-data", threads=1)
     assert "--method insert" in (refused.value.hint or "")
     done = fill(plan, server=server, database="geo", resume=True)
-    assert (done.way.method, done.rows, done.verified) == ("insert", 300, True)
+    assert (done.method.kind, done.rows, done.verified) == ("insert", 300, True)
     assert [warning.slug for warning in done.warnings] == ["load-data-refused"]
 
 
 @pytest.mark.parametrize("method", ["load-data", "insert", "single"])
 def test_every_method_brings_the_same_rows(target: Target, method: str) -> None:
     done = target.fill(300, method=method, threads=3)
-    assert (done.way.method, done.rows) == (method, 300)
+    assert (done.method.kind, done.rows) == (method, 300)
     row = "CONCAT_WS(',', id, email, user_type, created_at)"
     digest = f"SELECT MD5(GROUP_CONCAT(MD5({row}) ORDER BY id)) FROM users"
     target.server.query("SET SESSION group_concat_max_len = 1000000")
@@ -126,8 +126,8 @@ def test_auto_says_what_it_tried_and_leaves_only_the_table(
     monkeypatch.setattr(choice, "LEAST_ROWS", 10_000)
     said: list[str] = []
     done = target.fill(10_000, progress=said.append)
-    assert done.tried and done.way in [one.way for one in done.tried]
-    assert any(done.way.words in line and "tried" in line for line in said)
+    assert done.tried and done.method in [one.method for one in done.tried]
+    assert any(done.method.words in line and "tried" in line for line in said)
     assert target.server.query(f"SHOW TABLES FROM {target.database}") == [("users",)]
     assert target.is_whole(10_000)
 
@@ -244,7 +244,7 @@ def test_another_server_keeps_its_settings_and_takes_inserts_where_local_infile_
         assert server.query("SHOW GLOBAL VARIABLES") == before
     finally:
         server.query("SET GLOBAL local_infile = 1")
-    assert (done.way.method, done.sandbox, done.verified) == ("insert", "", True)
+    assert (done.method.kind, done.sandbox, done.verified) == ("insert", "", True)
     assert "local-infile" in [caveat.slug for caveat in done.warnings]
     assert target.is_whole(1000)
 
@@ -255,7 +255,7 @@ def test_a_small_packet_makes_smaller_batches(target: Target) -> None:
         done = target.fill(500, method="insert", threads=1)
     finally:
         target.server.query("SET GLOBAL max_allowed_packet = 16777216")
-    assert done.way.packet_bytes < 4096 and target.is_whole(500)
+    assert done.method.packet_bytes < 4096 and target.is_whole(500)
 
 
 LONG_ROWS = """
@@ -400,9 +400,9 @@ def test_indexes_that_waited_are_given_back_by_the_load_that_resumes(
     target.query("ALTER TABLE users ADD KEY at (created_at), ADD KEY kind (user_type)")
     target.query("TRUNCATE TABLE users")
     ((_, shown),) = target.query("SHOW CREATE TABLE users")
-    late = LoadMethod(method="load-data", connections=2, batch_rows=1, packet_bytes=65536, indexes="after")
+    late = LoadMethod(kind="load-data", connections=2, batch_rows=1, packet_bytes=65536, indexes="after")
     with held_behind(target, 0.5), pytest.raises(ServerDied):
-        monkeypatch.setattr(choice, "first_way", lambda *_: late)
+        monkeypatch.setattr(choice, "first_method", lambda *_: late)
         target.fill(ROWS, show=at(0.3, target.server.kill))
     assert "KEY `kind`" not in target.query("SHOW CREATE TABLE users")[0][1]
     assert target.fill(ROWS, resume=True).verified
@@ -418,8 +418,8 @@ def test_a_duplicate_that_a_unique_index_finds_afterwards_is_an_error(
     target.query(
         f"CREATE TRIGGER {target.database}.t BEFORE INSERT ON users FOR EACH ROW SET NEW.email = 'same'"
     )
-    late = LoadMethod(method="load-data", connections=1, batch_rows=1, packet_bytes=65536, indexes="after")
-    monkeypatch.setattr(choice, "first_way", lambda *_: late)
+    late = LoadMethod(kind="load-data", connections=1, batch_rows=1, packet_bytes=65536, indexes="after")
+    monkeypatch.setattr(choice, "first_method", lambda *_: late)
     with pytest.raises(ServerError, match="rows of users break its unique index: Duplicate entry 'same'"):
         target.fill(300)
     assert target.count() == 300
@@ -465,14 +465,14 @@ def test_a_full_disk_is_an_error_and_with_more_room_the_load_goes_on(
         server.remove()
 
 
-# -- the ladder ----------------------------------------------------------------------------------------------
+# -- method comparison ---------------------------------------------------------------------------------------
 
 
-def test_the_ladder_climbs_from_one_row_a_statement_and_then_loads(
+def test_methods_are_compared_from_one_row_a_statement_before_the_load(
     target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ladder, "SECONDS", PATIENCE_S)  # for all rows, however slow the machine is
-    monkeypatch.setattr(ladder, "_LARGE_POOL", 160 << 20)
+    monkeypatch.setattr(method_comparison, "SECONDS", PATIENCE_S)  # for all rows, however slow the machine is
+    monkeypatch.setattr(method_comparison, "_LARGE_POOL", 160 << 20)
     before = target.server.read_back(["innodb_buffer_pool_size", *RELAXED])
     inserts = [statements(target.server)]
 
@@ -487,7 +487,7 @@ def test_the_ladder_climbs_from_one_row_a_statement_and_then_loads(
     assert all(step.rows == 3000 and step.bound_by and step.why for step in done.steps)
     sent = [after - before for before, after in itertools.pairwise(inserts)]
     assert 3000 <= sent[0] <= 3010, "one row a statement, and the plan's rows are tried first"
-    assert sent[1] == 3000 and 60 <= sent[2] <= 60 + ladder.POOL, "batches of 50"
+    assert sent[1] == 3000 and 60 <= sent[2] <= 60 + method_comparison.POOL, "batches of 50"
     assert set(sent[3:]) == {0}
     assert target.server.read_back(["innodb_buffer_pool_size", *RELAXED]) == before
     assert target.is_whole(3000)

@@ -115,7 +115,7 @@ def test_a_load_goes_on_with_insert_where_load_data_is_forbidden_meanwhile(
     target: Target, forbidden: Callable[[str], None]
 ) -> None:
     done = target.fill(ROWS, threads=2, progress=forbidden)
-    assert done.way.method == "insert"
+    assert done.method.kind == "insert"
     assert "so rows go as INSERT" in told(done.warnings)["load-data-refused"]
     assert (done.rows, target.is_whole(ROWS)) == (ROWS, True)
 
@@ -127,7 +127,7 @@ def test_load_data_that_was_asked_for_and_is_forbidden_is_an_error(
         target.fill(ROWS, threads=2, method="load-data", progress=forbidden)
     assert "--method insert" in (refused.value.hint or "") and "--resume" in (refused.value.hint or "")
     resumed = target.fill(ROWS, resume=True, method="insert")
-    assert (resumed.way.method, target.is_whole(ROWS)) == ("insert", True)
+    assert (resumed.method.kind, target.is_whole(ROWS)) == ("insert", True)
 
 
 # -- a server of one's own that is tuned ---------------------------------------------------------------------

@@ -15,7 +15,7 @@ from flushlab.workload import Timing
 from tests.golden.test_reports import FACTS, RAISED, SECOND
 from tests.unit.changed import changed
 from tests.unit.crashes import facts as crash_facts
-from tests.unit.crashes import image
+from tests.unit.crashes import judged
 from tests.unit.report.campaigns import MACHINE
 
 DISK = Storage(filesystem="ext4")
@@ -105,7 +105,7 @@ def test_what_was_scaled_to_the_machine_that_measured_is_not_written_down() -> N
 
 
 def test_what_its_crashes_left_stands_in_the_option_file() -> None:
-    arm = CrashArm(name=SECOND.arm, settings={}, images=tuple(image(number) for number in range(8)))
+    arm = CrashArm(name=SECOND.arm, settings={}, crashes=tuple(judged(number) for number in range(8)))
     crashed = msgspec.structs.replace(facts(SECOND), crash=crash_facts(arm))
     found = tuned_option_file(crashed, REQUEST, DISK, Launch())
     assert "# Crashed 8 times, the power failed: 6 of 6 kept (at most 39.3% fail);" in found

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flushlab.bulk.choice import Possible, first_way, split
+from flushlab.bulk.choice import Possible, first_method, split
 from flushlab.bulk.verify import sampled_rows
 
 POSSIBLE = Possible(
@@ -31,11 +31,11 @@ def test_sampled_rows_have_both_ends_and_none_twice(first: int, rows: int) -> No
 
 
 def test_rows_go_as_inserts_where_load_data_is_not_allowed() -> None:
-    assert first_way(POSSIBLE, 2).method == "load-data"
-    assert first_way(msgspec.structs.replace(POSSIBLE, load_data=False), 2).method == "insert"
+    assert first_method(POSSIBLE, 2).kind == "load-data"
+    assert first_method(msgspec.structs.replace(POSSIBLE, load_data=False), 2).kind == "insert"
 
 
 @pytest.mark.parametrize("load_data", [True, False])
 def test_a_small_packet_makes_smaller_batches(load_data: bool) -> None:
     small = msgspec.structs.replace(POSSIBLE, load_data=load_data, packet_bytes=4096)
-    assert first_way(small, 1).packet_bytes == 4096
+    assert first_method(small, 1).packet_bytes == 4096

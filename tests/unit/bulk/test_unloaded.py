@@ -11,8 +11,8 @@ from flushlab.bulk.filled import LoadMethod
 from flushlab.bulk.native import Counts, Range
 
 
-def way(connections: int) -> LoadMethod:
-    return LoadMethod(method="load-data", connections=connections, batch_rows=1, packet_bytes=1024)
+def method(connections: int) -> LoadMethod:
+    return LoadMethod(kind="load-data", connections=connections, batch_rows=1, packet_bytes=1024)
 
 
 class Server:
@@ -22,7 +22,7 @@ class Server:
         self.rows: list[int] = []
         self.before: list[int] = []
 
-    def load(self, _way: LoadMethod, ranges: tuple[Range, ...], before: Counts) -> Counts:
+    def load(self, _method: LoadMethod, ranges: tuple[Range, ...], before: Counts) -> Counts:
         assert ranges
         self.before.append(before.committed)
         new = [row for one in ranges for row in range(one.first, one.end)]
@@ -35,8 +35,8 @@ def test_every_row_is_loaded_once_whatever_is_tried(rows: int, parts: int, tried
     server = Server()
     unloaded = Unloaded(split(0, rows, parts), server.load)
     for connections in tried:
-        unloaded.slice(way(connections))
-    unloaded.rest(way(1))
+        unloaded.slice(method(connections))
+    unloaded.rest(method(1))
     assert sorted(server.rows) == list(range(rows))
     assert server.before == sorted(server.before) and len(server.before) == len(tried) + 1
 
@@ -44,14 +44,14 @@ def test_every_row_is_loaded_once_whatever_is_tried(rows: int, parts: int, tried
 def test_the_rest_is_loaded_in_eight_pieces_and_the_way_may_change_after_each() -> None:
     server = Server()
     unloaded = Unloaded(split(0, 40_000, 4), server.load)
-    unloaded.slice(way(1))
+    unloaded.slice(method(1))
     rates: list[float] = []
 
     def after(now: LoadMethod, rate: float) -> LoadMethod:
         rates.append(rate)
-        return way(2) if len(rates) == 3 else now
+        return method(2) if len(rates) == 3 else now
 
-    assert unloaded.watched(way(1), after) == way(2)
+    assert unloaded.watched(method(1), after) == method(2)
     assert rates == [pytest.approx(10_000)] * len(rates) and 7 <= len(rates) <= 10
     assert sorted(server.rows) == list(range(40_000))
 
@@ -59,8 +59,8 @@ def test_the_rest_is_loaded_in_eight_pieces_and_the_way_may_change_after_each() 
 def test_a_slice_is_a_fortieth_of_the_rows_shared_by_the_connections() -> None:
     server = Server()
     unloaded = Unloaded(split(0, 40_000, 4), server.load)
-    assert unloaded.slice(way(1)) == (1000, 0.1)
-    assert unloaded.slice(way(4)) == (1000, 0.1)
+    assert unloaded.slice(method(1)) == (1000, 0.1)
+    assert unloaded.slice(method(4)) == (1000, 0.1)
     assert server.rows[1000:] == [
         *range(10_000, 10_250),
         *range(20_000, 20_250),
@@ -76,8 +76,8 @@ def test_slices_that_take_the_last_rows_leave_no_rest() -> None:
 
     def after(now: LoadMethod, _rate: float) -> LoadMethod:
         while len(server.rows) > 30_000 and unloaded.slices:
-            unloaded.slice(way(1))
+            unloaded.slice(method(1))
         return now
 
-    unloaded.watched(way(4), after)
+    unloaded.watched(method(4), after)
     assert sorted(server.rows) == list(range(40_000)) and unloaded.slices == 0

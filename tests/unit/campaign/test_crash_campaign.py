@@ -18,12 +18,12 @@ from flushlab.campaign.loop import stored_request
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import ServerError
 from flushlab.experiment.protocol import Request
-from flushlab.record import Crash, CrashArm, CrashFacts, Warning
+from flushlab.record import CrashArm, CrashFacts, CrashRow, Warning
 from flushlab.report.stored import crash_of
 from flushlab.spec.kinds import CrashSpec
 from flushlab.store import Store
 from tests.unit.builds import MARIADB
-from tests.unit.crashes import REQUEST, image
+from tests.unit.crashes import REQUEST, judged
 
 ASKED = msgspec.structs.replace(REQUEST, build_id=MARIADB.id, planned={"base": {}, "new": {}})
 
@@ -44,7 +44,7 @@ def crashed(
     fate: Callable[[str, int], BaseException | None] = lambda *_: None,
     resumed: str | None = None,
 ) -> tuple[CrashFacts, list[str]]:
-    """A campaign of two crashes of two configurations without a control, and what is said.
+    """A campaign of two crashes of two configurations without a positive control, and what is said.
 
     Args:
         fate: what ends it at a crash of an arm, if anything does.
@@ -60,11 +60,11 @@ def crashed(
 
         def __exit__(self, *_: object) -> None: ...
 
-        def run(self, request: Request) -> Crash:
+        def run(self, request: Request) -> CrashRow:
             if (error := fate(request.arm.name, request.block)) is not None:
                 raise error
             arm = CrashArm(name=request.arm.name, settings=request.arm.settings, guarantee="its own")
-            return Crash(arm=arm, number=request.block, image=image(request.block))
+            return CrashRow(arm=arm, number=request.block, crash=judged(request.block))
 
     monkeypatch.setattr(crashes, "CrashRunner", Runner)
     arms = [CrashArm(name=name, settings={}) for name in ASKED.planned]
@@ -80,7 +80,7 @@ def found(store: Store) -> list[tuple[str, list[str]]]:
     """What a report says of the only campaign: its arms with their outcomes."""
     (row,) = store.campaigns()
     facts = crash_of(store.as_it_stands(row), store.crashes(row.id))
-    return [(arm.name, [one.outcome for one in arm.images]) for arm in facts.arms]
+    return [(arm.name, [one.outcome for one in arm.crashes]) for arm in facts.arms]
 
 
 def test_every_crash_is_a_row_as_soon_as_it_is_judged(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +96,7 @@ def test_every_crash_is_a_row_as_soon_as_it_is_judged(store: Store, monkeypatch:
     assert (facts.ending, facts.campaign) == ("done", row.id)
     assert found(store) == [("base", ["kept"] * 2), ("new", ["kept"] * 2)]
     assert said == [
-        f"campaign {row.id}: 2 images of each configuration",
+        f"campaign {row.id}: 2 crashes of each configuration",
         *(line for line in said if "judged" in line),
     ]
     assert "base: 2 of 2 judged, 2 kept all" in said[1]
@@ -124,7 +124,7 @@ def test_whatever_ends_a_campaign_nothing_that_was_judged_is_lost_and_it_goes_on
     ran: list[tuple[str, int]] = []
     facts, _ = crashed(store, monkeypatch, lambda *request: ran.append(request), row.id)
     assert ran == [("new", 1)]
-    assert [len(arm.images) for arm in facts.arms] == [2, 2]
+    assert [len(arm.crashes) for arm in facts.arms] == [2, 2]
     assert [arm.guarantee for arm in facts.arms] == ["its own"] * 2
     (row,) = store.campaigns()
     assert row.state == "done"
@@ -149,8 +149,8 @@ def test_what_could_not_be_judged_is_judged_again_when_it_goes_on(
 ) -> None:
     crashed(store, monkeypatch)
     (row,) = store.campaigns()
-    unknown = msgspec.structs.replace(image(1, "unknown"), reasons=("no space",))
-    store.save(row.id, Crash(arm=CrashArm(name="base", settings={}), number=1, image=unknown))
+    unknown = msgspec.structs.replace(judged(1, "unknown"), reasons=("no space",))
+    store.save(row.id, CrashRow(arm=CrashArm(name="base", settings={}), number=1, crash=unknown))
     assert found(store)[0] == ("base", ["kept", "unknown"])
     crashed(store, monkeypatch, resumed=row.id)
     assert found(store)[0] == ("base", ["kept", "kept"])

@@ -22,7 +22,7 @@ from flushlab.experiment.frontier import FrontierPoint
 from flushlab.record import CrashArm, CrashFacts, Storage, Value
 from flushlab.settings.floor import Floor
 from flushlab.workload import parse_workload
-from tests.unit.crashes import CONTROL, Proven, facts, image
+from tests.unit.crashes import CONTROL, Proven, facts, judged
 from tests.unit.report.campaigns import ratio
 
 DISK = Storage(filesystem="ext4", volatile_cache=True)
@@ -43,8 +43,8 @@ class Crashes:
 
     def __call__(self, name: str, settings: Mapping[str, Value]) -> CrashFacts:
         self.asked.append((name, settings))
-        images = tuple(image(n, "lost", 9) if n < self.losing.get(name, 0) else image(n) for n in range(4))
-        arm = CrashArm(name=name, settings=settings, images=images)
+        crashes = tuple(judged(n, "lost", 9) if n < self.losing.get(name, 0) else judged(n) for n in range(4))
+        arm = CrashArm(name=name, settings=settings, crashes=crashes)
         return facts(arm) if name in self.losing else facts(arm, CONTROL)
 
 
@@ -101,8 +101,8 @@ def test_what_fails_at_the_end_costs_no_tuning_but_has_not_passed() -> None:
 
 def test_a_winner_of_which_no_crash_could_be_judged_has_not_passed() -> None:
     def crash(name: str, settings: Mapping[str, Value]) -> CrashFacts:
-        unjudged = msgspec.structs.replace(image(0, "unknown"), reasons=("no image can be mounted",))
-        return facts(CrashArm(name=name, settings=settings, images=(unjudged,)))
+        unjudged = msgspec.structs.replace(judged(0, "unknown"), reasons=("no image can be mounted",))
+        return facts(CrashArm(name=name, settings=settings, crashes=(unjudged,)))
 
     found = check(proven := Proven(BASE, point("fast")), crash, "power", Floor.STRICT, list)
     assert proven.rejected == {}
@@ -175,7 +175,7 @@ def test_offers_are_crashed_too_and_rejected_by_themselves() -> None:
         found = late(name, settings)
         arms = (
             msgspec.structs.replace(
-                arm, images=tuple(msgspec.structs.replace(one, lost_s=9.0) for one in arm.images)
+                arm, crashes=tuple(msgspec.structs.replace(one, lost_s=9.0) for one in arm.crashes)
             )
             for arm in found.arms
         )

@@ -8,7 +8,7 @@ import pytest
 
 from flushlab.campaign.crash import kept_recordings
 from flushlab.campaign.crash.kept_recordings import record_of, remove_stumps
-from flushlab.crashed.ledger import Note, packed, read_notes
+from flushlab.crashed.acks import Note, packed, read_notes
 from flushlab.crashed.run import RecordedNode, Run
 from flushlab.machine import ownership
 from tests.unit.campaign.test_crash_replay import record

@@ -1,4 +1,4 @@
-"""Crash load: which workloads have a ledger, and what may run beside it."""
+"""Crash load: which workloads have an acknowledgement table, and what may run beside it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from flushlab.campaign.crash.experiment import control_of, warnings_of
-from flushlab.campaign.crash.load import CrashLoad, read_load, require_ledger_alone, require_replicable
+from flushlab.campaign.crash.experiment import positive_control_of, warnings_of
+from flushlab.campaign.crash.load import CrashLoad, read_load, require_acked_inserts_alone, require_replicable
 from flushlab.errors import UsageError
 from flushlab.record import CrashArm
 from flushlab.spec.build import build
@@ -16,16 +16,18 @@ from flushlab.spec.kinds import CrashSpec
 from flushlab.workload import all_options
 
 
-def load(name: str = "ledger", beside: str | None = None, *, rows: int = 1, **options: Any) -> CrashLoad:
+def load(
+    name: str = "acked_inserts", beside: str | None = None, *, rows: int = 1, **options: Any
+) -> CrashLoad:
     spec = build(CrashSpec, {"workload": name, "beside": beside, "rows": rows, **options}, all_options())
     return read_load(spec, Path())
 
 
-def test_a_command_has_no_ledger_and_what_runs_beside_one_has() -> None:
+def test_a_command_has_no_acks_and_what_runs_beside_the_load_has() -> None:
     alone, beside = load("command: true"), load(beside="command: true")
-    assert (alone.has_ledger, alone.runs_once) == (False, True)
-    assert (beside.has_ledger, beside.runs_once, beside.beside_name) == (True, True, "command: true")
-    assert (load().has_ledger, load().runs_once, load().name) == (True, False, "ledger")
+    assert (alone.has_acks, alone.runs_once) == (False, True)
+    assert (beside.has_acks, beside.runs_once, beside.beside_name) == (True, True, "command: true")
+    assert (load().has_acks, load().runs_once, load().name) == (True, False, "acked_inserts")
     assert load("oltp_write_only", "ddl").beside_name == "ddl"
 
 
@@ -33,10 +35,10 @@ def test_a_command_has_no_ledger_and_what_runs_beside_one_has() -> None:
     ("asked", "complaint", "hint"),
     [
         ({"beside": "upsert"}, "--beside does not take upsert", "it takes ddl"),
-        ({"beside": "ledger"}, "--beside ledger is the load itself", "it takes ddl"),
+        ({"beside": "acked_inserts"}, "--beside acked_inserts is the load itself", "it takes ddl"),
         ({"beside": "dll"}, "there is no workload 'dll'", "it takes ddl, 'command: …' or sql:FILE"),
         ({"name": "command: true", "beside": "ddl"}, "and command: true has none", "--beside takes"),
-        ({"name": "command: true", "rows": 3}, "--rows 3 is for the ledger", "remove it"),
+        ({"name": "command: true", "rows": 3}, "--rows 3 needs an acknowledgement table", "remove it"),
         ({"name": "command: true", "reset": "none"}, "--reset none is for measuring", "remove it"),
         ({"name": "command: true", "warm_up_runs": 2}, "--warm-up-runs is for measuring", "remove it"),
         ({"name": "command: ./absent.sh"}, "absent.sh", "the workload is"),
@@ -50,33 +52,33 @@ def test_what_makes_no_sense_is_refused(asked: dict[str, Any], complaint: str, h
     assert hint in (refused.value.hint or "")
 
 
-def test_a_cluster_is_judged_by_its_ledger_alone() -> None:
-    require_ledger_alone(load("upsert"))
+def test_a_cluster_is_judged_by_acked_inserts_alone() -> None:
+    require_acked_inserts_alone(load("upsert"))
     for one in (load("command: true"), load(beside="ddl")):
         with pytest.raises(UsageError, match="is for one server, not for a cluster"):
-            require_ledger_alone(one)
+            require_acked_inserts_alone(one)
 
 
-def test_a_replica_needs_one_server_the_ledger_alone_and_a_run_that_is_recorded_now() -> None:
+def test_a_replica_needs_one_server_acked_inserts_alone_and_a_run_that_is_recorded_now() -> None:
     require_replicable(load(), cluster=False, replay=False)
     with pytest.raises(UsageError, match="not for a cluster"):
         require_replicable(load(), cluster=True, replay=False)
     with pytest.raises(UsageError, match="a run that is recorded now"):
         require_replicable(load(), cluster=False, replay=True)
     for one in (load("upsert"), load("command: true"), load(beside="ddl")):
-        with pytest.raises(UsageError, match="needs the ledger alone"):
+        with pytest.raises(UsageError, match="needs acked_inserts alone"):
             require_replicable(one, cluster=False, replay=False)
 
 
-def test_without_a_ledger_the_control_damages_tables_where_something_can() -> None:
-    control = control_of({}, "power", cluster=False, ledger=False)
+def test_without_acks_the_control_damages_tables_where_something_can() -> None:
+    control = positive_control_of({}, "power", cluster=False, acks=False)
     assert control is not None
     assert (control.settings, control.checks_rows) == ({"innodb_doublewrite": "OFF"}, False)
-    assert control_of({}, "os", cluster=False, ledger=False) is None
-    assert control_of({}, "os", cluster=False, ledger=True) is not None
+    assert positive_control_of({}, "os", cluster=False, acks=False) is None
+    assert positive_control_of({}, "os", cluster=False, acks=True) is not None
 
 
 def test_it_is_said_that_no_commits_are_known() -> None:
     (caveat,) = warnings_of([CrashArm(name="base", settings={}, checks_rows=False)])
-    assert caveat.slug == "no-ledger"
+    assert caveat.slug == "no-acks"
     assert warnings_of([CrashArm(name="base", settings={})]) == []

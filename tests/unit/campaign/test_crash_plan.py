@@ -22,7 +22,9 @@ def test_the_model_of_a_clusters_control_is_that_of_all_nodes_at_once() -> None:
     spec = build(CrashSpec, {"fail": "process", "cluster": 3})
     plan = CrashPlan(target=target, watcher=nothing, load=CrashLoad(), spec=spec)
     disk, settings = Storage(filesystem="ext4"), {"innodb_flush_log_at_trx_commit": 0}
-    base, control = (CrashArm(name="x", settings=settings, control=control) for control in (False, True))
+    base, control = (
+        CrashArm(name="x", settings=settings, positive_control=control) for control in (False, True)
+    )
     assert (plan.which_of(base), plan.which_of(control)) == ("one", "all")
     judged, must_lose = (plan.judged(arm, disk) for arm in (base, control))
     assert judged.guarantee.startswith("nothing is lost while one node survives")

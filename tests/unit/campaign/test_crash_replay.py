@@ -1,4 +1,4 @@
-"""The line that names an image is read as the report writes it."""
+"""The line that names a crash is read as the report writes it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from flushlab.campaign.crash.crash import crash
 from flushlab.campaign.crash.replay import as_recorded, read_line, replay, under_its_load
-from flushlab.crashed.recorded import Images
+from flushlab.crashed.recorded import CrashImages
 from flushlab.crashed.run import RecordedNode, Run
 from flushlab.datadir.recording import ENTRY
 from flushlab.errors import StorageError, UsageError
@@ -26,11 +26,11 @@ from tests.unit.crashes import LOSING
 @pytest.mark.parametrize("kind", get_args(PointKind))
 def test_what_the_report_names_is_judged_again(kind: str) -> None:
     point = msgspec.convert({"at": 1007, "kind": kind, "seed": 7}, CrashPoint)
-    image = msgspec.structs.replace(LOSING.images[0], point=point)
-    said = line(LOSING, image)
+    crash = msgspec.structs.replace(LOSING.crashes[0], point=point)
+    said = line(LOSING, crash)
     assert said is not None
     assert read_line(said) == (Path("/records/r1"), point)
-    assert ("then in recovery" in moment(LOSING, image)) == (kind == "in_recovery")
+    assert ("then in recovery" in moment(LOSING, crash)) == (kind == "in_recovery")
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_what_the_report_names_is_judged_again(kind: str) -> None:
     ],
 )
 def test_what_names_no_image_is_refused(said: str) -> None:
-    with pytest.raises(UsageError, match="names no image"):
+    with pytest.raises(UsageError, match="names no crash"):
         read_line(said)
 
 
@@ -100,8 +100,10 @@ def test_a_record_knows_how_many_nodes_crashed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("at", [8, 999999, 9999999991102])
 def test_what_lies_beyond_the_end_of_a_record_is_refused(at: int, tmp_path: Path) -> None:
     record(tmp_path, 7)
-    images = Images(tmp_path, Failure(kind="power"), MARIADB, tmp_path)
-    plan: Any = SimpleNamespace(which="", target=SimpleNamespace(build=MARIADB), images_in=lambda _: images)
+    crashes = CrashImages(tmp_path, Failure(kind="power"), MARIADB, tmp_path)
+    plan: Any = SimpleNamespace(
+        which="", target=SimpleNamespace(build=MARIADB), crash_images_in=lambda _: crashes
+    )
     with pytest.raises(UsageError) as refused:
         replay(plan, f"{tmp_path}:at={at}:seed=1")
     assert refused.value.message == f"the record has 7 entries: at={at} is beyond its end"
@@ -119,7 +121,7 @@ def test_a_folder_that_there_is_not_is_named_in_words(tmp_path: Path) -> None:
 
 
 def test_a_replayed_image_names_the_load_that_was_recorded(tmp_path: Path) -> None:
-    facts = CrashFacts(server="MariaDB 10.11.19", workload="ledger", fail="power")
+    facts = CrashFacts(server="MariaDB 10.11.19", workload="acked_inserts", fail="power")
     line = f"{tmp_path}:at=1:seed=1"
     record(tmp_path, 7, workload="oltp_write_only", beside="ddl")
     assert (under_its_load(facts, line).workload, under_its_load(facts, line).beside) == (

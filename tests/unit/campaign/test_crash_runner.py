@@ -13,18 +13,18 @@ import pytest
 
 from flushlab.campaign.crash import runner as runners
 from flushlab.campaign.crash.experiment import CrashExperiment
-from flushlab.campaign.crash.request import MOST_IMAGES
+from flushlab.campaign.crash.request import MOST_CRASHES
 from flushlab.campaign.crash.runner import CrashRunner, crashes_of
 from flushlab.campaign.watcher import Watcher
 from flushlab.crashed.points import kills
-from flushlab.crashed.recorded import Images
+from flushlab.crashed.recorded import CrashImages
 from flushlab.errors import NoMemory, NoSpace, UsageError
 from flushlab.experiment.protocol import Request
-from flushlab.record import CrashArm, CrashImage, CrashKind, CrashPoint, Failure, Storage
+from flushlab.record import Crash, CrashArm, CrashKind, CrashPoint, Failure, Storage
 from flushlab.spec.kinds import CrashSpec
 from tests.unit.builds import MARIADB
 from tests.unit.campaign.test_crash_replay import record
-from tests.unit.crashes import image
+from tests.unit.crashes import judged
 
 BASE = CrashArm(name="base", settings={})
 
@@ -68,9 +68,9 @@ class Victim:
         finally:
             self.ended += 1
 
-    def kill(self, point: CrashPoint) -> CrashImage:
+    def kill(self, point: CrashPoint) -> Crash:
         self.points.append(point)
-        return CrashImage(point=point, outcome="kept", acknowledged=1)
+        return Crash(point=point, outcome="kept", acknowledged=1)
 
 
 def killing(victim: Victim, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -87,9 +87,9 @@ def killing(victim: Victim, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_kills_that_are_asked_for_have_the_points_of_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     victim = Victim()
     rows = list(crashes_of(killing(victim, monkeypatch), BASE, 4, [1, 3], ""))
-    points = kills(4, MOST_IMAGES, recovery=True)
+    points = kills(4, MOST_CRASHES, recovery=True)
     assert victim.points == [points[1], points[3]]
-    assert [(row.number, row.image.point) for row in rows] == [(1, points[1]), (3, points[3])]
+    assert [(row.number, row.crash.point) for row in rows] == [(1, points[1]), (3, points[3])]
     assert {(row.arm.commits_per_s, row.arm.guarantee) for row in rows} == {(10.0, "of its settings")}
 
 
@@ -112,9 +112,9 @@ def test_what_lives_for_an_arm_ends_when_the_next_one_is_due(monkeypatch: pytest
 def kept_rows(folder: Path, monkeypatch: pytest.MonkeyPatch) -> CrashArm:
     """The arm of the first crash of a record that lies there."""
     monkeypatch.setattr(runners, "record_of", lambda *_: folder)
-    monkeypatch.setattr(Images, "points", lambda *_: [image(0).point])
+    monkeypatch.setattr(CrashImages, "points", lambda *_: [judged(0).point])
     monkeypatch.setattr(
-        Images, "judge", lambda _, point: CrashImage(point=point, outcome="kept", acknowledged=1)
+        CrashImages, "judge", lambda _, point: Crash(point=point, outcome="kept", acknowledged=1)
     )
     plan: Any = SimpleNamespace(
         target=SimpleNamespace(build=MARIADB),
@@ -122,7 +122,7 @@ def kept_rows(folder: Path, monkeypatch: pytest.MonkeyPatch) -> CrashArm:
         which_of=lambda _: "all",
         keep=folder,
         watcher=Watcher(),
-        images_in=lambda folder: Images(folder, Failure(kind="power"), MARIADB, folder),
+        crash_images_in=lambda folder: CrashImages(folder, Failure(kind="power"), MARIADB, folder),
         judged=lambda arm, storage: msgspec.structs.replace(arm, guarantee=storage.filesystem),
     )
     (row,) = crashes_of(plan, BASE, 1, [0], "campaign")

@@ -1,4 +1,4 @@
-"""The ledger in binary logs, in events as the servers write them."""
+"""The acknowledgement table in binary logs, in events as the servers write them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from flushlab.crashed.acks import TABLE
 from flushlab.crashed.binlog import Unreadable, commits, transaction_ends
 from flushlab.crashed.judge import Commits
-from flushlab.crashed.ledger import TABLE
 
 QUERY, FORMAT, XID, TABLE_MAP, WRITE_V1, WRITE_V2, ANONYMOUS, MARIADB_GTID = 2, 15, 16, 19, 23, 30, 34, 162
 

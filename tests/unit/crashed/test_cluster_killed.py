@@ -102,8 +102,8 @@ def test_a_crash_that_cannot_be_judged_is_unknown_with_its_reason_once_the_load_
         raise error
 
     monkeypatch.setattr(killed, "_crash_nodes", fails)
-    image = killed.kill(POINT)
-    assert (image.outcome, image.reasons) == ("unknown", (str(error),))
+    crash = killed.kill(POINT)
+    assert (crash.outcome, crash.reasons) == ("unknown", (str(error),))
 
 
 def test_a_cluster_that_cannot_be_had_at_all_is_an_error(

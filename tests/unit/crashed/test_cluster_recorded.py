@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from flushlab.crashed import recorded
-from flushlab.crashed.recorded import Images
+from flushlab.crashed.recorded import CrashImages
 from flushlab.crashed.run import RecordedNode, Run
 from flushlab.errors import StartFailed, StorageError
 from flushlab.record import CrashPoint, Failure
@@ -32,7 +32,7 @@ def disk(folder: Path, times: list[int]) -> None:
 
 
 @pytest.fixture
-def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Images:
+def crashes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CrashImages:
     monkeypatch.setattr(recorded, "galera_for", lambda _: None)
     disk(tmp_path / "one", [90, 110, 120, 150])
     disk(tmp_path / "two", [130, 140])
@@ -51,36 +51,36 @@ def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Images:
         commits_per_s=1.0,
     )
     run.write(tmp_path)
-    return Images(tmp_path, Failure(kind="power"), MARIADB, tmp_path)
+    return CrashImages(tmp_path, Failure(kind="power"), MARIADB, tmp_path)
 
 
 @pytest.mark.parametrize(("after_ns", "positions"), [(0, [1, 0]), (10, [2, 0]), (35, [3, 1]), (99, [4, 2])])
 def test_a_moment_is_the_last_record_of_each_disk_by_then(
-    images: Images, after_ns: int, positions: list[int]
+    crashes: CrashImages, after_ns: int, positions: list[int]
 ) -> None:
-    assert images.positions(CrashPoint(at=after_ns, kind="random", seed=1)) == positions
+    assert crashes.positions(CrashPoint(at=after_ns, kind="random", seed=1)) == positions
 
 
 def test_points_lie_in_the_load_and_chosen_ones_at_acknowledgements_and_before_flushes(
-    images: Images,
+    crashes: CrashImages,
 ) -> None:
-    points = images.points(40, seed=1)
+    points = crashes.points(40, seed=1)
     assert all(0 <= point.at <= 100 for point in points)
     assert {point.at for point in points if point.kind == "after_ack"} <= {0, 25, 60}
     assert {point.at for point in points if point.kind == "before_flush"} <= {9, 49, 39}
-    assert images.points(40, seed=1) == points
+    assert crashes.points(40, seed=1) == points
 
 
 def test_a_crash_that_the_file_system_does_not_let_judge_is_unknown_with_its_reason(
-    images: Images, monkeypatch: pytest.MonkeyPatch
+    crashes: CrashImages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(images, "_judge_node", fails)
-    image = images.judge(CrashPoint(at=10, kind="random", seed=1))
-    assert (image.outcome, image.acknowledged) == ("unknown", 1)
-    assert image.reasons == ("[Errno 5] Input/output error",)
+    monkeypatch.setattr(crashes, "_judge_node", fails)
+    crash = crashes.judge(CrashPoint(at=10, kind="random", seed=1))
+    assert (crash.outcome, crash.acknowledged) == ("unknown", 1)
+    assert crash.reasons == ("[Errno 5] Input/output error",)
 
 
 class Image(NamedTuple):
@@ -95,7 +95,7 @@ class Image(NamedTuple):
 
 
 def test_a_node_whose_disk_could_not_be_written_says_nothing_of_the_crash(
-    images: Images, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    crashes: CrashImages, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def fails(*_: object, **__: object) -> None:
         raise StartFailed("its log says:\nInnoDB: I/O error")
@@ -103,13 +103,13 @@ def test_a_node_whose_disk_could_not_be_written_says_nothing_of_the_crash(
     monkeypatch.setattr(recorded, "FaultImage", lambda *_: nullcontext(Image(tmp_path, full=True)))
     monkeypatch.setattr("flushlab.crashed.recorded.Sandbox.start", fails)
     monkeypatch.setattr("flushlab.crashed.recorded.DataRoot.open", lambda *_: None)
-    image = images.judge(CrashPoint(at=10, kind="random", seed=1))
-    assert (image.outcome, image.reasons) == ("unknown", ("3 writes to a disk of flushlab's failed",))
+    crash = crashes.judge(CrashPoint(at=10, kind="random", seed=1))
+    assert (crash.outcome, crash.reasons) == ("unknown", ("3 writes to a disk of flushlab's failed",))
 
 
 @pytest.mark.parametrize(("unfinished", "outcome"), [(True, "unknown"), (False, "not_started")])
 def test_a_node_alone_that_takes_too_long_is_not_one_that_does_not_start(
-    images: Images, monkeypatch: pytest.MonkeyPatch, unfinished: bool, outcome: str, tmp_path: Path
+    crashes: CrashImages, monkeypatch: pytest.MonkeyPatch, unfinished: bool, outcome: str, tmp_path: Path
 ) -> None:
     def fails(*_: object, **__: object) -> None:
         error = StartFailed("the server was not ready after 120 s; its log says:\nInnoDB: recovering")
@@ -120,7 +120,7 @@ def test_a_node_alone_that_takes_too_long_is_not_one_that_does_not_start(
     monkeypatch.setattr("flushlab.crashed.recorded.Sandbox.start", fails)
     monkeypatch.setattr("flushlab.crashed.recorded.DataRoot.open", lambda *_: None)
     point = CrashPoint(at=10, kind="random", seed=1)
-    alone = images._judge_node(point, images._left(point))
+    alone = crashes._judge_node(point, crashes._left(point))
     assert alone.outcome == outcome
     if unfinished:
         assert alone.reasons == ("the server was not ready after 120 s",)

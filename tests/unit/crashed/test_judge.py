@@ -1,4 +1,4 @@
-"""The judge, with invented ledgers and survivors."""
+"""The judge, with invented acknowledgements and survivors."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flushlab.crashed import ddl_workload
+from flushlab.crashed.acks import Note, before
 from flushlab.crashed.judge import Commits, RecoveredServer, judge, not_started
-from flushlab.crashed.ledger import Note, before
-from flushlab.record import BinlogState, CrashImage, CrashPoint, DdlState, GtidState
+from flushlab.record import BinlogState, Crash, CrashPoint, DdlState, GtidState
 
 POINT = CrashPoint(at=100, kind="random", seed=1)
 SECOND = 1_000_000_000
@@ -29,18 +29,18 @@ def rows(*counts: int) -> dict[int, Commits]:
     return {number: Commits(count, count) for number, count in enumerate(counts, 1) if count}
 
 
-def judged(promised: list[Note], recovered: RecoveredServer) -> CrashImage:
+def judged(promised: list[Note], recovered: RecoveredServer) -> Crash:
     return judge(POINT, promised, 10 * SECOND, recovered)
 
 
 def test_all_that_was_acknowledged_is_kept() -> None:
-    image = judged(notes(3, 5), RecoveredServer(rows(3, 5), again=rows(3, 5)))
-    assert (image.outcome, image.acknowledged, image.lost, image.reasons) == ("kept", 8, 0, ())
+    crash = judged(notes(3, 5), RecoveredServer(rows(3, 5), again=rows(3, 5)))
+    assert (crash.outcome, crash.acknowledged, crash.lost, crash.reasons) == ("kept", 8, 0, ())
 
 
 def test_a_binary_log_that_could_not_be_read_lacks_nothing_that_is_known() -> None:
-    image = judged(notes(3), RecoveredServer(rows(3), binlog="it is encrypted"))
-    assert (image.outcome, image.binlog, image.binlog_unread) == ("kept", None, "it is encrypted")
+    crash = judged(notes(3), RecoveredServer(rows(3), binlog="it is encrypted"))
+    assert (crash.outcome, crash.binlog, crash.binlog_unread) == ("kept", None, "it is encrypted")
 
 
 def test_the_commit_that_was_under_way_may_be_there_or_not() -> None:
@@ -49,8 +49,8 @@ def test_the_commit_that_was_under_way_may_be_there_or_not() -> None:
 
 
 def test_a_missing_end_is_lost_and_its_seconds_count_from_its_first_acknowledgement() -> None:
-    image = judged(notes(6, 2), RecoveredServer(rows(4, 2)))
-    assert (image.outcome, image.lost, image.lost_s) == ("lost", 2, 5.0)
+    crash = judged(notes(6, 2), RecoveredServer(rows(4, 2)))
+    assert (crash.outcome, crash.lost, crash.lost_s) == ("lost", 2, 5.0)
 
 
 def test_a_connection_without_any_row_has_lost_all() -> None:
@@ -58,14 +58,14 @@ def test_a_connection_without_any_row_has_lost_all() -> None:
 
 
 def test_a_gap_is_no_state_that_the_server_was_ever_in() -> None:
-    image = judged(notes(5), RecoveredServer({1: Commits(4, 5)}))
-    assert image.outcome == "inconsistent"
-    assert image.reasons == ("connection 1: 1 commit before the last, 5, not in the tables",)
+    crash = judged(notes(5), RecoveredServer({1: Commits(4, 5)}))
+    assert crash.outcome == "inconsistent"
+    assert crash.reasons == ("connection 1: 1 commit before the last, 5, not in the tables",)
 
 
 def test_commits_that_nobody_asked_for_are_inconsistent() -> None:
-    image = judged(notes(5), RecoveredServer(rows(7)))
-    assert image.reasons == ("connection 1: commit 7 is in the tables, but 6 was under way",)
+    crash = judged(notes(5), RecoveredServer(rows(7)))
+    assert crash.reasons == ("connection 1: commit 7 is in the tables, but 6 was under way",)
 
 
 def test_half_a_transaction_and_a_damaged_table_are_inconsistent() -> None:
@@ -85,27 +85,27 @@ def test_rows_that_change_when_the_server_starts_once_more_are_inconsistent() ->
 
 
 def test_what_is_gone_after_another_kill_is_lost() -> None:
-    image = judged(notes(5), RecoveredServer(rows(5), again=rows(3)))
-    assert (image.outcome, image.lost, image.lost_s) == ("lost", 2, 6.0)
-    assert image.reasons == ("killed and started once more, it has 2 commits fewer",)
+    crash = judged(notes(5), RecoveredServer(rows(5), again=rows(3)))
+    assert (crash.outcome, crash.lost, crash.lost_s) == ("lost", 2, 6.0)
+    assert crash.reasons == ("killed and started once more, it has 2 commits fewer",)
     assert judged(notes(5), RecoveredServer(rows(6), again=rows(5))).outcome == "kept"
 
 
 def test_the_binary_log_has_a_column_of_its_own() -> None:
-    image = judged(notes(5, 5), RecoveredServer(rows(5, 5), binlog=rows(0, 3)))
-    assert (image.outcome, image.binlog) == ("kept", BinlogState(lost=7, behind=7, ahead=0))
-    image = judged(notes(5), RecoveredServer(rows(2), binlog=rows(6)))
-    assert (image.outcome, image.binlog) == ("lost", BinlogState(lost=0, behind=0, ahead=4))
+    crash = judged(notes(5, 5), RecoveredServer(rows(5, 5), binlog=rows(0, 3)))
+    assert (crash.outcome, crash.binlog) == ("kept", BinlogState(lost=7, behind=7, ahead=0))
+    crash = judged(notes(5), RecoveredServer(rows(2), binlog=rows(6)))
+    assert (crash.outcome, crash.binlog) == ("lost", BinlogState(lost=0, behind=0, ahead=4))
 
 
 def test_a_gap_in_the_binary_log_is_inconsistent() -> None:
-    image = judged(notes(5), RecoveredServer(rows(5), binlog={1: Commits(3, 5)}))
-    assert image.reasons == ("connection 1: 2 commits before the last, 5, not in the binary log",)
+    crash = judged(notes(5), RecoveredServer(rows(5), binlog={1: Commits(3, 5)}))
+    assert crash.reasons == ("connection 1: 2 commits before the last, 5, not in the binary log",)
 
 
 def test_a_server_that_does_not_start_has_lost_everything() -> None:
-    image = not_started(POINT, notes(3, 4), "[ERROR] torn")
-    assert (image.outcome, image.lost, image.reasons) == ("not_started", 7, ("[ERROR] torn",))
+    crash = not_started(POINT, notes(3, 4), "[ERROR] torn")
+    assert (crash.outcome, crash.lost, crash.reasons) == ("not_started", 7, ("[ERROR] torn",))
 
 
 COUNTS = st.lists(st.integers(0, 30), min_size=1, max_size=5)
@@ -115,9 +115,9 @@ COUNTS = st.lists(st.integers(0, 30), min_size=1, max_size=5)
 @given(COUNTS, st.data())
 def test_any_prefix_is_kept_or_lost_and_never_inconsistent(counts: list[int], data: st.DataObject) -> None:
     found = [data.draw(st.integers(0, count + 1)) for count in counts]
-    image = judged(notes(*counts), RecoveredServer(rows(*found)))
+    crash = judged(notes(*counts), RecoveredServer(rows(*found)))
     lost = sum(max(0, count - there) for count, there in zip(counts, found, strict=True))
-    assert (image.outcome, image.lost) == ("lost" if lost else "kept", lost)
+    assert (crash.outcome, crash.lost) == ("lost" if lost else "kept", lost)
 
 
 @settings(deadline=None)
@@ -128,14 +128,14 @@ def test_what_is_acknowledged_later_is_not_asked_for(counts: list[int], at: int)
     assert judged(before(notes(*counts), at), RecoveredServer(there)).outcome == "kept"
 
 
-def test_without_a_ledger_sound_tables_are_all_that_is_known() -> None:
-    image = judged([], RecoveredServer(None))
-    assert (image.outcome, image.acknowledged, image.lost, image.binlog) == ("sound", 0, 0, None)
+def test_without_acks_sound_tables_are_all_that_is_known() -> None:
+    crash = judged([], RecoveredServer(None))
+    assert (crash.outcome, crash.acknowledged, crash.lost, crash.binlog) == ("sound", 0, 0, None)
     assert judged([], RecoveredServer(None, damaged=("CHECK TABLE a.b: torn",))).outcome == "inconsistent"
     assert judged([], RecoveredServer(None, not_again="[ERROR] no")).outcome == "inconsistent"
 
 
-def with_ddl(step: int, statements: int) -> CrashImage:
+def with_ddl(step: int, statements: int) -> Crash:
     recovered = RecoveredServer(rows(3), side=ddl_workload.after(step))
     return judge(POINT, notes(3), 10 * SECOND, recovered, statements)
 
@@ -146,17 +146,17 @@ def test_ddl_is_kept_up_to_the_statement_that_was_under_way() -> None:
 
 
 def test_acknowledged_ddl_that_is_undone_is_lost() -> None:
-    image = with_ddl(3, 5)
-    assert (image.outcome, image.lost, image.ddl) == ("lost", 0, DdlState(acknowledged=5, lost=2))
-    assert image.reasons == ("2 acknowledged DDL statements undone",)
+    crash = with_ddl(3, 5)
+    assert (crash.outcome, crash.lost, crash.ddl) == ("lost", 0, DdlState(acknowledged=5, lost=2))
+    assert crash.reasons == ("2 acknowledged DDL statements undone",)
 
 
 def test_a_table_that_is_half_made_is_inconsistent() -> None:
     half = ddl_workload.after(4)["side_0"]._replace(rows=3)
     recovered = RecoveredServer(rows(3), side={"side_0": half})
-    image = judge(POINT, notes(3), 10 * SECOND, recovered, 4)
-    assert image.outcome == "inconsistent"
-    (reason,) = image.reasons
+    crash = judge(POINT, notes(3), 10 * SECOND, recovered, 4)
+    assert crash.outcome == "inconsistent"
+    (reason,) = crash.reasons
     assert "in a state they were never in: side_0 (3 rows" in reason
     assert "after the last acknowledged statement they were: side_0 (64 rows" in reason
 
@@ -164,6 +164,6 @@ def test_a_table_that_is_half_made_is_inconsistent() -> None:
 def test_gtids_are_held_against_the_tables_and_change_no_outcome() -> None:
     assert judged(notes(3, 2), RecoveredServer(rows(3, 3), gtids=6)).gtid == GtidState()
     assert judged(notes(3, 2), RecoveredServer(rows(3, 2), gtids=3)).gtid == GtidState(behind=2)
-    image = judged(notes(3, 2), RecoveredServer(rows(3, 2), gtids=9))
-    assert (image.outcome, image.gtid) == ("kept", GtidState(ahead=4))
+    crash = judged(notes(3, 2), RecoveredServer(rows(3, 2), gtids=9))
+    assert (crash.outcome, crash.gtid) == ("kept", GtidState(ahead=4))
     assert judged(notes(3), RecoveredServer(rows(3))).gtid is None

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from flushlab.crashed import killed
+from flushlab.crashed.acks import Note
 from flushlab.crashed.judge import RecoveredServer
 from flushlab.crashed.killed import KilledServer
-from flushlab.crashed.ledger import Note
 from flushlab.crashed.live import Load, LoadOutcome
 from flushlab.crashed.run import CrashedServer
 from flushlab.datadir import DataRoot
 from flushlab.errors import PortTaken, ServerError, StartFailed
-from flushlab.record import CrashImage, CrashPoint, Storage
+from flushlab.record import Crash, CrashPoint, Storage
 from flushlab.server import Sandbox
 from tests.unit.builds import MARIADB
 
@@ -48,7 +48,7 @@ def kill(
     *,
     start: Exception | None = None,
     ask: Exception | None = None,
-) -> tuple[CrashImage, KilledServer]:
+) -> tuple[Crash, KilledServer]:
     """One kill, after which one of the two fails."""
 
     def run(server: Server, *_: object) -> LoadOutcome:
@@ -72,9 +72,9 @@ def kill(
         seconds=1.0,
     )
     killing = KilledServer(spec, lambda _: Load(None, None), folder)
-    image = killing.kill(CrashPoint(at=0, kind="random", seed=1))
+    crash = killing.kill(CrashPoint(at=0, kind="random", seed=1))
     servers[0] = Server(None)
-    return image, killing
+    return crash, killing
 
 
 @pytest.mark.parametrize(
@@ -89,8 +89,8 @@ def kill(
 def test_a_kill_that_cannot_be_judged_is_unknown_with_the_reason_and_another_server_is_killed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, start: Exception | None, ask: Exception | None, why: str
 ) -> None:
-    image, killing = kill(monkeypatch, tmp_path, start=start, ask=ask)
-    assert (image.outcome, image.acknowledged, image.lost, image.reasons) == ("unknown", 1, 0, (why,))
+    crash, killing = kill(monkeypatch, tmp_path, start=start, ask=ask)
+    assert (crash.outcome, crash.acknowledged, crash.lost, crash.reasons) == ("unknown", 1, 0, (why,))
     monkeypatch.setattr(killed, "ask", lambda *_: RecoveredServer(None))
     assert killing.kill(CrashPoint(at=0, kind="random", seed=2)).outcome == "sound"
 
@@ -98,5 +98,5 @@ def test_a_kill_that_cannot_be_judged_is_unknown_with_the_reason_and_another_ser
 def test_a_server_that_does_not_come_back_has_lost_everything(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    image, _ = kill(monkeypatch, tmp_path, start=StartFailed("it ended"))
-    assert (image.outcome, image.lost) == ("not_started", 1)
+    crash, _ = kill(monkeypatch, tmp_path, start=StartFailed("it ended"))
+    assert (crash.outcome, crash.lost) == ("not_started", 1)

@@ -1,4 +1,4 @@
-"""Which unsynced sectors make a crash what it is, with images that are invented."""
+"""Which unsynced sectors make a crash what it is, with crashes that are invented."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 
 from flushlab.crashed import minimise as minimising
 from flushlab.crashed.minimise import minimise
-from flushlab.crashed.recorded import Images
+from flushlab.crashed.recorded import CrashImages
 from flushlab.datadir.recording import Part, Unsynced
 from flushlab.errors import MeasurementError
-from flushlab.record import CrashCause, CrashImage, CrashPart, CrashPoint
+from flushlab.record import Crash, CrashCause, CrashPart, CrashPoint
 
 POINT = CrashPoint(at=50, kind="random", seed=3)
 KEPT = (Part(40, 1000, 8), Part(42, 2000, 4), Part(45, 3000, 1))
@@ -20,20 +20,20 @@ MISSING = (Part(41, 5000, 16), Part(42, 2004, 4))
 
 
 class Invented:
-    """Images that break as a function of their sectors, by record and place, says."""
+    """Crash crashes that break as a function of their sectors, by record and place, says."""
 
     def __init__(self, breaks: Callable[[set[tuple[int, int]]], bool]) -> None:
         self._breaks = breaks
 
-    def judge(self, point: CrashPoint) -> CrashImage:
+    def judge(self, point: CrashPoint) -> Crash:
         return self.judge_parts(point, {40, 41, 42, 45}, KEPT)
 
-    def judge_parts(self, point: CrashPoint, among: Collection[int], parts: Sequence[Part]) -> CrashImage:
+    def judge_parts(self, point: CrashPoint, among: Collection[int], parts: Sequence[Part]) -> Crash:
         assert among == {40, 41, 42, 45}
         assert list(parts) == sorted(parts)
         there = {(one.number, one.sector) for part in parts for one in part.single()}
         outcome: Any = "not_started" if self._breaks(there) else "kept"
-        return CrashImage(point=point, outcome=outcome, acknowledged=10)
+        return Crash(point=point, outcome=outcome, acknowledged=10)
 
     def unsynced(self, point: CrashPoint) -> Unsynced:
         return Unsynced(KEPT, MISSING)
@@ -46,7 +46,7 @@ class Invented:
 
 
 def cause(breaks: Callable[[set[tuple[int, int]]], bool]) -> CrashCause:
-    found = minimise(cast(Images, Invented(breaks)), POINT, lambda line: None)[0].cause
+    found = minimise(cast(CrashImages, Invented(breaks)), POINT, lambda line: None)[0].cause
     assert found is not None
     return found
 
@@ -73,22 +73,22 @@ def test_what_breaks_whatever_was_kept() -> None:
 
 def test_what_keeps_everything_has_no_cause() -> None:
     said: list[str] = []
-    image, ended = minimise(cast(Images, Invented(lambda there: False)), POINT, said.append)
-    assert (image.cause, ended) == (None, False)
+    crash, ended = minimise(cast(CrashImages, Invented(lambda there: False)), POINT, said.append)
+    assert (crash.cause, ended) == (None, False)
     assert said == ["it kept everything: there is nothing to minimise"]
 
 
 def test_a_ctrl_c_ends_the_search_and_leaves_the_image() -> None:
     class Interrupted(Invented):
-        def judge_parts(self, point: CrashPoint, among: Collection[int], parts: Sequence[Part]) -> CrashImage:
+        def judge_parts(self, point: CrashPoint, among: Collection[int], parts: Sequence[Part]) -> Crash:
             if parts == KEPT:
                 return super().judge_parts(point, among, parts)
             raise KeyboardInterrupt
 
     said: list[str] = []
-    image, ended = minimise(cast(Images, Interrupted(lambda there: True)), POINT, said.append)
-    assert (image.outcome, image.cause, ended) == ("not_started", None, True)
-    assert "interrupted after 1 image" in said[-1]
+    crash, ended = minimise(cast(CrashImages, Interrupted(lambda there: True)), POINT, said.append)
+    assert (crash.outcome, crash.cause, ended) == ("not_started", None, True)
+    assert "interrupted after 1 crash" in said[-1]
 
 
 def test_a_search_has_a_limit_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,10 +100,10 @@ def test_a_search_has_a_limit_and_says_so(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_an_image_that_cannot_be_judged_shows_nothing_of_its_sectors() -> None:
     class Full(Invented):
-        def judge_parts(self, point: CrashPoint, among: Collection[int], parts: Sequence[Part]) -> CrashImage:
+        def judge_parts(self, point: CrashPoint, among: Collection[int], parts: Sequence[Part]) -> Crash:
             if parts == KEPT:
                 return super().judge_parts(point, among, parts)
-            return CrashImage(point=point, outcome="unknown", acknowledged=10, reasons=("no space",))
+            return Crash(point=point, outcome="unknown", acknowledged=10, reasons=("no space",))
 
-    with pytest.raises(MeasurementError, match="image 1 could not be judged: no space"):
-        minimise(cast(Images, Full(lambda _: True)), POINT, lambda line: None)
+    with pytest.raises(MeasurementError, match="crash 1 could not be judged: no space"):
+        minimise(cast(CrashImages, Full(lambda _: True)), POINT, lambda line: None)

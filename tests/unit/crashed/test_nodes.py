@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from flushlab.crashed import nodes as looked_at
+from flushlab.crashed.acks import Note
 from flushlab.crashed.judge import Commits, RecoveredServer, judge
-from flushlab.crashed.ledger import Note
 from flushlab.crashed.measured import counts
 from flushlab.crashed.nodes import Seen, as_one, see, way_back
-from flushlab.crashed.recovered_server import Ledger
+from flushlab.crashed.recovered_server import AcksTable
 from flushlab.errors import NoSpace, ServerDied, ServerError
-from flushlab.record import CrashImage, CrashNode, CrashPoint
+from flushlab.record import Crash, CrashNode, CrashPoint
 from flushlab.server.control import StatementFailed
 
 POINT = CrashPoint(at=0, kind="random", seed=1)
@@ -26,33 +26,33 @@ def seen(number: int, commits: int, checksum: int = 1) -> Seen:
     return Seen(number, RecoveredServer({1: Commits(commits, commits)}), checksum)
 
 
-def judged(*nodes: Seen, others: tuple[CrashImage, ...] = ()) -> CrashImage:
+def judged(*nodes: Seen, others: tuple[Crash, ...] = ()) -> Crash:
     known = [CrashNode(number=one.number, crashed=True, way="ist", outcome="unknown") for one in nodes]
     return as_one(POINT, NOTES, 6_000_000_000, nodes, known, others)
 
 
 def test_a_cluster_whose_nodes_all_have_everything_kept_it() -> None:
-    image = judged(seen(1, 5), seen(2, 5))
-    assert (image.outcome, image.lost, image.reasons) == ("kept", 0, ())
-    assert [(node.number, node.outcome) for node in image.nodes] == [(1, "kept"), (2, "kept")]
+    crash = judged(seen(1, 5), seen(2, 5))
+    assert (crash.outcome, crash.lost, crash.reasons) == ("kept", 0, ())
+    assert [(node.number, node.outcome) for node in crash.nodes] == [(1, "kept"), (2, "kept")]
 
 
 def test_a_cluster_whose_nodes_agree_on_less_has_lost_the_rest() -> None:
-    image = judged(seen(1, 3), seen(2, 3))
-    assert (image.outcome, image.lost, image.lost_s) == ("lost", 2, 2.0)
+    crash = judged(seen(1, 3), seen(2, 3))
+    assert (crash.outcome, crash.lost, crash.lost_s) == ("lost", 2, 2.0)
 
 
 @pytest.mark.parametrize("other", [seen(2, 4), seen(2, 5, checksum=2)])
 def test_nodes_that_differ_are_inconsistent_whatever_one_of_them_has(other: Seen) -> None:
-    image = judged(seen(1, 5), other)
-    assert image.outcome == "inconsistent"
-    assert image.reasons[0].startswith("the nodes differ: node 1 has 5 commits, node 2 has")
+    crash = judged(seen(1, 5), other)
+    assert crash.outcome == "inconsistent"
+    assert crash.reasons[0].startswith("the nodes differ: node 1 has 5 commits, node 2 has")
 
 
 def test_what_a_node_that_stayed_lacked_is_lost_even_if_a_node_that_came_back_had_it() -> None:
     before = judge(POINT, NOTES, 6_000_000_000, RecoveredServer({1: Commits(4, 4)}))
-    image = judged(seen(1, 5), seen(2, 5), others=(before,))
-    assert (image.outcome, image.lost) == ("lost", 1)
+    crash = judged(seen(1, 5), seen(2, 5), others=(before,))
+    assert (crash.outcome, crash.lost) == ("lost", 1)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def cluster_that_answers(monkeypatch: pytest.MonkeyPatch, error: Exception, *, k
     """Two nodes; the second one answers with an error."""
     one, two = (SimpleNamespace(was_killed=killed) for _ in range(2))
 
-    def look(node: Any, _: Ledger) -> RecoveredServer:
+    def look(node: Any, _: AcksTable) -> RecoveredServer:
         if node is two:
             raise error
         return RecoveredServer({1: Commits(5, 5)})
@@ -82,7 +82,7 @@ def cluster_that_answers(monkeypatch: pytest.MonkeyPatch, error: Exception, *, k
     return SimpleNamespace(nodes=[one, two], settled=lambda: None)
 
 
-LEDGER = Ledger("flushlab_crash", 1)
+ACKS = AcksTable("flushlab_crash", 1)
 
 
 @pytest.mark.parametrize(
@@ -96,13 +96,13 @@ LEDGER = Ledger("flushlab_crash", 1)
 def test_a_node_that_cannot_read_its_tables_is_inconsistent_and_counts(
     monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    image = judged(*see(cluster_that_answers(monkeypatch, error), LEDGER))
-    assert image.outcome == "inconsistent"
-    (reason,) = image.reasons
+    crash = judged(*see(cluster_that_answers(monkeypatch, error), ACKS))
+    assert crash.outcome == "inconsistent"
+    (reason,) = crash.reasons
     assert reason.startswith("node 2 cannot read its tables: ")
     assert "corrupt" in reason
-    assert [node.outcome for node in image.nodes] == ["kept", "inconsistent"]
-    assert counts([image]).bound_95 == 1
+    assert [node.outcome for node in crash.nodes] == ["kept", "inconsistent"]
+    assert counts([crash]).bound_95 == 1
 
 
 @pytest.mark.parametrize(
@@ -119,4 +119,4 @@ def test_a_node_that_cannot_be_asked_says_nothing_of_its_data(
     monkeypatch: pytest.MonkeyPatch, error: Exception, killed: bool, kind: type[Exception]
 ) -> None:
     with pytest.raises(kind):
-        see(cluster_that_answers(monkeypatch, error, killed=killed), LEDGER)
+        see(cluster_that_answers(monkeypatch, error, killed=killed), ACKS)

@@ -6,8 +6,8 @@ from flushlab.crashed.points import Moments, choose, kills
 from flushlab.record import CrashPoint
 
 
-def chosen(images: int = 40, seed: int = 7) -> list[CrashPoint]:
-    return choose(Moments(10, 500, [20, 30, 5, 900], {11: 1, 9: 2, 400: 9}), images, seed)
+def chosen(crashes: int = 40, seed: int = 7) -> list[CrashPoint]:
+    return choose(Moments(10, 500, [20, 30, 5, 900], {11: 1, 9: 2, 400: 9}), crashes, seed)
 
 
 def test_the_same_seed_gives_the_same_points_and_another_one_others() -> None:

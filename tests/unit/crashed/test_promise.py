@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from flushlab.campaign.crash.check import broken, unproven
-from flushlab.record import BinlogState, CrashArm, CrashImage, CrashKind, CrashOutcome, CrashPoint
+from flushlab.record import BinlogState, Crash, CrashArm, CrashKind, CrashOutcome, CrashPoint
 from flushlab.settings.floor import Floor
 
 
@@ -15,7 +15,7 @@ def crashed(
 ) -> CrashArm:
     """Two crashes: one that kept all, and this one."""
     point = CrashPoint(at=7, kind="random", seed=1)
-    other = CrashImage(
+    other = Crash(
         point=point,
         outcome=outcome,
         acknowledged=5000,
@@ -24,8 +24,8 @@ def crashed(
         binlog=BinlogState(lost=binlog),
         reasons=(reason,) if reason else (),
     )
-    kept = CrashImage(point=point, outcome="kept", acknowledged=5000)
-    return CrashArm(name="a", settings={}, images=(kept, other))
+    kept = Crash(point=point, outcome="kept", acknowledged=5000)
+    return CrashArm(name="a", settings={}, crashes=(kept, other))
 
 
 @pytest.mark.parametrize("kind", ["process", "power"])
@@ -72,14 +72,14 @@ def test_what_was_lost_is_told_in_figures() -> None:
 def test_what_could_not_be_judged_proves_nothing() -> None:
     arm = crashed("unknown", reason="no space")
     assert all(unproven(arm, floor) is None for floor in Floor), "one of the two could be judged"
-    none = msgspec.structs.replace(arm, images=arm.images[1:])
+    none = msgspec.structs.replace(arm, crashes=arm.crashes[1:])
     assert unproven(none, Floor.RELAXED) == "none of 1 crashes could be judged (no space)"
-    assert unproven(msgspec.structs.replace(arm, images=()), Floor.RELAXED) is not None
+    assert unproven(msgspec.structs.replace(arm, crashes=()), Floor.RELAXED) is not None
 
 
 def test_only_strict_asks_for_a_binary_log_that_can_be_read() -> None:
     arm = crashed()
-    images = (arm.images[0], msgspec.structs.replace(arm.images[1], binlog_unread="it is encrypted"))
-    unread = msgspec.structs.replace(arm, images=images)
+    crashes = (arm.crashes[0], msgspec.structs.replace(arm.crashes[1], binlog_unread="it is encrypted"))
+    unread = msgspec.structs.replace(arm, crashes=crashes)
     found = [unproven(unread, floor) for floor in Floor]
     assert found == ["the binary log could not be read after 1 of 2 crashes: it is encrypted", *[None] * 3]

@@ -1,4 +1,4 @@
-"""Recorded runs whose recording was cut short, and images that cannot be judged."""
+"""Recorded runs whose recording was cut short, and crashes that cannot be judged."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import pytest
 
 from flushlab.crashed import judge as judging
 from flushlab.crashed import recorded, replicated
-from flushlab.crashed.ledger import Note, packed
-from flushlab.crashed.recorded import Images
+from flushlab.crashed.acks import Note, packed
+from flushlab.crashed.recorded import CrashImages
 from flushlab.crashed.run import Fault, RecordedNode, Run
 from flushlab.datadir import DataRoot
 from flushlab.datadir.fault_disk import NotMounted
 from flushlab.datadir.recording import ENTRY
 from flushlab.errors import ServerError, StartFailed, StorageError
-from flushlab.record import CrashImage, CrashPoint, Failure, PointKind
+from flushlab.record import Crash, CrashPoint, Failure, PointKind
 from flushlab.server import Sandbox
 from tests.unit.builds import MARIADB
 
@@ -82,12 +82,12 @@ def test_a_run_that_was_cut_short_later_is_cut_behind_the_fault_only(
     )
 
 
-def judged(folder: Path, error: Exception, fail: Failure, **of_run: Any) -> CrashImage:
-    """The image at which that happens."""
+def judged(folder: Path, error: Exception, fail: Failure, **of_run: Any) -> Crash:
+    """The crash at which that happens."""
     recording(folder, WRITE, FLUSH, WRITE)
     whole = msgspec.structs.replace(cut_short(), first=1, last=3, whole=True, **of_run)
     whole.write(folder)
-    images = Images(folder, fail, MARIADB, folder)
+    crashes = CrashImages(folder, fail, MARIADB, folder)
 
     @contextmanager
     def left(*_: object) -> Iterator[None]:
@@ -95,8 +95,8 @@ def judged(folder: Path, error: Exception, fail: Failure, **of_run: Any) -> Cras
         yield
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Images, "_left", left)
-        return images.judge(CrashPoint(at=2, kind="random", seed=1))
+        patched.setattr(CrashImages, "_left", left)
+        return crashes.judge(CrashPoint(at=2, kind="random", seed=1))
 
 
 POWER, LYING = Failure(kind="power"), Failure(kind="lying-disk", lying_flushes=3)
@@ -117,9 +117,9 @@ SLOW.unfinished = True
 def test_an_image_that_cannot_be_judged_is_unknown_with_the_reason(
     tmp_path: Path, error: Exception, why: str
 ) -> None:
-    image = judged(tmp_path, error, POWER)
-    assert (image.outcome, image.lost, image.reasons) == ("unknown", 0, (why,))
-    assert image.acknowledged == 2
+    crash = judged(tmp_path, error, POWER)
+    assert (crash.outcome, crash.lost, crash.reasons) == ("unknown", 0, (why,))
+    assert crash.acknowledged == 2
 
 
 def wrapped(error: OSError) -> StorageError:
@@ -153,19 +153,19 @@ def test_a_crash_is_no_earlier_than_the_next_record_by_which_commits_count(
     (tmp_path / "entries").write_bytes(b"".join(entries))
     whole = msgspec.structs.replace(cut_short(), first=0, last=3, whole=True, ended_ns=50_000)
     whole.write(tmp_path)
-    monkeypatch.setattr(Images, "_left", lambda *_: nullcontext((None, None)))
-    monkeypatch.setattr(Images, "_start", lambda *_: nullcontext(None))
+    monkeypatch.setattr(CrashImages, "_left", lambda *_: nullcontext((None, None)))
+    monkeypatch.setattr(CrashImages, "_start", lambda *_: nullcontext(None))
     monkeypatch.setattr(recorded, "ask", lambda *_: None)
-    monkeypatch.setattr(replicated, "of_image", lambda *_: (None, None))
+    monkeypatch.setattr(replicated, "of_crash_image", lambda *_: (None, None))
     seen: list[int] = []
 
-    def judge(point: CrashPoint, notes: object, moment: int, *_: object) -> CrashImage:
+    def judge(point: CrashPoint, notes: object, moment: int, *_: object) -> Crash:
         seen.append(moment)
-        return CrashImage(point=point, outcome="kept", acknowledged=0)
+        return Crash(point=point, outcome="kept", acknowledged=0)
 
     monkeypatch.setattr(judging, "judge", judge)
-    images = Images(tmp_path, POWER, MARIADB, tmp_path)
-    images.judge(CrashPoint(at=at, kind="after_ack", seed=1))
+    crashes = CrashImages(tmp_path, POWER, MARIADB, tmp_path)
+    crashes.judge(CrashPoint(at=at, kind="after_ack", seed=1))
     assert seen == [crashed_ns]
 
 
@@ -176,9 +176,9 @@ def test_a_random_crash_is_at_any_moment_while_the_disk_stays_as_it_is(tmp_path:
     msgspec.structs.replace(cut_short(), first=1, last=2, whole=True, ended_ns=9000).write(tmp_path)
 
     def counted(fail: Failure, *kinds: PointKind) -> list[int]:
-        images = Images(tmp_path, fail, MARIADB, tmp_path)
+        crashes = CrashImages(tmp_path, fail, MARIADB, tmp_path)
         points = [CrashPoint(at=1, kind=kind, seed=seed) for kind in kinds for seed in range(200)]
-        return [len(images._by_then(images._notes, point)) for point in points]
+        return [len(crashes._by_then(crashes._notes, point)) for point in points]
 
     found = counted(POWER, "random", "in_recovery")
     assert 400 < sum(found) / len(found) < 600
@@ -191,38 +191,38 @@ def test_a_random_crash_is_at_any_moment_while_the_disk_stays_as_it_is(tmp_path:
 def test_an_image_tells_what_was_acknowledged_since_the_last_flush(tmp_path: Path) -> None:
     recording(tmp_path, WRITE, FLUSH, WRITE, WRITE, FLUSH)
     msgspec.structs.replace(cut_short(), first=1, last=5, whole=True).write(tmp_path)
-    images = Images(tmp_path, POWER, MARIADB, tmp_path)
+    crashes = CrashImages(tmp_path, POWER, MARIADB, tmp_path)
 
     def since(at: int) -> int | None:
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(
-                Images,
+                CrashImages,
                 "_judge_node",
-                lambda *_: CrashImage(
+                lambda *_: Crash(
                     point=CrashPoint(at=at, kind="random", seed=1), outcome="lost", acknowledged=1
                 ),
             )
-            return images.judge(CrashPoint(at=at, kind="random", seed=1)).unflushed
+            return crashes.judge(CrashPoint(at=at, kind="random", seed=1)).unflushed
 
     # Commit n was acknowledged when n entries had been answered, the second of them a flush, and the fifth.
     assert [since(at) for at in range(1, 6)] == [1, 1, 2, 3, 1]
 
 
 def of_file(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every place on every image belongs to that file."""
+    """Every place on every crash belongs to that file."""
 
     @contextmanager
-    def image(*_: object) -> Iterator[Any]:
+    def crash(*_: object) -> Iterator[Any]:
         yield SimpleNamespace(mount=Path("/mount"), require_served=lambda: None)
 
-    monkeypatch.setattr(recorded, "FaultImage", image)
+    monkeypatch.setattr(recorded, "FaultImage", crash)
     monkeypatch.setattr(recorded, "Extents", lambda _: SimpleNamespace(file_at=lambda _: (path, 0)))
 
 
 def kinds_of(folder: Path, fail: Failure, **of_run: Any) -> set[str]:
     recording(folder, WRITE, FLUSH, WRITE)
     msgspec.structs.replace(cut_short(), first=1, last=3, whole=True, **of_run).write(folder)
-    return {point.kind for point in Images(folder, fail, MARIADB, folder).points(200, seed=1)}
+    return {point.kind for point in CrashImages(folder, fail, MARIADB, folder).points(200, seed=1)}
 
 
 def test_runs_are_cut_just_after_writes_to_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,10 +236,10 @@ def test_what_cannot_be_mounted_has_no_files_but_a_fault_of_the_machine_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failing(error: Exception) -> None:
-        def image(*_: object) -> None:
+        def crash(*_: object) -> None:
             raise error
 
-        monkeypatch.setattr(recorded, "FaultImage", image)
+        monkeypatch.setattr(recorded, "FaultImage", crash)
 
     failing(NotMounted("damaged"))
     assert "after_write" not in kinds_of(tmp_path, POWER, faulty="eio")
@@ -271,14 +271,14 @@ def test_images_start_without_the_performance_schema_and_else_as_the_server_did(
         started.update(asked)
         raise StartFailed("it ended")
 
-    monkeypatch.setattr(Images, "_left", left)
+    monkeypatch.setattr(CrashImages, "_left", left)
     monkeypatch.setattr(Sandbox, "start", start)
     monkeypatch.setattr(DataRoot, "open", lambda path: path)
-    Images(tmp_path, POWER, MARIADB, tmp_path).judge(CrashPoint(at=2, kind="random", seed=1))
+    CrashImages(tmp_path, POWER, MARIADB, tmp_path).judge(CrashPoint(at=2, kind="random", seed=1))
     assert started["settings"] == {"sync_binlog": 1}
     assert started["arguments"] == ("--max-connections=300", "--loose-performance-schema=OFF")
 
 
 def test_a_server_that_does_not_start_has_lost_everything(tmp_path: Path) -> None:
-    image = judged(tmp_path, StartFailed("it ended"), POWER)
-    assert (image.outcome, image.lost) == ("not_started", 2)
+    crash = judged(tmp_path, StartFailed("it ended"), POWER)
+    assert (crash.outcome, crash.lost) == ("not_started", 2)

@@ -8,7 +8,7 @@ import pytest
 
 from flushlab.crashed import recovered_server
 from flushlab.crashed.judge import RecoveredServer
-from flushlab.crashed.recovered_server import Ledger, counted_mariadb, counted_mysql, said
+from flushlab.crashed.recovered_server import AcksTable, counted_mariadb, counted_mysql, said
 from flushlab.errors import NoSpace, ServerDied, ServerError
 from flushlab.server.control import StatementFailed
 
@@ -85,9 +85,9 @@ def test_a_server_that_the_kernel_kills_after_its_second_start_has_lost_nothing_
     server.kill = server.start_again = lambda: None
     if killed_by_the_kernel:
         with pytest.raises(NoSpace, match="SIGKILL"):
-            recovered_server.ask(server, Ledger("d", 1))
+            recovered_server.ask(server, AcksTable("d", 1))
     else:
-        assert recovered_server.ask(server, Ledger("d", 1)).not_again == "[ERROR] page 4"
+        assert recovered_server.ask(server, AcksTable("d", 1)).not_again == "[ERROR] page 4"
 
 
 @pytest.mark.parametrize(

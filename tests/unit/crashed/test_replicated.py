@@ -8,7 +8,7 @@ import pytest
 
 from flushlab.crashed.measured import Spread, counts, measured, replica_in_words
 from flushlab.crashed.replicated import judge
-from flushlab.record import CrashArm, CrashImage, CrashPoint, ReplicaState
+from flushlab.record import Crash, CrashArm, CrashPoint, ReplicaState
 
 ROWS = {(1, 1): (1, 5), (1, 2): (1, 6)}
 
@@ -31,33 +31,33 @@ def test_it_follows_if_nothing_stops_it_and_all_rows_are_equal(
     assert (found.outcome, found.lacks, found.error) == (outcome, lacks, error)
 
 
-def image(replica: ReplicaState | None) -> CrashImage:
+def crash(replica: ReplicaState | None) -> Crash:
     point = CrashPoint(at=1, kind="random", seed=1)
-    return CrashImage(point=point, outcome="kept", acknowledged=9, replica=replica)
+    return Crash(point=point, outcome="kept", acknowledged=9, replica=replica)
 
 
 STOPPED = ReplicaState(outcome="stopped", ahead=3, lacks=5, error=1236)
 FOLLOWS, UNKNOWN = ReplicaState(outcome="follows"), ReplicaState(outcome="unknown")
-IMAGES = tuple(image(one) for one in (STOPPED, FOLLOWS, UNKNOWN, None))
+CRASHES = tuple(crash(one) for one in (STOPPED, FOLLOWS, UNKNOWN, None))
 
 
 def test_replicas_are_counted_with_their_errors_and_a_bound() -> None:
-    found = counts(IMAGES)
+    found = counts(CRASHES)
     assert found.new_replica is None
     replica = found.replica
     assert replica is not None
-    assert (replica.images, replica.follows, replica.stopped) == (3, 1, 1)
+    assert (replica.crashes, replica.follows, replica.stopped) == (3, 1, 1)
     assert replica.errors == {"1236": 1}
     assert replica.ahead_commits == Spread(p50=3, max=3)
     assert round(replica.bound_95 or 0, 3) == 0.975, "1 of 2 that were judged does not follow"
 
 
 def test_replicas_in_words() -> None:
-    found = counts(IMAGES).replica
+    found = counts(CRASHES).replica
     assert found is not None
     assert replica_in_words(found) == (
         "follows in 1 of 3, stops in 1 (error 1236 in 1), not judged in 1; before that it had up to"
         " 3 commits that the server lacked, in 1; in the end it lacks up to 5 commits of the server's, in 1"
     )
-    words = measured(CrashArm(name="base", settings={}, images=IMAGES))
+    words = measured(CrashArm(name="base", settings={}, crashes=CRASHES))
     assert words[-1] == "replica: follows in 1 of 3, stops in 1 (error 1236 in 1), not judged in 1"

@@ -14,8 +14,8 @@ from flushlab.experiment.frontier import Dropped, Excluded, FrontierPoint, Rejec
 from flushlab.record import (
     Arm,
     Comparison,
-    Crash,
     CrashArm,
+    CrashRow,
     DiskLimit,
     FileActivity,
     LoadResult,
@@ -376,7 +376,7 @@ def row(
     return msgspec.structs.replace(stored, **changes)
 
 
-def crash_rows(*arms: CrashArm) -> list[Crash]:
+def crash_rows(*arms: CrashArm) -> list[CrashRow]:
     """The crashes of `crashed`."""
     return [row for arm in arms or (KEPT, LOSING) for row in rows(arm)]
 

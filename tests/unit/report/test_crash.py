@@ -9,7 +9,7 @@ from flushlab.crashed.measured import at_most
 from flushlab.record import CrashArm, CrashCause, CrashPart
 from flushlab.report.crash import cause_in_words, document, render, said, verdict, worst_first
 from tests.golden.test_reports import text_of
-from tests.unit.crashes import BASE, CONTROL, LOSING, facts, image
+from tests.unit.crashes import BASE, CONTROL, LOSING, facts, judged
 
 
 def test_a_verdict_is_the_worst_that_happened_to_what_was_asked_for() -> None:
@@ -18,7 +18,7 @@ def test_a_verdict_is_the_worst_that_happened_to_what_was_asked_for() -> None:
 
 
 def test_without_a_control_that_loses_nothing_is_known() -> None:
-    honest = CrashArm(name="control: x", settings={}, control=True, images=(image(0),))
+    honest = CrashArm(name="positive control: x", settings={}, positive_control=True, crashes=(judged(0),))
     assert verdict(facts(BASE)) == "unknown"
     assert verdict(facts(BASE, honest)) == "unknown"
     assert verdict(facts(CrashArm(name="base", settings={}), CONTROL)) == "unknown"
@@ -26,7 +26,7 @@ def test_without_a_control_that_loses_nothing_is_known() -> None:
 
 def test_points_that_were_chosen_count_apart_from_random_ones() -> None:
     found = document(facts(BASE, CONTROL)).arms[0]
-    assert (found.random.images, found.random.kept, found.chosen.images) == (9, 9, 3)
+    assert (found.random.crashes, found.random.kept, found.chosen.crashes) == (9, 9, 3)
     assert round(found.random.bound_95 or 0, 3) == 0.283  # 1 - 0.05^(1/9)
 
 
@@ -55,26 +55,30 @@ def test_the_binary_log_is_counted_beside_the_tables() -> None:
 
 
 def test_a_binary_log_that_could_not_be_read_is_counted_apart() -> None:
-    unread = msgspec.structs.replace(image(0), binlog=None, binlog_unread="it is encrypted")
-    some = msgspec.structs.replace(BASE, images=(unread, image(1)))
+    unread = msgspec.structs.replace(judged(0), binlog=None, binlog_unread="it is encrypted")
+    some = msgspec.structs.replace(BASE, crashes=(unread, judged(1)))
     found = document(facts(some, CONTROL)).arms[0].random.binlog
     assert found is not None
-    assert (found.images, found.unread) == (1, 1)
+    assert (found.crashes, found.unread) == (1, 1)
     assert said(facts(some, CONTROL)).endswith("; the binary log could not be read")
-    none = msgspec.structs.replace(BASE, images=(unread,))
-    assert "of 1 image: not read in 1" in text_of(render(facts(none, CONTROL)))
+    none = msgspec.structs.replace(BASE, crashes=(unread,))
+    assert "of 1 crash: not read in 1" in text_of(render(facts(none, CONTROL)))
 
 
 def test_it_is_said_why_nothing_is_known() -> None:
     kept, unknown = (
-        CrashArm(name="control: x", settings={}, control=True, images=(image(0, outcome),))
+        CrashArm(
+            name="positive control: x", settings={}, positive_control=True, crashes=(judged(0, outcome),)
+        )
         for outcome in ("kept", "unknown")
     )
-    assert said(facts(BASE, kept)).startswith("unknown: no control lost anything, so")
-    assert said(facts(BASE, unknown)).startswith("unknown: no image of the control could be judged, so")
-    assert said(facts(BASE)).startswith("unknown: no control was run, so")
-    some = CrashArm(name="base", settings={}, images=(image(0), image(1, "unknown")))
-    assert said(facts(some, CONTROL)) == "unknown: 1 of 2 images could not be judged"
+    assert said(facts(BASE, kept)).startswith("unknown: no positive control lost anything, so")
+    assert said(facts(BASE, unknown)).startswith(
+        "unknown: no crash of the positive control could be judged, so"
+    )
+    assert said(facts(BASE)).startswith("unknown: no positive control was run, so")
+    some = CrashArm(name="base", settings={}, crashes=(judged(0), judged(1, "unknown")))
+    assert said(facts(some, CONTROL)) == "unknown: 1 of 2 crashes could not be judged"
 
 
 def test_a_rate_is_told_only_of_a_load_that_ran() -> None:
@@ -83,8 +87,8 @@ def test_a_rate_is_told_only_of_a_load_that_ran() -> None:
 
 
 def test_the_worst_images_are_shown_first_and_the_others_counted() -> None:
-    many = (*(image(number, "lost", 10 + number) for number in range(30)), image(30, "not_started"))
-    arm = msgspec.structs.replace(LOSING, images=(image(31, "inconsistent"), *many))
+    many = (*(judged(number, "lost", 10 + number) for number in range(30)), judged(30, "not_started"))
+    arm = msgspec.structs.replace(LOSING, crashes=(judged(31, "inconsistent"), *many))
     assert [one.outcome for one in worst_first(arm)[:3]] == ["not_started", "inconsistent", "lost"]
     assert worst_first(arm)[2].lost == 39
     assert "not started: [ERROR] InnoDB: page 7 is torn" in " ".join(text_of(render(facts(arm))).split())
@@ -102,7 +106,7 @@ def test_the_fewest_sectors_are_told_with_their_file() -> None:
     part = CrashPart(record=41, place=4096, length=512, file="data/ibdata1", offset=0)
     cause = CrashCause(way="missing", parts=(part,), sectors=20, tries=7)
     assert cause_in_words(cause) == [
-        "enough for this: 1 sector lost, out of 20 unsynced ones lost here; no fewer (found in 7 images)",
+        "enough for this: 1 sector lost, out of 20 unsynced ones lost here; no fewer (found in 7 crashes)",
         "  record 41: 512 bytes of data/ibdata1 at 0",
     ]
 

@@ -13,8 +13,8 @@ from flushlab.report.page import page
 from flushlab.report.page.crash import sections
 from flushlab.report.stored import command, crash_of, facts_of
 from flushlab.spec.kinds import CrashSpec
-from flushlab.spec.parts import LedgerWorkloadSpec, ServerSpec
-from tests.unit.crashes import BASE, CLUSTER, CONTROL, LOSING, REPLICATED, facts, image
+from flushlab.spec.parts import CrashWorkloadSpec, ServerSpec
+from tests.unit.crashes import BASE, CLUSTER, CONTROL, LOSING, REPLICATED, facts, judged
 from tests.unit.report import campaigns as made
 from tests.unit.report.test_page import HOSTILE, Reader, text_of
 
@@ -34,7 +34,7 @@ def test_the_answer_comes_first_then_what_was_measured_beside_the_model() -> Non
     assert "12 of 12" in text
     assert "28.3%" in text, "the bound is of the random crashes"
     assert (
-        "Binary log: of 12 images: lacks acknowledged commits in 12, at most 2,011; behind the tables in 12"
+        "Binary log: of 12 crashes: lacks acknowledged commits in 12, at most 2,011; behind the tables in 12"
         in text
     )
 
@@ -47,8 +47,8 @@ def test_each_failing_crash_says_what_is_wrong_and_how_to_judge_it_again() -> No
 
 
 def test_a_page_shows_the_worst_crashes_and_counts_the_others() -> None:
-    many = tuple(image(number, "lost", 100) for number in range(250))
-    arm = msgspec.structs.replace(LOSING, images=(*many, image(250, "not_started")))
+    many = tuple(judged(number, "lost", 100) for number in range(250))
+    arm = msgspec.structs.replace(LOSING, crashes=(*many, judged(250, "not_started")))
     text = text_of(shown(arm))
     assert text.count("--replay /records/r1:at=") == 20
     assert "page 7 is torn" in text
@@ -56,20 +56,20 @@ def test_a_page_shows_the_worst_crashes_and_counts_the_others() -> None:
 
 
 def test_a_bound_that_says_nothing_is_left_out_with_the_number_of_crashes() -> None:
-    lost = tuple(image(number, "lost", 100) for number in range(3))
+    lost = tuple(judged(number, "lost", 100) for number in range(3))
     lost = tuple(one for one in lost if one.point.kind == "random")
     assert lost
-    assert f"of {len(lost)} random" not in text_of(shown(msgspec.structs.replace(LOSING, images=lost)))
+    assert f"of {len(lost)} random" not in text_of(shown(msgspec.structs.replace(LOSING, crashes=lost)))
 
 
 def test_a_control_is_told_apart_and_its_losses_are_no_failures() -> None:
     html = shown(BASE, CONTROL)
     assert "failing" not in Reader(html).sections
     assert "it must lose" in text_of(html)
-    said = "It must lose: 1 of 1 image cut between an acknowledgement and the next flush did not keep"
+    said = "It must lose: 1 of 1 crash cut between an acknowledgement and the next flush did not keep"
     assert said in text_of(html)
     alone = text_of(shown(BASE))
-    assert "no control was run, so nothing shows that loss would have been seen" in alone
+    assert "no positive control was run, so nothing proves that losses are detected" in alone
 
 
 def test_the_command_repeats_the_campaign() -> None:
@@ -81,9 +81,9 @@ def test_the_command_repeats_the_campaign() -> None:
 
 
 def test_a_page_loads_nothing_and_shows_text_as_text() -> None:
-    bad = msgspec.structs.replace(image(3, "not_started"), reasons=(HOSTILE,))
+    bad = msgspec.structs.replace(judged(3, "not_started"), reasons=(HOSTILE,))
     arm = CrashArm(
-        name=HOSTILE, settings={HOSTILE: HOSTILE}, guarantee=HOSTILE, folder=HOSTILE, images=(bad,)
+        name=HOSTILE, settings={HOSTILE: HOSTILE}, guarantee=HOSTILE, folder=HOSTILE, crashes=(bad,)
     )
     html = shown(arm, spec=CrashSpec(configurations=(HOSTILE,), server=ServerSpec(server=HOSTILE)))
     read = Reader(html)
@@ -98,12 +98,12 @@ def test_caveats_and_an_interruption_are_told() -> None:
     row = msgspec.structs.replace(
         made.crashed(), state="interrupted", plan=msgspec.json.encode(request), result=None
     )
-    unknown = msgspec.structs.replace(image(1, "unknown"), reasons=("no space",))
-    arm = msgspec.structs.replace(BASE, images=(image(0), unknown))
+    unknown = msgspec.structs.replace(judged(1, "unknown"), reasons=("no space",))
+    arm = msgspec.structs.replace(BASE, crashes=(judged(0), unknown))
     text = text_of(crash_page.render(row, crash_of(row, made.crash_rows(arm))))
     assert "It was interrupted" in text
     assert "the buffer pool is smaller" in text
-    assert "base: 1 image not judged: no space" in text
+    assert "base: 1 crash not judged: no space" in text
 
 
 @pytest.mark.parametrize("arm", [LOSING, BASE])
@@ -143,7 +143,7 @@ def test_the_page_carries_the_texts_that_it_ran_and_no_word_that_no_flag_gives()
     script = SourceText(kind="script", name="import.sh", size_bytes=16, sha256="ab", text=text)
     large = SourceText(kind="script", name="large.sql", size_bytes=3 << 20, sha256="cd", text=None)
     spec = CrashSpec(
-        workload=LedgerWorkloadSpec(name="command: ./import.sh --password=secret"), fail="process"
+        workload=CrashWorkloadSpec(name="command: ./import.sh --password=secret"), fail="process"
     )
     request = msgspec.structs.replace(
         made.crash_request(spec),

@@ -8,7 +8,7 @@ from flushlab.bulk.filled import Filled, FilledTable, LoadMethod, Step, Tried
 from flushlab.record import ServerIdentity, Warning
 from flushlab.report.fill import render
 
-WAY = LoadMethod(method="load-data", connections=2, batch_rows=1, packet_bytes=262144, indexes="after")
+METHOD = LoadMethod(kind="load-data", connections=2, batch_rows=1, packet_bytes=262144, indexes="after")
 FILLED = Filled(
     plan="users",
     server=ServerIdentity(
@@ -24,8 +24,8 @@ FILLED = Filled(
     seconds=4.5,
     index_seconds=1.0,
     verify_seconds=0.7,
-    way=WAY,
-    tried=(Tried(way=WAY, rows=10_000, rows_per_s=250_000.0),),
+    method=METHOD,
+    tried=(Tried(method=METHOD, rows=10_000, rows_per_s=250_000.0),),
     bound_by="server CPU",
     why="server 190% of a core, client 9%, 2 cores",
     peak_bytes=48 << 20,
@@ -66,4 +66,4 @@ def test_the_json_is_the_result_with_its_schema() -> None:
     found = msgspec.json.decode(msgspec.json.encode(FILLED))
     assert found["schema"] == "flushlab.fill/1"
     assert (found["rows"], found["seconds"], found["rows_per_s"]) == (1_000_000, 4.5, 1_000_000 / 4.5)
-    assert found["way"]["method"] == "load-data" and found["tables"][0]["sampled"] == 1000
+    assert found["method"]["kind"] == "load-data" and found["tables"][0]["sampled"] == 1000

@@ -12,7 +12,7 @@ from flushlab.errors import StorageError, UsageError
 from flushlab.store import State, Store
 from flushlab.store.store import VERSION
 from flushlab.version import __version__
-from tests.unit.crashes import CONTROL, image, rows
+from tests.unit.crashes import CONTROL, judged, rows
 from tests.unit.records import trial
 
 
@@ -30,8 +30,8 @@ def test_trials_come_back_equal_and_in_order(tmp_path: Path) -> None:
 def test_crashes_are_rows_beside_trials_and_a_later_row_of_one_number_replaces_an_earlier_one(
     tmp_path: Path,
 ) -> None:
-    unknown, again, other = rows(msgspec.structs.replace(CONTROL, images=(image(0, "unknown"),) * 3))
-    again = msgspec.structs.replace(again, number=0, image=image(0))
+    unknown, again, other = rows(msgspec.structs.replace(CONTROL, crashes=(judged(0, "unknown"),) * 3))
+    again = msgspec.structs.replace(again, number=0, crash=judged(0))
     with Store(tmp_path / "store.sqlite") as store:
         for campaign in ("tune", "crash"):
             store.create_campaign(campaign, campaign, b"{}")

@@ -171,7 +171,10 @@ def _together(found: Sequence[CrashFacts]) -> CrashFacts | None:
     arms = [arm for facts in found for arm in facts.arms]
     return msgspec.structs.replace(
         found[0],
-        arms=(*(arm for arm in arms if not arm.control), *(arm for arm in arms if arm.control)),
+        arms=(
+            *(arm for arm in arms if not arm.positive_control),
+            *(arm for arm in arms if arm.positive_control),
+        ),
         warnings=tuple(dict.fromkeys(warning for facts in found for warning in facts.warnings)),
     )
 
@@ -188,11 +191,11 @@ def unproven(arm: CrashArm, floor: Floor) -> str | None:
     Args:
         floor: that it was promised to keep; `strict` is about the binary log, too.
     """
-    of = f"of {len(arm.images):,} crashes"
-    if all(image.outcome == "unknown" for image in arm.images):
-        why = next((image.reasons[0] for image in arm.images if image.reasons), "")
+    of = f"of {len(arm.crashes):,} crashes"
+    if all(crash.outcome == "unknown" for crash in arm.crashes):
+        why = next((crash.reasons[0] for crash in arm.crashes if crash.reasons), "")
         return f"none {of} could be judged" + (f" ({why})" if why else "")
-    unread = [image.binlog_unread for image in arm.images if image.binlog_unread]
+    unread = [crash.binlog_unread for crash in arm.crashes if crash.binlog_unread]
     if unread and floor is Floor.STRICT:
         return f"the binary log could not be read after {len(unread):,} {of}: {unread[0]}"
     return None
@@ -208,20 +211,20 @@ def broken(arm: CrashArm, kind: CrashKind, floor: Floor) -> str | None:
     """
     if floor is Floor.THROWAWAY:
         return None
-    of = f"of {len(arm.images):,} crashes"
+    of = f"of {len(arm.crashes):,} crashes"
     for outcome, words in _WORDS.items():
-        seen = [image for image in arm.images if image.outcome == outcome]
+        seen = [crash for crash in arm.crashes if crash.outcome == outcome]
         if seen:
             why = seen[0].reasons[0] if seen[0].reasons else ""
             return f"{words} in {len(seen)} {of}" + (f" ({why})" if why else "")
     allowed_s = ABOUT_S
     if floor is Floor.STRICT or (floor is Floor.SECOND and kind == "process"):
         allowed_s = 0.0
-    lost = [image for image in arm.images if image.lost and (not allowed_s or image.lost_s > allowed_s)]
+    lost = [crash for crash in arm.crashes if crash.lost and (not allowed_s or crash.lost_s > allowed_s)]
     if lost:
-        most, longest_s = max(image.lost for image in lost), max(image.lost_s for image in lost)
+        most, longest_s = max(crash.lost for crash in lost), max(crash.lost_s for crash in lost)
         return f"acknowledged commits were lost in {len(lost)} {of}, up to {most:,}, {age(longest_s)}"
-    gone = [image.binlog.lost for image in arm.images if image.binlog and image.binlog.lost]
+    gone = [crash.binlog.lost for crash in arm.crashes if crash.binlog and crash.binlog.lost]
     if gone and floor is Floor.STRICT:
         return f"the binary log lacked acknowledged commits after {len(gone)} {of}, up to {max(gone):,}"
     return None

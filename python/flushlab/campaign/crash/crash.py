@@ -13,10 +13,10 @@ from flushlab.build import Progress, silent
 from flushlab.campaign.configurations import Configuration, require_settings, spelled
 from flushlab.campaign.configurations import read as read_configurations
 from flushlab.campaign.crash.facts import arms_of, facts_of, facts_of_campaign
-from flushlab.campaign.crash.load import CrashLoad, read_load, require_ledger_alone, require_replicable
+from flushlab.campaign.crash.load import CrashLoad, read_load, require_acked_inserts_alone, require_replicable
 from flushlab.campaign.crash.plan import CrashPlan
 from flushlab.campaign.crash.replay import as_recorded, recorded_build, under_its_load
-from flushlab.campaign.crash.replay import replay as replay_image
+from flushlab.campaign.crash.replay import replay as replay_crash
 from flushlab.campaign.crash.request import CrashRequest, require_sensible
 from flushlab.campaign.crash.runner import CrashRunner
 from flushlab.campaign.loop import Budget, Ending, Run, Session, run, run_campaign, stored_request
@@ -74,7 +74,7 @@ def crash(
     if spec.replay is not None:
         return _replay(spec, given, configurations, watcher)
     if spec.minimise:
-        raise UsageError("--minimise needs a single image", hint="name it with --replay")
+        raise UsageError("--minimise needs a single crash", hint="name it with --replay")
     require_sensible(spec)
     under = Path(spec.base.base) if spec.base.base else None
     found = read_configurations(configurations, under, alone=True)
@@ -126,13 +126,13 @@ def _crash_all(
 
     def conclude(campaign_id: str, ending: Ending) -> CrashFacts:
         ended: Literal["done", "interrupted"] = "interrupted" if ending == "interrupted" else "done"
-        return facts_of_campaign(request, experiment.crashes, ended, campaign_id)
+        return facts_of_campaign(request, experiment.rows, ended, campaign_id)
 
     with (
         publish_status("crash", server=request.server, workload=request.workload),
         CrashRunner(plan, experiment, campaign) as runner,
     ):
-        about = f"{counted(request.spec.images, 'image')} of each configuration"
+        about = f"{counted(request.spec.images, 'crash')} of each configuration"
         return run_campaign(
             request,
             plan.target.key,
@@ -141,9 +141,9 @@ def _crash_all(
         )
 
 
-_OF_IMAGES = {"fail", "tear", "lying_flushes", "minimise", "replica"}
-_OF_REPLAYS = {"replay", "server", "basedir", "data_root", "cluster"} | _OF_IMAGES
-"""What may be said of an image of a record that was kept. A replica has an answer of its own."""
+_OF_CRASHES = {"fail", "tear", "lying_flushes", "minimise", "replica"}
+_OF_REPLAYS = {"replay", "server", "basedir", "data_root", "cluster"} | _OF_CRASHES
+"""What may be said of a crash of a record that was kept. A replica has an answer of its own."""
 
 
 def _replay(
@@ -152,7 +152,7 @@ def _replay(
     configurations: Sequence[str] | Mapping[str, Configuration],
     watcher: Watcher,
 ) -> CrashFacts:
-    """One image of a record that was kept."""
+    """One crash of a record that was kept."""
     line = spec.replay
     assert line is not None, "it is asked for"
     others = {key for key, value in given.items() if value is not None} - _OF_REPLAYS
@@ -183,7 +183,7 @@ def _replay(
         publish_status("crash", server=target.identity.title, workload=spec.workload.name),
     ):
         plan = CrashPlan(target=target, watcher=watcher, load=load, spec=spec)
-        arm, ended = replay_image(plan, line, minimised=spec.minimise)
+        arm, ended = replay_crash(plan, line, minimised=spec.minimise)
         facts = facts_of(spec, target.identity.title, [arm], "interrupted" if ended else "done")
         return under_its_load(facts, line)
 
@@ -192,7 +192,7 @@ def _load(spec: CrashSpec, folder: Path) -> CrashLoad:
     """The load that was asked for, where it can be judged."""
     load, cluster = read_load(spec, folder), spec.server.cluster is not None
     if cluster:
-        require_ledger_alone(load)
+        require_acked_inserts_alone(load)
     if spec.replica:
         require_replicable(load, cluster=cluster, replay=spec.replay is not None)
     return load
@@ -213,7 +213,7 @@ def _require_disk(spec: CrashSpec) -> None:
 def crash_settings(
     plan: CrashPlan, planned: Mapping[str, Mapping[str, Value]], store: Store, campaign: str
 ) -> CrashFacts:
-    """Crashes configurations of a target that is open, as `crash` does, and the control.
+    """Crashes configurations of a target that is open, as `crash` does, and the positive control.
 
     What was crashed before in that campaign is not crashed again.
 
@@ -232,4 +232,4 @@ def crash_settings(
             watcher=plan.watcher,
         )
     ended: Literal["done", "interrupted"] = "interrupted" if ending == "interrupted" else "done"
-    return facts_of(plan.spec, plan.target.identity.title, arms_of(experiment.crashes), ended)
+    return facts_of(plan.spec, plan.target.identity.title, arms_of(experiment.rows), ended)

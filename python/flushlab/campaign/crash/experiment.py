@@ -1,9 +1,10 @@
-"""Experiment: the crashes of every configuration, then those of the control if nothing was lost.
+"""Experiment: the crashes of every configuration, then those of the positive control if nothing was lost.
 
 Sits in `campaign.crash`; pure. As every experiment, it is a function of its plan and the rows it was told.
 
-Where nothing was lost, a control runs in the same way, to show that loss would have been seen. Without a
-ledger it must damage tables instead; no setting does so where the disk has kept all that was written to it.
+If nothing was lost, an unsafe configuration is crashed too, to prove that losses are detected: the positive
+control. Without an acknowledgement table, it must damage tables instead; if the disk keeps all writes
+(`process`, `os`), no setting damages tables, and no positive control runs.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from flushlab.errors import MeasurementError
 from flushlab.experiment.protocol import Progress, Request
-from flushlab.record import Arm, Crash, CrashArm, CrashFacts, CrashImage, CrashKind, Value, Warning
+from flushlab.record import Arm, Crash, CrashArm, CrashFacts, CrashKind, CrashRow, Value, Warning
 from flushlab.units import counted
 
 
@@ -21,21 +22,21 @@ class CrashExperiment:
 
     Args:
         arms: that are asked for, without images.
-        images: crashes of each.
+        crashes: crashes of each.
         control: that must lose, if nothing else does; None: there is none.
     """
 
-    def __init__(self, arms: Sequence[CrashArm], images: int, control: CrashArm | None) -> None:
+    def __init__(self, arms: Sequence[CrashArm], crashes: int, control: CrashArm | None) -> None:
         self._arms: Mapping[str, CrashArm] = {arm.name: arm for arm in arms}
         self._control = control
-        self._images = dict.fromkeys(self._arms, images)
+        self._crashes = dict.fromkeys(self._arms, crashes)
         if control is not None:
-            self._images[control.name] = control_images(images)
-        self._missing = {name: dict.fromkeys(range(most)) for name, most in self._images.items()}
+            self._crashes[control.name] = positive_control_crashes(crashes)
+        self._missing = {name: dict.fromkeys(range(most)) for name, most in self._crashes.items()}
         self._not_judged: dict[str, list[int]] = {}
         self._losing = False
         self._has_begun = False
-        self.crashes: list[Crash] = []
+        self.rows: list[CrashRow] = []
         """Those told that belong to these arms."""
 
     def ask(self) -> Request | None:
@@ -52,27 +53,27 @@ class CrashExperiment:
             block=next(iter(self._missing[arm.name])),
         )
 
-    def tell(self, crash: Crash) -> None:
+    def tell(self, row: CrashRow) -> None:
         """Takes a row; one of another configuration of the campaign's is left out."""
-        arm = self.arm(crash.arm.name)
-        if arm is None or arm.settings != crash.arm.settings:
+        arm = self.arm(row.arm.name)
+        if arm is None or arm.settings != row.arm.settings:
             return
-        self.crashes.append(crash)
-        self._missing[arm.name].pop(crash.number, None)
-        if not self._has_begun and crash.image.outcome == "unknown":
-            self._not_judged.setdefault(arm.name, []).append(crash.number)
-        self._losing |= not arm.control and loses(crash.image)
+        self.rows.append(row)
+        self._missing[arm.name].pop(row.number, None)
+        if not self._has_begun and row.crash.outcome == "unknown":
+            self._not_judged.setdefault(arm.name, []).append(row.number)
+        self._losing |= not arm.positive_control and loses(row.crash)
 
     @property
     def progress(self) -> Progress:
         """Of the arm that is due."""
         arm = self._due
         if arm is None:
-            return Progress(stage=None, done=len(self.crashes), total=len(self.crashes))
+            return Progress(stage=None, done=len(self.rows), total=len(self.rows))
         left = {name: len(missing) for name, missing in self._missing.items()}
         if self._control is not None and self._losing:
             left[self._control.name] = 0
-        total = self._images[arm.name]
+        total = self._crashes[arm.name]
         return Progress(
             stage="crash",
             done=total - left[arm.name],
@@ -81,14 +82,14 @@ class CrashExperiment:
         )
 
     def arm(self, name: str) -> CrashArm | None:
-        """The arm of that name, without images; None: there is none."""
+        """The arm of that name, without crashes; None: there is none."""
         if self._control is not None and name == self._control.name:
             return self._control
         return self._arms.get(name)
 
-    def images(self, name: str) -> int:
+    def crashes(self, name: str) -> int:
         """How often an arm crashes in all."""
-        return self._images[name]
+        return self._crashes[name]
 
     def missing(self, name: str) -> list[int]:
         """Numbers of an arm's crashes that are still to come."""
@@ -123,79 +124,82 @@ _HARMLESS: tuple[CrashKind, ...] = ("process", "os")
 _LEAST, _SHARE = 8, 4
 
 
-def control_of(
-    settings: Mapping[str, Value], kind: CrashKind, *, cluster: bool, ledger: bool
+def positive_control_of(
+    settings: Mapping[str, Value], kind: CrashKind, *, cluster: bool, acks: bool
 ) -> CrashArm | None:
     """An arm that must lose; None: there is none.
 
     Args:
         settings: that it has but for the one that spoils it.
-        ledger: it is known which commits were acknowledged.
+        acks: the load has an acknowledgement table.
     """
-    if not ledger and kind in _HARMLESS:
+    if not acks and kind in _HARMLESS:
         return None
-    spoiled = _SPOILED[kind] if ledger else _UNSOUND
+    spoiled = _SPOILED[kind] if acks else _UNSOUND
     name = " ".join(f"{setting}={value}" for setting, value in spoiled.items())
     name += ", all nodes at once" if cluster else ""
     return CrashArm(
-        name=f"control: {name}", settings={**settings, **spoiled}, control=True, checks_rows=ledger
+        name=f"positive control: {name}",
+        settings={**settings, **spoiled},
+        positive_control=True,
+        checks_rows=acks,
     )
 
 
-def control_images(images: int) -> int:
-    """How often a control crashes, of how often arms do."""
-    return min(images, max(_LEAST, images // _SHARE))
+def positive_control_crashes(crashes: int) -> int:
+    """How often a positive control crashes, of how often arms do."""
+    return min(crashes, max(_LEAST, crashes // _SHARE))
 
 
-def loses(image: CrashImage) -> bool:
+def loses(crash: Crash) -> bool:
     """Whether a crash has left less than everything."""
-    return image.outcome in ("lost", "inconsistent", "not_started")
+    return crash.outcome in ("lost", "inconsistent", "not_started")
 
 
-def judged_images(arm: CrashArm) -> int:
-    """How many of its images could be judged."""
-    return sum(image.outcome != "unknown" for image in arm.images)
+def judged_crashes(arm: CrashArm) -> int:
+    """How many of its crashes could be judged."""
+    return sum(crash.outcome != "unknown" for crash in arm.crashes)
 
 
 def require_judged(facts: CrashFacts) -> None:
-    """Refuses facts that say nothing, with a MeasurementError: there are images, and none could be judged."""
-    asked = [arm for arm in facts.arms if not arm.control]
-    images = sum(len(arm.images) for arm in asked)
-    if images and not any(judged_images(arm) for arm in asked):
+    """Raises MeasurementError if there are crashes and none could be judged."""
+    asked = [arm for arm in facts.arms if not arm.positive_control]
+    crashes = sum(len(arm.crashes) for arm in asked)
+    if crashes and not any(judged_crashes(arm) for arm in asked):
         raise MeasurementError(
-            f"none of {counted(images, 'image')} could be judged", hint="the warning says why"
+            f"none of {counted(crashes, 'crash')} could be judged", hint="the warning says why"
         )
 
 
 def warnings_of(arms: Sequence[CrashArm]) -> list[Warning]:
     """What should be known of what was found."""
     found = []
-    control = next((arm for arm in arms if arm.control), None)
-    if control is not None and not any(map(loses, control.images)) and (judged := judged_images(control)):
+    control = next((arm for arm in arms if arm.positive_control), None)
+    if control is not None and not any(map(loses, control.crashes)) and (judged := judged_crashes(control)):
         found.append(
             Warning(
-                "control-kept",
-                f"the control kept all of {counted(judged, 'image')}, so nothing shows that"
+                "positive-control-kept",
+                f"the positive control kept all of {counted(judged, 'crash')}, so nothing shows that"
                 " a loss would have been seen; take more --images or --seconds"
                 if control.checks_rows
-                else f"the control's tables are sound in all of {counted(judged, 'image')}, so"
+                else f"the positive control's tables are sound in all of {counted(judged, 'crash')}, so"
                 " nothing shows that damage would have been seen; take more --images",
             )
         )
     if any(not arm.checks_rows for arm in arms):
         found.append(
             Warning(
-                "no-ledger",
-                "without a ledger no commits are known: this judges only whether the server starts and its"
-                " tables are sound; to count lost commits, run it beside the ledger with --beside",
+                "no-acks",
+                "without an acknowledgement table, only the start of the server and its tables are judged; to"
+                " count lost commits, give this workload to --beside",
             )
         )
     for arm in arms:
-        if unknown := sum(image.outcome == "unknown" for image in arm.images):
-            said = next(image.reasons[0] for image in arm.images if image.outcome == "unknown")
-            found.append(Warning("not-judged", f"{arm.name}: {counted(unknown, 'image')} not judged: {said}"))
-        if unread := [image.binlog_unread for image in arm.images if image.binlog_unread]:
-            of = counted(len(unread), "image")
+        if unknown := sum(crash.outcome == "unknown" for crash in arm.crashes):
+            said = next(crash.reasons[0] for crash in arm.crashes if crash.outcome == "unknown")
+            found.append(Warning("not-judged", f"{arm.name}: {counted(unknown, 'crash')} not judged: {said}"))
+        if unread := [crash.binlog_unread for crash in arm.crashes if crash.binlog_unread]:
+            of = counted(len(unread), "crash")
             found.append(
                 Warning(
                     "binlog-not-read",

@@ -10,7 +10,7 @@ import msgspec
 from flushlab.campaign.crash.experiment import warnings_of
 from flushlab.campaign.crash.request import CrashRequest, which_nodes
 from flushlab.datadir import own_disk
-from flushlab.record import Crash, CrashArm, CrashFacts, SourceText, Warning
+from flushlab.record import CrashArm, CrashFacts, CrashRow, SourceText, Warning
 from flushlab.redact import without_passwords
 from flushlab.spec.kinds import CrashSpec
 
@@ -50,13 +50,13 @@ def facts_of(
 
 
 def facts_of_campaign(
-    request: CrashRequest, crashes: Iterable[Crash], ending: Ending, campaign: str
+    request: CrashRequest, rows: Iterable[CrashRow], ending: Ending, campaign: str
 ) -> CrashFacts:
     """What the rows of a stored campaign come to, whether it has ended, was interrupted or was killed."""
     return facts_of(
         request.spec,
         request.server,
-        arms_of(crashes),
+        arms_of(rows),
         ending,
         warnings=request.warnings,
         sources=request.sources,
@@ -64,21 +64,21 @@ def facts_of_campaign(
     )
 
 
-def arms_of(crashes: Iterable[Crash]) -> tuple[CrashArm, ...]:
-    """Arms with their images, the control last; of two rows with one number the later one counts."""
-    found: dict[str, dict[int, Crash]] = {}
-    for crash in crashes:
-        found.setdefault(crash.arm.name, {})[crash.number] = crash
-    arms = [_arm([rows[number] for number in sorted(rows)]) for rows in found.values()]
-    return tuple(sorted(arms, key=lambda arm: arm.control))
+def arms_of(rows: Iterable[CrashRow]) -> tuple[CrashArm, ...]:
+    """Arms with their crashes, the positive control last; a later row replaces an earlier one."""
+    found: dict[str, dict[int, CrashRow]] = {}
+    for row in rows:
+        found.setdefault(row.arm.name, {})[row.number] = row
+    arms = [_arm([of_arm[number] for number in sorted(of_arm)]) for of_arm in found.values()]
+    return tuple(sorted(arms, key=lambda arm: arm.positive_control))
 
 
-def _arm(crashes: Sequence[Crash]) -> CrashArm:
-    last = crashes[-1].arm
-    folders = {crash.arm.folder for crash in crashes}
+def _arm(rows: Sequence[CrashRow]) -> CrashArm:
+    last = rows[-1].arm
+    folders = {row.arm.folder for row in rows}
     return msgspec.structs.replace(
         last,
-        commits_per_s=sum(crash.arm.commits_per_s for crash in crashes) / len(crashes),
+        commits_per_s=sum(row.arm.commits_per_s for row in rows) / len(rows),
         folder=last.folder if len(folders) == 1 else "",  # the record of some of them is gone
-        images=tuple(crash.image for crash in crashes),
+        crashes=tuple(row.crash for row in rows),
     )

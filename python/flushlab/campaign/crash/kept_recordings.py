@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from flushlab.crashed.ledger import read_notes
+from flushlab.crashed.acks import read_notes
 from flushlab.crashed.run import NOTES, RUN, Run
 from flushlab.datadir.fault_disk import record_owner, remove_record
 from flushlab.errors import StorageError, UsageError

@@ -1,7 +1,7 @@
 """Load: what servers are under when they crash. Sits in `campaign.crash`.
 
-A workload with the ledger in its transactions; beside it DDL, a program or a script; or a program or a script
-alone, without a ledger.
+A workload with the acknowledgement table in its transactions; beside it DDL, a program or a script. A program
+or a script alone has no acknowledgement table.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 
 from flushlab.crashed.ddl_workload import DdlWorkload
 from flushlab.crashed.live import Load
-from flushlab.crashed.recovered_server import Ledger
+from flushlab.crashed.recovered_server import AcksTable
 from flushlab.crashed.side_workload import SideWorkload, UserWorkload
 from flushlab.errors import UsageError
 from flushlab.record import LoadSpec, SourceText
@@ -30,41 +30,41 @@ from flushlab.workload import (
 )
 from flushlab.workload.engine_options import EngineOptions
 
-LEDGER = "ledger"
+ACKED_INSERTS = "acked_inserts"
 DATABASE = "flushlab_crash"
 DDL: Literal["ddl"] = "ddl"
-_LOADS = f"{LEDGER}, a sysbench workload, upsert or txn:FILE"
+_LOADS = f"{ACKED_INSERTS}, a sysbench workload, upsert or txn:FILE"
 
 
 class CrashLoad(msgspec.Struct, frozen=True, kw_only=True):
     """What servers are under.
 
     Attributes:
-        workload: one that the load engine drives, or that runs by itself; None: the ledger alone.
-        beside: what runs beside the ledger's load, `ddl` or a workload that runs by itself; None: nothing.
+        workload: one that the load engine drives, or that runs by itself; None: acked_inserts.
+        beside: what runs beside the load, `ddl` or a workload that runs by itself; None: nothing.
     """
 
     workload: Workload | None = None
     beside: CommandWorkload | SqlWorkload | Literal["ddl"] | None = None
 
     @property
-    def has_ledger(self) -> bool:
+    def has_acks(self) -> bool:
         """Whether it is known which commits were acknowledged."""
         return not isinstance(self.workload, CommandWorkload | SqlWorkload)
 
     @property
     def runs_once(self) -> bool:
         """It cannot be run again on what it has left."""
-        return self.beside is not None or not self.has_ledger
+        return self.beside is not None or not self.has_acks
 
     @property
     def name(self) -> str:
         """Of the workload."""
-        return LEDGER if self.workload is None else self.workload.name
+        return ACKED_INSERTS if self.workload is None else self.workload.name
 
     @property
     def beside_name(self) -> str:
-        """Of what runs beside the ledger's load; empty: nothing does."""
+        """Of what runs beside the load; empty: nothing does."""
         if self.beside is None:
             return ""
         return self.beside if self.beside == DDL else self.beside.name
@@ -82,19 +82,23 @@ class CrashLoad(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(source for one in parts if one is not None for source in sources_of(one))
 
     def on(self, server: Sandbox, threads: int, rows: int, seed: int) -> Load:
-        """Makes the tables of the ledger's load; what the server is to be under."""
+        """Makes the tables of the load; what the server is to be under."""
         if isinstance(self.workload, CommandWorkload | SqlWorkload):
             return Load(None, None, UserWorkload(self.workload), self.name)
         spec = self._spec_on(server, threads, seed)
         alone = self.workload is None and self.beside is None and server.membership is None
-        ledger = Ledger(spec.database, rows, ddl=self.beside == DDL, alone=alone)
-        return Load(spec, ledger, self._side(spec.database), self.name, self.beside_name)
+        acks = AcksTable(spec.database, rows, ddl=self.beside == DDL, alone=alone)
+        return Load(spec, acks, self._side(spec.database), self.name, self.beside_name)
 
     def _spec_on(self, server: Sandbox, threads: int, seed: int) -> LoadSpec:
-        """Makes the tables of the ledger's load; how it is driven."""
+        """Makes the tables of the load; how it is driven."""
         if self.workload is None:
             return LoadSpec(
-                workload=LEDGER, endpoint=server.endpoint, database=DATABASE, threads=threads, seed=seed
+                workload="ledger",
+                endpoint=server.endpoint,
+                database=DATABASE,
+                threads=threads,
+                seed=seed,
             )
         self.workload.prepare(server)
         driving = self.workload.driving(server)
@@ -120,9 +124,9 @@ def read_load(spec: CrashSpec, folder: Path) -> CrashLoad:
     beside, rows, options = spec.beside, spec.rows, spec.workload.options
     aside = None if beside is None else _beside(beside, folder)
     load: Workload | None = None
-    if spec.workload.name == LEDGER:
+    if spec.workload.name == ACKED_INSERTS:
         for option in options:
-            raise UsageError(f"the workload {LEDGER} takes no option {option}", hint="remove it")
+            raise UsageError(f"the workload {ACKED_INSERTS} takes no option {option}", hint="remove it")
     else:
         takes_threads = "threads" in workload_options(spec.workload.name)
         threads = {"threads": spec.threads} if takes_threads else {}
@@ -130,11 +134,13 @@ def read_load(spec: CrashSpec, folder: Path) -> CrashLoad:
     if isinstance(load, CommandWorkload | SqlWorkload):
         if aside is not None:
             raise UsageError(
-                f"--beside {beside} runs beside a load that has a ledger, and {load.name} has none",
+                f"--beside {beside} needs a load with an acknowledgement table, and {load.name} has none",
                 hint=f"--workload takes {_LOADS}; --beside takes {load.name!r}",
             )
         if rows != 1:
-            raise UsageError(f"--rows {rows} is for the ledger, and {load.name} has none", hint="remove it")
+            raise UsageError(
+                f"--rows {rows} needs an acknowledgement table, and {load.name} has none", hint="remove it"
+            )
         _require_plain(load)
     return CrashLoad(workload=load, beside=aside)
 
@@ -143,8 +149,8 @@ def _beside(name: str, folder: Path) -> CommandWorkload | SqlWorkload | Literal[
     if name == DDL:
         return DDL
     takes = f"it takes {DDL}, 'command: …' or sql:FILE"
-    if name == LEDGER:
-        raise UsageError(f"--beside {LEDGER} is the load itself", hint=takes)
+    if name == ACKED_INSERTS:
+        raise UsageError(f"--beside {ACKED_INSERTS} is the load itself", hint=takes)
     try:
         workload_options(name)
     except UsageError as error:
@@ -152,7 +158,8 @@ def _beside(name: str, folder: Path) -> CommandWorkload | SqlWorkload | Literal[
     found = parse_workload(name, folder=folder)
     if not isinstance(found, CommandWorkload | SqlWorkload):
         raise UsageError(
-            f"--beside does not take {name}", hint=f"{takes}; --workload {name} has the ledger in it"
+            f"--beside does not take {name}",
+            hint=f"{takes}; --workload {name} writes the acknowledgement table itself",
         )
     return found
 
@@ -164,15 +171,15 @@ def _require_plain(load: CommandWorkload | SqlWorkload) -> None:
         raise UsageError(f"{what} is for measuring: before a crash the workload runs once", hint="remove it")
 
 
-def require_ledger_alone(load: CrashLoad) -> None:
-    """Refuses what runs without the ledger, or beside it: a cluster is judged by its ledger alone."""
+def require_acked_inserts_alone(load: CrashLoad) -> None:
+    """Refuses a load without an acknowledgement table, or with another load beside it."""
     if load.runs_once:
         what = f"--beside {load.beside_name}" if load.beside else f"--workload {load.name!r}"
         raise UsageError(f"{what} is for one server, not for a cluster", hint="remove --cluster")
 
 
 def require_replicable(load: CrashLoad, *, cluster: bool, replay: bool) -> None:
-    """Refuses a replica where none is made: only of one server under the ledger alone, recorded now."""
+    """Refuses a replica, unless one server runs acked_inserts alone and the run is recorded now."""
     if replay:
         raise UsageError(
             "--replica needs a run that is recorded now",
@@ -185,7 +192,7 @@ def require_replicable(load: CrashLoad, *, cluster: bool, replay: bool) -> None:
     if load.workload is not None or load.beside is not None:
         what = f"--workload {load.name}" if load.workload is not None else f"--beside {load.beside_name}"
         raise UsageError(
-            f"--replica needs the ledger alone as the load, without {what}", hint=f"remove {what}"
+            f"--replica needs acked_inserts alone as the load, without {what}", hint=f"remove {what}"
         )
 
 

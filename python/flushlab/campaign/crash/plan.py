@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 
 from flushlab.campaign.configurations import Given
-from flushlab.campaign.crash.experiment import CrashExperiment, control_of
+from flushlab.campaign.crash.experiment import CrashExperiment, positive_control_of
 from flushlab.campaign.crash.load import CrashLoad
 from flushlab.campaign.crash.request import FAILURES, tear_of, which_nodes
 from flushlab.campaign.pool.sandboxes import SandboxPool, connection_arguments
 from flushlab.campaign.watcher import Watcher
 from flushlab.crashed.live import Load
-from flushlab.crashed.recorded import Images
+from flushlab.crashed.recorded import CrashImages
 from flushlab.crashed.run import CrashedServer, Disks
 from flushlab.datadir import own_disk
 from flushlab.errors import MeasurementError
@@ -69,10 +69,12 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
         return Path(self.spec.keep) if self.spec.keep else None
 
     def experiment(self, planned: Mapping[str, Mapping[str, Value]]) -> CrashExperiment:
-        """The crashes of settings, by name, as a server takes them, and of the control."""
-        ledger = self.load.has_ledger
-        arms = [CrashArm(name=name, settings=one, checks_rows=ledger) for name, one in planned.items()]
-        control = control_of(arms[0].settings, self.spec.fail, cluster=self.target.nodes > 1, ledger=ledger)
+        """The crashes of settings, by name, as a server takes them, and of the positive control."""
+        acks = self.load.has_acks
+        arms = [CrashArm(name=name, settings=one, checks_rows=acks) for name, one in planned.items()]
+        control = positive_control_of(
+            arms[0].settings, self.spec.fail, cluster=self.target.nodes > 1, acks=acks
+        )
         return CrashExperiment(arms, self.spec.images, control if self.spec.controls else None)
 
     def settings_of(
@@ -110,9 +112,9 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
             self.watcher.warn(f"{arm.name}: {text}")
             told.add(text)
 
-    def images_in(self, folder: Path) -> Images:
-        """The images of a record; a StorageError if it cannot be read, or was cut short too soon."""
-        return Images(folder, self.failure, self.target.build, self.target.volume.data_root.path)
+    def crash_images_in(self, folder: Path) -> CrashImages:
+        """The crash images of a record; a StorageError if it cannot be read, or was cut short too soon."""
+        return CrashImages(folder, self.failure, self.target.build, self.target.volume.data_root.path)
 
     def server_of(self, arm: CrashArm) -> CrashedServer:
         """The server that crashes with an arm's settings."""
@@ -137,8 +139,8 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def which_of(self, arm: CrashArm) -> NodesKind:
-        """Which nodes of an arm's server crash: of a control, which must lose, all."""
-        return "all" if arm.control else which_nodes(self.spec)
+        """Which nodes of an arm's server crash: of a positive control, which must lose, all."""
+        return "all" if arm.positive_control else which_nodes(self.spec)
 
     def judged(self, arm: CrashArm, storage: Storage | None) -> CrashArm:
         """The arm with its floor and what the durability model says of its crashes; as it is where the

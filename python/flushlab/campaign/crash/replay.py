@@ -1,4 +1,4 @@
-"""Replay: one image of a record that was kept, judged again. Sits in `campaign.crash`."""
+"""Replay: one crash of a record that was kept, judged again. Sits in `campaign.crash`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flushlab.build import list_builds
 from flushlab.campaign.crash.kept_recordings import require_build
 from flushlab.campaign.crash.plan import CrashPlan
 from flushlab.crashed.minimise import minimise
-from flushlab.crashed.recorded import Images
+from flushlab.crashed.recorded import CrashImages
 from flushlab.crashed.run import Fault, Run
 from flushlab.errors import StorageError, UsageError
 from flushlab.record import CrashArm, CrashFacts, CrashPoint, PointKind
@@ -27,7 +27,7 @@ KINDS: Mapping[str, PointKind] = {
 }
 """What may be behind a line, with a colon."""
 _SEEDS = 1 << 64
-_HINT = "copy the line from the list of failing images"
+_HINT = "copy the line from the list of failing crashes"
 
 
 def as_recorded(spec: CrashSpec, line: str) -> CrashSpec:
@@ -68,14 +68,14 @@ def recorded_build(line: str) -> str | None:
 
 
 def under_its_load(facts: CrashFacts, line: str) -> CrashFacts:
-    """The facts of a replayed image with the load that its record names."""
+    """The facts of a replayed crash with the load that its record names."""
     folder, _ = require_record(line)
     run = Run.read(folder)
     return msgspec.structs.replace(facts, workload=run.workload, beside=run.beside)
 
 
 def replay(plan: CrashPlan, line: str, *, minimised: bool = False) -> tuple[CrashArm, bool]:
-    """The image that a line names, as an arm of its own; True if a Ctrl-C has ended the search for its cause.
+    """The crash that a line names, as an arm of its own; True if a Ctrl-C has ended the search for its cause.
 
     Args:
         line: `FOLDER:at=N:seed=N`, and behind it how the point was chosen: see `KINDS`.
@@ -87,7 +87,7 @@ def replay(plan: CrashPlan, line: str, *, minimised: bool = False) -> tuple[Cras
     folder, point = require_record(line)
     run = Run.read(folder)
     require_build(folder, run.build, plan.target.build.id)
-    images = plan.images_in(folder)
+    images = plan.crash_images_in(folder)
     _require_within(images, point)
     if minimised:
         if images.is_cluster:
@@ -98,9 +98,9 @@ def replay(plan: CrashPlan, line: str, *, minimised: bool = False) -> tuple[Cras
                 " each time",
                 hint=f"minimise the first crash: leave out :{RECOVERY}",
             )
-        image, ended = minimise(images, point, plan.watcher.say)
+        crash, ended = minimise(images, point, plan.watcher.say)
     else:
-        image, ended = images.judge(point), False
+        crash, ended = images.judge(point), False
     arm = CrashArm(
         name="replay",
         settings=run.settings,
@@ -108,12 +108,12 @@ def replay(plan: CrashPlan, line: str, *, minimised: bool = False) -> tuple[Cras
         records=images.records,
         fault=images.run.fault,
         folder=str(folder),
-        images=(image,),
+        crashes=(crash,),
     )
     return arm, ended
 
 
-def _require_within(images: Images, point: CrashPoint) -> None:
+def _require_within(images: CrashImages, point: CrashPoint) -> None:
     if point.at <= images.end:
         return
     unit = "ns" if images.is_cluster else "entries"
@@ -138,5 +138,5 @@ def read_line(line: str) -> tuple[Path, CrashPoint]:
         if point.at < 0 or not 0 <= point.seed < _SEEDS:
             raise ValueError
     except (ValueError, KeyError):
-        raise UsageError(f"--replay {line!r} names no image", hint=_HINT) from None
+        raise UsageError(f"--replay {line!r} names no crash", hint=_HINT) from None
     return Path(folder).expanduser().absolute(), point

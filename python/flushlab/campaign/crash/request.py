@@ -26,7 +26,7 @@ FAILURES: Mapping[CrashKind, durability.Failure] = {
 """What the durability model calls them."""
 OF_DISKS = ("fs", "tear", "lying_flushes", "disk_size", "disk", "disk_iops", "keep")
 """What is asked of a disk of its own."""
-MOST_IMAGES = 100_000
+MOST_CRASHES = 100_000
 """Of each configuration."""
 _LEAST_LEFT = 3
 """Nodes of which one can crash and the others go on."""

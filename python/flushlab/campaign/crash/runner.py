@@ -21,7 +21,7 @@ import msgspec
 from flushlab.campaign.crash.experiment import CrashExperiment
 from flushlab.campaign.crash.kept_recordings import record_of, remove_stumps, require_build
 from flushlab.campaign.crash.plan import CrashPlan
-from flushlab.campaign.crash.request import MOST_IMAGES
+from flushlab.campaign.crash.request import MOST_CRASHES
 from flushlab.crashed import points as points_of
 from flushlab.crashed.killed import Killed, victim_of
 from flushlab.crashed.recording import record
@@ -30,14 +30,14 @@ from flushlab.errors import MeasurementError, NoSpace, StartFailed, StorageError
 from flushlab.experiment.protocol import Request
 from flushlab.process.guard import strike
 from flushlab.process.passing import passing_folder
-from flushlab.record import Crash, CrashArm, CrashImage, CrashKind, CrashPoint
+from flushlab.record import Crash, CrashArm, CrashKind, CrashPoint, CrashRow
 from flushlab.server.sandbox.failures import refusal
 
 _FAULTS: Mapping[CrashKind, Fault] = {"eio": "eio", "full": "full"}
 _FULL = ("No space left on device", "is full")
 """What servers say whose disk is full: of errno 28, and error 1114."""
 
-Crashes = Generator[Crash, None, None]
+CrashRows = Generator[CrashRow, None, None]
 
 
 class CrashRunner:
@@ -49,7 +49,7 @@ class CrashRunner:
 
     def __init__(self, plan: CrashPlan, experiment: CrashExperiment, campaign: str = "") -> None:
         self._plan, self._experiment, self._campaign = plan, experiment, campaign
-        self._crashes: Crashes | None = None
+        self._crashes: CrashRows | None = None
         self._name = ""
 
     def __enter__(self) -> Self:
@@ -64,7 +64,7 @@ class CrashRunner:
             self._crashes.close()
         self._name = ""
 
-    def run(self, request: Request) -> Crash:
+    def run(self, request: Request) -> CrashRow:
         """The next crash of an arm that is known; errors: as of `crash`."""
         began = time.monotonic()
         if request.arm.name != self._name or self._crashes is None:
@@ -74,27 +74,29 @@ class CrashRunner:
         seconds = time.monotonic() - began - sum(crash.seconds.values())
         return msgspec.structs.replace(crash, seconds={**crash.seconds, "crash": max(0.0, seconds)})
 
-    def _begin(self, name: str) -> Crashes:
+    def _begin(self, name: str) -> CrashRows:
         arm, numbers = self._experiment.arm(name), self._experiment.missing(name)
         assert arm is not None, "it was asked for"
         assert numbers, "it is due"
-        return crashes_of(self._plan, arm, self._experiment.images(name), numbers, self._campaign)
+        return crashes_of(self._plan, arm, self._experiment.crashes(name), numbers, self._campaign)
 
 
-def crashes_of(plan: CrashPlan, arm: CrashArm, images: int, numbers: Sequence[int], campaign: str) -> Crashes:
+def crashes_of(
+    plan: CrashPlan, arm: CrashArm, crashes: int, numbers: Sequence[int], campaign: str
+) -> CrashRows:
     """Crashes of an arm, as they come; errors: as of `crash`.
 
     Args:
-        images: how often in all.
+        crashes: how often in all.
         numbers: of the crashes that are to come.
         campaign: whose record it is, to be found again; empty: nobody's.
     """
     on_disk = plan.spec.fail != "process"
     try:
         if not on_disk or plan.which_of(arm) != "all":
-            yield from _killed(plan, arm, images, numbers)
+            yield from _killed(plan, arm, crashes, numbers)
         else:
-            yield from _recorded(plan, arm, images, numbers, f"{campaign} {arm.name}" if campaign else "")
+            yield from _recorded(plan, arm, crashes, numbers, f"{campaign} {arm.name}" if campaign else "")
     except NoSpace as error:
         if error.of_data and on_disk:
             error.hint = _larger(plan)
@@ -113,15 +115,17 @@ def _larger(plan: CrashPlan) -> str:
     return f"make the disk larger: --disk-size {2 * plan.spec.disk_size} (MiB)"
 
 
-def _killed(plan: CrashPlan, arm: CrashArm, images: int, numbers: Sequence[int]) -> Crashes:
+def _killed(plan: CrashPlan, arm: CrashArm, crashes: int, numbers: Sequence[int]) -> CrashRows:
     plan.watcher.say(f"{arm.name}: crashing")
     with _victim(plan, arm) as victim:
-        points = points_of.kills(images, plan.spec.seed * MOST_IMAGES, recovery=victim.may_crash_in_recovery)
+        points = points_of.kills(
+            crashes, plan.spec.seed * MOST_CRASHES, recovery=victim.may_crash_in_recovery
+        )
         for number in numbers:
-            image = victim.kill(points[number])
+            crash = victim.kill(points[number])
             judged = plan.judged(arm, victim.storage)
             judged = msgspec.structs.replace(judged, commits_per_s=victim.commits_per_s)
-            yield Crash(arm=judged, number=number, image=image)
+            yield CrashRow(arm=judged, number=number, crash=crash)
 
 
 @contextmanager
@@ -137,19 +141,19 @@ def _victim(plan: CrashPlan, arm: CrashArm) -> Iterator[Killed]:
             which=plan.which_of(arm),
             disks=None if plan.spec.fail == "process" else plan.disks(),
             afresh=plan.load.runs_once,
-            replicas=root if plan.spec.replica and not arm.control else None,
+            replicas=root if plan.spec.replica and not arm.positive_control else None,
         ) as victim,
     ):
         yield victim
 
 
-def _recorded(plan: CrashPlan, arm: CrashArm, images: int, numbers: Sequence[int], owner: str) -> Crashes:
+def _recorded(plan: CrashPlan, arm: CrashArm, crashes: int, numbers: Sequence[int], owner: str) -> CrashRows:
     began = time.monotonic()
     with _records(plan) as where:
         folder = record_of(plan.keep, owner)
         if folder is not None:
             plan.watcher.say(f"{arm.name}: judging the record that was kept")
-            recorded = plan.images_in(folder)
+            recorded = plan.crash_images_in(folder)
             require_build(folder, recorded.run.build, plan.target.build.id)
         else:
             remove_stumps(plan.keep, owner)
@@ -160,10 +164,10 @@ def _recorded(plan: CrashPlan, arm: CrashArm, images: int, numbers: Sequence[int
                 partial(plan.load_on, arm, set()),
                 where,
                 owner,
-                fault=None if arm.control else _FAULTS.get(plan.spec.fail),
-                replica=plan.spec.replica and not arm.control,
+                fault=None if arm.positive_control else _FAULTS.get(plan.spec.fail),
+                replica=plan.spec.replica and not arm.positive_control,
             )
-            recorded = plan.images_in(folder)
+            recorded = plan.crash_images_in(folder)
         if not recorded.run.whole:
             but = ", but for the replica" if plan.spec.replica and recorded.received is None else ""
             plan.watcher.warn(f"{arm.name}: its recording was cut short; what there is of it is judged{but}")
@@ -174,10 +178,10 @@ def _recorded(plan: CrashPlan, arm: CrashArm, images: int, numbers: Sequence[int
             fault=recorded.run.fault,
             folder=str(folder) if plan.keep else "",
         )
-        points = recorded.points(images, plan.spec.seed)
+        points = recorded.points(crashes, plan.spec.seed)
         seconds = {"record": time.monotonic() - began}
-        for number, image in judge_all({number: points[number] for number in numbers}, recorded.judge):
-            yield Crash(arm=arm, number=number, image=image, seconds=seconds)
+        for number, crash in judge_all({number: points[number] for number in numbers}, recorded.judge):
+            yield CrashRow(arm=arm, number=number, crash=crash, seconds=seconds)
             seconds = {}
 
 
@@ -203,8 +207,8 @@ _STRIKE_S = 0.05
 
 
 def judge_all(
-    points: Mapping[int, CrashPoint], judge: Callable[[CrashPoint], CrashImage]
-) -> Iterator[tuple[int, CrashImage]]:
+    points: Mapping[int, CrashPoint], judge: Callable[[CrashPoint], Crash]
+) -> Iterator[tuple[int, Crash]]:
     """What became of each, with its number, as soon as it is known; whoever stops early kills the servers.
 
     Args:
@@ -214,7 +218,7 @@ def judge_all(
     threads: set[int] = set()
     # The futures are not waited for: a Ctrl-C in the midst of that may leave one locked for ever, and the
     # thread that judges waits for the lock. This queue has no lock that an exception could leave behind.
-    judged = SimpleQueue[tuple[int, CrashImage] | BaseException]()
+    judged = SimpleQueue[tuple[int, Crash] | BaseException]()
 
     def judge_one(number: int, at: CrashPoint) -> None:
         try:

@@ -18,7 +18,7 @@ from flushlab.crashed.measured import (
     gtid_in_words,
     replica_in_words,
 )
-from flushlab.record import CrashArm, CrashFacts, CrashImage
+from flushlab.record import Crash, CrashArm, CrashFacts
 from flushlab.report.crash import failing, load, moment, must_lose, replay_words, where, which, worst_first
 from flushlab.report.page.parts import Cell, Section, Subject, Table
 
@@ -33,8 +33,8 @@ _POINTS = {
 _SHOWN = 20
 _KEPT = "A crash kept everything if each commit that had been acknowledged before it was there afterwards."
 _SOUND = (
-    "Without a ledger no commits are known: a crash counts as kept if the server started and its tables were"
-    " sound."
+    "Without an acknowledgement table, lost commits are unknown: a crash counts as kept if the server started"
+    " with sound tables."
 )
 _BOUND = (
     "“Fail at most” is the upper end of the one-sided 95 % interval of Clopper and Pearson for the share of"
@@ -59,7 +59,7 @@ def sections(facts: CrashFacts) -> Iterator[Section]:
         tables=(_measured(facts), _by_moment(facts)),
         notes=(_BOUND, *_on_controls(facts)),
     )
-    if rows := tuple(row for arm in facts.arms if not arm.control for row in _failing(facts, arm)):
+    if rows := tuple(row for arm in facts.arms if not arm.positive_control for row in _failing(facts, arm)):
         head = (Cell("configuration"), Cell("cut"), Cell("outcome"), Cell("what is wrong"))
         lead = (
             f"The worst first, at most {_SHOWN} of each configuration; the JSON has all. If the record was"
@@ -85,15 +85,15 @@ def _measured(facts: CrashFacts) -> Table:
 
 
 def _measured_rows(arm: CrashArm) -> Iterator[tuple[Cell, ...]]:
-    found = counts(arm.images)
-    random = counts(at_random(arm.images))
+    found = counts(arm.crashes)
+    random = counts(at_random(arm.crashes))
     bound, lost, seconds = random.bound_95, found.lost_commits, found.lost_s
     yield (
-        Cell(arm.name, "name", "it must lose" if arm.control else ""),
-        _kept(arm.images),
+        Cell(arm.name, "name", "it must lose" if arm.positive_control else ""),
+        _kept(arm.crashes),
         Cell("", "num")
         if bound is None or bound == 1
-        else Cell(f"{bound:.1%}", "num", f"of {random.images:,} random"),
+        else Cell(f"{bound:.1%}", "num", f"of {random.crashes:,} random"),
         Cell(f"up to {lost.max:,.0f}", "num", age(seconds.max))
         if lost and seconds
         else Cell("none" if arm.checks_rows else "not known", "num"),
@@ -115,46 +115,48 @@ def _measured_rows(arm: CrashArm) -> Iterator[tuple[Cell, ...]]:
 
 
 def _by_moment(facts: CrashFacts) -> Table:
-    seen = {image.point.kind for arm in facts.arms for image in arm.images}
+    seen = {crash.point.kind for arm in facts.arms for crash in arm.crashes}
     kinds = [kind for kind in _POINTS if kind in seen]
     rows = []
     for arm in facts.arms:
-        groups = (tuple(image for image in arm.images if image.point.kind == kind) for kind in kinds)
-        rows.append((Cell(arm.name, "name"), *(_kept(images) if images else Cell("") for images in groups)))
+        groups = (tuple(crash for crash in arm.crashes if crash.point.kind == kind) for kind in kinds)
+        rows.append(
+            (Cell(arm.name, "name"), *(_kept(crashes) if crashes else Cell("") for crashes in groups))
+        )
     head = (Cell("configuration"), *(Cell(_POINTS[kind], "num") for kind in kinds))
     return Table(head, tuple(rows), "Kept, by the moment of the crash")
 
 
-def _kept(images: tuple[CrashImage, ...]) -> Cell:
-    found = counts(images)
+def _kept(crashes: tuple[Crash, ...]) -> Cell:
+    found = counts(crashes)
     others = {name: n for name in OUTCOMES if name not in ("kept", "sound") and (n := getattr(found, name))}
     return Cell(
-        f"{found.kept + found.sound:,} of {len(images):,}",
+        f"{found.kept + found.sound:,} of {len(crashes):,}",
         "num bad" if others.keys() - {"unknown"} else "num mute" if others else "num good",
         ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in others.items()),
     )
 
 
 def _on_controls(facts: CrashFacts) -> Iterator[str]:
-    if any(arm.control for arm in facts.arms):
-        yield "The control is a configuration that must lose: it shows that loss would have been seen."
+    if any(arm.positive_control for arm in facts.arms):
+        yield "The positive control is an unsafe configuration, crashed to prove that losses are detected."
     elif facts.arms and not any(failing(arm) for arm in facts.arms):
-        yield "Nothing was lost and no control was run, so nothing shows that loss would have been seen."
+        yield "Nothing was lost and no positive control was run, so nothing proves that losses are detected."
 
 
 def _failing(facts: CrashFacts, arm: CrashArm) -> Iterator[tuple[Cell, ...]]:
     bad = worst_first(arm)
-    for image in bad[:_SHOWN]:
-        wrong = list(image.reasons)
-        if image.lost:
-            wrong.insert(0, f"{image.lost:,} of {image.acknowledged:,} commits lost, {age(image.lost_s)}")
+    for crash in bad[:_SHOWN]:
+        wrong = list(crash.reasons)
+        if crash.lost:
+            wrong.insert(0, f"{crash.lost:,} of {crash.acknowledged:,} commits lost, {age(crash.lost_s)}")
         yield (
             Cell(arm.name, "name"),
-            Cell(moment(arm, image), "", _POINTS[image.point.kind]),
-            Cell(image.outcome.replace("_", " "), "bad"),
+            Cell(moment(arm, crash), "", _POINTS[crash.point.kind]),
+            Cell(crash.outcome.replace("_", " "), "bad"),
             Cell("; ".join(wrong)),
         )
-        if replay := replay_words(facts, arm, image):
+        if replay := replay_words(facts, arm, crash):
             yield (Cell(replay, "code"),)
     if len(bad) > _SHOWN:
         yield (Cell(f"{arm.name}: and {len(bad) - _SHOWN:,} more"),)

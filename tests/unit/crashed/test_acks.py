@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from flushlab.crashed.ledger import Note, before, begun_after, counted, read_notes
+from flushlab.crashed.acks import Note, before, begun_after, counted, read_notes
 
 NOTES = [Note(1, 1, 10, 100), Note(2, 1, 12, 110), Note(1, 2, 20, 120)]
 

@@ -1,7 +1,7 @@
-"""Ladder: the same rows from one at a time up to all that the server takes, a rung at a time, with figures.
+"""Method comparison: the rate of each load method, from one row per statement to the fastest settings.
 
-Sits in `bulk`. Every rung is loaded into an empty scratch table for a few seconds. The first four change
-what the client does; those above change the server, and are left out where it is not a sandbox.
+Sits in `bulk`. Each method loads an empty scratch table for a few seconds. The first four methods differ in
+the client; the others change the server and are left out unless the server is a sandbox.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BATCH = 50
 _LARGE_POOL = 1 << 30
 
 
-def climb(
+def compare(
     place: Destination,
     table: PlanTable,
     rows: int,
@@ -39,15 +39,15 @@ def climb(
     possible: choice.Possible,
     say: Callable[[str], None],
 ) -> tuple[Step, ...]:
-    """Loads `rows` rows of the table on every rung; `spec` gives the load of a table's rows in a way."""
+    """Loads `rows` rows of the table with each method; `spec` gives the load of a table for a method."""
     steps: list[Step] = []
     server = place.server
     with own_table(server, place.database, _SCRATCH, table.name) as scratch:
-        for name, way in _rungs(possible, place, say):
+        for name, method in _methods(possible, place, say):
             server.query(f"TRUNCATE TABLE {scratch}")
-            one = spec(table, way, choice.split(0, rows, way.connections))
+            one = spec(table, method, choice.split(0, rows, method.connections))
             one = msgspec.structs.replace(one, into=scratch, notes=None, limit_seconds=SECONDS)
-            if way.method == "insert":
+            if method.kind == "insert":
                 one = msgspec.structs.replace(one, chunk_bytes=0)
             watched, looks = activity.Watched(), native.MeasuredLoads(server)
             with activity.watch(server, watched):
@@ -80,18 +80,18 @@ def _ratio(rate: float, steps: Sequence[Step]) -> float | None:
     return rate / before if before else None
 
 
-def _rungs(
+def _methods(
     possible: choice.Possible, place: Destination, say: Callable[[str], None]
 ) -> Iterator[tuple[str, LoadMethod]]:
-    """The rungs in their order; the server is made ready for each before it is yielded."""
-    single = LoadMethod(method="single", connections=1, batch_rows=1, packet_bytes=possible.packet_bytes)
+    """Methods in their order, each with its name; the server is prepared before a method is yielded."""
+    single = LoadMethod(kind="single", connections=1, batch_rows=1, packet_bytes=possible.packet_bytes)
     yield "single connection", single
     yield f"pool of {POOL}", msgspec.structs.replace(single, connections=POOL)
     batched = LoadMethod(
-        method="insert", connections=POOL, batch_rows=BATCH, packet_bytes=possible.packet_bytes
+        kind="insert", connections=POOL, batch_rows=BATCH, packet_bytes=possible.packet_bytes
     )
     yield f"batches of {BATCH}", batched
-    best = choice.first_way(possible, min(possible.connections, 4))
+    best = choice.first_method(possible, min(possible.connections, 4))
     yield "streamed LOAD DATA" if possible.load_data else "large batches", best
     if not isinstance(place.server, Sandbox):
         say("left out: buffer pool and flush policy, which are the server's own")

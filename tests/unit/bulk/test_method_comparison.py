@@ -1,11 +1,11 @@
-"""The rungs of a ladder, in figures."""
+"""Ratios of the method comparison."""
 
 from __future__ import annotations
 
 import pytest
 
 from flushlab.bulk.filled import Step
-from flushlab.bulk.ladder import _ratio
+from flushlab.bulk.method_comparison import _ratio
 
 
 def step(rate: float, ratio: float | None = 1.0) -> Step:
@@ -16,11 +16,11 @@ def step(rate: float, ratio: float | None = 1.0) -> Step:
     ("rate", "before", "ratio"),
     [(50.0, [], 1.0), (50.0, [20.0], 2.5), (50.0, [0.0], None), (0.0, [5.0], 0.0)],
 )
-def test_a_rung_is_compared_with_the_one_before(
+def test_a_method_is_compared_with_the_one_before(
     rate: float, before: list[float], ratio: float | None
 ) -> None:
     assert _ratio(rate, [step(one) for one in before]) == ratio
 
 
-def test_a_rung_behind_one_without_rows_has_no_times() -> None:
+def test_a_method_behind_one_without_rows_has_no_times() -> None:
     assert (step(50.0, None).times, step(50.0, 2.5).times) == ("", "2.5×")

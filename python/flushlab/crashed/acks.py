@@ -1,4 +1,4 @@
-"""Ledger: what was acknowledged, as the load engine noted it outside the server. Pure but for reading.
+"""Acks: what was acknowledged, as the load engine noted it outside the server. Pure but for reading.
 
 `crates/load/src/workload/ledger.rs` writes 32 bytes a commit: connection, counter, position of the disk's
 record and nanoseconds of CLOCK_MONOTONIC, each 8 bytes, little-endian. The position was read after the
@@ -37,7 +37,7 @@ class Note(NamedTuple):
 
 
 def create(database: str, rows: int) -> str:
-    """SQL that makes the ledger's table."""
+    """SQL that makes the acknowledgement table."""
     assert rows >= 1, "a transaction has a row"
     return (
         f"CREATE TABLE {database}.{TABLE} (c BIGINT NOT NULL, n BIGINT NOT NULL, part BIGINT NOT NULL,"

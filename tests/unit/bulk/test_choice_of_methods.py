@@ -1,4 +1,4 @@
-"""Which way is chosen, by what slices of rows took; server and loader are stand-ins."""
+"""Which method is chosen, by what slices of rows took; server and loader are stand-ins."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from flushlab.bulk import choice
-from flushlab.bulk.choice import Possible, Slices, fastest, first_way
+from flushlab.bulk.choice import Possible, Slices, fastest, first_method
 from flushlab.bulk.filled import LoadMethod
 
 POSSIBLE = Possible(
@@ -21,11 +21,11 @@ ROWS = 25_000
 RATES = {"load × 1": 100.0, "load × 2": 60.0, "insert × 1": 70.0, "insert × 2": 60.0, "insert × 4": 60.0}
 
 
-def named(way: LoadMethod) -> str:
-    return f"{way.method.removesuffix('-data')} × {way.connections}"
+def named(method: LoadMethod) -> str:
+    return f"{method.kind.removesuffix('-data')} × {method.connections}"
 
 
-def quiet(_way: str) -> float:
+def quiet(_method: str) -> float:
     return 1.0
 
 
@@ -36,7 +36,7 @@ class Noisy:
         self._random = random.Random(seed)
         self._others = 0.0
 
-    def __call__(self, _way: str) -> float:
+    def __call__(self, _method: str) -> float:
         self._others = 0.8 * self._others + self._random.gauss(0, 0.15)
         return math.exp(self._others + self._random.gauss(0, 0.15))
 
@@ -50,16 +50,16 @@ class Rows:
         self.taken: list[str] = []
         self.left = math.inf
 
-    def slice(self, way: LoadMethod) -> tuple[int, float]:
-        name = named(way)
+    def slice(self, method: LoadMethod) -> tuple[int, float]:
+        name = named(method)
         self.taken.append(name)
         self.left -= 1
         return ROWS, ROWS / (self.rates[name] * self.noise(name))
 
 
 def chosen(rows: Rows, *, turns: bool = False, possible: Possible = POSSIBLE) -> str:
-    way = first_way(possible, possible.connections if possible.fixed else 1)
-    return named(fastest(Slices(rows.slice, lambda: rows.left), way, possible, turns=turns))
+    method = first_method(possible, possible.connections if possible.fixed else 1)
+    return named(fastest(Slices(rows.slice, lambda: rows.left), method, possible, turns=turns))
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +68,7 @@ def two_processors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "way"),
+    ("changed", "method"),
     [
         ({}, "load × 1"),
         ({"load × 2": 120.0, "load × 4": 90.0}, "load × 2"),
@@ -77,21 +77,23 @@ def two_processors(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"insert × 1": 104.0, "load × 2": 104.0}, "load × 1"),
     ],
 )
-def test_the_fastest_way_is_chosen_and_the_simplest_if_unclear(changed: dict[str, float], way: str) -> None:
-    assert chosen(Rows({**RATES, **changed})) == way
+def test_the_fastest_method_is_chosen_and_the_simplest_if_unclear(
+    changed: dict[str, float], method: str
+) -> None:
+    assert chosen(Rows({**RATES, **changed})) == method
 
 
 @pytest.mark.parametrize(
-    ("changed", "way"),
+    ("changed", "method"),
     [
         ({}, "load × 1"),
         ({"insert × 2": 120.0}, "insert × 2"),
         ({"insert × 2": 120.0, "insert × 4": 130.0}, "insert × 4"),
     ],
 )
-def test_where_loads_take_turns_several_connections_insert(changed: dict[str, float], way: str) -> None:
+def test_where_loads_take_turns_several_connections_insert(changed: dict[str, float], method: str) -> None:
     rows = Rows({**RATES, **changed})
-    assert chosen(rows, turns=True) == way
+    assert chosen(rows, turns=True) == method
     assert "load × 2" not in rows.taken
 
 
@@ -133,19 +135,19 @@ def test_ways_take_turns_and_no_more_than_three_quarters_of_the_rows_are_for_try
 def test_a_load_that_falls_behind_is_compared_again_and_goes_on_in_the_better_way() -> None:
     rows = Rows({**RATES, "insert × 2": 130.0})
     slices = Slices(rows.slice, lambda: rows.left)
-    way = fastest(slices, first_way(POSSIBLE, 1), POSSIBLE, turns=True)
+    method = fastest(slices, first_method(POSSIBLE, 1), POSSIBLE, turns=True)
     tried = len(rows.taken)
-    assert slices.after(way, 125.0) == way and len(rows.taken) == tried
-    assert slices.after(way, 60.0) == way, "all are slower now"
+    assert slices.after(method, 125.0) == method and len(rows.taken) == tried
+    assert slices.after(method, 60.0) == method, "all are slower now"
     assert len(rows.taken) > tried
     rows.rates["insert × 2"] = 60.0
-    assert named(slices.after(way, 60.0)) == "load × 1"
+    assert named(slices.after(method, 60.0)) == "load × 1"
 
 
 def test_ways_are_no_longer_compared_where_rows_run_out() -> None:
     rows = Rows({**RATES, "insert × 2": 130.0})
     slices = Slices(rows.slice, lambda: rows.left)
-    way = fastest(slices, first_way(POSSIBLE, 1), POSSIBLE, turns=True)
+    method = fastest(slices, first_method(POSSIBLE, 1), POSSIBLE, turns=True)
     rows.left, tried = 3, len(rows.taken)
-    assert slices.after(way, 60.0) == way
+    assert slices.after(method, 60.0) == method
     assert (rows.left, len(rows.taken)) == (1, tried + 2)
