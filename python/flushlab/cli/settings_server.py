@@ -69,8 +69,9 @@ def show(judged: Judged, subject: str) -> None:
     if judged.started is not None:
         _show_start(judged.started, judged.starts)
     _print(f"{_subject(judged)} the floor {judged.guarantees.get(FLOOR, judged.floor)}:")
+    wide = max(map(len, _LABELS.values()))
     for key, label in _LABELS.items():
-        _print(f"  {label:<17} {judged.guarantees[key]}", indent=" " * 20)
+        _print(f"  {label:<{wide}}  {judged.guarantees[key]}", indent=" " * (wide + 4))
     if judged.assumed:
         _print(
             f"No release was named, so {judged.server.flavor} {judged.server.version_text} was assumed."

@@ -80,6 +80,19 @@ def test_the_verdict_on_a_file_that_sets_nothing_is_told_as_that_of_the_defaults
     assert "It meets" not in said
 
 
+def test_guarantees_stand_in_one_column_beside_the_failures(tmp_path: Path) -> None:
+    file = tmp_path / "my.cnf"
+    file.write_text("[mysqld]\ninnodb_flush_log_at_trx_commit = 2\n")
+    lines = run("--check", str(file), "--server", "mariadb@10.11").splitlines()
+    rows = [
+        line
+        for line in lines
+        if line.startswith(("  mysqld is killed", "  the operating system", "  a page"))
+    ]
+    assert len(rows) == 3
+    assert {line.rindex("  ") for line in rows} == {rows[1].index("crashes  ") + len("crashes")}
+
+
 def test_a_check_prints_each_finding_with_its_place_and_what_the_file_guarantees() -> None:
     text = run("--check", str(TWENTY), "--server", "mysql@8.0.15")
     said = " ".join(text.split())
