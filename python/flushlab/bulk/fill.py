@@ -26,9 +26,10 @@ from flushlab.record.running import FillProgress
 from flushlab.server import Sandbox
 from flushlab.server.databases import require_not_system
 from flushlab.server.galera.cluster import Cluster
+from flushlab.server.remote.address import from_dsn
+from flushlab.server.remote.login import from_option_file
 from flushlab.server.remote.made_tables import drop_left
 from flushlab.server.remote.put_back import put_back_left
-from flushlab.server.remote.server import from_dsn, from_option_file
 from flushlab.server.start import is_kept
 from flushlab.server.watched import watched
 from flushlab.spec import fields

@@ -17,7 +17,8 @@ from flushlab.bulk.bound import Bound
 from flushlab.errors import ServerError, UsageError
 from flushlab.server.control import NOT_ALLOWED, StatementFailed
 from flushlab.server.protocol import Server
-from flushlab.server.remote.server import Address, RemoteServer
+from flushlab.server.remote.address import Address
+from flushlab.server.remote.server import RemoteServer
 from flushlab.server.replication import replica_statement
 from flushlab.units import format_seconds
 

@@ -6,7 +6,6 @@ parts for what only some do. The terminal, the page and the JSON are made from i
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from typing import Literal, get_args
 
@@ -28,6 +27,7 @@ from flushlab.record import (
 )
 from flushlab.settings.durability import FLOOR
 from flushlab.settings.floor import Floor
+from flushlab.spec.build import words
 from flushlab.spec.parts import RemoteAccess, as_told
 
 BASE_BROKE = "crash-broke-base"
@@ -466,9 +466,9 @@ def resuming(kind: str, campaign_id: str, remote: RemoteAccess) -> str:
     Args:
         kind: of the campaign.
         campaign_id: its id.
-        remote: somebody's own server that it runs on, whose password is not stored.
+        remote: the user's server that it runs on; its password is not stored.
     """
-    file = remote.defaults_file
-    named = f"--defaults-file {shlex.quote(file)}" if file else "--dsn …"
+    login = msgspec.structs.replace(remote, dsn=None, allow_writes=False, tune_server=False)
+    named = " ".join(words(login)) or "--dsn …"
     there = f" {named} --allow-writes --tune-server" if remote.place else ""
     return f"flushlab {kind} --resume {campaign_id}{there}"

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from flushlab.workload.options import OptionInfo
 
 _NEAR = 0.75
+_WARNED = "flushlab.warned_of_password"
 _WITH_PASSWORD = re.compile(r"(?:mysql|mariadb)://[^/@:]*:[^/@]+@")
 _METAVARS = {
     "text": "TEXT",
@@ -53,7 +54,7 @@ class _Takes(click.ParamType[Any]):
         """Of a field of a specification."""
 
         def read(text: str) -> Any:
-            _warn_of_password(flag(field.name), text)
+            _warn_of_password(field.flag, text)
             return field.read(text)
 
         return cls(field.option.metavar or _metavar(field), read)
@@ -72,14 +73,37 @@ class _Takes(click.ParamType[Any]):
 
 
 def _warn_of_password(option: str, text: str) -> None:
-    """Warns of an address with a password: others can read command lines."""
-    if _WITH_PASSWORD.match(text):
-        from flushlab.cli.output import print_warning
+    """Warns once of an address with a password: others can read command lines."""
+    if not _WITH_PASSWORD.match(text):
+        return
+    context = click.get_current_context(silent=True)
+    warned = {} if context is None else context.meta
+    if _WARNED in warned:
+        return
+    warned[_WARNED] = True
+    from flushlab.cli.output import print_warning
 
-        print_warning(
-            f"{option} has a password, which the list of processes and the shell's history show;"
-            " --defaults-file FILE, with user, password and host under [client], keeps it out of both"
-        )
+    print_warning(
+        f"the list of processes and the shell's history show the password in {option};"
+        " use -p, or an option file such as ~/.my.cnf"
+    )
+
+
+def _refuse_password(args: Sequence[str]) -> None:
+    """Refuses a password on the command line, where others can read it; the error does not repeat it.
+
+    Raises:
+        UsageError: `-pSECRET` or `--password=SECRET`.
+    """
+    for word in args:
+        if word == "--":
+            return
+        name = word.partition("=")[0]
+        if name == "--password" or (word.startswith("-p") and word != "-p"):
+            raise UsageError(
+                f"{'--password' if name == '--password' else '-p'} takes no password on the command line",
+                hint="use -p alone, which asks for the password, or an option file such as ~/.my.cnf",
+            )
 
 
 def _metavar(field: Field) -> str:
@@ -103,6 +127,8 @@ class Command(click.Command):
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
         """Reads the words of the command line; a mistake in them is a UsageError."""
+        if any(one.name == "ask_pass" for one in self.params):
+            _refuse_password(args)
         try:
             rest = super().parse_args(context, self._with_switches(args))
         except click.exceptions.NoSuchOption as error:
@@ -303,6 +329,7 @@ def _parameter(field: Field, key: str | None = None) -> click.Parameter:
     """A field as click has it."""
     name, option = key or field.name, field.option
     several = field.kind in ("texts", "settings")
+    short = [f"-{option.short}"] if option.short else []
     if option.positional:
         required = field.default is inspect.Parameter.empty
         return click.Argument(
@@ -315,9 +342,9 @@ def _parameter(field: Field, key: str | None = None) -> click.Parameter:
         )
     if field.kind == "switch":
         names = f"{field.flag}/--no-{field.flag[2:]}" if field.default is True else field.flag
-        return _Option([names, name], is_flag=True, default=field.default, help=option.help)
+        return _Option([names, *short, name], is_flag=True, default=field.default, help=option.help)
     return _Option(
-        [field.flag, name],
+        [field.flag, *short, name],
         type=_Takes.field(field),
         multiple=several,
         default=None,

@@ -12,6 +12,7 @@ from flushlab.cli.output import deliver_result, require_writable, say, write_fil
 from flushlab.errors import UsageError
 from flushlab.spec import Option
 from flushlab.spec.kinds import FillSpec
+from flushlab.spec.parts import LOGIN, RemoteAccess
 from flushlab.units import format_seconds, format_size
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def fill(
     print_plan: Annotated[bool, Option("Print the plan, to start your own from.")] = False,
     from_schema: Annotated[
         str | None,
-        Option("Write a plan for the tables of a database to PLAN, or to stdout.", metavar="DSN"),
+        Option("Write a plan for the tables of a database to PLAN, or to stdout.", metavar="DATABASE|DSN"),
     ] = None,
     watch: options.Watch = False,
     json: options.Json = None,
@@ -42,9 +43,9 @@ def fill(
     Examples:
       flushlab fill users --rows 1000000
       flushlab fill plan.toml --server sandbox:legacy --create
-      flushlab fill users --rows 5000 --dsn mysql://me:secret@db/app --create
+      flushlab fill users --rows 5000 -h db1 -u me -p --database app --create
       flushlab fill users --rows 1000000 --export users.csv.zst
-      flushlab fill mine.toml --from-schema mysql://me:secret@db/app
+      flushlab fill mine.toml --from-schema app -h db1 -u me -p
 
     Rows are verified afterwards. An interrupted load continues with --resume,
     without duplicates or gaps.
@@ -85,11 +86,12 @@ def _write_plan(given: Mapping[str, Any], schema: str) -> None:
     """Writes a plan from a schema to the file that is named, or to stdout."""
     from flushlab.generate.schema import plan_from_schema
 
-    _only(given, ("plan", "server", "dsn", "defaults_file"), "--from-schema")
+    _only(given, ("plan", "server", *LOGIN), "--from-schema")
     target = Path(given["plan"]) if "plan" in given else None
     if target is not None and target.exists():
         raise UsageError(f"{target} exists", hint="name another file, or remove it")
-    text = plan_from_schema(schema, **{key: value for key, value in given.items() if key != "plan"}).encode()
+    remote = RemoteAccess(**{key: value for key, value in given.items() if key in LOGIN})
+    text = plan_from_schema(schema, server=given.get("server"), remote=remote).encode()
     if target is None:
         write_stdout(text)
     else:

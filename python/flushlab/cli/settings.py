@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from flushlab.cli import options
 from flushlab.cli.output import emit_json, print_text, require_writable, say
 from flushlab.errors import UsageError
@@ -24,7 +26,7 @@ from flushlab.settings.catalog import (
 from flushlab.spec.build import build, names_given
 from flushlab.spec.commands import SettingsSpec
 from flushlab.spec.option import fields
-from flushlab.spec.parts import DEFAULT_SERVER, RemoteAccess
+from flushlab.spec.parts import DEFAULT_SERVER
 
 if TYPE_CHECKING:
     from flushlab.server.settings_check import Judged
@@ -41,18 +43,19 @@ def settings(given: Mapping[str, Any], json: options.Json = None) -> None:
     \b
     Examples:
       flushlab settings --check my.cnf --server mysql@8.0 --floor second
-      flushlab settings --defaults-file ~/.my.cnf
+      flushlab settings -h db1 -u me -p
     """
     require_writable(json)
     spec = build(SettingsSpec, given)
-    if spec.dsn or spec.defaults_file:
-        named = "--dsn" if spec.dsn else "--defaults-file"
-        beside = ("name", "check", "server", "basedir", "static", "start", "defaults_group_suffix")
+    if named := spec.remote.named_by:
+        beside = ["name", "check", "server", "basedir", "static", "start"]
+        if spec.remote.dsn is not None:
+            beside.append("defaults_group_suffix")
         known, typed = fields(SettingsSpec), names_given(spec)
         for other in (one for one in beside if one in typed):
             raise UsageError(
-                f"{spec.name if other == 'name' else known[other].flag} cannot be combined with {named}: a"
-                " running server is checked as it is",
+                f"{spec.name if other == 'name' else known[other].flag} cannot be combined with {named}, a"
+                " running server",
                 hint="remove one of them",
             )
         _check_server(spec, json)
@@ -101,12 +104,14 @@ def settings(given: Mapping[str, Any], json: options.Json = None) -> None:
 
 
 def _check_server(spec: SettingsSpec, json: str | None) -> None:
-    from flushlab.server.remote.server import addresses_of
+    from flushlab.server.remote.login import addresses_of
     from flushlab.server.settings_check import CheckRequest, judge_server
 
-    first, *others = addresses_of(RemoteAccess(dsn=spec.dsn, defaults_file=spec.defaults_file))
+    first, *others = addresses_of(
+        structs.replace(spec.remote, defaults_group_suffix=spec.defaults_group_suffix)
+    )
     if others:
-        raise UsageError("--dsn names several servers", hint="check one node at a time")
+        raise UsageError(f"{spec.remote.named_by} names several servers", hint="check one node at a time")
     judged = judge_server(first, CheckRequest(floor=spec.floor, memory=spec.memory))
     _show_check(judged, first.name, json, strict=spec.strict)
 

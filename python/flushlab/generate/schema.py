@@ -10,7 +10,6 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,8 +18,11 @@ from flushlab.errors import UsageError
 from flushlab.generate.types import ColumnType, parse_type
 from flushlab.server import Sandbox
 from flushlab.server.identifier import quoted
-from flushlab.server.remote.server import RemoteServer, from_dsn, from_option_file
+from flushlab.server.remote.address import from_dsn
+from flushlab.server.remote.login import addresses_of
+from flushlab.server.remote.server import RemoteServer
 from flushlab.server.start import SANDBOX
+from flushlab.spec.parts import RemoteAccess
 
 Query = Callable[[str, Sequence[Any]], Iterable[tuple[Any, ...]]]
 
@@ -82,22 +84,20 @@ def plan_from_schema(
     schema: str,
     *,
     server: str | None = None,
-    dsn: str | None = None,
-    defaults_file: Path | str | None = None,
+    remote: RemoteAccess | None = None,
 ) -> str:
     """The TOML of a plan for the tables of a database.
 
     Args:
-        schema: a DSN that names the database; or the database's name, and one of the others says where it is.
-        server: a kept sandbox (`sandbox:NAME`).
-        dsn: a server.
-        defaults_file: a server, by an option file.
+        schema: a DSN with the database; or the database's name, beside `server` or `remote`.
+        server: the kept sandbox with the database (`sandbox:NAME`).
+        remote: the running server with the database.
 
     Raises:
         UsageError: no server or no database is named, or the database has no tables.
         ServerError: the server cannot be reached, or refuses.
     """
-    named = [one for one in (server, dsn, defaults_file) if one]
+    named = [one for one in (server, remote and remote.named_by) if one]
     if "://" in schema:
         if named:
             raise UsageError("--from-schema names a server, and so does another flag", hint="name one")
@@ -106,16 +106,17 @@ def plan_from_schema(
         if not schema:
             raise UsageError("--from-schema names no database", hint="write it behind the server: …/DATABASE")
     elif len(named) != 1:
-        hint = "name a DSN, or the database's name with --dsn, --defaults-file or --server sandbox:NAME"
-        raise UsageError(f"--from-schema {schema} does not say which server has it", hint=hint)
+        hint = "name the server: -h HOST -u USER -p, or --server sandbox:NAME"
+        raise UsageError(f"--from-schema {schema} needs one server", hint=hint)
     elif server is not None:
         if not server.startswith(SANDBOX):
             what = f"{server} has no schema yet: it is a build"
-            raise UsageError(what, hint="name a kept sandbox (sandbox:NAME), or use --dsn")
+            raise UsageError(what, hint="name a kept sandbox (sandbox:NAME), or your own server: -h HOST")
         with Sandbox.attach(server.removeprefix(SANDBOX)) as kept:
             return plan_of(kept.query, schema)
     else:
-        address = from_dsn(dsn) if dsn else from_option_file(Path(str(defaults_file)))
+        assert remote is not None, "it is the one that names a server"
+        address = addresses_of(remote)[0]
     with RemoteServer(address) as attached:
         return plan_of(attached.query, schema)
 

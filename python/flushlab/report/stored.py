@@ -157,6 +157,6 @@ def command(request: Request) -> str:
         hidden = msgspec.structs.replace(workload, name=without_passwords(workload.name))
         spec = msgspec.structs.replace(spec, workload=hidden)
     remote = getattr(spec, "remote", None)
-    if remote is not None and remote.defaults_file:  # which has the account that the address lacks
+    if remote is not None and remote.has_flags:  # they name the account, which the address lacks
         spec = msgspec.structs.replace(spec, remote=msgspec.structs.replace(remote, dsn=None))
     return " \\\n  ".join([f"flushlab {spec.kind}", *words(spec)])

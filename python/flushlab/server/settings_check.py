@@ -24,8 +24,9 @@ from flushlab.machine import memory_bytes
 from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.record.server import Flavor
 from flushlab.server import DataDirectory, Sandbox
+from flushlab.server.remote.address import Address
 from flushlab.server.remote.members import CONNECT_S
-from flushlab.server.remote.server import Address, RemoteServer
+from flushlab.server.remote.server import RemoteServer
 from flushlab.server.sandbox.base_file import (
     examine,
     fit_here,

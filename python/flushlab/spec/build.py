@@ -17,7 +17,7 @@ from flushlab.errors import UsageError
 from flushlab.near import nearest
 from flushlab.record import Value
 from flushlab.spec.option import Field, Spec, fields, flag, part_type, spelled
-from flushlab.spec.parts import RemoteAccess, WorkloadSpec
+from flushlab.spec.parts import LOGIN, RemoteAccess, WorkloadSpec
 
 S = TypeVar("S", bound=Spec)
 
@@ -105,18 +105,27 @@ def _require_alone(spec: Spec, names: Collection[str]) -> None:
 
 def _require_place(known: Mapping[str, Field], names: Collection[str]) -> None:
     """Refuses what does not go with a running server of somebody's own, or not without one."""
-    by = [known[name].flag for name in ("dsn", "defaults_file") if name in names]
-    if len(by) > 1:
-        raise UsageError(f"{by[0]} and {by[1]} cannot be combined", hint="give one of them")
+    by = [
+        known[name].flag
+        for name in LOGIN
+        if name in names and name in known and known[name].owner is RemoteAccess
+    ]
+    beside_dsn = [one for one in by if one not in ("--dsn", "--ask-pass")]
+    if "--dsn" in by and beside_dsn:
+        raise UsageError(
+            f"--dsn and {beside_dsn[0]} cannot be combined",
+            hint="use one of them",
+        )
     for name, field in known.items():
         if name in names and not by and name in ("allow_writes", "tune_server"):
             raise UsageError(
-                f"{field.flag} is for a server of your own", hint="remove it, or name one: --dsn"
+                f"{field.flag} needs your own server",
+                hint="remove it, or name the server: -h HOST",
             )
         if name in names and by and field.option.started:
             raise UsageError(
-                f"{field.flag} is for servers that flushlab starts, but {by[0]} names one that runs",
-                hint="remove it",
+                f"{field.flag} is for servers that flushlab starts, but {by[0]} names a running server",
+                hint="remove one of them",
             )
 
 

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from flushlab.record import Value
 from flushlab.settings.floor import Floor
-from flushlab.spec.option import Option, Spec, fields
+from flushlab.spec.option import Option, Spec, Without, fields
 from flushlab.spec.parts import DEFAULT_SERVER, DataSpec, FileSpec, RemoteAccess, ServerSpec, StorageSpec
 
 MOST_WORKERS = 64
@@ -21,8 +21,6 @@ _BaseDir = fields(ServerSpec)["basedir"].option
 _Disk = fields(StorageSpec)["disk"].option
 _DiskIops = fields(StorageSpec)["disk_iops"].option
 _DataRoot = fields(StorageSpec)["data_root"].option
-_Dsn = Option("Your own server: mysql://USER:PASSWORD@HOST:PORT, optionally with /DATABASE.")
-_DefaultsFile = fields(RemoteAccess)["defaults_file"].option
 _Settings = Option("A setting, NAME=VALUE; repeatable.", flag="set")
 _Compared = {"needs": "compare", "hint": "add --compare"}
 
@@ -182,8 +180,9 @@ class SettingsSpec(Spec, frozen=True, kw_only=True):
     check: Annotated[
         str | None, Option("Check an option file or SHOW VARIABLES' output.", metavar="FILE")
     ] = None
-    dsn: Annotated[str | None, _Dsn] = None
-    defaults_file: Annotated[str | None, _DefaultsFile] = None
+    remote: Annotated[RemoteAccess, Without(("allow_writes", "tune_server", "defaults_group_suffix"))] = (
+        RemoteAccess()
+    )
     static: Annotated[bool, Option("Check against the catalog only; do not run the server's binary.")] = False
     strict: Annotated[bool, Option("Exit with 4 if the check finds an error.")] = False
     start: Annotated[bool, Option("Also start the real server with the file, on empty data.")] = False
@@ -193,7 +192,8 @@ class SettingsSpec(Spec, frozen=True, kw_only=True):
     defaults_group_suffix: Annotated[
         str | None,
         Option(
-            "Check the file as this instance reads it: @NAME for mysqld@NAME, N for [mysqldN].",
+            "With --check, read the file as this instance: @NAME for mysqld@NAME, N for [mysqldN]; with your"
+            " own server, also read the option groups with this suffix.",
             metavar="SUFFIX",
         ),
     ] = None
@@ -210,8 +210,7 @@ class WatchSpec(Spec, frozen=True, kw_only=True):
             " watch it."
         ),
     ] = None
-    dsn: Annotated[str | None, _Dsn] = None
-    defaults_file: Annotated[str | None, _DefaultsFile] = None
+    remote: Annotated[RemoteAccess, Without(("allow_writes", "tune_server"))] = RemoteAccess()
     campaign: Annotated[
         str | None, Option("Which campaign to show, if several are running.", metavar="ID")
     ] = None

@@ -30,6 +30,7 @@ class Option(msgspec.Struct, frozen=True):
     Attributes:
         help: one sentence or two, as --help prints them.
         flag: the option of the command line, without dashes; empty: the field's name.
+        short: the letter of its short form; empty for none.
         key: the parameter of the Python function; empty: the field's name.
         metavar: what stands for the value in --help; empty: its type.
         positional: it is a word of the command, not an option.
@@ -45,6 +46,7 @@ class Option(msgspec.Struct, frozen=True):
 
     help: str
     flag: str = ""
+    short: str = ""
     key: str = ""
     metavar: str = ""
     positional: bool = False

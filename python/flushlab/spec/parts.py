@@ -9,10 +9,15 @@ from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
 from flushlab.record import Value
-from flushlab.spec.option import Option, Spec
+from flushlab.spec.option import Option, Spec, flag
 from flushlab.units import parse_latency
 
 DEFAULT_SERVER = "mariadb"
+LOGIN = (
+    *("dsn", "host", "user", "ask_pass", "port", "socket"),
+    *("defaults_file", "defaults_group_suffix"),
+)
+"""Fields of `RemoteAccess` any of which names the user's running server."""
 
 
 class _Nodes(Spec, frozen=True, kw_only=True):
@@ -122,19 +127,36 @@ class StorageSpec(Spec, frozen=True, kw_only=True):
 
 
 class RemoteAccess(Spec, frozen=True, kw_only=True):
-    """A running server of somebody's own, and what flushlab may do there."""
+    """The user's running server: how to log in, as with every MySQL client, and the permissions there."""
 
     with_resume: ClassVar[bool] = True
 
-    dsn: Annotated[
+    host: Annotated[
         str | None,
         Option(
-            "Your own server: mysql://USER:PASSWORD@HOST:PORT, optionally with /DATABASE; for a cluster, one"
-            " node or all: …@NODE1,NODE2,NODE3."
+            "Host of your own server; for a cluster, one node or all: NODE1,NODE2,NODE3. What the flags leave"
+            " open is read from option files such as ~/.my.cnf.",
+            short="h",
         ),
     ] = None
+    user: Annotated[
+        str | None, Option("Account on your own server; default: your login name.", short="u")
+    ] = None
+    ask_pass: Annotated[bool, Option("Ask for the account's password.", short="p")] = False
+    port: Annotated[
+        int | None, Option("Port of your own server; default: 3306.", short="P", least=1, most=65535)
+    ] = None
+    socket: Annotated[str | None, Option("Socket of your own server.", short="S", path=True)] = None
     defaults_file: Annotated[
-        str | None, Option("Your own server, by an option file's [client] group.", path=True)
+        str | None, Option("Read only this option file, not ~/.my.cnf and /etc/my.cnf.", path=True)
+    ] = None
+    defaults_group_suffix: Annotated[
+        str | None,
+        Option("Also read the option groups with this suffix: _two for [client_two].", metavar="SUFFIX"),
+    ] = None
+    dsn: Annotated[
+        str | None,
+        Option("Your own server as an address: mysql://USER@HOST:PORT, optionally with /DATABASE."),
     ] = None
     allow_writes: Annotated[
         bool,
@@ -151,8 +173,13 @@ class RemoteAccess(Spec, frozen=True, kw_only=True):
 
     @property
     def named_by(self) -> str:
-        """The option that names the server; empty where none is named."""
-        return "--dsn" if self.dsn is not None else "--defaults-file" if self.defaults_file else ""
+        """The first flag that names the server or the account; empty if there is none."""
+        return next((flag(name) for name in LOGIN if getattr(self, name) not in (None, False)), "")
+
+    @property
+    def has_flags(self) -> bool:
+        """Whether flags other than --dsn name the server or the account."""
+        return any(getattr(self, name) not in (None, False) for name in LOGIN[1:])
 
     @property
     def place(self) -> str:

@@ -29,7 +29,7 @@ from flushlab.record import Trial
 from flushlab.record.running import Running, WatchedServer
 from flushlab.server import Sandbox
 from flushlab.server.galera.cluster import Cluster
-from flushlab.server.remote.server import from_dsn, from_option_file
+from flushlab.server.remote.login import addresses_of
 from flushlab.server.start import sandbox
 from flushlab.spec.build import build
 from flushlab.spec.commands import WatchSpec
@@ -224,14 +224,16 @@ def watching(*, page: bool = True, progress: Progress = silent, **given: Any) ->
         FlushlabError: the sandbox could not be started.
     """
     spec = build(WatchSpec, given)
-    server, dsn, defaults_file, campaign = spec.server, spec.dsn, spec.defaults_file, spec.campaign
+    server, campaign = spec.server, spec.campaign
     host, port = spec.host, spec.port
-    places = {"server": server, "dsn": dsn, "defaults-file": defaults_file, "campaign": campaign}
-    named = [f"--{name}" for name, given in places.items() if given]
+    places = {"--server": server, spec.remote.named_by: spec.remote.named_by, "--campaign": campaign}
+    named = [flag for flag, given in places.items() if given]
     if len(named) > 1:
         raise UsageError(f"{named[0]} and {named[1]} cannot be combined", hint="give one of them")
-    if dsn or defaults_file:
-        address = from_dsn(dsn) if dsn else from_option_file(Path(str(defaults_file)))
+    if by := spec.remote.named_by:
+        address, *others = addresses_of(spec.remote)
+        if others:
+            raise UsageError(f"{by} names several servers", hint="watch one node at a time")
         reach = WatchedServer(
             key=address.name,
             endpoint=address.endpoint,

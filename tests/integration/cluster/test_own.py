@@ -20,8 +20,9 @@ from flushlab.campaign.pool.remote import RemotePool
 from flushlab.errors import MeasurementError, ServerError, UsageError
 from flushlab.record import Arm, Value
 from flushlab.server.remote import made_tables
+from flushlab.server.remote.address import from_nodes
 from flushlab.server.remote.members import member, members, require_whole
-from flushlab.server.remote.server import RemoteServer, from_nodes
+from flushlab.server.remote.server import RemoteServer
 from flushlab.trial import standing
 from flushlab.trial.switching import Refused
 from flushlab.workload import Timing

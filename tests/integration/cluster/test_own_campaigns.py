@@ -16,8 +16,8 @@ from flushlab.campaign.pool.remote_use import free_connections
 from flushlab.errors import BelowFloor, UsageError
 from flushlab.record import Arm, Value
 from flushlab.server.remote import put_back
+from flushlab.server.remote.address import from_nodes
 from flushlab.server.remote.group import open_group
-from flushlab.server.remote.server import from_nodes
 from flushlab.trial import standing
 from flushlab.trial.switching import Refused
 from flushlab.workload import Timing, engine

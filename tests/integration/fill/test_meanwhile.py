@@ -24,8 +24,9 @@ from flushlab.record import Value
 from flushlab.record.running import FillProgress
 from flushlab.server import Instance, Sandbox
 from flushlab.server.control import connect
+from flushlab.server.remote.address import from_dsn
 from flushlab.server.remote.put_back import FOLDER, Changes, put_back_left
-from flushlab.server.remote.server import RemoteServer, from_dsn
+from flushlab.server.remote.server import RemoteServer
 from tests.conftest import StartSandbox
 from tests.integration.fill.target import Target
 from tests.waiting import PATIENCE_S, wait_until
@@ -215,7 +216,8 @@ fill("users", rows=10, dsn="{tuned.dsn}", create=True, tune_server=True, progres
 def test_what_a_killed_flushlab_changed_in_turns_is_put_back_whichever_turn_it_was(tuned: Tuned) -> None:
     program = f"""
 import os
-from flushlab.server.remote.server import RemoteServer, from_dsn
+from flushlab.server.remote.address import from_dsn
+from flushlab.server.remote.server import RemoteServer
 from flushlab.server.remote.put_back import Changes
 from flushlab.server.sandbox.reconfigure import switch
 server = RemoteServer(from_dsn("{tuned.dsn}"))
@@ -304,5 +306,5 @@ def test_an_account_that_may_not_tune_is_refused_and_nothing_is_changed(tuned: T
 
 
 def test_a_sandbox_needs_no_tuning() -> None:
-    with pytest.raises(UsageError, match="--tune-server is for a server of your own"):
+    with pytest.raises(UsageError, match="--tune-server needs your own server"):
         fill("users", tune_server=True)

@@ -45,7 +45,7 @@ def test_a_plan_that_is_printed_is_one_of_your_own(tmp_path: Path) -> None:
         (("--export", "u.csv", "--server", "mariadb"), "--server has no meaning"),
         (("--print-plan", "--rows", "3"), "--rows has no meaning"),
         (("--export", "u.xls"), "does not say what to write"),
-        (("--from-schema", "shop"), "does not say which server has it"),
+        (("--from-schema", "shop"), "needs one server"),
         (("--from-schema", "shop", "--server", "mariadb"), "it is a build"),
         (("--from-schema", "mysql://me@localhost"), "names no database"),
     ],

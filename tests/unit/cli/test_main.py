@@ -247,6 +247,41 @@ def test_what_could_not_be_undone_is_told_of_beside_the_error(error: str) -> Non
 )
 def test_a_password_on_the_command_line_is_warned_of_and_not_repeated(dsn: str, warned: bool) -> None:
     done = flushlab("bench", "--dsn", dsn)
-    assert ("--dsn has a password" in done.stderr) == warned
-    assert ("--defaults-file FILE" in done.stderr) == warned
+    assert ("history show the password in --dsn; use -p, or an option file" in done.stderr) == warned
     assert "cret" not in done.stderr
+
+
+def test_several_passwords_on_the_command_line_are_warned_of_once() -> None:
+    replicas = ("--replica", "mysql://me:se%40cret@127.0.0.1:1/", "--replica", "mysql://me:x@127.0.0.1:2/")
+    done = flushlab("fill", "--dsn", "mysql://me:se%40cret@127.0.0.1:1/app", *replicas)
+    assert done.stderr.count("history show the password") == 1
+    replica = flushlab("fill", "--dsn", "mysql://me@127.0.0.1:1/app", *replicas)
+    assert replica.stderr.count("history show the password in --replica") == 1
+    schema = flushlab("fill", "--from-schema", "mysql://me:se%40cret@127.0.0.1:1/app")
+    assert schema.stderr.count("history show the password in --from-schema") == 1
+
+
+@pytest.mark.parametrize("word", ["-pse@cret", "--password=se@cret"])
+@pytest.mark.parametrize(
+    "command", [("tune",), ("compare", "base"), ("fill",), ("watch",), ("settings",), ("bench",)]
+)
+def test_a_password_as_a_flag_is_refused_and_not_repeated(command: tuple[str, ...], word: str) -> None:
+    done = flushlab(*command, "-h", "127.0.0.1", word)
+    assert done.returncode == 2
+    assert "takes no password on the command line" in done.stderr
+    assert "hint: use -p alone, which asks for the password" in done.stderr
+    assert "cret" not in done.stderr
+
+
+def test_the_prompt_needs_a_terminal() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "flushlab", "settings", "-h", "127.0.0.1", "-P", "1", "-u", "me", "-p"],
+        capture_output=True,
+        text=True,
+        check=False,
+        input="secret\n",
+        start_new_session=True,
+    )
+    assert done.returncode == 2
+    assert "there is no terminal to ask for the password" in done.stderr
+    assert "hint: use an option file such as ~/.my.cnf" in done.stderr

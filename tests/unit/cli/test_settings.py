@@ -196,6 +196,13 @@ def test_a_running_server_is_checked_as_it_is(beside: tuple[str, ...]) -> None:
         run("--dsn", "mysql://nobody:secret@127.0.0.1:1/", *beside)
 
 
+@pytest.mark.parametrize("named", [("-h", "db1"), ("-u", "me"), ("-p",), ("-S", "/a.sock")])
+def test_flags_of_a_running_server_do_not_go_with_a_build(named: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError, match=r"^--server cannot be combined with --") as refused:
+        run(*named, "--server", "mysql@8.0")
+    assert refused.value.hint == "remove one of them"
+
+
 def test_one_node_is_checked_at_a_time() -> None:
     with pytest.raises(UsageError, match="names several servers"):
         run("--dsn", "mysql://nobody:secret@127.0.0.1:1,127.0.0.1:2/")

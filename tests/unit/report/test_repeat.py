@@ -25,7 +25,8 @@ from flushlab.record import Endpoint, Storage
 from flushlab.report.stored import command, request_of
 from flushlab.server import FakeServer
 from flushlab.server.fake import DEFAULTS
-from flushlab.server.remote.server import Address
+from flushlab.server.remote import login
+from flushlab.server.remote.address import Address
 from flushlab.server.sandbox import base_file
 from flushlab.spec import fields
 from flushlab.spec.kinds import CompareSpec, CrashSpec, SeriesSpec, TuneSpec
@@ -35,11 +36,18 @@ from tests.unit.report import campaigns as made
 
 UPSERT = ["--workload", "upsert"]
 BY_FILE = ["--defaults-file", "{tmp}/client.cnf", "--allow-writes", "--tune-server"]
+BY_FLAGS = [
+    *("-h", "db1", "-P", "3307", "-u", "me", "-p", "--defaults-group-suffix", "_two"),
+    *("--allow-writes", "--tune-server"),
+]
+BY_SOCKET = ["-S", "{tmp}/mysqld.sock", "--allow-writes", "--tune-server"]
 OWN = ["--dsn", "mysql://me:secret@db1/shop", "--allow-writes", "--tune-server"]
 TUNE = {
     "server": ["--server", "mariadb@10.6.7"],
     "dsn": [*OWN, "--set", "sync_binlog=7", "--keep", "innodb_flush_method"],
     "defaults_file": BY_FILE,
+    "host": BY_FLAGS,
+    "socket": BY_SOCKET,
     "workload": ["--workload", "oltp_read_write"],
     "floor": ["--floor", "throwaway"],
     "offer": ["--offer", "throwaway"],
@@ -83,6 +91,8 @@ SERIES = {
     "plan": ["{tmp}/mine.toml"],
     "server": ["insert-on-duplicate", "--server", "mariadb@10.6.7"],
     "defaults_file": ["insert-on-duplicate", *BY_FILE],
+    "host": ["insert-on-duplicate", *BY_FLAGS],
+    "socket": ["insert-on-duplicate", *BY_SOCKET],
     "dsn": ["insert-on-duplicate", *OWN],
     "base": ["insert-on-duplicate", "--base", "{tmp}/my.cnf"],
     "memory": ["insert-on-duplicate", "--base", "{tmp}/my.cnf", "--memory", "2G"],
@@ -112,6 +122,8 @@ COMPARE = {
     "configurations with nothing but workloads": ["a: --workload upsert", "base --workload oltp_insert"],
     "server": [*TWO, "--server", "mariadb@10.6.7"],
     "defaults_file": [*TWO, *BY_FILE],
+    "host": [*TWO, *BY_FLAGS],
+    "socket": [*TWO, *BY_SOCKET],
     "dsn": [*TWO, *OWN],
     "server, repeated": [*TWO, "--server", "mariadb", "--server", "mysql@8.0.36"],
     "workload": [*TWO, "--workload", "oltp_read_write"],
@@ -172,6 +184,7 @@ CRASH = {
     "keep": ["--keep", "records"],
 }
 CHANGES_NO_REQUEST = {
+    *("user", "ask_pass", "port", "defaults_group_suffix"),  # with "host"
     *(
         "json",
         "out",
@@ -246,6 +259,8 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     monkeypatch.setattr(
         base_file, "examine", lambda file, text, identity, _: judged(file, text, identity, None)
     )
+    monkeypatch.setattr(login, "USUAL_FILES", ())
+    monkeypatch.setattr(login, "ask_password", lambda _: "secret")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my.cnf").write_text("[mysqld]\nsync_binlog = 9\nsql_mode = 'ANSI,TRADITIONAL'\n")
     (tmp_path / "client.cnf").write_text("[client]\nuser = me\npassword = secret\nhost = db1\n")
@@ -335,6 +350,16 @@ def test_no_account_of_somebodys_own_server_is_stored(words: list[str], ask: Any
     stored = msgspec.json.encode(ask(*words, *OWN)).decode()
     assert "mysql://USER:PASSWORD@db1:3306" in stored
     assert "secret" not in stored
+
+
+@pytest.mark.parametrize("words", [["tune"], ["series", "insert-on-duplicate"], ["compare", *TWO]])
+def test_a_password_that_was_asked_for_is_asked_for_again(words: list[str], ask: Any) -> None:
+    request = ask(*words, *BY_FLAGS)
+    again = " ".join(repeated(words[0], request))
+    assert "--host db1 --user me --ask-pass --port 3307 --defaults-group-suffix _two" in again
+    assert "--dsn" not in again
+    assert "--ask-pass" in resuming(words[0], "x-1", request.spec.remote)
+    assert "secret" not in msgspec.json.encode(request).decode()
 
 
 @pytest.mark.parametrize("words", [["tune"], ["series", "insert-on-duplicate"], ["compare", *TWO]])

@@ -48,8 +48,9 @@ from flushlab.errors import UsageError
 from flushlab.machine import describe_client, home_path
 from flushlab.plan.plan import Plan
 from flushlab.record import Arm, Launch, Machine, ServerIdentity, Storage, Trial, Value, Warning
+from flushlab.server.remote.address import Address
 from flushlab.server.remote.group import RemoteGroup, open_group
-from flushlab.server.remote.server import Address, addresses_of
+from flushlab.server.remote.login import addresses_of
 from flushlab.server.variables import persisted
 from flushlab.settings.candidates import Candidate, propose
 from flushlab.settings.catalog import load_catalog
@@ -114,9 +115,9 @@ class RemoteTarget:
         for name in ("ssl_mode", "ssl_ca"):
             if workload is not None and name in workload.options:
                 raise UsageError(
-                    f"{flag(name)} is for servers that flushlab starts, but {access.named_by} names one that"
-                    " runs",
-                    hint="remove it",
+                    f"{flag(name)} is for servers that flushlab starts, but {access.named_by} names a running"
+                    " server",
+                    hint="set ssl-mode and ssl-ca in the option file or in the DSN",
                 )
         addresses = addresses_of(access)
         return cls(addresses, database or addresses[0].database or None, access, server or ServerSpec())
@@ -213,11 +214,11 @@ class RemotePool(ServerPool):
 
     @property
     def access(self) -> RemoteAccess:
-        """The address without its account, and the option file that has the account; with all permissions."""
+        """The address without its account, and the flags that name the account; with all permissions."""
         nodes = self.server.name.replace(", ", ",")
-        return RemoteAccess(
+        return msgspec.structs.replace(
+            self.target.access,
             dsn=f"mysql://USER:PASSWORD@{nodes}",
-            defaults_file=self.target.access.defaults_file,
             allow_writes=True,
             tune_server=True,
         )

@@ -70,7 +70,7 @@ class NewServers:
         if place := earlier.remote.place:
             raise UsageError(
                 f"the campaign runs on your own server, {place}: its password is not stored",
-                hint="name it again with --dsn or --defaults-file, and what it may be used for",
+                hint="name the server again, with -h HOST -u USER -p and the permissions",
             )
         return NewServers(earlier.server, earlier.storage)
 

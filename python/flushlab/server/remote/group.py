@@ -15,8 +15,9 @@ from flushlab.errors import ServerDied, ServerError
 from flushlab.record import Value
 from flushlab.server.node_group import NodeGroup, not_in_step
 from flushlab.server.protocol import Applied
+from flushlab.server.remote.address import Address
 from flushlab.server.remote.members import CONNECT_S, members
-from flushlab.server.remote.server import Address, RemoteServer
+from flushlab.server.remote.server import RemoteServer
 
 _POLL_S = 0.02
 

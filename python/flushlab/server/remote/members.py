@@ -13,7 +13,8 @@ import msgspec
 
 from flushlab.errors import ServerError, UsageError
 from flushlab.server.node_group import differences
-from flushlab.server.remote.server import RemoteServer, other_address
+from flushlab.server.remote.address import other_address
+from flushlab.server.remote.server import RemoteServer
 
 CONNECT_S = 5.0
 """Longest wait for a connection to a server that is there, or is not."""

@@ -18,7 +18,7 @@ from flushlab.datadir import DataRoot, Volume
 from flushlab.errors import MeasurementError, StorageError, UsageError
 from flushlab.record import Arm, Launch, ServerIdentity, Storage, Value
 from flushlab.server import FakeServer, Sandbox
-from flushlab.server.remote.server import from_nodes
+from flushlab.server.remote.address import from_nodes
 from flushlab.settings.floor import Floor
 from flushlab.spec.kinds import TuneSpec
 from flushlab.spec.parts import FileSpec, RemoteAccess, ServerSpec

@@ -33,13 +33,16 @@ COMMANDS = [
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"dsn": DSN, "cluster": 3}, "--cluster is for servers that flushlab starts, but --dsn names one"),
+        ({"dsn": DSN, "cluster": 3}, "--cluster is for servers that flushlab starts, but --dsn names a"),
         ({"dsn": DSN, "server": "mysql@8.0"}, "--server is for servers that flushlab starts"),
+        ({"host": "db1", "server": "mysql@8.0"}, "--server is for servers that flushlab starts, but --host"),
+        ({"dsn": DSN, "port": 3307}, "--dsn and --port cannot be combined"),
+        ({"host": "db1", "socket": "a.sock"}, "--socket and --host cannot be combined"),
         ({"dsn": DSN, "ssl_mode": "required"}, "--ssl-mode is for servers that flushlab starts"),
         ({"dsn": DSN, "defaults_file": "my.cnf"}, "--dsn and --defaults-file cannot be combined"),
         ({"dsn": "db1"}, "--dsn is not a DSN"),
-        ({"allow_writes": True}, "--allow-writes is for a server of your own"),
-        ({"tune_server": True}, "--tune-server is for a server of your own"),
+        ({"allow_writes": True}, "--allow-writes needs your own server"),
+        ({"tune_server": True}, "--tune-server needs your own server"),
     ],
 )
 @pytest.mark.parametrize("command", COMMANDS)

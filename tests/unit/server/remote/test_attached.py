@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from flushlab.errors import StorageError, UsageError
-from flushlab.server.remote.server import from_dsn, from_option_file
+from flushlab.server.remote.address import from_dsn
+from flushlab.server.remote.login import from_option_file
 
 
 def test_a_dsn_names_user_password_host_port_and_database() -> None:
@@ -59,9 +60,9 @@ def test_an_option_file_is_read_as_the_clients_read_it(tmp_path: Path) -> None:
     assert (at.user, at.password, at.host, at.port, found.database) == ("me", "a # b", "db", 3306, "shop")
 
 
-def test_an_option_file_without_a_user_is_refused(tmp_path: Path) -> None:
+def test_an_option_file_without_a_clients_group_is_refused(tmp_path: Path) -> None:
     (tmp_path / "my.cnf").write_text("[mysqld]\nuser=mysql\n")
-    with pytest.raises(UsageError, match="names no user"):
+    with pytest.raises(UsageError, match="has no group for clients"):
         from_option_file(tmp_path / "my.cnf")
     with pytest.raises(StorageError):
         from_option_file(tmp_path / "absent.cnf")

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from flushlab.server import FakeServer
+from flushlab.server.remote.address import from_nodes
 from flushlab.server.remote.put_back import Changes
-from flushlab.server.remote.server import from_nodes
 
 FLUSH = "innodb_flush_log_at_trx_commit"
 

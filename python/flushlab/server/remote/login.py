@@ -1,0 +1,202 @@
+"""Login: the address and account of the user's server, found as every MySQL client finds them.
+
+Server layer. The command's flags win over the option files, and the option files win over the environment.
+`--defaults-file` replaces the usual files. In option files, the last line wins, whatever its group.
+https://dev.mysql.com/doc/refman/8.0/en/option-files.html,
+https://mariadb.com/kb/en/configuring-mariadb-with-option-files/
+
+`~/.mylogin.cnf`, which mysql_config_editor encrypts, is not read.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from getpass import getuser
+from pathlib import Path
+
+import msgspec
+
+from flushlab.errors import StorageError, UsageError
+from flushlab.server.remote.address import Address, address_of, from_nodes
+from flushlab.server.remote.prompt import ask_password
+from flushlab.settings.optionfile import INCLUDES_AT_MOST, Line, lines
+from flushlab.spec.parts import RemoteAccess
+
+GROUPS = ("client", "client-server", "client-mariadb", "mysql", "mariadb-client", "flushlab")
+"""The groups of MySQL's and MariaDB's command-line clients, and flushlab's own."""
+USUAL_FILES = ("/etc/my.cnf", "/etc/mysql/my.cnf", "~/.my.cnf")
+"""In reading order."""
+USUAL_SOCKETS = ("/run/mysqld/mysqld.sock", "/var/lib/mysql/mysql.sock", "/tmp/mysql.sock")
+"""Of the servers of Debian, of the vendors' packages and of the vendors' tarballs."""
+_ENVIRONMENT = {
+    "host": "MYSQL_HOST",
+    "port": "MYSQL_TCP_PORT",
+    "socket": "MYSQL_UNIX_PORT",
+    "password": "MYSQL_PWD",
+}
+"""https://dev.mysql.com/doc/refman/8.0/en/environment-variables.html. Clients read MYSQL_PWD, though it is
+deprecated."""
+_SUFFIX = "MYSQL_GROUP_SUFFIX"
+_NO = ("0", "off", "false")
+
+Options = dict[str, str | None]
+"""A client's options by name; None for an option without a value."""
+
+
+def addresses_of(access: RemoteAccess) -> tuple[Address, ...]:
+    """The address of the server, or of each node of a cluster, with the account's password.
+
+    Asks for the password if `access` says so.
+
+    Raises:
+        UsageError: the address is wrong, flags contradict each other, or there is no terminal for the prompt.
+        StorageError: an option file cannot be read.
+    """
+    if access.dsn is not None:
+        found = from_nodes(access.dsn)
+        if access.ask_pass and found[0].endpoint.password:
+            raise UsageError("--dsn has a password, and -p asks for one", hint="remove one of them")
+        return _with_password(found) if access.ask_pass else found
+    options = _options(access)
+    hosts = (options.get("host") or "").split(",")
+    known = {name: value for name, value in options.items() if value is not None}
+    found = tuple(address_of({**known, "host": host.strip()}) for host in hosts)
+    return _with_password(found) if "password" in options and options["password"] is None else found
+
+
+def from_option_file(file: Path) -> Address:
+    """The address in one option file.
+
+    Raises:
+        UsageError, StorageError: as `addresses_of`.
+    """
+    found = addresses_of(RemoteAccess(defaults_file=str(file)))
+    if len(found) > 1:
+        raise UsageError(f"{file} names several hosts", hint="name one host")
+    return found[0]
+
+
+def _with_password(addresses: tuple[Address, ...]) -> tuple[Address, ...]:
+    first = addresses[0]
+    password = ask_password(f"Password of {first.endpoint.user} at {first.name}: ")
+    return tuple(
+        msgspec.structs.replace(one, endpoint=msgspec.structs.replace(one.endpoint, password=password))
+        for one in addresses
+    )
+
+
+def _options(access: RemoteAccess) -> Options:
+    """The options of a client: the environment's, those of the files above them, and the flags on top."""
+    flags: Options = {
+        name: str(value)
+        for name in ("host", "user", "port", "socket")
+        if (value := getattr(access, name)) is not None
+    }
+    environment = {name: os.environ.get(variable) for name, variable in _ENVIRONMENT.items()}
+    below: Options = {name: value for name, value in environment.items() if value}
+    below |= _of_files(access)
+    options = {"user": _login_name(), **below, **flags}
+    if access.ask_pass:
+        options["password"] = None
+    _choose_transport(options, flags)
+    _choose_tls(options)
+    return options
+
+
+def _choose_transport(options: Options, flags: Mapping[str, str | None]) -> None:
+    """Leaves a socket or a host in the options, as the clients choose between them.
+
+    A host other than localhost means TCP. Without one, so does a port that a flag gives.
+    """
+    far = flags.get("host") not in (None, "", "localhost")
+    if "socket" in flags:
+        for other in ("host", "port"):
+            if other in flags and (other == "port" or far):
+                raise UsageError(f"--socket and --{other} cannot be combined", hint="remove one of them")
+        options.pop("host", None)
+        return
+    protocol = (options.get("protocol") or "").lower()
+    if far or "port" in flags or protocol == "tcp":
+        options.pop("socket", None)
+        return
+    is_near = options.get("host") in (None, "", "localhost")
+    if is_near and not options.get("socket") and not options.get("port"):
+        options["socket"] = next((one for one in USUAL_SOCKETS if _is_socket(one)), "")
+
+
+def _is_socket(path: str) -> bool:
+    try:
+        return stat.S_ISSOCK(Path(path).stat().st_mode)
+    except OSError:
+        return False
+
+
+def _choose_tls(options: Options) -> None:
+    """Turns the TLS options of MariaDB's clients into an ssl-mode; MySQL's `preferred` means the default."""
+    if (options.get("ssl-mode") or "").lower() == "preferred":
+        del options["ssl-mode"]
+    if "ssl-mode" in options:
+        return
+    if "skip-ssl" in options or "disable-ssl" in options or _is_no(options, "ssl"):
+        options["ssl-mode"] = "disabled"
+    elif "ssl-verify-server-cert" in options and not _is_no(options, "ssl-verify-server-cert"):
+        options["ssl-mode"] = "verify_identity"
+    elif "ssl" in options and not options.get("ssl-ca"):
+        options["ssl-mode"] = "required"
+
+
+def _is_no(options: Options, name: str) -> bool:
+    return (options.get(name) or "").lower() in _NO
+
+
+def _login_name() -> str:
+    """The account of a client that names none: the operating system's user."""
+    return "root" if os.geteuid() == 0 else getuser()
+
+
+def _of_files(access: RemoteAccess) -> Options:
+    suffix = (access.defaults_group_suffix or os.environ.get(_SUFFIX, "")).lower()
+    groups = {*GROUPS, *(f"{group}{suffix}" for group in GROUPS)}
+    named = access.defaults_file
+    files = [Path(named)] if named else [Path(one).expanduser() for one in USUAL_FILES]
+    found: Options = {}
+    is_for_clients = False
+    for file in files:
+        if not named and not os.access(file, os.R_OK):
+            continue  # as the clients do
+        for line in _lines(file):
+            if line.group in groups:
+                is_for_clients = True
+                if line.name and not line.problem:
+                    found[line.name.lower().replace("_", "-").removeprefix("loose-")] = line.text
+    if named and not is_for_clients:
+        raise UsageError(
+            f"{named} has no group for clients",
+            hint="add a group [client] with user, password and host",
+        )
+    return found
+
+
+def _lines(file: Path, depth: int = 0) -> Iterator[Line]:
+    """The lines of an option file, with those of included files in their place.
+
+    Raises:
+        StorageError: the file cannot be read, or everybody may write to it.
+    """
+    try:
+        if file.stat().st_mode & stat.S_IWOTH and file.is_file():
+            raise StorageError(f"{file} is world-writable: MySQL clients ignore it", hint=f"chmod o-w {file}")
+        text = file.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise StorageError(f"{file} cannot be read: {error.strerror}") from error
+    for line in lines(text, str(file)):
+        if line.include is None:
+            yield line
+        elif depth < INCLUDES_AT_MOST:
+            target = file.parent / line.include.target
+            included = sorted(target.glob("*.cnf")) if line.include.directory else [target]
+            for one in included:
+                if os.access(one, os.R_OK):
+                    yield from _lines(one, depth + 1)
