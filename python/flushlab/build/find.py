@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from flushlab.build import versions
 from flushlab.build.basedir import BasedirSource, PathSource, build_in
 from flushlab.build.build import Build, Progress, silent
 from flushlab.build.debian import DebianSource
@@ -113,19 +114,26 @@ def find_build(
     if wanted.flavor and not wanted.version:
         matching = [one for one in matching if not one.launcher] or matching
     if matching:
-        return _newest(matching, wanted)
+        return _told(_newest(matching, wanted), wanted, progress)
     fetchable = obtainable()
     choice = [one for one in fetchable if _may_be(one, wanted)]
     if not wanted.version:
         choice = [one for one in choice if not one.release] or choice
     if get and len(choice) == 1:
         source = next(source for source in SOURCES if source.name == choice[0].source)
-        return _fitting(source.get(choice[0], progress), wanted)
+        return _told(_fitting(source.get(choice[0], progress), wanted), wanted, progress)
     if not choice and here.problems and not here.builds:
         raise here.problems[0]
     raise BuildNotFound(
         f"the build {name!r} {_absence(choice)}; {describe(here.builds, fetchable)}", hint=_hint(choice, get)
     )
+
+
+def _told(build: Build, wanted: Wanted, progress: Progress) -> Build:
+    """The build, after a line about later releases if the name left the release open."""
+    if wanted.flavor and (line := versions.chosen(wanted.version, build)):
+        progress(line)
+    return build
 
 
 def describe(builds: Sequence[Build], fetchable: Iterable[Obtainable]) -> str:

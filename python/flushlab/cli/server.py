@@ -36,17 +36,20 @@ def list_(json: options.Json = None) -> None:
     Example:
       flushlab server list
     """
-    from flushlab.build import obtainable, survey
+    from flushlab.build import obtainable, survey, versions
     from flushlab.machine import home
 
     here = survey()
     more = [one for one in obtainable() if not any(_is(build, one) for build in here.builds)]
+    known = [(one.flavor, one.version) for one in here.builds]
+    missing = versions.missing([*known, *((one.flavor, one.version) for one in obtainable())])
     for problem in here.problems:
         print_warning(problem.message)
     document = {
         "schema": "flushlab.server-list/1",
         "builds": [_build(one) for one in here.builds],
         "obtainable": [{"name": one.name, "source": one.source, "what": one.what} for one in more],
+        "missing": [{"name": one.name, "how": one.how} for one in missing],
     }
     emit_json(document, json)
     if json == "-":
@@ -54,9 +57,12 @@ def list_(json: options.Json = None) -> None:
     folder = home() / "builds"
     rows: list[Row] = [(one.name, "installed", _where(one, folder)) for one in here.builds]
     rows += [(one.name, "available", one.what) for one in more]
+    rows += [(one.name, "missing", one.how) for one in missing]
     _table(("build", "state", "where"), rows, fit=True)
     if any(Path(one.prefix).parent == folder for one in here.builds):
         say(f"folders without a path are in {folder}")
+    if missing:
+        say(f"{versions.GUIDE} explains how to get a missing build")
     if more:
         say("`flushlab server get NAME` fetches an available build, and so does `--server NAME`")
 

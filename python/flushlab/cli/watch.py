@@ -47,7 +47,7 @@ def watch(
     Examples:
       flushlab watch
       flushlab watch --server sandbox:demo --terminal
-      flushlab watch -h db1 -u me -p
+      flushlab watch --defaults-file ~/.my.cnf
 
     Without a server it shows what flushlab runs on this machine: tune,
     series, compare, bench, fill, crash and test, started before or after it.

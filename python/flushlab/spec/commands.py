@@ -210,7 +210,7 @@ class WatchSpec(Spec, frozen=True, kw_only=True):
             " watch it."
         ),
     ] = None
-    remote: Annotated[RemoteAccess, Without(("allow_writes", "tune_server"))] = RemoteAccess()
+    remote: Annotated[RemoteAccess, Without(("allow_writes", "tune_server", "host", "port"))] = RemoteAccess()
     campaign: Annotated[
         str | None, Option("Which campaign to show, if several are running.", metavar="ID")
     ] = None

@@ -107,7 +107,16 @@ def test_absent_build_is_fetched_and_said(sources: list[ScriptedSource]) -> None
     sources.append(ScriptedSource(more=["mysql@5.7.22", "mysql@8.0.15"]))
     said: list[str] = []
     assert find_build("mysql@5.7", progress=said.append).version == (5, 7, 22)
-    assert said == ["fetching mysql@5.7.22"]
+    fetching, chosen = said
+    assert fetching == "fetching mysql@5.7.22"
+    assert chosen.startswith("mysql@5.7 is 5.7.22; later releases changed: ")
+
+
+def test_a_name_in_full_needs_no_word_about_later_releases(sources: list[ScriptedSource]) -> None:
+    sources.append(ScriptedSource([build("mysql@8.0.15")]))
+    said: list[str] = []
+    find_build("mysql@8.0.15", progress=said.append)
+    assert said == []
 
 
 def test_a_running_sandbox_is_no_build(sources: list[ScriptedSource]) -> None:

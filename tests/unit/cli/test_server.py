@@ -79,6 +79,9 @@ def test_list_fits_80_columns_and_says_what_is_here_and_what_is_to_get(
         ["mysql@9.7.4", "installed", "/home/somebody/.cache/flu…891678258/usr/sbin/mysqld"],
         ["mariadb@10.11.19", "available", "package mariadb-server-core"],
         ["mariadb@11.8", "available", "package mariadb-server-core of Debian trixie"],
+        ["mariadb@11.4", "missing", "give a tarball (path or URL), or --basedir"],
+        ["mysql@8.0.30+", "missing", "give a tarball (path or URL), or --basedir"],
+        ["mysql@8.4", "missing", "give a tarball (path or URL), or --basedir"],
     ]
 
 
@@ -93,6 +96,7 @@ def test_list_shows_whole_paths_where_there_is_room_and_in_json(
     assert document["schema"] == "flushlab.server-list/1"
     assert document["builds"][0]["mysqld"] == LONG
     assert [one["name"] for one in document["obtainable"]] == ["mariadb@10.11.19", "mariadb@11.8"]
+    assert [one["name"] for one in document["missing"]] == ["mariadb@11.4", "mysql@8.0.30+", "mysql@8.4"]
 
 
 @pytest.mark.usefixtures("shelf")

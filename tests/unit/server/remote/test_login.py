@@ -161,8 +161,13 @@ def test_nodes_of_a_cluster_are_named_together() -> None:
 
 
 def test_the_prompt_wins_over_every_other_password(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    monkeypatch.setattr(login, "ask_password", lambda prompt: asked.append(prompt) or "typed")
+    asked: list[str] = []
+
+    def ask(prompt: str) -> str:
+        asked.append(prompt)
+        return "typed"
+
+    monkeypatch.setattr(login, "ask_password", ask)
     monkeypatch.setenv("MYSQL_PWD", "env's")
     (home / ".my.cnf").write_text("[client]\nuser=a\npassword=file's\n")
     assert reached(host="db", ask_pass=True).endpoint.password == "typed"
