@@ -1,8 +1,8 @@
 """pytest plugin: `pytest --flushlab` gives tests a fast throwaway server.
 
-Beside the layers: every pytest run loads it, so it imports nothing of flushlab and starts `flushlab test` as
-anybody would, around a command that waits for pytest's end. Inside `flushlab test` it takes the server that
-is there. With pytest-xdist, worker i has its own server.
+Beside the layers: every pytest run loads the plugin, so it imports nothing of flushlab. It starts the command
+`flushlab test` around a child that waits for the end of pytest. Inside `flushlab test`, the plugin uses the
+server that runs already. With pytest-xdist, worker i has its own server.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _before = pytest.StashKey[Mapping[str, str]]()
 
 
 class ResetFailed(Exception):
-    """The database is not as the template has it."""
+    """The database could not be reset to the template."""
 
 
 @dataclass(frozen=True)
@@ -85,13 +85,13 @@ class Database:
         return f"Database({self.name!r} at {self.host}:{self.port})"
 
     def reset(self) -> float:
-        """Makes the database as the template has it; connections to it are lost.
+        """Resets the database to the template; its connections are cut.
 
         Returns:
-            The seconds that it took.
+            Seconds of the reset.
 
         Raises:
-            ResetFailed: it could not be done.
+            ResetFailed: the reset failed.
         """
         import urllib.error  # they load much, and few sessions reset
         import urllib.request
@@ -113,7 +113,7 @@ class Database:
 
 
 class Held:
-    """A `flushlab test` that lasts until `end`."""
+    """A `flushlab test` that runs until `end`."""
 
     def __init__(self, options: Sequence[str]) -> None:
         self._said = ""
@@ -130,7 +130,7 @@ class Held:
         """The variables of the command, as soon as its servers are ready.
 
         Raises:
-            pytest.UsageError: there will be none; with flushlab's own words.
+            pytest.UsageError: no server was started; the message is flushlab's.
         """
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
@@ -141,10 +141,10 @@ class Held:
         return found
 
     def end(self, *, now: bool = False) -> str:
-        """Lets it end, and returns what it said.
+        """Ends `flushlab test` and returns its output.
 
         Args:
-            now: do not let it prepare its servers first.
+            now: end at once, without waiting for the servers to be ready.
         """
         assert self._process.stdin is not None and self._process.stdout is not None
         with suppress(BrokenPipeError):
@@ -210,7 +210,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """What flushlab said."""
+    """Prints the output of flushlab."""
     for line in config.stash.get(_said, "").splitlines():
         terminalreporter.write_line(line)
 

@@ -119,7 +119,7 @@ def test_miss_hit_prefix_and_full_run_when_a_file_changed(project: Project) -> N
     result, out, err = project.test(*show)
     assert (result["template"], out) == ("miss", "[2, 2]\n")
     assert err.count("applying") == 2
-    assert err.index("applying V2.sql") < err.index("runs the prepare command again: if that changes nothing")
+    assert err.index("applying V2.sql") < err.index("runs the prepare command again: if nothing changes")
     result, out, err = project.test(*show)
     assert (result["template"], out, result["seconds"]["prepare"]) == ("hit", "[2, 2]\n", 0)
     assert "applying" not in err
@@ -138,7 +138,7 @@ def test_miss_hit_prefix_and_full_run_when_a_file_changed(project: Project) -> N
     )
     assert done.returncode == 2
     _, first, *second = re.split("applying V4.sql", done.stderr)
-    assert "the template of the first 3 inputs is no help: the prepare command failed on top of it" in first
+    assert "the template of the first 3 inputs cannot be extended: the prepare command failed on it" in first
     assert len(second) == 1, "why there is another run is said before it"
 
 
@@ -166,7 +166,7 @@ def test_a_script_without_a_history_is_never_built_upon(project: Project) -> Non
         "a prefix would have loaded the first two again"
     )
     assert (
-        "the template of the first 2 inputs cannot be built on: there is no table of a migration tool; the"
+        "the template of the first 2 inputs cannot be extended: there is no table of a migration tool; the"
         " prepare command runs in full\n"
     ) in err
 
@@ -204,7 +204,10 @@ def test_a_script_that_can_no_longer_be_executed_fails_as_without_a_template(pro
         _, _, err = project.test(*words, prepare=False, code=code)
     assert "since the last template, migrate.sh was changed" in err
     assert "Permission denied" in err
-    assert "error: the prepare command exited with code 126; nothing was kept or run" in err
+    assert (
+        "error: the prepare command exited with code 126; no template was kept and the suite did not run"
+        in err
+    )
 
 
 def test_a_failing_prepare_shows_its_output_and_keeps_nothing(project: Project) -> None:
@@ -214,7 +217,10 @@ def test_a_failing_prepare_shows_its_output_and_keeps_nothing(project: Project) 
         _, out, err = project.test(*words, code=2, prepare=False)
         assert out == ""
         assert f"said-{project.mark}" in err
-        assert "error: the prepare command exited with code 23; nothing was kept or run" in err
+        assert (
+            "error: the prepare command exited with code 23; no template was kept and the suite did not run"
+            in err
+        )
 
 
 def test_a_damaged_template_is_made_anew(project: Project) -> None:
@@ -395,7 +401,7 @@ def test_what_cannot_be_done_is_said_before_anything_starts(
     assert done.returncode == code, done.stderr
     assert said in done.stderr
     assert "Traceback" not in done.stderr
-    assert "making a template" not in done.stderr
+    assert "creating a template" not in done.stderr
 
 
 def test_a_setting_that_the_server_does_not_know_is_a_mistake_of_the_user(project: Project) -> None:
@@ -494,7 +500,7 @@ def test_clones_come_by_themselves_once_a_suite_has_reset_its_database_often(
                 cursor.execute("SELECT @@port")
                 own.append(cursor.fetchall() == ((database.port,),))
     assert own == [True] * WORTH_IT + [False] * 2
-    assert len([line for line in said if line.startswith("2 clones were started")]) == 1
+    assert len([line for line in said if line.startswith("2 standby servers were started")]) == 1
     wait_until_memory_is_free()
 
 

@@ -53,7 +53,7 @@ def document(result: SuiteResult, request: SuiteRequest) -> dict[str, Any]:
 
 
 def summary(result: SuiteResult, request: SuiteRequest) -> list[str]:
-    """What stands on stderr behind the suite's output."""
+    """Lines for stderr after the suite's output."""
     lines = [f"flushlab: {note}" for note in result.notes]
     if result.death:
         lines += [f"flushlab: {result.death}"]
@@ -81,15 +81,15 @@ def _hints(result: SuiteResult, request: SuiteRequest) -> list[str]:
         return [
             f"hint: the suite created {result.created.count} objects in about"
             f" {format_seconds(result.created.seconds)}; with --prepare 'COMMAND' --inputs 'FILES',"
-            " a template saves that in later runs"
+            " later runs start from a template"
         ]
     if result.template == "hit" and result.saved_seconds >= _WORTH_A_HINT_S:
-        return [f"flushlab: the template saved {format_seconds(result.saved_seconds)} of preparing"]
+        return [f"flushlab: the template saved {format_seconds(result.saved_seconds)} of preparation"]
     return []
 
 
 def compared_document(compared: Compared, request: SuiteRequest) -> dict[str, Any]:
-    """A comparison as `flushlab.test/1`: the last fast run, what stock told, both sides and the ratios."""
+    """A comparison as `flushlab.test/1`: the last fast run, counters of stock, both sides and the ratios."""
     last = compared.stock[-1]
     tables = {
         name: [
@@ -113,7 +113,7 @@ def compared_document(compared: Compared, request: SuiteRequest) -> dict[str, An
 
 
 def comparison(compared: Compared) -> list[str]:
-    """The table: parts of the run, then where stock's time went."""
+    """Table of the parts of the run, then the statements that took stock's time."""
     stock, fast = compared.stock, compared.fast
     parts: tuple[tuple[str, Callable[[Side], float]], ...] = (
         ("setup: server", lambda side: side.seconds["ready"]),
@@ -133,13 +133,13 @@ def comparison(compared: Compared) -> list[str]:
     if compared.prepared_s:
         lines.append(
             f"migrations take {format_seconds(compared.prepared_s)} on the fast server too:"
-            " only the template saves them"
+            " only the template avoids them"
         )
     return [*lines, *_where(compared.stock[-1])]
 
 
 def _where(side: Side) -> list[str]:
-    """What stock told of itself, part by part, most time first."""
+    """Counters of the stock server, part by part, most time first."""
     lines = []
     for part, told in side.told.items():
         what = "migrations" if part == "prepare" else "tests"

@@ -1,9 +1,9 @@
 """Command: runs the suite's command as a shell would, with its input and output untouched.
 
 Suite layer. The command stays in flushlab's process group, so that the terminal's Ctrl-C reaches it; flushlab
-itself only notes the signal and waits for the command to act on it. Signals that were sent to flushlab alone
-are passed on; those that it was started to ignore (`nohup`) both ignore. Exit codes are a shell's: 127 not
-found, 126 not executable, 128+n ended by signal n.
+itself only records the signal and waits for the command to act. Signals sent to flushlab alone are passed on.
+Flushlab and the command both ignore the signals that were ignored at the start (`nohup`). Exit codes follow
+the shell: 127 not found, 126 not executable, 128+n ended by signal n.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _SI_KERNEL = 0x80
 """sigaction(2): the kernel sent it; a terminal's Ctrl-C reaches the whole process group."""
 
 _PATIENCE = 3
-"""So many interrupts or terminations, and a command that ignores them is killed."""
+"""Signals after which a command that ignores them is killed."""
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
     """How a command ended.
 
     Attributes:
-        exit_code: as a shell gives it.
-        interrupted: by a signal that flushlab got.
-        problem: why it was never executed; empty if it was.
+        exit_code: by the rules of the shell.
+        interrupted: flushlab received a signal.
+        problem: reason if the command was not executed, else empty.
     """
 
     exit_code: int
@@ -44,7 +44,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_problem(words: Sequence[str], environment: Mapping[str, str]) -> Ended | None:
-    """Why a command cannot be executed, known before anything is started for it; None if it may be."""
+    """Reason why a command cannot be executed, found before a server is started; None: it can be."""
     if shutil.which(words[0], path=environment.get("PATH", os.defpath)) is not None:
         return None
     path = words[0] if os.sep in words[0] else shutil.which(words[0], os.F_OK, environment.get("PATH"))
@@ -54,7 +54,7 @@ def find_problem(words: Sequence[str], environment: Mapping[str, str]) -> Ended 
 
 
 def run(words: Sequence[str], environment: Mapping[str, str], *, stdout: int | None = None) -> Ended:
-    """Runs a command to its end; `stdout` is a descriptor in the place of flushlab's own."""
+    """Runs a command to its end; `stdout`: descriptor to use instead of flushlab's stdout."""
     seen: list[int] = []
     with _noting(seen) as watched:
         try:
@@ -68,14 +68,14 @@ def run(words: Sequence[str], environment: Mapping[str, str], *, stdout: int | N
 
 
 def shield_thread() -> None:
-    """For a thread that runs beside a command: signals are the main thread's, which waits for them."""
+    """Blocks signals in a thread beside a command: the main thread waits for them."""
     signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
 
 
 def _wait(child: subprocess.Popen[bytes], seen: list[int], watched: set[signal.Signals]) -> int:
-    """Waits for the child; takes signals one by one, with what the kernel tells of their senders."""
+    """Waits for the child and handles each signal by its sender, as the kernel reports it."""
     with _blocked(watched):
-        for number in seen:  # before they were blocked, so that nobody told who sent them
+        for number in seen:  # received before they were blocked: the sender is unknown
             if number != signal.SIGINT or not _in_foreground():
                 child.send_signal(number)
         while (code := child.poll()) is None:
@@ -117,7 +117,7 @@ def _blocked(watched: set[signal.Signals]) -> Iterator[None]:
 
 @contextmanager
 def _noting(seen: list[int]) -> Iterator[list[signal.Signals]]:
-    """From here on signals do not end flushlab: it has to wait for its command. Yields which."""
+    """Records signals instead of ending flushlab, which must wait for its command; yields the signals."""
     heeded = [number for number in _PASSED_ON if signal.getsignal(number) != signal.SIG_IGN]
     before = {number: signal.signal(number, lambda got, _: seen.append(got)) for number in heeded}
     try:

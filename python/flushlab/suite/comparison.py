@@ -1,8 +1,8 @@
-"""Comparison: the suite on a stock server and on the fast one, in turns, with what the servers tell of it.
+"""Comparison: the suite on a stock server and on the fast one alternately, with the counters of both.
 
 Suite layer, on `telemetry` and `statistics`. Stock is the build's defaults on the data root's disk, from an
-initialised data directory, stopped in an orderly way; fast is `flushlab test` with its template. Both run
-with performance_schema on, so that both can tell; the template is made beforehand.
+initialised data directory, shut down normally; fast is `flushlab test` with its template. Both run
+with performance_schema on, for the counters; the template is created first.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         seconds: by part, as in `SuiteResult`.
-        exit_code: the suite's.
-        told: the server's performance_schema, by part (`prepare`, `command`).
-        fsyncs: counted in the kernel over both parts; None where it could not.
+        exit_code: of the suite.
+        told: counters of the server's performance_schema, by part (`prepare`, `command`).
+        fsyncs: counted in the kernel over both parts; None: not available.
         settings: of the profile and the user's, as the server had them before the suite: on stock, its
             own values for the profile's names.
     """
@@ -55,23 +55,23 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def database_s(self) -> float:
-        """What the server takes: to be ready and to be gone, and in statements between."""
+        """Seconds of the server: start, shutdown, and statements."""
         return self.seconds["ready"] + self.seconds["teardown"] + self.statements_s
 
     @property
     def application_s(self) -> float:
-        """The rest: the suite's and the prepare command's own work."""
+        """The remaining seconds: work of the suite and of the prepare command."""
         return max(0.0, self.total_s - self.database_s)
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
-    """Blocks of both.
+    """Runs on both servers, in blocks.
 
     Attributes:
-        stock, fast: a run of each per block.
-        prepared_s: what the prepare command took on the fast server; 0 if its template was there already.
-        ratio: of the totals, stock over fast; no interval (low and high are the estimate) with one block.
-        database_ratio: the same of the database's part alone.
+        stock, fast: one run per block.
+        prepared_s: seconds of the prepare command on the fast server; 0 if the template existed.
+        ratio: total seconds, stock over fast; with one block no interval (low and high are the estimate).
+        database_ratio: as `ratio`, for the seconds of the server alone.
         result: of the last fast run.
     """
 
@@ -84,13 +84,13 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare(request: SuiteRequest, blocks: int, volume: Volume, say: Say) -> Compared:
-    """Runs both, block by block; the stock server on the volume.
+    """Runs the suite on both servers, block by block; the stock server is on the volume.
 
     Raises:
-        FlushlabError: a server could not be had, or the prepare command failed.
+        FlushlabError: a server could not be started, or the prepare command failed.
     """
     telling = msgspec.structs.replace(request, settings={**request.settings, **performance.SETTINGS})
-    say("making the template first")
+    say("creating the template first")
     prepared_s = Session(telling, say).prepare()
     stock, fast = [], []
     result: SuiteResult | None = None
@@ -113,7 +113,7 @@ def compare(request: SuiteRequest, blocks: int, volume: Volume, say: Say) -> Com
 
 
 def ratio(slow: Sequence[float], fast: Sequence[float]) -> Ratio:
-    """How many times faster, from pairs of seconds; with an interval from two pairs on."""
+    """Ratio of paired seconds, slow over fast; with an interval from two pairs on."""
     if len(slow) > 1:
         from flushlab.statistics import compare as contrast  # imports scipy
 

@@ -1,6 +1,6 @@
 """Database: a throwaway database for tests, in this process.
 
-Suite layer. The template, the place in memory and the resets are those of `flushlab test`.
+Suite layer. Template, memory and resets work as in `flushlab test`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from flushlab.suite.session import Session
 
 @dataclass(frozen=True, kw_only=True)
 class Database:
-    """Where a throwaway database is.
+    """Address and account of a throwaway database.
 
     Attributes:
         host, port: on loopback.
@@ -44,25 +44,25 @@ class Database:
     _server: SuiteServer = field(repr=False)
 
     def reset(self) -> float:
-        """Makes it what it was when it was started, at the same address; the seconds that it took.
+        """Restores the content that the database had at its start, at the same address; returns seconds.
 
         Connections are cut.
 
         Raises:
-            ServerError, StorageError: it could not; the server may be gone then.
+            ServerError, StorageError: the reset failed; the server may have stopped.
         """
         return self._server.reset()
 
 
 @contextmanager
-@taking(DatabaseSpec, progress="Takes a line at a time.")
+@taking(DatabaseSpec, progress="Receives one line of progress per call.")
 def database(*, progress: Progress = silent, **given: Any) -> Iterator[Database]:
     """A throwaway database for tests; gone when the context ends.
 
-    The arguments are those of `flushlab test` under the same names.
+    Arguments have the names and meanings of the options of `flushlab test`.
 
     Raises:
-        UsageError: an argument makes no sense, or the prepare command failed.
+        UsageError: an argument is invalid, or the prepare command failed.
         FlushlabError: the server could not be started.
     """
     asked = read_request(build(DatabaseSpec, given), progress)

@@ -1,9 +1,8 @@
 """Endpoint: an HTTP address on loopback that resets a worker's server.
 
 Suite layer. `curl -fsS -X POST "$FLUSHLAB_RESET_URL"` returns when the database is pristine again. The
-address holds a random word, for loopback is everybody's on the machine. GET does the same: not every test
-framework posts easily. It answers by hand: `http.server` takes long to import, and the command is to start at
-once.
+address contains a random word, because all users of the machine share the loopback. GET works like POST: not
+every test framework posts easily. The HTTP code is minimal, because importing `http.server` delays the start.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class ResetEndpoint(ThreadingTCPServer):
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """Each worker's address."""
+        """Reset address of each worker."""
         return tuple(f"http://{HOST}:{self.server_address[1]}{path}" for path in self.servers)
 
     def __enter__(self) -> Self:
@@ -56,7 +55,7 @@ class ResetEndpoint(ThreadingTCPServer):
 
 
 class _Answer(StreamRequestHandler):
-    """Answers one request; one that is not HTTP gets nothing."""
+    """Answers one HTTP request; anything else gets no answer."""
 
     timeout = 30
     server: ResetEndpoint

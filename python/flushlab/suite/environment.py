@@ -1,6 +1,6 @@
 """Environment: how a command finds its server: variables of its environment, and templates for others.
 
-Suite layer, pure. `FLUSHLAB_…` is flushlab's own; `MYSQL_…` and `DATABASE_URL` are those of clients and
+Suite layer, pure. `FLUSHLAB_…` are flushlab's variables; `MYSQL_…` and `DATABASE_URL` those of clients and
 frameworks (`client_environment`). With several workers, worker i has its own in `FLUSHLAB_…_i`, and the plain
 names mean worker 1.
 """
@@ -38,7 +38,7 @@ def parse_templates(assignments: Sequence[str]) -> tuple[Template, ...]:
     """The templates of `--env NAME=TEMPLATE`.
 
     Raises:
-        UsageError: not of that form, or a field that there is not.
+        UsageError: another form, or an unknown field.
     """
     templates = []
     for assignment in assignments:
@@ -58,7 +58,7 @@ def render(template: Template, fields: Mapping[str, str]) -> str:
     """A template with its fields filled in.
 
     Raises:
-        UsageError: it has a field that there is not.
+        UsageError: the template has an unknown field.
     """
     try:
         names = [name for _, name, _, _ in string.Formatter().parse(template.text) if name is not None]
@@ -75,10 +75,10 @@ def render(template: Template, fields: Mapping[str, str]) -> str:
 
 
 def check_database(name: str) -> str:
-    """The name, if a database of the user's can have it.
+    """Returns the name if it is valid for a database of the user.
 
     Raises:
-        UsageError: it cannot, or the server has one of that name for itself.
+        UsageError: the name is invalid, or a system schema of the server.
     """
     if not _DATABASE.fullmatch(name):
         raise UsageError(
@@ -93,10 +93,10 @@ def create_database(name: str, characters: str) -> str:
 
 
 def database_characters(charset: str | None, collation: str | None) -> str:
-    """What CREATE DATABASE says of characters; empty for the server's own.
+    """Character set and collation in CREATE DATABASE; empty: the server's defaults.
 
     Raises:
-        UsageError: a name that no character set or collation can have.
+        UsageError: not a valid name of a character set or collation.
     """
     for flag, name, example in (("charset", charset, "utf8mb4"), ("collation", collation, "utf8mb4_bin")):
         if name is not None and not re.fullmatch(r"[A-Za-z0-9_]{1,64}", name):
@@ -106,21 +106,21 @@ def database_characters(charset: str | None, collation: str | None) -> str:
 
 
 def check_password(text: str | None) -> str | None:
-    """The password that the user chose; None if there is none.
+    """Password from FLUSHLAB_PASSWORD; None: not set.
 
     Raises:
-        UsageError: it would need quoting somewhere on its way through SQL, option files and URLs.
+        UsageError: the password would need quoting in SQL, option files or URLs.
     """
     if text and not _PASSWORD.fullmatch(text):
         raise UsageError(
-            "the password in FLUSHLAB_PASSWORD cannot be used here",
-            hint="use letters, digits and . _ ~ - only: it is also part of URLs",
+            "the password in FLUSHLAB_PASSWORD has invalid characters",
+            hint="use only letters, digits and . _ ~ -, because the password is part of URLs",
         )
     return text or None
 
 
 def fields_of(build: Build, endpoint: Endpoint, database: str) -> dict[str, str]:
-    """What templates may name."""
+    """Fields of templates."""
     host, port = endpoint.host or "", str(endpoint.port)
     return {
         "host": host,

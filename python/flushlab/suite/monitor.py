@@ -1,12 +1,12 @@
-"""Monitor: looks on while the suite runs: memory, so that it never runs out, and the suite's habits.
+"""Monitor: samples free memory and the suite's schema changes while the suite runs.
 
 Suite layer. A server in memory holds pages that the kernel cannot reclaim. When free memory falls below half
-of the reserve, or the tmpfs is nearly full, the server is stopped in an orderly way, its data directory moved
-to disk, and started there on the same port: the suite loses its connections once, not its life.
+of the reserve, or the tmpfs is nearly full, the server is shut down, its data directory moves to disk, and
+the server starts again on the same port: the suite loses its connections once, but goes on.
 
-Habits: whether the suite cleans and migrates again at its start, although its server was prepared. The server
-counts statements by kind (`Com_…`), on every flavor and without performance_schema. The time is that of the
-intervals between looks in which such statements were counted, so it is known to a quarter of a second or so.
+Schema changes: does the suite drop and migrate again at its start, although its server was prepared? Every
+server counts statements by kind (`Com_…`), without performance_schema. The seconds are the sum of the sample
+intervals with such statements, so their resolution is about a quarter of a second.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ _MOST = 3
 
 
 class Objects(msgspec.Struct, frozen=True, kw_only=True):
-    """Objects of the schema that a suite worked on, and the seconds in which it did."""
+    """Schema objects that a suite created or dropped, and the seconds of these statements."""
 
     count: int
     seconds: float
 
 
 class Habits:
-    """Counts on one server, look by look."""
+    """Counts of schema changes on one server, sample by sample."""
 
     def __init__(self, server: SuiteServer) -> None:
         self._server = server
@@ -65,7 +65,7 @@ class Habits:
         self._seconds = 0.0
 
     def look(self) -> None:
-        """Adds what happened since the last look; a server that is away counts nothing."""
+        """Adds the changes since the last sample; a stopped server adds nothing."""
         now, at = self._counters(), time.monotonic()
         if now:
             new = {name: _since(self._last.get(name, 0), now.get(name, 0)) for name in _NAMES}
@@ -78,7 +78,7 @@ class Habits:
 
     @property
     def recreated(self) -> Objects | None:
-        """None if the suite left what was there alone, or drops and creates for its tests' sake."""
+        """Objects dropped and created again at the start; None: none, or the tests drop and create."""
         dropped = sum(self._counted[name] for name in DROPS)
         if self._counted["Com_drop_db"] and self._counted["Com_create_db"]:
             dropped = max(dropped, self._there)
@@ -89,7 +89,7 @@ class Habits:
 
     @property
     def created(self) -> Objects | None:
-        """What it made to stay a while; None if that is little."""
+        """Objects created at the start of the suite; None: few."""
         count = sum(self._counted[name] for name in CREATES)
         kept = count - sum(self._counted[name] for name in DROPS)
         return Objects(count=count, seconds=self._seconds) if kept >= max(_LEAST, count // 2) else None
@@ -146,7 +146,7 @@ class SuiteMonitor:
                 return
             name = server.name
             if server.give_up_clones():
-                self.notes.append(f"memory ran short ({short}): no server stands by for {name} any more")
+                self.notes.append(f"memory ran short ({short}): the standby servers of {name} were stopped")
                 return
             try:
                 server.move_to_disk(self._settings)
@@ -155,7 +155,9 @@ class SuiteMonitor:
                     " and open connections were cut"
                 )
             except (FlushlabError, OSError) as error:
-                server.stopped_for = f"memory ran short ({short}) and it could not be moved to disk: {error}"
+                server.stopped_for = (
+                    f"memory ran short ({short}) and the server could not be moved to disk: {error}"
+                )
 
     def _shortage(self, server: SuiteServer) -> str | None:
         available = available_memory_bytes()

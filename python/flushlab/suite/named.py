@@ -1,8 +1,8 @@
-"""Named: a suite's server by its name: the variables of a kept one, and a pristine database again.
+"""Named: a suite's server by its name: environment variables of a kept sandbox, and resets.
 
-Suite layer. A running `flushlab test` is asked for a reset over its endpoint, whose address lies in the
-sandbox's folder; a kept server is killed, gets its build's initialised data directory, and starts again on
-its port and socket.
+Suite layer. A running `flushlab test` resets its server by its endpoint, whose address is in the sandbox's
+folder. A kept sandbox is killed, gets the initialised data directory of its build, and starts again on its
+port and socket.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _ANSWER_S = 900.0
 
 
 def environment(name: str, database: str) -> dict[str, str]:
-    """The variables by which a suite finds a kept sandbox, its password among them.
+    """Environment variables of a kept sandbox, including its password.
 
     Raises:
-        UsageError: there is no such sandbox, or the database, made if it is missing, cannot have that name.
+        UsageError: there is no such sandbox, or the name of the database, created if missing, is invalid.
         ServerError: it does not run.
     """
     check_database(database)
@@ -39,7 +39,7 @@ def environment(name: str, database: str) -> dict[str, str]:
 
 
 def reset(name: str) -> float:
-    """Resets a server; the seconds that it took.
+    """Resets a server and returns the seconds.
 
     Raises:
         UsageError: there is none of that name.
@@ -66,7 +66,7 @@ def _reset_kept(name: str) -> float:
     with Sandbox.attach(name) as sandbox:
         if (node := sandbox.membership) is not None:
             raise UsageError(
-                f"{name} is a node of the cluster {node.cluster}: its data are the cluster's",
+                f"{name} is a node of the cluster {node.cluster}: a single node cannot be reset",
                 hint=f"run: flushlab server stop {node.cluster}, and start a new one",
             )
         began = time.monotonic()

@@ -1,9 +1,10 @@
-"""Prepare: what tells whether a prepare command may build upon a template of fewer inputs.
+"""Prepare: checks whether a prepare command may extend a template of fewer inputs.
 
-Suite layer. Three things must hold, else it runs in full: a migration tool has written down what it applied;
-a second run of the command on its own result changed nothing (it is no script that loads seed rows each
-time); and on the restored prefix that record grew, by as many rows as there are new inputs where the tool
-writes one row per file.
+Suite layer. Three conditions, otherwise the command runs in full:
+
+- a migration tool has recorded the migrations that it applied;
+- a second run of the command on its own result changed nothing (a script that loads seed rows fails here);
+- on the restored prefix the record grew, by one row per new input if the tool writes one row per file.
 """
 
 from __future__ import annotations
@@ -59,14 +60,14 @@ def histories(query: Query) -> tuple[History, ...]:
 
 
 def reason_not_reusable(facts: Facts) -> str:
-    """Why nothing may be built upon a template; empty if something may."""
+    """Reason why a template cannot be extended; empty: it can."""
     if not facts.histories:
         return "there is no table of a migration tool"
     return "" if facts.rerunnable else "a second run of the prepare command failed or changed something"
 
 
 def only_added(before: Sequence[History], after: Sequence[History], added: int) -> bool:
-    """Whether the tools' records tell that exactly the added inputs were applied."""
+    """Whether the tools' records show that exactly the added inputs were applied."""
     then = {(one.schema, one.table): one for one in before}
     now = {(one.schema, one.table): one for one in after}
     if not then or then.keys() != now.keys():

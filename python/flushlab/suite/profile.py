@@ -1,10 +1,10 @@
 """Profile: the settings of a throwaway server, each with its reason and what it bought.
 
-Suite layer, pure. Everything that costs time and guards data is off; nothing that changes what SQL means is
-touched (sql_mode, isolation, character sets, checks), apart from the binary log. Figures are of the shipped
+Suite layer, pure. Settings that cost time to protect data are off. Settings that change the results of SQL
+(sql_mode, isolation, character sets, checks) stay, except the binary log. Ratios are measured by the shipped
 plan `throwaway` (`flushlab series throwaway --data-root /dev/shm/…`) and of `benchmarks/flyway_suite.py`.
 
-Two places: `memory`, where syncs cost nothing, and `disk`, where they are left out as far as the server can.
+Two places: `memory`, where an fsync costs nothing, and `disk`, where the server skips as many as it can.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     where: Where | None = None
 
     def holds(self, build: ServerKind, where: Where) -> bool:
-        """Whether it is for that server in that place."""
+        """Whether the setting applies to the server in the place."""
         return (
             self.flavor in (None, build.flavor)
             and self.since <= build.version < self.until
@@ -66,7 +66,7 @@ CHOICES = (
     Choice(
         name="log_bin",
         value="OFF",
-        why="nobody replicates a test server; on by default since 8.0",
+        why="a test server has no replicas; on by default since 8.0",
         flavor="mysql",
         since=(8, 0),
     ),
@@ -139,12 +139,12 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def throwaway(build: ServerKind, where: Where, chosen: Mapping[str, Value] | None = None) -> Profile:
-    """The profile of a build in a place; the user's own settings, `chosen`, win."""
+    """Profile of a build in a place; `chosen`, the user's settings, take precedence."""
     settings = {one.name: one.value for one in CHOICES if one.holds(build, where)} | dict(chosen or {})
     return Profile(settings=settings, arguments=_ARGUMENTS[build.flavor] if where == "disk" else ())
 
 
 def content_settings(settings: Mapping[str, Value]) -> dict[str, Value]:
-    """Those that may shape what a data directory holds: all but those of the place and of the looking on."""
+    """Settings that may change the content of a data directory: all except paths and monitoring."""
     others = {"performance_schema", *(one.name for one in CHOICES if one.where is not None)}
     return {name: value for name, value in settings.items() if name not in others}

@@ -33,7 +33,7 @@ class SuiteRequest(msgspec.Struct, frozen=True, kw_only=True):
         database: name, created before anything else.
         characters: its character set and collation, as CREATE DATABASE spells them; empty for the server's.
         settings: the user's own, on top of the profile.
-        dataset_key: content of the user's data, if any.
+        dataset_key: key of the content of the user's data, if any.
         inputs: files that the prepare command reads.
         templates: variables of the command's environment.
         workers: number of servers.
@@ -87,7 +87,7 @@ def read_request(
     """A run of a suite, checked before anything is started; arguments as the attributes of `SuiteRequest`.
 
     Raises:
-        UsageError, StorageError: a value that cannot work, with the way out.
+        UsageError, StorageError: an invalid value, with a hint.
     """
     files = read_inputs(list(spec.inputs), Path.cwd())
     key: Mapping[str, str] = {}

@@ -1,8 +1,8 @@
-"""Root: whether a suite's data directory lies in memory, and with what room to spare.
+"""Root: decides whether the data directories of a suite fit in memory.
 
-Suite layer. Memory that a tmpfs holds is nobody's to reclaim: when it runs out, the kernel kills processes
-and gets nothing back. So a data directory goes there only if it leaves a reserve of free memory (of the
-cgroup's too), and `watch` looks on.
+Suite layer. The kernel cannot reclaim the memory of a tmpfs: without free memory it kills processes and gains
+nothing. So a data directory goes to the tmpfs only if a reserve of free memory remains (in the cgroup too),
+and `monitor` samples the free memory.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _LEAST_RESERVE_BYTES = 512 << 20
 
 
 class ChosenRoot(msgspec.Struct, frozen=True, kw_only=True):
-    """Where data directories are made.
+    """Folder of the data directories.
 
     Attributes:
         root: the data root.
         in_memory: the data root is on a tmpfs.
-        reason: why not in memory; empty if it does.
+        reason: why not in memory; empty if in memory.
     """
 
     root: DataRoot
@@ -50,14 +50,14 @@ def reserve_bytes() -> int:
 
 
 def has_room(root: ChosenRoot, template_bytes: int, servers: int) -> bool:
-    """Whether so many servers more fit in memory, with their data directories; never if those are on disk."""
+    """Whether so many more servers with their data directories fit in memory; False if these are on disk."""
     needed = servers * (template_bytes + GROWTH_BYTES)
     with_processes = needed + servers * SERVER_BYTES + reserve_bytes()
     return root.in_memory and needed <= root.root.free_bytes() and with_processes <= available_memory_bytes()
 
 
 def choose(template_bytes: int, servers: int, data_root: Path | None, *, memory: bool = True) -> ChosenRoot:
-    """Memory if the data directories of so many servers fit there, else the data root on disk.
+    """The tmpfs if the data directories of all servers fit, otherwise the data root on disk.
 
     Raises:
         NotWritable, NoSpace: the disk's folder cannot be used.

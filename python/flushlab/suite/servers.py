@@ -1,9 +1,9 @@
-"""Servers: the throwaway servers of one run, each of which can be reset and moved.
+"""Servers: the throwaway servers of one run; each can be reset and moved to disk.
 
 Suite layer, on `server`. A reset kills the server, puts a pristine copy of its data directory in place and
 starts it again: same host, port, socket, account. So whatever a test did (rows, next automatic numbers,
-tables, accounts, global variables) is gone by construction. A suite that resets often gets clones: a server
-that waits takes the place of the other one, behind the port and the socket that callers know.
+tables, accounts, global variables) is gone by construction. A suite that resets often gets clones: a standby
+server replaces the used one, behind the same port and socket.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _ANSWER_S = 1.0
 
 
 class Clones:
-    """A few servers that were started beforehand and wait to take another one's place.
+    """Standby servers, started before a reset needs them.
 
     Each is a sandbox of its own on another copy of the template. A reset takes one, so that the caller does
     not wait for a start; the next is started in the background, beside the end of the old server.
@@ -82,7 +82,7 @@ class Clones:
 
     @property
     def begun(self) -> bool:
-        """Whether some wait, or will soon."""
+        """Whether standby servers exist or are being started."""
         return bool(self._waiting)
 
     def fill(self, resets: int) -> None:
@@ -95,7 +95,8 @@ class Clones:
                 self._pool = ThreadPoolExecutor(self._count, "clone", initializer=shield_thread)
                 if self._after:
                     self._say(
-                        f"{self._count} clones were started after {self._after} resets (--clones 0: none)"
+                        f"{self._count} standby servers were started after {self._after} resets"
+                        " (--clones 0: none)"
                     )
             wait_s = _CALM_S if self._waiting else 0.0
             self._waiting.extend(self._pool.submit(self._start_in, wait_s) for _ in range(missing))
@@ -167,7 +168,7 @@ class SuiteServer:
 
     @property
     def endpoint(self) -> Endpoint:
-        """How callers reach it, whichever server it is."""
+        """Address for callers; the same after each reset."""
         return msgspec.structs.replace(self._first.endpoint, socket=str(self._link))
 
     @property
@@ -195,10 +196,10 @@ class SuiteServer:
             self._turn.release()
 
     def reset(self) -> float:
-        """Puts the pristine data directory back; the seconds that it took.
+        """Restores the pristine data directory and returns the seconds.
 
         Raises:
-            ServerError, StorageError: it could not; the server may be gone then.
+            ServerError, StorageError: the reset failed; the server may have stopped.
         """
         with self._turn:
             if self.stopped_for:
@@ -255,10 +256,10 @@ class SuiteServer:
         fresh.replace(self._link)
 
     def move_to_disk(self, settings: Mapping[str, Value]) -> None:
-        """Stops the server in an orderly way, moves its data directory to disk and starts it there.
+        """Shuts the server down, moves its data directory to disk and starts the server there.
 
         Raises:
-            FlushlabError, OSError: it could not; the server is stopped and its data directory deleted then.
+            FlushlabError, OSError: the move failed; the server is stopped and its data directory deleted.
         """
         with self._turn:
             try:
@@ -278,14 +279,14 @@ class SuiteServer:
                 raise
 
     def give_up_clones(self) -> bool:
-        """Ends the servers that wait, for their memory; False if none does."""
+        """Stops the standby servers to free memory; False: there were none."""
         with self._turn:
             waited = self._clones.begun
             self._clones.end()
             return waited
 
     def end(self) -> None:
-        """Kills the server and deletes what it had."""
+        """Kills the server and deletes its files."""
         with self._turn:
             self._ended = True
             front = [self._front.close] if self._front is not None else []
@@ -370,7 +371,7 @@ def start_servers(
     except NoSpace as error:
         if not root.in_memory:
             raise
-        say(f"memory was full while starting the server ({error.message}); it is on disk instead")
+        say(f"memory was full at the start of the server ({error.message}); the server is on disk instead")
         root = ChosenRoot(root=DataRoot.open(request.data_root), in_memory=False, reason="memory was full")
         return _start_all(start, count, root)
 

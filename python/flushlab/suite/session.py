@@ -1,6 +1,6 @@
 """Session: one `flushlab test`, from the request to the result.
 
-Suite layer; the story of the command, without a word on the terminal but through `say`.
+Suite layer. Nothing is printed; progress goes to `say`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class SuiteResult(msgspec.Struct, frozen=True, kw_only=True):
     """What happened.
 
     Attributes:
-        exit_code: the command's, as a shell gives it.
+        exit_code: of the command, by the rules of the shell.
         template: hit, prefix, miss, or none without a prepare command.
         seconds: `ready` (flushlab's own, from its process's start to the command's, without `prepare`),
             `prepare`, `command`, `teardown`.
@@ -63,13 +63,13 @@ class SuiteResult(msgspec.Struct, frozen=True, kw_only=True):
         settings: of the profile and the user's, as worker 1's server has them before the command.
         in_memory: the data directory lay in memory until the end.
         workers: how many servers.
-        resets_s: how long each of their resets took.
-        recreated: what the suite dropped and created again; None if it did not.
-        created: tables and views that it made, and the seconds in which it did; None if it made few.
-        saved_seconds: what preparing took when the template was made; 0 if unknown.
+        resets_s: seconds of each reset, of all workers.
+        recreated: objects that the suite dropped and created again; None: none.
+        created: tables and views that the suite created, with the seconds; None: few.
+        saved_seconds: seconds of the preparation when the template was created; 0: unknown.
         notes: lines for the user, in order.
-        death: why a server was gone before the command's end, with its log's tail; empty if none was.
-        stopped: flushlab itself stopped a server while the command ran, for want of room.
+        death: why a server ended before the command, with the end of its log; empty: no server did.
+        stopped: flushlab stopped a server while the command ran, for lack of memory.
         observation: `telemetry.Observation` of the command on worker 1's server, where it was asked for.
     """
 
@@ -96,8 +96,9 @@ def require_prepared(ended: Ended) -> None:
         raise KeyboardInterrupt
     if ended.exit_code != 0:
         raise UsageError(
-            f"the prepare command exited with code {ended.exit_code}; nothing was kept or run",
-            hint="its own output, above, says why",
+            f"the prepare command exited with code {ended.exit_code}; no template was kept and the suite"
+            " did not run",
+            hint="read the output of the prepare command above",
         )
 
 
@@ -267,7 +268,7 @@ class Session:
         if known is None:
             self._say_changes()
         elif why := prepare.reason_not_reusable(known[1]):
-            self._say(_in_full(known[1], f"cannot be built on: {why}"))
+            self._say(_in_full(known[1], f"cannot be extended: {why}"))
         elif (snapshot := self._prepare_on(*known)) is not None:
             return snapshot, "prefix"
         made = self._prepare_on(self._unprepared(), None)
@@ -292,7 +293,7 @@ class Session:
         if found is not None:
             return found
         data = f" with {self._request.dataset}" if self._request.dataset else ""
-        self._say(f"making a template of {recipe.build.name}{data}, once")
+        self._say(f"creating a template of {recipe.build.name}{data}, once")
         bare = self._loaded() or initialised(recipe.build, recipe.settings, self._say)
         chosen = self._choose_root(bare.allocated_bytes, 1)
         profile = throwaway(recipe.build, "memory" if chosen.in_memory else "disk", self._request.settings)
@@ -346,11 +347,11 @@ class Session:
             if known is not None:
                 added = len(self._recipe.inputs) - len(known.inputs)
                 if ended.exit_code != 0:
-                    self._say(_in_full(known, "is no help: the prepare command failed on top of it"))
+                    self._say(_in_full(known, "cannot be extended: the prepare command failed on it"))
                     return None
                 if not prepare.only_added(known.histories, after, added):
                     why = "the migration tool's table did not grow by the new inputs"
-                    self._say(_in_full(known, f"cannot be built on: {why}"))
+                    self._say(_in_full(known, f"cannot be extended: {why}"))
                     return None
                 seconds += known.prepare_seconds
             sandbox.stop()
@@ -382,7 +383,7 @@ class Session:
     def _changes_nothing(self, sandbox: Sandbox, environment: Mapping[str, str]) -> bool:
         """Whether the command, run again on its own result, leaves it as it is, which is saved already."""
         self._say(
-            "flushlab runs the prepare command again: if that changes nothing, later runs can add migrations"
+            "flushlab runs the prepare command again: if nothing changes, later runs can add migrations"
             " to this template"
         )
         sandbox.start_again()
@@ -391,7 +392,7 @@ class Session:
         if ended.interrupted:
             require_prepared(ended)
         if ended.exit_code != 0:
-            self._say("the second run failed, which does no harm: the template is what the first one left")
+            self._say("the second run failed; the template keeps the result of the first run")
         return ended.exit_code == 0 and prepare.fingerprint(sandbox.query) == before
 
     def _start(self, snapshot: Snapshot, count: int, clones: int | None = 0) -> Servers:
@@ -410,7 +411,7 @@ class Session:
                 say=self._note,
             )
         except SnapshotDamaged as error:
-            self._note(f"{error.message}; it is made again")
+            self._note(f"{error.message}; the template is created again")
             self._templates.drop(snapshot)
             raise
 

@@ -1,18 +1,17 @@
-"""Templates: prepared data directories, kept as snapshots under a key of all that shaped them.
+"""Templates: prepared data directories, kept as snapshots under a key of everything that affects them.
 
 Suite layer, on `datadir`. The key holds the build, every setting, the database and, with a prepare command,
 that command and its inputs in order: content, and whether they may be executed. Inputs that were only
-appended leave a template of the first of them usable: the longest such prefix is found by the digests' chain.
-Whether it may be used is for `prepare` to judge, by the facts that lie in the data directory itself
-(`flushlab-template.json`).
+appended leave the template of the earlier inputs usable: a chain of digests finds the longest such prefix.
+`prepare` decides whether the prefix may be used, by the facts in `flushlab-template.json`.
 
-A template is captured from a server that was shut down in an orderly way; `auto.cnf` goes (two servers of one
-UUID), the RSA keys stay (drivers remember them).
+A template is captured from a server that was shut down normally; `auto.cnf` is left out (two servers of one
+UUID), the RSA keys stay (drivers cache them).
 
 An archive is a template as one compressed file, for the cache of a CI service: a ZIP file with the snapshot's
-manifest as its first member; it appears by a rename. When one is unpacked, nothing in it is believed: its key
-must be the one asked for, every path must stay inside, and checksums must hold (the manifest's, for holes
-come back as holes).
+manifest as its first member, put in place by a rename. An archive is untrusted: its key must be the
+requested one, every path must stay inside the target, and the manifest's checksums must hold (holes come back
+as holes).
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ _ZEROS = bytes(_CHUNK_BYTES)
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
-    """A migration tool's own record of what it has applied.
+    """The table in which a migration tool records the migrations that it applied.
 
     Attributes:
         schema, table: of the record.
@@ -68,7 +67,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a template beyond its key.
+    """Facts of a template beyond its key.
 
     Attributes:
         folder: in which the prepare command ran.
@@ -171,7 +170,7 @@ class Templates:
         return next((facts for one in alike if (facts := read_facts(one)).folder == str(folder)), None)
 
     def capture(self, recipe: Recipe, datadir: Path, find_facts: Callable[[], Facts]) -> Snapshot:
-        """Saves the data directory of a server that was shut down in an orderly way.
+        """Saves the data directory of a server that was shut down normally.
 
         Args:
             recipe: of what lies in it.
@@ -179,7 +178,7 @@ class Templates:
             find_facts: called once it is copied, so that it may start the server again and change it.
 
         Raises:
-            NoSpace: it does not fit, not even with older templates gone.
+            NoSpace: the template does not fit, even without the older templates.
             StorageError: it cannot be saved.
         """
         key = recipe.key
@@ -191,7 +190,7 @@ class Templates:
         return snapshot
 
     def drop(self, snapshot: Snapshot) -> None:
-        """Forgets a template that turned out to be damaged or unusable."""
+        """Removes a template that is damaged or unusable."""
         self.snapshots.remove(snapshot.key)
         if self._cache is not None:
             _remove_archive(self._archive(snapshot.key))
@@ -244,7 +243,7 @@ def _but_for_files(key: SnapshotKey) -> dict[str, str]:
 
 
 def read_facts(snapshot: Snapshot) -> Facts:
-    """What is known of a template; nothing, if its facts cannot be read."""
+    """Facts of a template; empty if they cannot be read."""
     try:
         return msgspec.json.decode((snapshot.path / FACTS).read_bytes(), type=Facts)
     except (OSError, msgspec.DecodeError):
@@ -272,7 +271,7 @@ def check_cache(folder: Path | None) -> Path | None:
 
 
 def _remove_archive(archive: Path) -> None:
-    """Somebody else's file of that name, or one too damaged to tell, stays."""
+    """Keeps a file of that name that is not flushlab's, or too damaged to tell."""
     if is_ours(archive):
         archive.unlink(missing_ok=True)
 
@@ -323,7 +322,7 @@ def import_archive(archive: Path, key: SnapshotKey, target: Path) -> None:
     """Unpacks an archive into the empty folder `target`.
 
     Raises:
-        SnapshotDamaged: it is no archive, another key's, damaged, or wants to write elsewhere.
+        SnapshotDamaged: not an archive, of another key, damaged, or with a path outside the target.
     """
     try:
         with zipfile.ZipFile(archive) as file:

@@ -118,7 +118,7 @@ def test_a_suite_that_resets_often_gets_some_by_itself() -> None:
     waiting.fill(WORTH_IT + 1)
     waiting.end()
     (line,) = said
-    assert line.startswith(f"{BY_ITSELF} clones were started after {WORTH_IT} resets")
+    assert line.startswith(f"{BY_ITSELF} standby servers were started after {WORTH_IT} resets")
 
 
 def test_none_by_itself_where_memory_has_no_room_for_all_that_are_missing() -> None:

@@ -66,7 +66,7 @@ def test_servers_that_stand_by_go_first(tmp_path: Path, monkeypatch: pytest.Monk
     assert server.sandbox.storage.in_memory
     assert not server.clones
     assert len(watch.notes) == 1
-    assert "no server stands by for s1 any more" in watch.notes[0]
+    assert "the standby servers of s1 were stopped" in watch.notes[0]
 
 
 def test_servers_move_one_by_one_until_enough_is_free(
