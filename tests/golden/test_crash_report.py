@@ -44,7 +44,7 @@ def test_replicas() -> None:
 
 def test_nothing_shows_that_damage_to_a_commands_tables_would_have_been_seen() -> None:
     sound = msgspec.structs.replace(ALONE, crashes=ALONE.crashes[:7])
-    assert said(facts(sound)).startswith("unknown: the tables are sound, and nothing shows")
+    assert said(facts(sound)).startswith("unknown: the tables are sound, but nothing proves")
     killed = msgspec.structs.replace(facts(sound), fail="process")
     assert said(killed).startswith("unknown: the tables are sound, but no setting would break them")
     broken = msgspec.structs.replace(ALONE, name="control", positive_control=True)

@@ -49,7 +49,7 @@ class LoadOutcome(NamedTuple):
     """What was acknowledged until the server was killed.
 
     Attributes:
-        notes: the acknowledged commits; none without an acknowledgement table.
+        notes: acknowledged commits; none without an acknowledgement table.
         ended_ns: when it was killed, CLOCK_MONOTONIC.
         commits_per_s: acknowledged.
         over: there was no acknowledgement table, and the side workload had ended by itself.

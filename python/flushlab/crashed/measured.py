@@ -1,4 +1,4 @@
-"""Measured: what the crashes of a configuration came to, counted and in words. Pure."""
+"""Measured: outcomes of the crashes of a configuration, as counts and in words. Pure."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ class CrashCounts(OutcomeCounts, frozen=True, kw_only=True):
 
 
 def age(lost_s: float) -> str:
-    """How old lost commits were when the crash came, in words; of the oldest, in seconds."""
+    """Age of the oldest lost commit at the crash, in words; `lost_s` in seconds."""
     return f"at most {at_most(lost_s)} old"
 
 
@@ -201,7 +201,7 @@ def at_most(seconds: float) -> str:
 
 
 def measured(arm: CrashArm) -> list[str]:
-    """What an arm's crashes have left, with the bound of what may be expected, in words."""
+    """Outcomes of an arm's crashes in words, with the 95 % bound on the share of failures."""
     if not arm.crashes:
         return ["not crashed"]
     words = []
@@ -251,7 +251,7 @@ def at_random(crashes: Iterable[Crash]) -> list[Crash]:
 
 
 def chosen(crashes: Iterable[Crash]) -> list[Crash]:
-    """Crashes at moments where a promise is most likely to break."""
+    """Crashes at moments that are most likely to break a guarantee."""
     return [crash for crash in crashes if crash.point.kind != "random"]
 
 
@@ -367,7 +367,7 @@ def _tally_of_replicas(replica: ReplicaCounts) -> str:
 
 
 def binlog_in_words(binlog: BinlogCounts) -> str:
-    """What the binary logs lack or have too much."""
+    """Commits that the binary logs lack, or have beyond the tables."""
     parts = []
     if binlog.lost_commits:
         most = binlog.lost_commits.max

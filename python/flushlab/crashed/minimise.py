@@ -1,4 +1,4 @@
-"""Minimise: the fewest unsynced sectors that make a crash what it is. Sits in `crashed`, above `recorded`.
+"""Minimise: the fewest unsynced sectors that cause an outcome of a crash. In `crashed`, above `recorded`.
 
 A server that was promised nothing of what it had not synced must cope with any part of it being there. So
 either something is there that it does not cope with (`kept`), or something is missing that it should have

@@ -1,4 +1,4 @@
-"""Recorded: the images of a recorded run, and what crashes at its records have left. Sits in `crashed`.
+"""Recorded: crash images of a recorded run, and the outcomes of crashes at its records. Sits in `crashed`.
 
 A single server is cut at a record of its disk, a cluster at a moment of one clock: the disks' records and the
 notes have CLOCK_MONOTONIC. A record has its time before its answer goes out, and a note has its time
@@ -62,7 +62,7 @@ Left = tuple[FaultImage, Path]
 
 
 class CrashImages:
-    """The images of a recorded run.
+    """Crash images of a recorded run.
 
     Args:
         fail: what crashes, on every node.
@@ -195,7 +195,7 @@ class CrashImages:
             notes = self._by_then(self._notes, point)
             cause = error if isinstance(error, OSError) else error.__cause__
             damaged = isinstance(error, NotMounted) or getattr(cause, "errno", None) in _DAMAGED
-            # An honest disk's file system is always whole; a cluster's nodes are judged together.
+            # The file system of a disk that honors flushes is whole; a cluster's nodes are judged together.
             faulty = self._fail.lying_flushes or self.run.faulty or self.run.fault
             became = judge.not_started if damaged and faulty and not self.is_cluster else judge.unknown
             found = became(point, notes, str(error))

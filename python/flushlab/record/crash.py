@@ -1,4 +1,4 @@
-"""What crashes have left: of one crash, and of all crashes of an arm."""
+"""Outcomes of crashes: of one crash, and of all crashes of an arm."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from flushlab.record.source import SourceText
 from flushlab.record.warning import Warning
 
 CrashKind = Literal["process", "os", "power", "lying-disk", "torn", "eio", "full"]
-"""What crashes; see `Failure`. `eio`: a flush fails under load, `full`: the file system fills up; some time
-later the power fails. Their positive controls are cut by the power alone."""
+"""The failure; see `Failure`. `eio`: a flush fails under load; `full`: the file system fills up; in both, the
+power fails later. For the positive controls of `eio` and `full`, only the power fails."""
 CrashOutcome = Literal["kept", "sound", "lost", "inconsistent", "not_started", "unknown"]
-"""`kept`: all that was acknowledged is there; `sound`: the server starts and its tables are sound, and
-without an acknowledgement table no more is known; `lost`: a whole end of it is not there; `inconsistent`:
-what is there is no state that the server was ever in; `not_started`: the server does not start on it;
-`unknown`: flushlab could not look."""
+"""`kept`: every acknowledged commit is in the tables. `sound`: the server starts and its tables are sound;
+without an acknowledgement table, no more is known. `lost`: the last acknowledged commits of connections are
+missing, none before them. `inconsistent`: the tables are in a state that the server never had.
+`not_started`: the server does not start. `unknown`: flushlab could not judge the crash."""
 PointKind = Literal["random", "after_ack", "before_flush", "most_unsynced", "after_write", "in_recovery"]
-"""`in_recovery`: it crashes once more while the server recovers."""
+"""`in_recovery`: a second crash while the server recovers."""
 
 ReplicaOutcome = Literal["follows", "diverged", "stopped", "unknown"]
 """See `ReplicaState`."""
@@ -28,8 +28,9 @@ NodesKind = Literal["one", "all", "rolling", "cascade"]
 """Which nodes of a cluster crash: one of them; all at once; one after the other, each when the one before is
 back; one after the other until none is left."""
 NodeWay = Literal["stayed", "bootstrap", "ist", "sst", "none"]
-"""How a node came to have what the cluster has: it never left, the cluster was started from it, it got the
-transactions that it lacked, it got a copy of another node's data, or it lacked nothing."""
+"""How a node reached the state of the cluster: it did not crash (`stayed`), the cluster was started from the
+node (`bootstrap`), the node received the missing transactions (`ist`) or a copy of another node's data
+(`sst`), or nothing was missing (`none`)."""
 
 
 class CrashPoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +79,7 @@ class GtidState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
-    """A real replica of a recovered server that goes on with new commits.
+    """A real replica of a recovered server, after more commits on the server.
 
     Attributes:
         outcome: `follows`: replication goes on, and both have the same rows in the end; `diverged`:
@@ -263,9 +264,9 @@ class CrashRow(msgspec.Struct, frozen=True, kw_only=True):
     """One crash of a configuration: a row of a campaign, as a `Trial` is one.
 
     Attributes:
-        arm: the configuration, without crashes; what it says of a run is that of the run that crashed.
+        arm: the configuration, without crashes; its rate, records and fault are of the run that crashed.
         number: of the arm's crashes, from 0; of two rows with one number the later one counts.
-        crash: what became of it.
+        crash: its outcome.
         seconds: time of the campaign: record, crash; then what passed since the row before it (`between`), or
             since the command began (`before`).
     """
@@ -277,17 +278,17 @@ class CrashRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def spent_s(self) -> float:
-        """All seconds of it."""
+        """Seconds of all parts."""
         return sum(self.seconds.values())
 
     @property
     def once_s(self) -> float:
-        """Those that no further crash of the arm takes again."""
+        """Seconds that later crashes of the arm do not repeat."""
         return sum(self.seconds.get(name, 0.0) for name in ("record", "before"))
 
 
 class CrashFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What `flushlab crash` found.
+    """Results of `flushlab crash`.
 
     Attributes:
         server: name and version.
@@ -297,7 +298,7 @@ class CrashFacts(msgspec.Struct, frozen=True, kw_only=True):
         fs: file system of the recorded disk; empty for `process`.
         disk: how slow the disk was during the recording (`--disk`); empty: not made slow.
         tear: bytes that the disk wrote atomically; 0: it tore no write.
-        lying_flushes: flushes that a lying disk skipped; 0: it did not lie.
+        lying_flushes: final flushes that the disk drops; 0: the disk honors flushes.
         nodes: number of nodes of the cluster; 1: a single server.
         crashed: the nodes that crashed: `one`, `all`, `rolling` or `cascade`; empty for a single server.
         ending: `done`, or `interrupted` by Ctrl-C.

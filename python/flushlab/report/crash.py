@@ -189,7 +189,7 @@ def line(arm: CrashArm, crash: Crash) -> str | None:
 
 
 def options(facts: CrashFacts) -> list[str]:
-    """What `--replay` needs beside the line to judge the same crash."""
+    """Options that `--replay` needs beside the line to judge the same crash."""
     found = [] if facts.fail == "power" else ["--fail", facts.fail]
     if facts.tear != 512:
         found += ["--tear", str(facts.tear)]
@@ -227,7 +227,7 @@ def _nodes(crashes: Sequence[Crash]) -> NodeCounts | None:
 
 
 def render(facts: CrashFacts) -> RenderableType:
-    """What a person reads; fits 80 columns."""
+    """Text for the terminal; fits 80 columns."""
     parts: list[RenderableType] = [
         Text(f"{facts.server}, {load(facts)}: {which(facts)}{WHAT[facts.fail]}{where(facts)}", style="bold"),
         Text(""),
@@ -260,12 +260,12 @@ def where(facts: CrashFacts) -> str:
 
 
 def load(facts: CrashFacts) -> str:
-    """What the server was under, in words."""
+    """The load, in words."""
     return f"{facts.workload} beside {facts.beside}" if facts.beside else facts.workload
 
 
 def guarantees(facts: CrashFacts) -> Table:
-    """What was measured of each arm, beside what the durability model says of it."""
+    """Measured outcomes of each arm beside the prediction of the durability model."""
     table = Table(box=None, pad_edge=False, header_style="dim", title_justify="left")
     longest = max((len(word) for arm in facts.arms for word in arm.name.split()), default=0)
     table.add_column(f"when {WHAT[facts.fail]}", overflow="fold", width=min(max(longest, _LEAST), _NAMES))
@@ -357,7 +357,7 @@ def _outcomes(found: OutcomeCounts) -> str:
 
 
 def said(facts: CrashFacts) -> str:
-    """The verdict in a sentence."""
+    """The verdict, as a sentence."""
     found = verdict(facts)
     arms = [arm for arm in facts.arms if not arm.positive_control]
     if found == "unknown" and arms and all(verdict_of(arm) == "sound" for arm in arms):
@@ -366,7 +366,7 @@ def said(facts: CrashFacts) -> str:
                 "unknown: the tables are sound, but no setting would break them in this failure, so none was"
                 " tried"
             )
-        return "unknown: the tables are sound, and nothing shows that damage would have been seen"
+        return "unknown: the tables are sound, but nothing proves that damage is detected"
     if found == "unknown" and facts.ending == "interrupted":
         return "unknown: interrupted before the positive control ran"
     if found == "unknown":
@@ -392,11 +392,11 @@ def _why_unknown(facts: CrashFacts) -> str:
         why = "no crash of the positive control could be judged"
     else:
         why = "no positive control lost anything"
-    return f"{why}, so nothing shows that loss would have been seen"
+    return f"{why}, so nothing proves that losses are detected"
 
 
 def cause_in_words(cause: CrashCause) -> list[str]:
-    """What makes a crash what it is: a sentence, then its sectors."""
+    """The cause of an outcome: a sentence, then the sectors."""
     after = f" (found in {counted(cause.tries, 'crash')})"
     if cause.way == "any":
         return [f"it ends this way whatever is kept of the unflushed writes{after}"]
