@@ -1,7 +1,7 @@
 """Plots of the page: matplotlib figures as SVG that stands inside HTML. Pure.
 
-Each plot is 440 units wide, so that its text stays readable on a phone; names stand above their rows, which
-leaves the whole width to the figures. What the page relies on:
+Each plot is 360 units wide, about its width on a phone, so that its text keeps its size there. Names stand
+above their rows, which leaves the whole width to the figures. What the page relies on:
 
 - colours are CSS variables (`INKS`), so that dark mode and print need no second plot;
 - text stays text, in the page's own font; nothing of it is taken for mathematics;
@@ -30,7 +30,7 @@ from matplotlib.figure import Figure
 from flushlab.record import FILE_CLASSES, Ratio
 from flushlab.report.page.arms import Activity, Rounds, Throughput
 
-WIDTH = 440
+WIDTH = 360
 POINTS = 400
 """Points of a line; longer series are drawn as the mean of neighbours within the band of their extremes."""
 MAX_BORDERS = 60
@@ -75,12 +75,12 @@ _STYLE: dict[Any, Any] = {
     "grid.linewidth": 0.8,
     "path.simplify": False,
 }
-_LABEL, _LABEL_LINES, _LINE = 46, 3, 15
+_LABEL, _LABEL_LINES, _LINE = 36, 3, 15
 """Characters of a name that fit above its row, lines that it may take, and the height of one."""
 _RISE, _BELOW = 13, 14
 """Heights of a name above its row's line, and of the room below that line."""
-_HIGH, _GAP, _FOOT = 64, 28, 26
-"""Heights of a panel, of the room for the name above it, and of the ticks below all of them."""
+_HIGH, _GAP, _FOOT = 64, 28, 44
+"""Heights of a panel, of the room for the name above it, and of ticks and title of the axis below all."""
 
 Verdict = Literal["good", "bad", "mute"]
 
@@ -101,22 +101,6 @@ class Row(NamedTuple):
     note: str
 
 
-class Step(NamedTuple):
-    """One floor of a frontier.
-
-    Attributes:
-        floor: its name.
-        ratio: of the best proven settings at this floor.
-        free: the part that lowers no guarantee, or None where it is not known.
-        is_winner: it is the one that is handed over.
-    """
-
-    floor: str
-    ratio: Ratio
-    free: Ratio | None
-    is_winner: bool
-
-
 def forest(rows: Sequence[Row], *, name: str, title: str) -> str:
     """Ratios with their intervals, a row each, on a log axis with a line at 1."""
     ruled = _Rows([row.label for row in rows], 42, _FOOT)
@@ -124,6 +108,7 @@ def forest(rows: Sequence[Row], *, name: str, title: str) -> str:
     def draw(figure: Figure) -> None:
         axes = ruled.axes(figure)
         _log_ratios(axes.set_xscale, axes.set_xlim, axes.set_xticks, [row.ratio for row in rows])
+        _axis_title(axes, "ratio, logarithmic; above 1 is better")
         axes.grid(axis="x")
         axes.axvline(1, color=COLOURS["mute"], linewidth=1.2)
         for place, row in zip(ruled.places, rows, strict=True):
@@ -131,48 +116,6 @@ def forest(rows: Sequence[Row], *, name: str, title: str) -> str:
             above(axes, row.note, place, _RISE, at_end=True, colour=COLOURS[row.verdict])
 
     return inline_svg(draw, ruled.height, name, title)
-
-
-def frontier(steps: Sequence[Step], *, name: str, title: str) -> str:
-    """Speed against safety: the safest floor at the left, the best proven ratio of each."""
-
-    def draw(figure: Figure) -> None:
-        axes = axes_in(figure, left=46, right=12, top=14, bottom=26)
-        places = list(range(len(steps)))
-        ratios = [step.ratio for step in steps]
-        free = [step.free for step in steps if step.free is not None]
-        _log_ratios(axes.set_yscale, axes.set_ylim, axes.set_yticks, [*ratios, *free])
-        axes.set_xlim(-0.5, len(steps) - 0.5)
-        axes.set_xticks(places, [step.floor for step in steps], color=COLOURS["ink"])
-        axes.grid(axis="y")
-        axes.axhline(1, color=COLOURS["mute"], linewidth=1.2)
-        axes.plot(places, [ratio.estimate for ratio in ratios], color=COLOURS["line"], linewidth=1.6)
-        for place, step in zip(places, steps, strict=True):
-            ratio = step.ratio
-            colour = COLOURS["good"] if ratio.low > 1 else COLOURS["mute"]
-            size = 9 if step.is_winner else 7
-            _whisker(lambda y, x, **look: axes.plot(x, y, **look), ratio, place, colour, size, ratio.low > 1)
-            if step.free is not None and step.free != ratio:
-                axes.plot(
-                    [place],
-                    [step.free.estimate],
-                    marker="D",
-                    markersize=6,
-                    markeredgewidth=1.6,
-                    color=COLOURS["accent"],
-                    markerfacecolor=COLOURS["card"],
-                )
-            axes.annotate(
-                f"{ratio.estimate:.2f}×",
-                (place, ratio.estimate),
-                (9, 7),
-                textcoords="offset points",
-                va="baseline",
-                weight="bold" if step.is_winner else "normal",
-                color=colour,
-            )
-
-    return inline_svg(draw, 220, name, title)
 
 
 class _Stack:
@@ -185,8 +128,8 @@ class _Stack:
         floors = [0, *itertools.accumulate(_HIGH + gap for gap in reversed(gaps[1:]))]
         self.floors = [self.top / _HIGH * floor for floor in reversed(floors)]
 
-    def axes(self, figure: Figure) -> Axes:
-        """Axes with the name of each arm above its panel."""
+    def axes(self, figure: Figure, unit: str, over: str) -> Axes:
+        """Axes with the name of each arm above its panel, the unit at the first, and a title of the time."""
         axes = axes_in(figure, left=46, right=14, top=self._gap, bottom=_FOOT)
         axes.set_ylim(0, self.floors[0] + self.top)
         axes.set_xlim(0, self._seconds)
@@ -200,16 +143,19 @@ class _Stack:
         axes.grid(axis="y")
         for name, floor in zip(self._names, self.floors, strict=True):
             above(axes, name, floor + self.top, 6)
+        text: dict[str, Any] = {"ha": "right", "va": "baseline", "color": COLOURS["mute"], "size": 12}
+        axes.annotate(unit, (1, 1), (0, -10), xycoords="axes fraction", textcoords="offset points", **text)
+        _axis_title(axes, over)
         return axes
 
 
-def seconds(panels: Sequence[Throughput], *, name: str, title: str) -> str:
+def seconds(panels: Sequence[Throughput], *, unit: str, name: str, title: str) -> str:
     """Throughput per second of each arm, windows end to end, one panel each on one scale."""
     longest = max(len(panel.seconds) for panel in panels)
     stack = _Stack([panel.arm for panel in panels], max(max(panel.seconds) for panel in panels), longest)
 
     def draw(figure: Figure) -> None:
-        axes = stack.axes(figure)
+        axes = stack.axes(figure, unit, "seconds of the windows, end to end")
         for place, (panel, floor) in enumerate(zip(panels, stack.floors, strict=True)):
             if len(panel.borders) < MAX_BORDERS:
                 axes.vlines(panel.borders, floor, floor + stack.top, color=COLOURS["line"], linewidth=0.8)
@@ -223,7 +169,7 @@ def seconds(panels: Sequence[Throughput], *, name: str, title: str) -> str:
     return inline_svg(draw, stack.height, name, title)
 
 
-def rounds(panels: Sequence[Rounds], *, name: str, title: str) -> str:
+def rounds(panels: Sequence[Rounds], *, unit: str, name: str, title: str) -> str:
     """Every slice of each arm over the time of the campaign, one panel each on one scale."""
     points = [point for panel in panels for point in (*panel.kept, *panel.dropped)]
     first, last = (pick(at for at, _ in points) for pick in (min, max))
@@ -231,7 +177,7 @@ def rounds(panels: Sequence[Rounds], *, name: str, title: str) -> str:
     stack = _Stack([panel.arm for panel in panels], highest, max(last - first, 1.0))
 
     def draw(figure: Figure) -> None:
-        axes = stack.axes(figure)
+        axes = stack.axes(figure, unit, "time since the first slice")
         for place, (panel, floor) in enumerate(zip(panels, stack.floors, strict=True)):
             colour = COLOURS["mute"] if place == 0 else COLOURS["accent"]
             for shown, marker, ink in ((panel.kept, "o", colour), (panel.dropped, "x", COLOURS["bad"])):
@@ -244,7 +190,7 @@ def rounds(panels: Sequence[Rounds], *, name: str, title: str) -> str:
     return inline_svg(draw, stack.height, name, title)
 
 
-def figures(rows: Mapping[str, Sequence[float]], *, name: str, title: str) -> str:
+def figures(rows: Mapping[str, Sequence[float]], *, unit: str, name: str, title: str) -> str:
     """A workload without a series: the figure of each trial, a row per arm."""
     ruled = _Rows([*rows], 38, _FOOT)
     top = max(max(values) for values in rows.values())
@@ -254,6 +200,7 @@ def figures(rows: Mapping[str, Sequence[float]], *, name: str, title: str) -> st
         axes.set_xlim(0, 1.04 * top)
         ticks = round_ticks(top, count=4)
         axes.set_xticks(ticks, [short(tick) for tick in ticks])
+        _axis_title(axes, unit)
         axes.grid(axis="x")
         for number, (place, values) in enumerate(zip(ruled.places, rows.values(), strict=True)):
             shown = list(values)[-POINTS:]
@@ -272,7 +219,7 @@ def stacked(
     title: str,
 ) -> str:
     """One quantity per class of files, a stacked bar per arm; a sum that lacks a class is a bound."""
-    ruled = _Rows([row.arm for row in rows], 40, 6, width=_LABEL - 6)
+    ruled = _Rows([row.arm for row in rows], 40, 24, width=_LABEL - 8)
     sums = [sum(read(row).values()) for row in rows]
     told = {kind for row in rows for kind in (*row.looked_for, *read(row))}
     top = max(sums) or 1
@@ -281,6 +228,7 @@ def stacked(
         axes = ruled.axes(figure)
         axes.set_xlim(0, top)
         axes.set_xticks([])
+        _axis_title(axes, title.rpartition(", ")[0] or title, drop=16)
         axes.spines["bottom"].set_visible(False)
         left = [0.0] * len(rows)
         for kind in FILE_CLASSES:
@@ -322,6 +270,22 @@ def above(
             weight="bold" if at_end else "normal",
             color=colour,
         )
+
+
+def _axis_title(axes: Axes, text: str, *, drop: int = 36) -> None:
+    """The title of the horizontal axis, below its ticks."""
+    axes.annotate(
+        text,
+        (1, 0),
+        (0, -drop),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        ha="right",
+        va="baseline",
+        color=COLOURS["mute"],
+        size=12,
+        annotation_clip=False,
+    )
 
 
 class _Rows:

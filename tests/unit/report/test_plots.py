@@ -67,14 +67,16 @@ def test_a_better_ratio_stands_further_right() -> None:
 
 
 def test_a_short_series_is_drawn_second_by_second() -> None:
-    svg = plots.seconds([line((5, 7, 6))], name="time", title="")
+    svg = plots.seconds([line((5, 7, 6))], unit="transactions/s", name="time", title="")
     assert "fill-opacity" not in svg
 
 
 def test_a_long_series_keeps_its_extremes_in_a_band_and_stays_small() -> None:
     long = tuple(1000 + n % 7 for n in range(100_000))
-    flat = plots.seconds([line(long)], name="time", title="")
-    spiked = plots.seconds([line((*long[:50_000], 0, *long[50_001:]), (50_000,))], name="time", title="")
+    flat = plots.seconds([line(long)], unit="transactions/s", name="time", title="")
+    spiked = plots.seconds(
+        [line((*long[:50_000], 0, *long[50_001:]), (50_000,))], unit="transactions/s", name="time", title=""
+    )
     assert "opacity" in flat
     assert len(flat) < 40_000
     lowest = [max(float(y) for y in re.findall(r"[ML] [0-9.]+ ([0-9.]+)", svg)) for svg in (flat, spiked)]
@@ -83,16 +85,18 @@ def test_a_long_series_keeps_its_extremes_in_a_band_and_stays_small() -> None:
 
 
 def test_thousands_of_stalls_are_no_more_marks_than_fit() -> None:
-    svg = plots.seconds([line((0, 10) * 5_000, tuple(range(0, 10_000, 2)))], name="time", title="")
+    svg = plots.seconds(
+        [line((0, 10) * 5_000, tuple(range(0, 10_000, 2)))], unit="transactions/s", name="time", title=""
+    )
     assert 100 < svg.count("<use") <= plots.POINTS + 1
 
 
 def test_a_series_of_nothing_but_zeros_can_be_drawn() -> None:
-    assert "<svg" in plots.seconds([line((0, 0, 0), (0, 1, 2))], name="time", title="")
+    assert "<svg" in plots.seconds([line((0, 0, 0), (0, 1, 2))], unit="transactions/s", name="time", title="")
 
 
 def test_a_window_of_one_second_is_a_line() -> None:
-    svg = plots.seconds([line((5,)), line((5, 6, 7))], name="time", title="")
+    svg = plots.seconds([line((5,)), line((5, 6, 7))], unit="transactions/s", name="time", title="")
     blue, grey = (re.findall(rf'd="([^"]+)"[^>]*stroke: var\(--{ink}\)', svg) for ink in ("accent", "mute"))
     assert [path.count(" L ") for path in (*grey, *blue)] == [1, 2]
 
@@ -113,8 +117,12 @@ def test_a_sum_of_which_a_part_is_not_told_is_a_bound() -> None:
 
 def test_turns_are_drawn_where_they_were_measured_and_dropped_ones_as_crosses() -> None:
     kept = tuple((10.0 + n, 100.0 + n) for n in range(1_000))
-    plain = plots.rounds([Rounds("arm", kept, (), (0.5, 0.5), None)], name="time", title="")
-    crossed = plots.rounds([Rounds("arm", kept, ((15.0, 3.0),), (0.5, 0.5), None)], name="time", title="")
+    plain = plots.rounds(
+        [Rounds("arm", kept, (), (0.5, 0.5), None)], unit="transactions/s", name="time", title=""
+    )
+    crossed = plots.rounds(
+        [Rounds("arm", kept, ((15.0, 3.0),), (0.5, 0.5), None)], unit="transactions/s", name="time", title=""
+    )
     assert plain.count("<use") <= plots.POINTS
     assert crossed.count("<use") == plain.count("<use") + 1
     assert "var(--bad)" in crossed and "var(--bad)" not in plain

@@ -43,7 +43,7 @@ def over_time(subject: Subject) -> Iterator[Section]:
     )
     head = (Cell("arm"), *numbers("median", "slowest", "stalled", "p99"))
     table = Table(head, tuple(map(_line_row, lines)))
-    drawn = (plots.seconds(lines, name="time", title=title),)
+    drawn = (plots.seconds(lines, unit=subject.units or "events/s", name="time", title=title),)
     yield Section("time", "Throughput over time", lead, drawn, tables=(table,), notes=notes)
 
 
@@ -63,7 +63,7 @@ def _every_slice(subject: Subject, panels: Sequence[Rounds], notes: tuple[str, .
     lead = f"{turns} A dot is one turn, in {unit}, when it was measured.{cross}"
     head = (Cell("arm"), *numbers("least", "median", "most", "turns", "each", "dropped", "others' CPU"))
     table = Table(head, tuple(map(_rounds_row, panels)))
-    drawn = (plots.rounds(panels, name="time", title=f"Every turn in {unit}, per arm"),)
+    drawn = (plots.rounds(panels, unit=unit, name="time", title=f"Every turn in {unit}, per arm"),)
     return Section("time", "Every turn over time", lead, drawn, tables=(table,), notes=notes)
 
 
@@ -105,7 +105,7 @@ def _every_trial(subject: Subject, shown: Sequence[str], notes: tuple[str, ...])
     )
     better = "more" if all(trial.higher_is_better for trial in subject.trials) else "less"
     lead = f"Each trial yields one figure in {unit}; {better} is better. A dot is a trial."
-    drawn = (plots.figures(rows, name="time", title=f"Figure of every trial in {unit}, per arm"),)
+    drawn = (plots.figures(rows, unit=unit, name="time", title=f"Figure of every trial in {unit}, per arm"),)
     yield Section("time", "Every trial", lead, drawn, tables=(table,), notes=notes)
 
 
@@ -274,11 +274,14 @@ _OUTCOMES = {
 }
 
 
+_GENERAL = {"window-too-short": "first-look"}
+"""Warnings of trials and the warning of the campaign with the same content, where their slugs differ."""
+
+
 def warnings(subject: Subject) -> Iterator[Section]:
     """Warnings of the whole and of trials, and trials that did not count."""
     whole = len(subject.trials)
     found = subject.facts.warnings if subject.facts is not None else ()
-    rows = [(Cell(warning.text), Cell("the whole", "num mute")) for warning in found]
     told = {warning.text for warning in found}
     seen: dict[str, list[tuple[str, str]]] = {}
     having: Counter[str] = Counter()
@@ -286,6 +289,13 @@ def warnings(subject: Subject) -> Iterator[Section]:
         having.update({warning.slug for warning in trial.warnings})
         for warning in trial.warnings:
             seen.setdefault(warning.slug, []).append((subject.named(trial.arm.name), warning.text))
+    counts = {warning.slug: "" for warning in found}
+    for slug in [*seen]:
+        general = _GENERAL.get(slug, slug)
+        if general in counts:  # one caveat with a count, not one for each trial too
+            counts[general] = f"{having[slug]:,} of {counted(whole, 'trial')}"
+            del seen[slug]
+    rows = [(Cell(warning.text), Cell(counts[warning.slug] or "the whole", "num mute")) for warning in found]
     for slug, own in seen.items():
         if not any(text in words for _, text in own for words in told):
             first = f", first of {len(own):,}" if len(own) > 1 else ""

@@ -27,6 +27,7 @@ from flushlab.report.words import (
     FAILURES,
     changed,
     changes,
+    durability_words,
     figure,
     grouped,
     interval,
@@ -223,27 +224,19 @@ def frontier(subject: Subject) -> Iterator[Section]:
     tuning = facts.tuning if facts is not None else None
     if facts is None or tuning is None or not tuning.frontier:
         return
-    steps = [
-        plots.Step(point.floor.value, point.ratio, point.free_ratio, point == tuning.winner)
-        for point in tuning.frontier
-    ]
-    drawn = []
-    if len(steps) > 1 and any(point.settings for point in tuning.frontier):
-        title = "Best proven ratio at each floor, from the safest on the left"
-        drawn.append(plots.frontier(steps, name="frontier", title=title))
     latency = facts.objective != "p99" and any(facts.arm(point.arm).p99 for point in tuning.frontier)
     rows = [row for point in tuning.frontier for row in _floor_rows(facts, tuning, point, latency=latency)]
-    head = (Cell("floor"), *numbers("ratio", "interval", "free", *(["p99 ratio"] if latency else [])))
+    head = (Cell("floor"), *numbers("ratio", "interval", *(["p99 ratio"] if latency else [])))
     lead = (
-        "What each durability floor gains, from the safest, and what it changes in your settings. “Free” is "
-        "the part of the gain that weakens no guarantee (a hollow diamond if it is less than the whole)."
+        "The gain of each durability floor, from the safest, its settings, and the part of the gain without "
+        "durability loss."
     )
     if latency:
         lead += P99_LEAD
     if tuning.raised:
         lead += f" Ratios are against {the_base(facts)}: {changes(tuning.raised)}."
     table = Table(head, tuple(rows))
-    yield Section("frontier", _TITLES[facts.objective], lead, tuple(drawn), tables=(table,))
+    yield Section("frontier", _TITLES[facts.objective], lead, tables=(table,))
 
 
 def _floor_rows(
@@ -251,16 +244,16 @@ def _floor_rows(
 ) -> Iterator[tuple[Cell, ...]]:
     lines = "\n".join(f"{name} = {spell(value)}" for name, value in tuning.changes(point).items())
     note = "the winner" if point == tuning.winner else "" if lines else "keep your settings"
+    note = "an offer, below the floor" if point in tuning.offers else note
+    if point.settings:
+        note = "; ".join(filter(None, (note, durability_words(point))))
     if point.versus_yours is not None:
         against = f"against your settings as they are: {times(point.versus_yours.estimate)}"
         note = "; ".join(filter(None, (note, f"{against} {interval(point.versus_yours)}")))
     yield (
         Cell(point.floor.value, "name", note),
         Cell(times(point.ratio.estimate), f"num {'good' if point.ratio.low > 1 else 'mute'}"),
-        *numbers(
-            interval(point.ratio) if point.settings else "",
-            times(point.free_ratio.estimate) if point.free_ratio else "?",
-        ),
+        *numbers(interval(point.ratio) if point.settings else ""),
         *([p99_cell(facts.arm(point.arm).p99)] if latency else []),
     )
     if lines:
