@@ -115,7 +115,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         home, page = Path(folder), Path(folder) / "page.html"
         trials = fill(home / "store.sqlite", blocks=404, tunings=40)
-        commands = {"list": ("--list",), "page": ("series-1", "--out", str(page))}
+        commands = {"list": ("--list",), "page": ("series-1", "--html", str(page))}
         for words in commands.values():
             seconds(home, *words)  # compiles modules, lets matplotlib find the fonts
         times = {}

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from flushlab.campaign.facts import CampaignFacts
     from flushlab.record import Trial
     from flushlab.report.page.page import Advice
+    from flushlab.settings.floor import Floor
     from flushlab.store import CampaignRow
 
 FOUND = ("my.cnf", "settings.sql", "verify.sql", "rollback.cnf", "rollback.sql")
@@ -147,7 +148,12 @@ def advised(row: CampaignRow, facts: CampaignFacts | None, trials: Sequence[Tria
 
 
 def hand_over(
-    facts: CampaignFacts, *, out: Path | None, json: str | None, more: Sequence[Callable[[], object]] = ()
+    facts: CampaignFacts,
+    *,
+    out: Path | None,
+    json: str | None,
+    more: Sequence[Callable[[], object]] = (),
+    floor: Floor | None = None,
 ) -> None:
     """Prints the result of a campaign and writes its files.
 
@@ -156,6 +162,7 @@ def hand_over(
         out: folder of the files, or None.
         json: file of the document, or None.
         more: to print after the result.
+        floor: of a tuning, the floor whose settings are handed over, if it is not its own.
 
     Raises:
         NotWritable: a file cannot be written.
@@ -170,7 +177,7 @@ def hand_over(
     if out is not None:
         contents[out] = {
             result: lambda: json_bytes(report.document(facts)),
-            "report.html": partial(stored_page, facts.campaign_id),
+            "report.html": partial(stored_page, facts.campaign_id, floor),
         }
         for folder, texts in _texts(facts).items():
             contents.setdefault(out / folder, {}).update({name: text.encode for name, text in texts.items()})

@@ -48,7 +48,7 @@ def crash(
     require_writable(out)
     if out == "-":
         raise UsageError(
-            "--out writes a file", hint="flushlab report --out - writes the page of a campaign to stdout"
+            "--out writes a file", hint="flushlab report --html - writes the page of a campaign to stdout"
         )
     if given.get("replay") and out:
         raise UsageError("one crash alone has no page", hint="remove --out")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from flushlab.cli.output import emit_json, require_writable, stdout, write_file, write_stdout
 from flushlab.errors import StorageError, UsageError
+from flushlab.settings.floor import Floor
 from flushlab.spec import Option
 
 if TYPE_CHECKING:
@@ -23,9 +24,17 @@ def report(
         str | None,
         Option("A campaign's id; default: the latest finished one.", positional=True, metavar="[ID]"),
     ] = None,
-    out: Annotated[
+    html: Annotated[
         str | None,
         Option("File for the page; default: flushlab-ID.html.", metavar="FILE"),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        Option("Write the files of the campaign again: page, JSON, and its option file and statements."),
+    ] = None,
+    floor: Annotated[
+        Floor | None,
+        Option("Hand over the settings of this floor, as far as the tuning has measured it."),
     ] = None,
     listed: Annotated[bool, Option("List stored campaigns, latest first.", flag="list")] = False,
     json: Annotated[
@@ -43,16 +52,20 @@ def report(
 
     \b
     Example:
-      flushlab report tune-20261121-104206-79a6 --out report.html
+      flushlab report tune-20261121-104206-79a6 --html report.html
     """
     from flushlab.store import existing_store
 
-    if openmetrics and (out or json or listed):
-        raise UsageError("--openmetrics writes no page", hint="remove --out, --json and --list")
-    if listed and (campaign or out):
-        raise UsageError("--list takes no campaign and no --out", hint="use --list alone or with --json")
-    if out == "-" and json == "-":
+    if openmetrics and (html or json or listed):
+        raise UsageError("--openmetrics writes no page", hint="remove --html, --json and --list")
+    if listed and (campaign or html):
+        raise UsageError("--list takes no campaign and no --html", hint="use --list alone or with --json")
+    if html == "-" and json == "-":
         raise UsageError("the page and the JSON cannot both go to stdout", hint="name a file for one of them")
+    if (out or floor) and (openmetrics or listed or (out and html)):
+        raise UsageError(
+            "--out and --floor are for the files of one campaign", hint="remove the other option"
+        )
     require_writable(json)
     require_writable(openmetrics)
     with existing_store() as store:
@@ -63,16 +76,33 @@ def report(
         if openmetrics:
             _write_openmetrics(store, row, openmetrics)
             return
-        target = out or f"flushlab-{row.id}.html"
+        if out:
+            _write_again(store, row, out, json, floor)
+            return
+        target = html or f"flushlab-{row.id}.html"
         require_writable(target)
-        page = page_of(store, row)
-        _emit_facts(store, row, json)
+        page = page_of(store, row, floor)
+        _emit_facts(store, row, json, floor)
     if target == "-":
         write_stdout(page)
         return
     write_file(Path(target), page)
     if json != "-":
         stdout.print(f"wrote {target}", soft_wrap=True)
+
+
+def _write_again(store: Store, row: CampaignRow, out: Path, json: str | None, floor: Floor | None) -> None:
+    """Prints a campaign's result and writes its files, without measuring again.
+
+    Raises:
+        UsageError: it is of another kind, or has no result yet.
+    """
+    from flushlab.cli.campaign import hand_over
+
+    facts = None if row.kind in ("probe", "crash") else _facts(row, list(store.trials(row.id)), floor)
+    if facts is None:
+        raise UsageError(f"{row.id} has no files to write", hint="--html FILE writes its page")
+    hand_over(facts, out=out, json=json, floor=floor)
 
 
 def _write_openmetrics(store: Store, row: CampaignRow, target: str) -> None:
@@ -97,7 +127,7 @@ def _write_openmetrics(store: Store, row: CampaignRow, target: str) -> None:
     stdout.print(f"wrote {target}", soft_wrap=True)
 
 
-def page_of(store: Store, row: CampaignRow) -> bytes:
+def page_of(store: Store, row: CampaignRow, floor: Floor | None = None) -> bytes:
     """A campaign's page, complete.
 
     Raises:
@@ -122,13 +152,13 @@ def page_of(store: Store, row: CampaignRow) -> bytes:
     from flushlab.report.page import page
 
     trials = list(store.trials(row.id))
-    facts = _facts(row, trials)
+    facts = _facts(row, trials, floor)
     advice = [*advised(row, facts, trials)]
     return page.render(row, facts, trials, advice, _beside(store, row, trials)).encode()
 
 
-def _facts(row: CampaignRow, trials: Sequence[Trial]) -> CampaignFacts | None:
-    """What a campaign found out, or so far; None: nothing is proven."""
+def _facts(row: CampaignRow, trials: Sequence[Trial], floor: Floor | None = None) -> CampaignFacts | None:
+    """The facts of a campaign, or those so far, with the settings of a floor; None: nothing is proven."""
     from flushlab.report.stored import facts_of
 
     facts = facts_of(row)
@@ -136,15 +166,19 @@ def _facts(row: CampaignRow, trials: Sequence[Trial]) -> CampaignFacts | None:
         from flushlab.campaign.so_far import facts_so_far  # it replays the experiment, and that takes scipy
 
         facts = facts_so_far(row, trials)
-    return facts
+    if floor is None or facts is None:
+        return facts
+    from flushlab.campaign.recommended import at_floor
+
+    return at_floor(facts, floor)
 
 
-def stored_page(campaign_id: str) -> bytes:
+def stored_page(campaign_id: str, floor: Floor | None = None) -> bytes:
     """The page of a campaign that has just run; see `page_of`."""
     from flushlab.store import existing_store
 
     with existing_store() as store:
-        return page_of(store, store.campaign(campaign_id))
+        return page_of(store, store.campaign(campaign_id), floor)
 
 
 def _beside(store: Store, row: CampaignRow, trials: Sequence[Trial]) -> Sequence[Section]:
@@ -171,7 +205,7 @@ def _list(store: Store, json: str | None) -> None:
         write_stdout(campaigns.render(rows).encode())
 
 
-def _emit_facts(store: Store, row: CampaignRow, json: str | None) -> None:
+def _emit_facts(store: Store, row: CampaignRow, json: str | None, floor: Floor | None) -> None:
     if json is None:
         return
     from flushlab.report import campaign, crash, probe, stored
@@ -180,7 +214,7 @@ def _emit_facts(store: Store, row: CampaignRow, json: str | None) -> None:
         emit_json(probe.document(stored.probe_of(row)), json)
     elif row.kind == "crash":
         emit_json(crash.document(stored.crash_of(row, store.crashes(row.id))), json)
-    elif (facts := _facts(row, list(store.trials(row.id)))) is not None:
+    elif (facts := _facts(row, list(store.trials(row.id)), floor)) is not None:
         emit_json(campaign.document(facts), json)
     else:
         raise UsageError(

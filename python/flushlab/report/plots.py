@@ -75,7 +75,7 @@ _STYLE: dict[Any, Any] = {
     "grid.linewidth": 0.8,
     "path.simplify": False,
 }
-_LABEL, _LABEL_LINES, _LINE = 36, 3, 15
+_LABEL, _LABEL_LINES, _LINE = 36, 4, 15
 """Characters of a name that fit above its row, lines that it may take, and the height of one."""
 _RISE, _BELOW = 13, 14
 """Heights of a name above its row's line, and of the room below that line."""
@@ -144,7 +144,7 @@ class _Stack:
         for name, floor in zip(self._names, self.floors, strict=True):
             above(axes, name, floor + self.top, 6)
         text: dict[str, Any] = {"ha": "right", "va": "baseline", "color": COLOURS["mute"], "size": 12}
-        axes.annotate(unit, (1, 1), (0, -10), xycoords="axes fraction", textcoords="offset points", **text)
+        axes.annotate(unit, (1, 1), (0, 6), xycoords="axes fraction", textcoords="offset points", **text)
         _axis_title(axes, over)
         return axes
 
@@ -219,7 +219,7 @@ def stacked(
     title: str,
 ) -> str:
     """One quantity per class of files, a stacked bar per arm; a sum that lacks a class is a bound."""
-    ruled = _Rows([row.arm for row in rows], 40, 24, width=_LABEL - 8)
+    ruled = _Rows([row.arm for row in rows], 40, 24, width=_LABEL - 3)
     sums = [sum(read(row).values()) for row in rows]
     told = {kind for row in rows for kind in (*row.looked_for, *read(row))}
     top = max(sums) or 1

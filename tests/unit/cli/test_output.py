@@ -167,7 +167,7 @@ def test_a_campaign_whose_files_cannot_be_written_is_printed_and_says_where_it_i
     assert "×" in said.out
     assert f"hint: nothing is lost: flushlab report {kind}-1" in said.err
     assert {f"{kind}.json", "report.html"} <= {path.name for path in out.iterdir()}
-    assert run(monkeypatch, "report", f"{kind}-1", "--json", "-", "--out", str(tmp_path / "x.html")) == 0
+    assert run(monkeypatch, "report", f"{kind}-1", "--json", "-", "--html", str(tmp_path / "x.html")) == 0
     assert json.loads(capsys.readouterr().out) == {
         **json.loads((out / f"{kind}.json").read_text()),
         "files": list(made.tune_facts().files) if kind == "tune" else [],

@@ -100,7 +100,7 @@ def test_a_stored_probe_is_listed_and_rendered(home: Path, tmp_path: Path) -> No
 
 
 def test_its_document_is_that_of_the_command(home: Path, tmp_path: Path) -> None:
-    done = flushlab(home, "report", "probe-1", "--out", str(tmp_path / "x.html"), "--json", "-")
+    done = flushlab(home, "report", "probe-1", "--html", str(tmp_path / "x.html"), "--json", "-")
     assert json.loads(done.stdout)["schema"] == "flushlab.probe/1"
 
 

@@ -7,8 +7,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from flushlab.record import Launch
 from flushlab.store import CampaignRow, Store
 from tests.unit.report import campaigns as made
 
@@ -67,19 +69,19 @@ def test_a_page_needs_no_home_directory_of_the_user(
     ("campaign", "words"), [("series-1", "2.40×"), ("series-3", "Nothing is proven yet")]
 )
 def test_a_campaign_is_rendered_by_its_id(home: Path, tmp_path: Path, campaign: str, words: str) -> None:
-    done = flushlab(home, campaign, "--out", str(tmp_path / "x.html"))
+    done = flushlab(home, campaign, "--html", str(tmp_path / "x.html"))
     assert (done.returncode, done.stderr) == (0, "")
     assert words in (tmp_path / "x.html").read_text()
 
 
 def test_a_page_goes_to_stdout(home: Path) -> None:
-    done = flushlab(home, "tune-2", "--out", "-")
+    done = flushlab(home, "tune-2", "--html", "-")
     assert done.stdout.startswith("<!DOCTYPE html>") and done.stdout.endswith("</html>\n")
 
 
 def test_json_is_the_document_of_the_command_that_ran(home: Path, tmp_path: Path) -> None:
     for campaign, kind in (("tune-2", "tune"), ("series-1", "series")):
-        done = flushlab(home, campaign, "--out", str(tmp_path / "x.html"), "--json", "-")
+        done = flushlab(home, campaign, "--html", str(tmp_path / "x.html"), "--json", "-")
         document = json.loads(done.stdout)
         assert (document["schema"], document["kind"]) == ("flushlab.campaign/1", kind)
 
@@ -98,8 +100,8 @@ def test_the_list_has_two_lines_a_campaign_and_a_document(home: Path) -> None:
         (["tune-22"], 2, "the nearest is tune-2"),
         (["--list", "tune-2"], 2, "--list takes no campaign"),
         (["series-3", "--json", "-"], 2, "has no result yet"),
-        (["tune-2", "--out", "/nowhere/x.html"], 5, "cannot be written"),
-        (["tune-2", "--out", "-", "--json", "-"], 2, "cannot both go to stdout"),
+        (["tune-2", "--html", "/nowhere/x.html"], 5, "cannot be written"),
+        (["tune-2", "--html", "-", "--json", "-"], 2, "cannot both go to stdout"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -156,3 +158,23 @@ def test_help_has_an_example_and_fits_80_columns(home: Path) -> None:
     assert done.returncode == 0
     assert "flushlab report tune-" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_a_stored_tuning_hands_over_the_files_of_another_floor(tmp_path: Path) -> None:
+    row, trials = made.tuned()
+    with Store(tmp_path / "store.sqlite") as store:
+        store.create_campaign("tune-1", "tune", row.plan)
+        for trial in trials:
+            store.save("tune-1", msgspec.structs.replace(trial, launch=Launch()))
+        store.set_state("tune-1", "done", row.result)
+    done = flushlab(tmp_path, "tune-1", "--floor", "strict", "--out", str(tmp_path / "strict"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "1.08× as fast as the base at floor strict" in done.stdout
+    page = (tmp_path / "strict" / "report.html").read_text()
+    assert "1.08× as fast as the base at floor strict" in page
+    statements = (tmp_path / "strict" / "settings.sql").read_text()
+    assert "innodb_log_buffer_size" in statements and "trx_commit" not in statements
+    lower = flushlab(tmp_path, "tune-1", "--floor", "relaxed", "--out", str(tmp_path / "relaxed"))
+    assert lower.returncode == 2
+    assert "tune-1 measured nothing below the floor second" in lower.stderr
+    assert not (tmp_path / "relaxed").exists()

@@ -79,6 +79,7 @@ def tune_facts(**changes: Any) -> CampaignFacts:
         settings={"innodb_log_buffer_size": 67108864},
         ratio=ratio(1.08, 1.03, 1.13),
         free_ratio=ratio(1.08, 1.03, 1.13),
+        beats_safer=True,
     )
     second = FrontierPoint(
         floor=Floor.SECOND,
@@ -86,6 +87,7 @@ def tune_facts(**changes: Any) -> CampaignFacts:
         settings=FAST,
         ratio=ratio(1.62, 1.55, 1.70),
         free_ratio=ratio(1.08, 1.03, 1.13),
+        beats_safer=True,
     )
     facts = CampaignFacts(
         campaign_id="tune-1",
@@ -121,6 +123,7 @@ def tune_facts(**changes: Any) -> CampaignFacts:
             raised_why=("innodb_doublewrite = ON so that torn pages can be repaired",),
             frontier=(strict, second),
             winner=second,
+            lowest="second",
             dropped=(
                 Dropped(floor=Floor.SECOND, settings={"innodb_io_capacity": 4000}, cost=0.004, error=0.006),
             ),
