@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import flushlab
+from flushlab.server.remote import login
 from tests.unit.documents import DOCS
 
 PACKAGE = Path(flushlab.__file__).parent
@@ -62,10 +63,12 @@ def test_every_variable_that_the_code_reads_is_listed() -> None:
         if (names := read_in(ast.parse(file.read_text(encoding="utf-8"))))
     }
     at_run_time = {file for file, names in read.items() if "?" in names}
-    assert at_run_time == {"campaign/volumes.py", "machine/home.py"}  # `${NAME}` of a plan, and XDG's two
+    # `${NAME}` of a plan, XDG's two, and those of MySQL's clients
+    assert at_run_time == {"campaign/volumes.py", "machine/home.py", "server/remote/login.py"}
     named = {name for names in read.values() for name in names} - {"?"}
     assert len(named) >= 10
-    assert named | {"XDG_CACHE_HOME", "XDG_STATE_HOME"} <= LISTED
+    at_run_time_named = {"XDG_CACHE_HOME", "XDG_STATE_HOME", *login._ENVIRONMENT.values()}
+    assert named | at_run_time_named <= LISTED
 
 
 def test_every_variable_that_is_listed_is_in_the_code() -> None:
