@@ -557,7 +557,7 @@ mod tests {
             ..SHAPE
         };
         meter.open(now, Window::new(shape));
-        // 0 is the first statement of an event of the first kind; 4 is of no kind, as the ledger's are.
+        // 0 is the first statement of an event of the first kind; 4 is of no kind, as INSERTs of acks are.
         for (statement, ends) in [(0, false), (1, true), (2, true), (3, true), (4, true)] {
             let ended = Ended {
                 begun: now,

@@ -24,7 +24,7 @@ use crate::sync::locked;
 use crate::tables::check_tables;
 use crate::transaction::{Commit, Transaction};
 use crate::worker::{guarded, Worker};
-use crate::workload::{Ledger, Ledgered, NewKeys, Rank, Workload};
+use crate::workload::{Acked, Acks, NewKeys, Rank, Workload};
 use crate::{Cutoff, Error, Kind};
 
 /// How long running events may take to end before their connections are cut.
@@ -105,7 +105,7 @@ impl LoadRun {
         let mut new_keys: NewKeys = Arc::new([]);
         let mut statements = Vec::new();
         let mut transactions = Vec::new();
-        let notes = spec.ledger.as_ref().map(Ledger::open).transpose()?;
+        let notes = spec.acks.as_ref().map(Acks::open).transpose()?;
         for number in 0..spec.threads {
             let mut connection = dialer.open().map_err(|error| {
                 error.during(format_args!("connection {} of {}", number + 1, spec.threads))
@@ -120,8 +120,8 @@ impl LoadRun {
             };
             let inner = spec.workload.open(&spec.tables, rank, &new_keys);
             let mut workload = match &notes {
-                Some(notes) => Box::new(Ledgered::new(notes, inner, rank)),
-                None => inner.expect("the ledger alone has notes"),
+                Some(notes) => Box::new(Acked::new(notes, inner, rank)),
+                None => inner.expect("acked_inserts alone has notes"),
             };
             workload.prepare(&mut connection)?;
             if number == 0 {

@@ -12,7 +12,7 @@ use crate::policy::Policy;
 use crate::schedule::Plan;
 use crate::seconds::SecondFiles;
 use crate::transaction::Commit;
-use crate::workload::{kind, within, Asked, JsonOltp, JsonRand, JsonTxn, JsonUpsert, Kind, Ledger};
+use crate::workload::{kind, within, Acks, Asked, JsonOltp, JsonRand, JsonTxn, JsonUpsert, Kind};
 use crate::{Cutoff, Error};
 
 /// Most connections of one load.
@@ -66,7 +66,7 @@ struct Json {
     #[serde(default)]
     txn: Option<JsonTxn>,
     #[serde(default)]
-    ledger: Option<Ledger>,
+    acks: Option<Acks>,
     #[serde(default)]
     mark: String,
 }
@@ -159,7 +159,7 @@ pub struct LoadSpec {
     pub(crate) seed: u64,
     pub(crate) ignored_errors: Vec<u16>,
     /// Where acknowledged transactions are noted.
-    pub(crate) ledger: Option<Ledger>,
+    pub(crate) acks: Option<Acks>,
     /// The comment of tables that are made; empty for none.
     pub(crate) mark: String,
 }
@@ -177,13 +177,13 @@ impl LoadSpec {
             txn: json.txn,
         };
         let (workload, commit) = kind(&json.workload, asked)?;
-        if json.ledger.is_some() && commit != Commit::Auto {
+        if json.acks.is_some() && commit != Commit::Auto {
             return Err(Error::usage(
-                "a ledger needs transactions that end with their event: commit_rows and commit_seconds exclude it",
+                "acks need transactions that end with their event: commit_rows and commit_seconds exclude it",
             ));
         }
-        if json.ledger.is_none() && matches!(workload, Kind::Ledger) {
-            return Err(Error::usage("workload ledger needs its ledger"));
+        if json.acks.is_none() && matches!(workload, Kind::AckedInserts) {
+            return Err(Error::usage("workload acked_inserts needs acks"));
         }
         let distribution = json.rand.distribution(&json.rand_type)?;
         within("threads", json.threads, 1, MAX_THREADS)?;
@@ -228,7 +228,7 @@ impl LoadSpec {
             commit,
             seed: json.seed as u64,
             ignored_errors: json.ignored_errors,
-            ledger: json.ledger.map(Ledger::checked).transpose()?,
+            acks: json.acks.map(Acks::checked).transpose()?,
             mark: json.mark,
         })
     }

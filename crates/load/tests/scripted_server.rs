@@ -908,14 +908,14 @@ impl Drop for Folder {
     }
 }
 
-/// A load of `events` events with a ledger; the server and the notes.
-fn with_ledger(name: &str, workload: &str, rows: u32, script: Script) -> (Server, Vec<(u64, u64, u64)>) {
+/// A load of `events` events with an acknowledgement table; the server and the notes.
+fn with_acks(name: &str, workload: &str, rows: u32, script: Script) -> (Server, Vec<(u64, u64, u64)>) {
     let folder = Folder::new(name);
     std::fs::write(folder.0.join("position"), 4711_u64.to_le_bytes()).unwrap();
     let server = Server::start(script);
     let spec = server.spec(|spec| {
         spec["workload"] = workload.into();
-        spec["ledger"] = serde_json::json!({
+        spec["acks"] = serde_json::json!({
             "file": folder.0.join("notes"), "position": folder.0.join("position"), "rows": rows,
         });
     });
@@ -933,8 +933,8 @@ fn counters(notes: &[(u64, u64, u64)], connection: u64) -> Vec<u64> {
 }
 
 #[test]
-fn each_acknowledged_transaction_of_a_ledger_is_noted_once_in_its_connections_order() {
-    let (_, notes) = with_ledger("ledger", "ledger", 1, USUAL);
+fn each_acknowledged_acked_transaction_is_noted_once_in_its_connections_order() {
+    let (_, notes) = with_acks("acks", "acked_inserts", 1, USUAL);
     for connection in [1, 2] {
         let own = counters(&notes, connection);
         assert_eq!(own, (1..=own.len() as u64).collect::<Vec<_>>());
@@ -943,24 +943,24 @@ fn each_acknowledged_transaction_of_a_ledger_is_noted_once_in_its_connections_or
 }
 
 #[test]
-fn a_ledgers_transaction_of_several_rows_is_noted_when_its_commit_is_answered() {
-    let (server, notes) = with_ledger("ledger-rows", "ledger", 3, USUAL);
+fn an_acked_transaction_of_several_rows_is_noted_when_its_commit_is_answered() {
+    let (server, notes) = with_acks("acks-rows", "acked_inserts", 3, USUAL);
     let (begun, committed) = (server.heard("BEGIN"), server.heard("COMMIT"));
     assert!(begun >= committed && committed >= notes.len() && notes.len() > 50);
 }
 
 #[test]
-fn a_workload_that_commits_by_itself_gets_the_ledgers_row_in_its_transaction() {
-    let (server, notes) = with_ledger("ledger-oltp", "oltp_write_only", 1, USUAL);
-    // sysbench's BEGIN and COMMIT are prepared; the ledger adds none.
+fn a_workload_that_commits_by_itself_gets_the_acks_row_in_its_transaction() {
+    let (server, notes) = with_acks("acks-oltp", "oltp_write_only", 1, USUAL);
+    // sysbench's BEGIN and COMMIT are prepared; the acknowledgement table adds none.
     assert_eq!((server.heard("BEGIN"), server.heard("COMMIT")), (2, 2));
-    assert_eq!(server.heard("INSERT INTO flushlab_ledger"), 2);
+    assert_eq!(server.heard("INSERT INTO flushlab_acks"), 2);
     assert!(notes.len() > 50);
 }
 
 #[test]
-fn statements_that_commit_by_themselves_have_the_ledgers_row_in_front() {
-    let (server, notes) = with_ledger("ledger-update", "oltp_update_non_index", 1, USUAL);
+fn statements_that_commit_by_themselves_have_the_acks_row_in_front() {
+    let (server, notes) = with_acks("acks-update", "oltp_update_non_index", 1, USUAL);
     let executed = server.executions.load(Ordering::Relaxed) as usize;
     // Two executions an event, of which the first is noted.
     assert!(
@@ -971,30 +971,30 @@ fn statements_that_commit_by_themselves_have_the_ledgers_row_in_front() {
 }
 
 #[test]
-fn a_transaction_of_the_ledger_that_is_refused_is_tried_again_under_the_same_number() {
+fn a_transaction_of_acked_inserts_that_is_refused_is_tried_again_under_the_same_number() {
     let refuses = |number| Act::Answer(if number % 3 == 0 { DEADLOCK } else { OK });
     let script = Script {
         execution: refuses,
         ..USUAL
     };
-    let (_, notes) = with_ledger("ledger-refused", "ledger", 1, script);
+    let (_, notes) = with_acks("acks-refused", "acked_inserts", 1, script);
     let own = counters(&notes, 1);
     assert_eq!(own, (1..=own.len() as u64).collect::<Vec<_>>());
 }
 
 #[test]
-fn a_ledger_is_refused_where_events_are_not_transactions() {
+fn acks_are_refused_where_events_are_not_transactions() {
     let server = Server::start(USUAL);
     let mut value = serde_json::json!({
         "workload": "upsert", "upsert": {"rows": 1, "key": "primary", "hit_ratio": 0.5, "commit_rows": 10},
         "endpoint": {"user": "u", "password": "p", "socket": server.path, "host": null, "port": null},
         "transport": "socket", "database": "d", "threads": 1, "tables": 1, "table_size": 1,
-        "rand_type": "special", "seed": 1, "ignored_errors": [], "ledger": {"file": "/nowhere", "rows": 1},
+        "rand_type": "special", "seed": 1, "ignored_errors": [], "acks": {"file": "/nowhere", "rows": 1},
     });
     let refusal = |value: &serde_json::Value| LoadSpec::from_json(&serde_json::to_vec(value).unwrap()).err();
     assert!(refusal(&value).unwrap().message.contains("commit_rows"));
     value["upsert"]["commit_rows"] = serde_json::Value::Null;
     assert_eq!(refusal(&value), None);
-    value["ledger"]["rows"] = 0.into();
-    assert!(refusal(&value).unwrap().message.contains("ledger.rows is 0"));
+    value["acks"]["rows"] = 0.into();
+    assert!(refusal(&value).unwrap().message.contains("acks.rows is 0"));
 }

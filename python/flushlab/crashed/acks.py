@@ -1,6 +1,6 @@
 """Acks: what was acknowledged, as the load engine noted it outside the server. Pure but for reading.
 
-`crates/load/src/workload/ledger.rs` writes 32 bytes a commit: connection, counter, position of the disk's
+`crates/load/src/workload/acks.rs` writes 32 bytes a commit: connection, counter, position of the disk's
 record and nanoseconds of CLOCK_MONOTONIC, each 8 bytes, little-endian. The position was read after the
 server's answer had come; whatever the server synced before it answered is at that position or before it.
 """
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from flushlab.errors import StorageError
 
-TABLE = "flushlab_ledger"
+TABLE = "flushlab_acks"
 _NOTE = struct.Struct("<QQQQ")
 NOTE_BYTES = _NOTE.size
 

@@ -288,7 +288,7 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
         peers: the nodes besides `endpoint`, the first one.
         mark: comment of the tables that are prepared: letters, digits and spaces; empty: none.
         acks: acknowledgement table beside the workload, or alone (`acked_inserts`); `database` must have the
-            table `flushlab_ledger`.
+            table `flushlab_acks`.
     """
 
     workload: str
@@ -317,7 +317,7 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
     cluster_load: Literal["one", "spread", "failover"] = "one"
     peers: tuple[Endpoint, ...] = ()
     mark: str = ""
-    acks: AcksSpec | None = msgspec.field(default=None, name="ledger")
+    acks: AcksSpec | None = None
 
 
 class ScriptSpec(msgspec.Struct, frozen=True, kw_only=True):

@@ -88,7 +88,7 @@ ACKS = AcksTable("flushlab_crash", 1)
 @pytest.mark.parametrize(
     "error",
     [
-        StatementFailed(1034, "Index for table 'flushlab_ledger' is corrupt", "SELECT c"),
+        StatementFailed(1034, "Index for table 'flushlab_acks' is corrupt", "SELECT c"),
         ServerDied("its log says:\n2026-11-25  2:00:00 0 [ERROR] InnoDB: the index is corrupt"),
         ServerError("no answer from a server that is dying: corrupt"),
     ],

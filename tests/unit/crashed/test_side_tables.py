@@ -53,7 +53,7 @@ def test_files_of_no_table_are_left_over(tmp_path: Path) -> None:
         "side_3.frm",
         "side_2_renamed.ibd",
         "#sql-ib77.ibd",
-        "flushlab_ledger.ibd",
+        "flushlab_acks.ibd",
         "db.opt",
     )
     for name in names:

@@ -14,15 +14,15 @@ pub(crate) enum Kind {
     Oltp(Oltp),
     Txn(Arc<Txn>),
     Upsert(Upsert),
-    /// Nothing besides the ledger.
-    Ledger,
+    /// Writes the acknowledgement table only.
+    AckedInserts,
 }
 
 impl Kind {
     /// What an event adds to the figure.
     pub fn amount(&self) -> u32 {
         match self {
-            Self::Oltp(_) | Self::Txn(_) | Self::Ledger => 1,
+            Self::Oltp(_) | Self::Txn(_) | Self::AckedInserts => 1,
             Self::Upsert(upsert) => upsert.rows,
         }
     }
@@ -37,17 +37,17 @@ impl Kind {
         match self {
             Self::Oltp(oltp) => Some(Layout::Sbtest(oltp.table)),
             Self::Upsert(upsert) => Some(Layout::Upsert(upsert.key)),
-            Self::Txn(_) | Self::Ledger => None,
+            Self::Txn(_) | Self::AckedInserts => None,
         }
     }
 
-    /// The workload of one connection, not prepared yet; none where there is only a ledger.
+    /// The workload of one connection, not prepared yet; none for `AckedInserts`.
     pub fn open(&self, tables: &TableSet, rank: Rank, new_keys: &NewKeys) -> Option<Box<dyn Workload>> {
         Some(match self {
             Self::Oltp(oltp) => Box::new(OltpEvents::new(tables, oltp)),
             Self::Txn(txn) => Box::new(TxnEvents::new(txn, rank)),
             Self::Upsert(upsert) => Box::new(Upserts::new(tables, *upsert, rank, new_keys)),
-            Self::Ledger => return None,
+            Self::AckedInserts => return None,
         })
     }
 }

@@ -113,14 +113,14 @@ pub(crate) fn kind(name: &str, asked: Asked) -> Result<(Kind, Commit), Error> {
                 commit,
             ))
         }
-        ("ledger", None) => Ok((Kind::Ledger, Commit::Auto)),
+        ("acked_inserts", None) => Ok((Kind::AckedInserts, Commit::Auto)),
         ("upsert", None) => Err(Error::usage("workload upsert needs its options")),
         _ if is_oltp => Ok((
             Kind::Oltp(self::oltp(name, oltp.unwrap_or_default())?),
             Commit::Auto,
         )),
         _ => Err(Error::usage(format!(
-            "workload {name:?} is not known; there are {}, upsert, txn and ledger",
+            "workload {name:?} is not known; there are {}, upsert, txn and acked_inserts",
             Oltp::NAMES.join(", ")
         ))),
     }

@@ -94,7 +94,7 @@ class CrashLoad(msgspec.Struct, frozen=True, kw_only=True):
         """Makes the tables of the load; how it is driven."""
         if self.workload is None:
             return LoadSpec(
-                workload="ledger",
+                workload=ACKED_INSERTS,
                 endpoint=server.endpoint,
                 database=DATABASE,
                 threads=threads,

@@ -1,4 +1,4 @@
-//! A ledger: each connection counts its transactions in a table, and every acknowledged one is noted outside.
+//! Acknowledgement table: each connection counts its transactions in a table, and every acknowledged one is noted outside.
 //!
 //! After a crash the table says what the server kept and the notes say what it had promised. A note holds the
 //! position of the disk's record, read after the server's OK has come: whatever the server synced before it
@@ -25,12 +25,12 @@ use crate::{Error, Kind};
 
 /// Most rows of a transaction.
 const MAX_ROWS: u32 = 1_000;
-const INSERT: &str = "INSERT INTO flushlab_ledger (c, n, part, pad) VALUES (?, ?, ?, ?)";
+const INSERT: &str = "INSERT INTO flushlab_acks (c, n, part, pad) VALUES (?, ?, ?, ?)";
 
-/// `flushlab.record.LedgerSpec`.
+/// `flushlab.record.AcksSpec`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Ledger {
+pub(crate) struct Acks {
     file: PathBuf,
     /// Holds the disk's position in 8 bytes, little-endian; empty: there is none, and it is 0.
     #[serde(default)]
@@ -39,16 +39,21 @@ pub(crate) struct Ledger {
     rows: u32,
 }
 
-impl Ledger {
+impl Acks {
     pub fn checked(self) -> Result<Self, Error> {
-        within("ledger.rows", self.rows, 1, MAX_ROWS)?;
+        within("acks.rows", self.rows, 1, MAX_ROWS)?;
         Ok(self)
     }
 
     pub fn open(&self) -> Result<Notes, Error> {
         let failed = |path: &Path| {
             let path = path.display().to_string();
-            move |error| Error::new(Kind::Storage, format!("the ledger's file {path}: {error}"))
+            move |error| {
+                Error::new(
+                    Kind::Storage,
+                    format!("the file of acknowledgements {path}: {error}"),
+                )
+            }
         };
         let position = (!self.position.as_os_str().is_empty())
             .then(|| File::open(&self.position).map_err(failed(&self.position)))
@@ -94,22 +99,22 @@ impl Notes {
 enum Under {
     /// No event.
     Nothing,
-    /// BEGIN or an INSERT of the ledger's; so many rows of the transaction were sent.
+    /// BEGIN or an INSERT into the acknowledgement table; `sent`: rows of the transaction that were sent.
     Own { sent: u32, last: bool },
-    /// The last statement of the ledger's own transaction.
+    /// The last statement of a transaction that writes the acknowledgement table only.
     OwnCommit { last: bool },
     /// One of the workload's; the event ends with it or not.
     Theirs { last: bool },
 }
 
-/// A workload with the ledger in its transactions, or the ledger alone.
+/// A workload with the acknowledgement table in its transactions, or `acked_inserts`.
 ///
-/// Where the workload begins its transactions, the ledger's rows are part of them. Where it commits each
-/// statement by itself, they are a transaction of their own in front of the event.
-pub(crate) struct Ledgered {
+/// If the workload begins its transactions, the rows of the table are part of them. If the workload commits each
+/// statement by itself, the rows are a transaction of their own in front of the event.
+pub(crate) struct Acked {
     notes: Notes,
     inner: Option<Box<dyn Workload>>,
-    /// How many kinds of statements the workload has; the ledger's are behind them.
+    /// Number of the workload's kinds of statements; the kinds of the acknowledgement table follow them.
     theirs: usize,
     insert: Option<Statement>,
     /// From 1.
@@ -117,15 +122,15 @@ pub(crate) struct Ledgered {
     /// Of the transaction that is under way or comes next, from 1.
     counter: u64,
     under: Under,
-    /// The ledger's rows are part of the workload's transaction.
+    /// The rows of the acknowledgement table are part of the workload's transaction.
     joined: bool,
-    /// The workload's first statement, which waits for the ledger's transaction.
+    /// The workload's first statement, which waits for the transaction of the acknowledgement table.
     held: Vec<u8>,
     holds: Option<Next>,
     failed: Option<std::io::Error>,
 }
 
-impl Ledgered {
+impl Acked {
     pub fn new(notes: &Notes, inner: Option<Box<dyn Workload>>, rank: Rank) -> Self {
         Self {
             notes: notes.clone(),
@@ -164,7 +169,7 @@ impl Ledgered {
         insert.execute(out, params.into_iter())
     }
 
-    /// The first statement of a transaction of the ledger's own.
+    /// The first statement of a transaction that writes the acknowledgement table only.
     fn begin_own(&mut self, last: bool, random: &mut Random, out: &mut Vec<u8>) -> Result<Next, Error> {
         if self.notes.rows == 1 {
             self.put_row(1, random, out)?;
@@ -177,7 +182,10 @@ impl Ledgered {
     }
 
     fn next_of_theirs(&mut self, random: &mut Random, out: &mut Vec<u8>) -> Result<Next, Error> {
-        let inner = self.inner.as_mut().expect("the ledger alone has ended its event");
+        let inner = self
+            .inner
+            .as_mut()
+            .expect("acked_inserts alone has ended its event");
         let next = match self.holds.take() {
             Some(next) => {
                 out.extend_from_slice(&self.held);
@@ -190,10 +198,10 @@ impl Ledgered {
     }
 }
 
-impl Workload for Ledgered {
+impl Workload for Acked {
     fn statements(&self) -> Vec<String> {
         let mut names = self.inner.as_ref().map_or(Vec::new(), |inner| inner.statements());
-        let own = ["INSERT", "BEGIN", "COMMIT"].map(|name| format!("{name} of the ledger"));
+        let own = ["INSERT", "BEGIN", "COMMIT"].map(|name| format!("{name} of acks"));
         names.extend(own);
         names
     }
@@ -215,7 +223,7 @@ impl Workload for Ledgered {
         if let Some(error) = self.failed.take() {
             return Err(Error::new(
                 Kind::Storage,
-                format!("the ledger cannot be written: {error}"),
+                format!("acknowledgements cannot be written: {error}"),
             ));
         }
         match self.under {
@@ -255,7 +263,7 @@ impl Workload for Ledgered {
             Under::Theirs { last } => (self.joined && last, last),
             Under::Nothing | Under::Own { .. } => (false, false),
         };
-        // BEGIN was theirs where the ledger joins their transaction.
+        // If the rows are part of the workload's transaction, BEGIN was the workload's.
         let theirs = matches!(
             (self.under, self.joined),
             (Under::Theirs { .. }, _) | (Under::Own { sent: 0, .. }, true)
