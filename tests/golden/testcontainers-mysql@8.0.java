@@ -5,7 +5,7 @@ static final MySQLContainer<?> DATABASE =
         .withDatabaseName("app")
         .withTmpFs(java.util.Map.of("/var/lib/mysql", "rw")) // no sync costs anything in memory
         .withCommand(
-            "--skip-log-bin", // nobody replicates a test server
+            "--skip-log-bin", // a test server has no replicas
             "--innodb-flush-log-at-trx-commit=0", // commits do not write the redo log
             "--innodb-doublewrite=OFF", // pages are written once
             "--performance-schema=OFF", // its memory is allocated at every start
