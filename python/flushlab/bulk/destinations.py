@@ -122,6 +122,7 @@ def _external(spec: FillSpec, plan: FillPlan, load_bytes: int, progress: Progres
     with ExitStack() as stack:
         asked = addresses if tune_server else addresses[:1]
         named = [stack.enter_context(RemoteServer(one)) for one in asked]
+        progress(f"warning: the load competes with production commits on {addresses[0].name} until it ends")
         found = Destination(server=named[0], address=addresses[0], database=name)
         if not tune_server:
             require_rights(named, needs)

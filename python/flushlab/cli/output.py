@@ -154,7 +154,10 @@ def print_error(error: FlushlabError) -> None:
 
 
 def say(text: str) -> None:
-    """Prints a line of progress on stderr."""
+    """Prints a line of progress on stderr; a line that begins with `warning: ` as a warning."""
+    if text.startswith("warning: "):
+        print_warning(text.removeprefix("warning: "))
+        return
     from flushlab.cli.consoles import console
 
     console.print(text, style="dim")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import structs
 
 from flushlab.cli import options
-from flushlab.cli.output import deliver_result, require_writable, say, stdout, write_file
+from flushlab.cli.output import deliver_result, print_warning, require_writable, say, stdout, write_file
 from flushlab.errors import UsageError
 from flushlab.spec import Option
 from flushlab.spec.build import build, words
@@ -39,6 +39,7 @@ def probe(
     """Measure what this disk allows: write rates and commits/s.
 
     No server is involved, except with --server: threads write a redo log and binlogs.
+    They compete with the commits of every server on the same disk.
 
     \b
     Examples:
@@ -59,6 +60,9 @@ def probe(
     if spec.against and spec.server:
         raise UsageError("--against and --server cannot be combined", hint="use one of them")
     matrix = _matrix(spec)
+    if spec.directory:
+        limit = "until it ends" if spec.seconds else f"for about {15 if spec.quick else 60} s"
+        print_warning(f"the load competes with production commits on the disk of {spec.directory}, {limit}")
     spec = structs.replace(spec, directory=str(_directory(spec)))
     with _disk(Path(str(spec.directory)), spec.disk) as (where, emulated):
         request = ProbeRequest(

@@ -381,6 +381,7 @@ class RemotePool(ServerPool):
         access, say = self.target.access, watcher.say
         remote_use.require_connections(server, load.threads)
         remote_use.require_permitted(server, access, [load], [given], say)
+        remote_use.warn_of_load(server, spec.seconds, say)
         with (
             remote_use.changed(server, [given], say) as changes,
             remote_use.tables(load, server, access, say),

@@ -58,12 +58,19 @@ def used(
     """
     require_connections(server, use.connections)
     require_permitted(server, access, loads, use.arms, progress)
+    warn_of_load(server, use.lasts_s, progress)
     with changed(server, use.arms, progress, use.lasts_s) as changes, ExitStack() as stack:
         for load in loads:
             stack.enter_context(tables(load, server, access, progress))
         for one in changes:
             one.announce()
         yield
+
+
+def warn_of_load(server: RemoteGroup, lasts_s: float | None, progress: Progress) -> None:
+    """Warns that the load slows production, and for how long."""
+    limit = f"for about {format_seconds(lasts_s)}" if lasts_s else "until it ends"
+    progress(f"warning: the load competes with production commits on {server.name}, {limit}")
 
 
 def require_permitted(
