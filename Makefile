@@ -79,7 +79,7 @@ bench: setup ## Ratios against peers, false positives of the whole procedure
 	$(BIN)/python benchmarks/tune_runs.py
 	$(BIN)/python benchmarks/watch.py
 	$(BIN)/python benchmarks/watch.py --synced
-	$(BIN)/python benchmarks/watch.py --inside --pairs 60 --seconds 2
+	$(BIN)/python benchmarks/watch.py --inside --pairs 60 --duration 2
 	@command -v chromium >/dev/null || scripts/packages.sh chromium
 	$(BIN)/python benchmarks/watch_page.py --part speed
 

@@ -76,7 +76,7 @@ def main() -> int:
     )
     parser.add_argument("--server", default="mysql@8.0")
     parser.add_argument("--disk-iops", type=int, help="limit the disk to so many writes/s (root, cgroups)")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="of a window on a fresh server")
+    parser.add_argument("--window", type=float, default=SECONDS, help="of a window on a fresh server")
     parser.add_argument("--all", action="store_true", help="all arms of the plan, not only those of claims")
     parser.add_argument("--resume", help="id of a campaign that was interrupted")
     given = parser.parse_args()
@@ -85,7 +85,7 @@ def main() -> int:
         "plan": PLAN,
         "server": given.server,
         "blocks": BLOCKS,
-        "seconds": given.seconds,
+        "window": given.window,
         "only": () if given.all else ARMS,
         "disk_iops": given.disk_iops,
     }

@@ -6,7 +6,7 @@ sysbench's oltp_update_non_index on 100 tables of 100,000 rows, with innodb_flus
 sync_binlog=1000 by default.
 
     python benchmarks/commit_path.py                          # all parts
-    python benchmarks/commit_path.py --part pipelines --threads 16,64 --rounds 5 --seconds 1.5
+    python benchmarks/commit_path.py --part pipelines --threads 16,64 --rounds 5 --duration 1.5
     python benchmarks/commit_path.py --part calibration       # needs the build mysql@9.7
 
 Parts: `pipelines` (commits/s and processor time of each way of flushing, and the ordered section), `strict`
@@ -437,13 +437,15 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--part", default="all", help="parts with commas; all of them if absent")
-    parser.add_argument("--dir", type=Path, default=Path.cwd(), help="folder on the disk that is measured")
+    parser.add_argument(
+        "--data-root", type=Path, default=Path.cwd(), help="folder on the disk that is measured"
+    )
     parser.add_argument("--rounds", type=int, default=5, help="runs of each")
-    parser.add_argument("--seconds", type=float, default=1.0, help="length of a run")
+    parser.add_argument("--duration", type=float, default=1.0, help="length of a run")
     parser.add_argument("--threads", default="1,4,16,64", help="numbers of threads, with commas")
     parser.add_argument("--think-us", type=float, default=60.0, help="of the part think")
     flags = parser.parse_args()
-    bench = Bench(flags.dir, flags.rounds, flags.seconds, [int(n) for n in flags.threads.split(",")])
+    bench = Bench(flags.data_root, flags.rounds, flags.duration, [int(n) for n in flags.threads.split(",")])
     parts: dict[str, Callable[[Bench], None]] = {
         "pipelines": pipelines,
         "strict": strict,

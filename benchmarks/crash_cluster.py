@@ -43,7 +43,7 @@ HEAD = """\
 class Cell(NamedTuple):
     """One cell in one round."""
 
-    fail: str
+    failure: str
     nodes: str
     flush: int
     binlog: str
@@ -86,11 +86,11 @@ def main() -> None:
                 cluster=3,
                 nodes=cell.nodes,
                 network_latency=cell.latency,
-                fail=cell.fail,
-                images=CRASHES[cell.fail, cell.nodes],
-                seconds=1.5,
+                failure=cell.failure,
+                crashes=CRASHES[cell.failure, cell.nodes],
+                duration=1.5,
                 settings=settings,
-                controls=False,
+                positive_control=False,
                 seed=1 + cell.round,
                 progress=_tell,
             )

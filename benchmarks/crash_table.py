@@ -1,12 +1,12 @@
 """What configurations lose when the power fails: the tables of docs/results/crash.md, by recordings.
 
-    python benchmarks/crash_table.py cells.jsonl [--images 32] [--minutes 4] [--only mariadb@10.11]
-        [--fs xfs] [--fail os] [--match sync_binlog=0] [--ddl] [--replica] [--keep records]
+    python benchmarks/crash_table.py cells.jsonl [--crashes 32] [--minutes 4] [--only mariadb@10.11]
+        [--fs xfs] [--failure os] [--match sync_binlog=0] [--ddl] [--replica] [--save-recording records]
 
 Cells that the file has already are left out, so that it can be run in turns; with nothing left to do it
-prints the table of all that the file has. `--fail os` is a power cut on a disk whose cache survives. `--seed`
-makes another recording of each cell. `--keep` keeps the records of cells in which a crash was inconsistent,
-did not start or could not be judged. Needs root.
+prints the table of all that the file has. `--failure os` is a power cut on a disk whose cache survives.
+`--seed` makes another recording of each cell. `--save-recording` keeps the records of cells in which a crash
+was inconsistent, did not start or could not be judged. Needs root.
 """
 
 from __future__ import annotations
@@ -57,22 +57,24 @@ def cells(servers: tuple[str, ...]) -> Iterator[tuple[str, Mapping[str, Value], 
 def churning(servers: tuple[str, ...]) -> Iterator[tuple[str, Mapping[str, Value], Mapping[str, Any]]]:
     """As `cells`, with DDL beside the load."""
     settings: dict[str, Value] = {FLUSH: 1, METHOD: "fsync"}
-    yield from ((server, settings, {"beside": "ddl"}) for server in servers)
+    yield from ((server, settings, {"background": "ddl"}) for server in servers)
 
 
 def main() -> None:
     """Runs what is missing, then prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("file", type=Path)
-    parser.add_argument("--images", type=int, default=32)
-    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--crashes", type=int, default=32)
+    parser.add_argument("--duration", type=float, default=2.0)
     parser.add_argument("--minutes", type=float, default=4.0)
     parser.add_argument("--fs", default="ext4")
-    parser.add_argument("--fail", default="power")
+    parser.add_argument("--failure", default="power")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", action="append")
     parser.add_argument("--match", default="", help="only cells with this in their settings")
-    parser.add_argument("--keep", type=Path, help="folder for the records of cells with broken crashes")
+    parser.add_argument(
+        "--save-recording", type=Path, help="folder for the records of cells with broken crashes"
+    )
     parser.add_argument("--ddl", action="store_true", help="DDL beside the load")
     parser.add_argument(
         "--replica", action="store_true", help="with replicas, where acked_inserts runs alone"
@@ -85,21 +87,21 @@ def main() -> None:
         words = " ".join(f"{name}={value}" for name, value in settings.items())
         replica = asked.replica and not load
         more = f"{' ddl' if asked.ddl else ''}{' replica' if replica else ''}"
-        cell = f"{server} {words} {asked.fs} {asked.fail}{more} seed={asked.seed}"
+        cell = f"{server} {words} {asked.fs} {asked.failure}{more} seed={asked.seed}"
         if cell in done or asked.match not in words:
             continue
         if time.monotonic() > until:
             return
-        record = asked.keep / cell.replace(" ", "_") if asked.keep else None
+        record = asked.save_recording / cell.replace(" ", "_") if asked.save_recording else None
         facts = flushlab.crash(
             server=server,
-            images=asked.images,
-            seconds=asked.seconds,
+            crashes=asked.crashes,
+            duration=asked.duration,
             settings={**BINLOG, **settings},
-            controls=False,
+            positive_control=False,
             **load,
-            fs=asked.fs if asked.fail != "process" else "ext4",
-            fail=asked.fail,
+            fs=asked.fs if asked.failure != "process" else "ext4",
+            failure=asked.failure,
             replica=replica,
             seed=asked.seed,
             keep=record,
@@ -113,7 +115,7 @@ def main() -> None:
         if cut_short:
             say(f"interrupted; this cell is not written: {cell}")
             raise SystemExit(130)
-        where = {"fs": facts.fs, "fail": asked.fail}
+        where = {"fs": facts.fs, "failure": asked.failure}
         done[cell] = {"cell": cell, "server": server, "settings": settings, **where, "arm": arm}
         line = msgspec.json.encode(done[cell])
         done[cell] = json.loads(line)
@@ -150,7 +152,7 @@ def row(one: Mapping[str, Any]) -> str:
         one["server"],
         settings,
         one.get("fs", "ext4"),
-        one.get("fail", "power"),
+        one.get("failure", "power"),
         len(details),
         *counts,
         f"{judged - random['kept']} of {judged}{bound}",

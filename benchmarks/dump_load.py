@@ -122,13 +122,13 @@ def main() -> int:
     parser.add_argument("--server", default="mariadb@10.11", help="a build; mariadb@10.11 lends its client")
     parser.add_argument("--megabytes", type=int, default=2048)
     parser.add_argument("--pairs", type=int, default=3)
-    parser.add_argument("--dir", type=Path, help="for the dump and the data directories")
+    parser.add_argument("--data-root", type=Path, help="for the dump and the data directories")
     parser.add_argument("--json", type=Path, help="write the figures to a file")
     given = parser.parse_args()
     build = find_build(given.server)
     client = build.client or find_build("mariadb@10.11").client
     assert client is not None
-    with tempfile.TemporaryDirectory(dir=given.dir) as folder:
+    with tempfile.TemporaryDirectory(dir=given.data_root) as folder:
         dump = Path(folder) / "shop.sql"
         write_dump(dump, given.megabytes << 20)
         size = dump.stat().st_size / 1e6

@@ -5,7 +5,7 @@ were. For an image at record n everything that was synced by then must be there;
 not synced, most must be gone. What the kernel's documentation promises is what is asked for: fsync of a file
 keeps its content, fsync of its directory its name, and a rename is there wholly or not at all.
 
-    python benchmarks/fault_disk.py --fs ext4 --images 10000
+    python benchmarks/fault_disk.py --fs ext4 --crashes 10000
 
 Ctrl-C ends a file system's part, and what is known by then is printed.
 """
@@ -145,11 +145,11 @@ def main() -> None:
     """Runs what was asked for; exit status 1 if a promise was broken."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--fs", choices=list(SIZES), action="append")
-    parser.add_argument("--images", type=int, default=10_000)
+    parser.add_argument("--crashes", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        kept = [campaign(Path(folder), fs, asked.images, asked.seed) for fs in asked.fs or SIZES]
+        kept = [campaign(Path(folder), fs, asked.crashes, asked.seed) for fs in asked.fs or SIZES]
     sys.exit(0 if all(kept) else 1)
 
 

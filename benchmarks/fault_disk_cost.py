@@ -130,15 +130,15 @@ def main() -> None:
     parser.add_argument("--server", default="mariadb@10.11")
     parser.add_argument("--threads", type=int, default=8)
     parser.add_argument("--pairs", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--duration", type=float, default=4.0)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)
         if asked.part == "record":
-            met = record(folder, asked.server, asked.threads, asked.pairs, asked.seconds)
+            met = record(folder, asked.server, asked.threads, asked.pairs, asked.duration)
         else:
-            met = profiles(folder, asked.seconds)
+            met = profiles(folder, asked.duration)
     sys.exit(0 if met else 1)
 
 

@@ -171,7 +171,7 @@ def tried(part: str, folder: Path, seconds: float) -> bool:
             longest += FULL_S
             stack.enter_context(running(*memory_hogs(folder, longest)))
             await_full_memory()
-        command = [sys.executable, __file__, "--inside", str(folder), "--seconds", str(seconds)]
+        command = [sys.executable, __file__, "--inside", str(folder), "--duration", str(seconds)]
         if part == "limit":
             procs = stack.enter_context(memory_limit())
             command = ["sh", "-c", f'echo $$ > "{procs}" && exec "$@"', "sh", *command]
@@ -236,18 +236,18 @@ def main() -> None:
     """Runs what was asked for; exit status 1 if a disk did not hold."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"default: {' '.join(PARTS)}")
-    parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--duration", type=float, default=30.0)
     parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.inside is not None:
-        inside(asked.inside, asked.seconds)
+        inside(asked.inside, asked.duration)
         return
     if unknown := set(asked.parts) - set(PARTS):
         parser.error(f"there is no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
     held = True
     for part in asked.parts or PARTS:
         with tempfile.TemporaryDirectory() as name:
-            held &= tried(part, Path(name), asked.seconds)
+            held &= tried(part, Path(name), asked.duration)
     sys.exit(0 if held else 1)
 
 

@@ -42,7 +42,7 @@ class Campaign(msgspec.Struct, frozen=True):
 def run(server: str, seconds: float, seed: int) -> Campaign:
     """One comparison."""
     facts = flushlab.compare(
-        {"base": SAME, "one": SAME, "two": SAME}, server=server, seconds=seconds, threads=16, seed=seed
+        {"base": SAME, "one": SAME, "two": SAME}, server=server, duration=seconds, threads=16, seed=seed
     )
     found: dict[str, Comparison | None] = {arm.name: arm.comparison for arm in facts.arms}
     found["control"] = facts.control.comparison if facts.control else None
@@ -63,13 +63,13 @@ def main() -> int:
     )
     parser.add_argument("--campaigns", type=int, default=100)
     parser.add_argument("--server", default="mariadb@10.11")
-    parser.add_argument("--seconds", type=float, default=24.0, help="measured, over all four")
+    parser.add_argument("--duration", type=float, default=24.0, help="measured, over all four")
     parser.add_argument("--json", type=Path, help="a line per campaign; those that are there count")
     given = parser.parse_args()
     lines = given.json.read_bytes().splitlines() if given.json and given.json.exists() else []
     done = [msgspec.json.decode(line, type=Campaign) for line in lines]
     for seed in range(len(done), given.campaigns):
-        done.append(run(given.server, given.seconds, seed))
+        done.append(run(given.server, given.duration, seed))
         sys.stdout.write(f"{seed + 1}: {msgspec.json.encode(done[-1]).decode()}\n")
         sys.stdout.flush()
         if given.json:

@@ -7,12 +7,12 @@ both, in alternating order; shown are medians of the ratios of each round, with 
 sysbench's CPU time is that of its whole process, its start and its connecting included (about 20 ms); the
 engine's is that of its thread inside the window.
 
-    python benchmarks/load_engine.py --rounds 5 --seconds 4 --connections 16 --transports socket,tcp
+    python benchmarks/load_engine.py --rounds 5 --duration 4 --connections 16 --transports socket,tcp
     python benchmarks/load_engine.py --peer-batch                  # sysbench under `chrt -b 0`
     python benchmarks/load_engine.py --workload oltp_write_only --server mysql@8.0
     python benchmarks/load_engine.py --sched normal                # the engine without SCHED_BATCH
     python benchmarks/load_engine.py --rate-check                  # half of the maximum for 60 s
-    python benchmarks/load_engine.py --policy 1 --server-side      # group commits and syncs, side by side
+    python benchmarks/load_engine.py --trx-commit 1 --server-side      # group commits and syncs, side by side
 """
 
 from __future__ import annotations
@@ -247,12 +247,12 @@ def main() -> None:
     parser.add_argument("--server", default="mariadb@10.11", help="build of the sandbox")
     parser.add_argument("--workload", default="oltp_update_non_index", help="one of sysbench's OLTP scripts")
     parser.add_argument("--rounds", type=int, default=5, help="pairs of runs per row")
-    parser.add_argument("--seconds", type=float, default=4, help="length of a run")
+    parser.add_argument("--duration", type=float, default=4, help="length of a run")
     parser.add_argument("--connections", default="16", help="numbers of connections, with commas")
     parser.add_argument("--transports", default="socket", help="socket, tcp, or both with a comma")
     parser.add_argument("--sched", default="batch", choices=("batch", "normal"), help="of the engine")
     parser.add_argument("--peer-batch", action="store_true", help="sysbench under chrt -b 0")
-    parser.add_argument("--policy", type=int, default=0, help="innodb_flush_log_at_trx_commit")
+    parser.add_argument("--trx-commit", type=int, default=0, help="innodb_flush_log_at_trx_commit")
     parser.add_argument(
         "--binlog", action="store_true", help="with the binary log, synced as the policy says"
     )
@@ -268,7 +268,7 @@ def main() -> None:
     console = Console(width=max(Console().width, 110))
     table = Table(
         title=f"load engine ({flags.sched}) against {'chrt -b 0 ' if flags.peer_batch else ''}sysbench, "
-        f"{flags.workload} on {flags.server}, flush policy {flags.policy}"
+        f"{flags.workload} on {flags.server}, flush policy {flags.trx_commit}"
     )
     columns = (
         "transport",
@@ -283,19 +283,19 @@ def main() -> None:
     for column in columns:
         table.add_column(column, justify="right", no_wrap=True)
     settings: dict[str, int] = {
-        "innodb_flush_log_at_trx_commit": flags.policy,
+        "innodb_flush_log_at_trx_commit": flags.trx_commit,
         "innodb_buffer_pool_size": 512 << 20,
     }
     arguments = ["--max-connections=400"]
     if flags.binlog:
         arguments.append("--log-bin")
-        settings["sync_binlog"] = flags.policy
+        settings["sync_binlog"] = flags.trx_commit
     runs = [
         Run(
             workload=flags.workload,
             transport=cast(Transport, transport),
             threads=threads,
-            seconds=flags.seconds,
+            seconds=flags.duration,
             sched=flags.sched,
             peer_batch=flags.peer_batch,
         )

@@ -3,7 +3,7 @@
 Both write over a file of the same size whose blocks were written before, one write at a time, in pairs of
 windows whose order alternates. The bar: the geometric mean of the ratios is within 10 % of 1.
 
-Run: .venv/bin/python benchmarks/probe_disk.py [--dir DIR] [--pairs 7] [--seconds 4] [--json FILE]
+Run: .venv/bin/python benchmarks/probe_disk.py [--data-root DIR] [--pairs 7] [--duration 4] [--json FILE]
 """
 
 from __future__ import annotations
@@ -65,13 +65,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--dir", type=Path, default=Path.cwd(), help="on the file system to be compared")
+    parser.add_argument(
+        "--data-root", type=Path, default=Path.cwd(), help="on the file system to be compared"
+    )
     parser.add_argument("--pairs", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--duration", type=float, default=4.0)
     parser.add_argument("--json", type=Path, help="write the figures to a file")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=given.dir) as folder:
-        found = pairs(Path(folder), given.pairs, given.seconds)
+    with tempfile.TemporaryDirectory(dir=given.data_root) as folder:
+        found = pairs(Path(folder), given.pairs, given.duration)
     logs = [math.log(probe / fio) for probe, fio in found]
     ratio = math.exp(statistics.fmean(logs))
     spread = math.exp(2 * statistics.stdev(logs) / math.sqrt(len(logs))) if len(logs) > 1 else float("nan")

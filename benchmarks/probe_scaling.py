@@ -5,7 +5,7 @@ two, in pairs whose order alternates. The run on one processor gives the cost of
 The table shows the prediction for two processors and the measured rate: they must agree within a factor of
 1.4.
 
-    python benchmarks/probe_scaling.py --pairs 3 --seconds 2 --threads 16
+    python benchmarks/probe_scaling.py --pairs 3 --duration 2 --threads 16
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--dir", type=Path, default=Path.cwd())
+    parser.add_argument("--data-root", type=Path, default=Path.cwd())
     parser.add_argument("--pairs", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--duration", type=float, default=2.0)
     parser.add_argument("--threads", type=int, default=16)
     parser.add_argument("--json", type=Path, help="write the figures to a file")
     given = parser.parse_args()
@@ -85,7 +85,7 @@ def main() -> int:
         sys.stdout.write("one processor only: nothing to compare\n")
         return 0
     found = {
-        strategy: compare(strategy, given.pairs, given.threads, given.seconds, given.dir)
+        strategy: compare(strategy, given.pairs, given.threads, given.duration, given.data_root)
         for strategy in MODES
     }
     say = ["two processors ÷ one   reached   by the law"]

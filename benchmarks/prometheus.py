@@ -157,13 +157,13 @@ def of_campaign(what: str, name: str) -> list[str]:
     kept = f"bench-prometheus-{os.getpid()}"
     commands = {
         "tune": ("--server", name, "--minutes", "3", "--floor", "strict"),
-        "compare": ("--server", name, "--seconds", "30", "base", "innodb_flush_log_at_trx_commit=0"),
+        "compare": ("--server", name, "--duration", "30", "base", "innodb_flush_log_at_trx_commit=0"),
         "fill": ("users", "--rows", "500000", "--server", f"sandbox:{kept}", "--create"),
         "test": ("--server", name, "--", sys.executable, "-c", SUITE),
     }
     with (
         tempfile.TemporaryDirectory() as out,
-        running(*flushlab, "watch", "--port", str(port)),
+        running(*flushlab, "watch", "--listen", str(port)),
         scraped(f"127.0.0.1:{port}") as prometheus,
         sandbox(server=name, settings=SETTINGS, name=kept, kept=True) as box,
     ):

@@ -1,6 +1,6 @@
 """Records slices of four identical servers that stand side by side, for `false_positives.py`.
 
-    python benchmarks/record_slices.py --name "MariaDB 10.11, quiet" --seconds 160
+    python benchmarks/record_slices.py --name "MariaDB 10.11, quiet" --duration 160
     python benchmarks/record_slices.py --name "MariaDB 10.11, one core eaten" --neighbour core
     python benchmarks/record_slices.py --name "MySQL 8.0, bursts" --server mysql@8.0 --neighbour bursts
 
@@ -38,13 +38,15 @@ def main() -> None:
     )
     parser.add_argument("--name", required=True)
     parser.add_argument("--server", default="mariadb@10.11")
-    parser.add_argument("--seconds", type=float, default=160.0, help="measured, over all four")
+    parser.add_argument("--duration", type=float, default=160.0, help="measured, over all four")
     parser.add_argument("--neighbour", choices=NEIGHBOURS, default="none")
     given = parser.parse_args()
     same = {"innodb_flush_log_at_trx_commit": 1}
     arms = {"base": same, "one": same, "other": same}
     with neighbour(given.neighbour):
-        facts = flushlab.compare(arms, server=given.server, seconds=given.seconds, blocks=20, progress=print)
+        facts = flushlab.compare(
+            arms, server=given.server, duration=given.duration, blocks=20, progress=print
+        )
     with open_store() as store:
         trials = list(store.trials(facts.campaign_id))
     rounds = in_rounds(trials)

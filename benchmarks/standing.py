@@ -43,7 +43,7 @@ import hashlib, os, sys
 while os.getppid() == int(sys.argv[1]):  # whatever ended it
     hashlib.sha256(bytes(1 << 16))
 """
-WRITER = ("bench", "--server", "mariadb@10.11", "--seconds", "600", "--threads", "2")
+WRITER = ("bench", "--server", "mariadb@10.11", "--duration", "600", "--threads", "2")
 SERVERS = {"width": ["mariadb@10.11", "mysql@5.7", "mysql@8.0"], "truth": ["mariadb@10.11", "mysql@8.0"]}
 WRITES_AFTER_S = 12.0
 """Until the other server has been started and warmed up."""
@@ -108,7 +108,7 @@ def run(plan: str, server: str, *, blocks: int, seconds: float, fresh: bool) -> 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "plan.toml")
         file.write_text(plan)
-        found = flushlab.series(file, server=server, blocks=blocks, seconds=seconds, fresh=fresh)
+        found = flushlab.series(file, server=server, blocks=blocks, window=seconds, fresh=fresh)
     assert found.interleaved is not fresh, found.why_fresh
     return found
 

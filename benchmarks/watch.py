@@ -1,6 +1,6 @@
 """What watching costs: one server under load, watched and not, in turns; and the CPU time of watching.
 
-    python benchmarks/watch.py [--server mariadb@10.11] [--pairs 400] [--seconds 1] [--inside] [--synced]
+    python benchmarks/watch.py [--server mariadb@10.11] [--pairs 400] [--duration 1] [--inside] [--synced]
 
 Beside a kept sandbox runs `flushlab watch` with a browser's stream and a scraper at 1 s, all of which are
 stopped (SIGSTOP) in every other slice: one of whole seconds has all that is done once a second as often as it
@@ -101,7 +101,7 @@ def viewer(port: int) -> Iterator[Switch]:
 def outside(server: Sandbox) -> Iterator[tuple[Switch, Callable[[], float]]]:
     """Watching from a process of its own: it can be stopped, and tells its CPU seconds."""
     port = free_port()
-    command = ("watch", "--server", f"sandbox:{server.name}", "--port", str(port))
+    command = ("watch", "--server", f"sandbox:{server.name}", "--listen", str(port))
     watch = subprocess.Popen(
         [sys.executable, "-m", "flushlab", *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -157,7 +157,7 @@ def main() -> int:
     )
     parser.add_argument("--server", default="mariadb@10.11")
     parser.add_argument("--pairs", type=int, default=400)
-    parser.add_argument("--seconds", type=float, default=1.0, help="of a slice")
+    parser.add_argument("--duration", type=float, default=1.0, help="of a slice")
     parser.add_argument("--inside", action="store_true", help="as --watch on a command does")
     parser.add_argument("--synced", action="store_true", help="the server syncs each commit")
     given = parser.parse_args()
@@ -178,7 +178,7 @@ def measure(server: Sandbox, given: argparse.Namespace, switch: Switch, used_s: 
     workload.prepare(server)
     driving = workload.driving(server)
     assert driving is not None
-    turns = Turns(driving, server, Timing(seconds=given.seconds))
+    turns = Turns(driving, server, Timing(seconds=given.duration))
     try:
         core = share_of_core(turns, used_s)
         logs: list[float] = []
@@ -191,7 +191,7 @@ def measure(server: Sandbox, given: argparse.Namespace, switch: Switch, used_s: 
                     switch(on)
                     is_on = on
                 time.sleep(SETTLE_S[given.inside])
-                found[on] = turns.slice(given.seconds).throughput
+                found[on] = turns.slice(given.duration).throughput
             logs.append(math.log(found[True] / found[False]))
     finally:
         turns.stop()
@@ -201,7 +201,7 @@ def measure(server: Sandbox, given: argparse.Namespace, switch: Switch, used_s: 
     load = Path("/proc/loadavg").read_text().split()[0]
     sys.stdout.write(
         f"{server.identity.name}: watched/not {math.exp(mean):.4f} [{low:.4f}, {high:.4f}], {len(logs)} pairs"
-        f" of {given.seconds:g} s; watching takes {core:.2%} of a core; load average {load}\n"
+        f" of {given.duration:g} s; watching takes {core:.2%} of a core; load average {load}\n"
     )
     return int(low < 1 - RATIO or high > 1 + RATIO or core > CORE)
 

@@ -100,7 +100,7 @@ Exit codes: 0 success; 130 after Ctrl-C; 2 usage (a policy that contradicts itse
 | `other-machine` | a network file system: what a sync means is decided elsewhere |
 | `one-cpu` | only one processor: nothing can run in parallel |
 | `cut-short` | the disk is so slow that some measurements were skipped |
-| `short-window` | windows under a second (`--seconds`) of a policy that syncs once a second |
+| `short-window` | windows under a second (`--window`) of a policy that syncs once a second |
 | `disturbed` | the hypervisor or other programs took more than a tenth of the CPU time |
 | `no-binlog` | the measured server writes no binlog, the ceiling does |
 | `other-disk` | the measured server was on another file system or device |

@@ -18,7 +18,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--server", default="mariadb")
     parser.add_argument("--blocks", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--duration", type=float, default=60.0)
     asked = parser.parse_args()
 
     with flushlab.sandbox(server=asked.server, progress=tell) as server:
@@ -34,7 +34,7 @@ def main() -> None:
         tables=1,
         table_size=1_000,
         blocks=asked.blocks,
-        seconds=asked.seconds,
+        duration=asked.duration,
         progress=tell,
     )
     for arm in facts.arms:

@@ -35,7 +35,7 @@ def test_a_command_of_which_no_commits_are_known() -> None:
 
 
 def test_ddl_beside_the_load() -> None:
-    check("crash-ddl.txt", text_of(render(msgspec.structs.replace(facts(CHANGING), beside="ddl"))))
+    check("crash-ddl.txt", text_of(render(msgspec.structs.replace(facts(CHANGING), background="ddl"))))
 
 
 def test_replicas() -> None:
@@ -45,7 +45,7 @@ def test_replicas() -> None:
 def test_nothing_shows_that_damage_to_a_commands_tables_would_have_been_seen() -> None:
     sound = msgspec.structs.replace(ALONE, crashes=ALONE.crashes[:7])
     assert said(facts(sound)).startswith("unknown: the tables are sound, but nothing proves")
-    killed = msgspec.structs.replace(facts(sound), fail="process")
+    killed = msgspec.structs.replace(facts(sound), failure="process")
     assert said(killed).startswith("unknown: the tables are sound, but no setting would break them")
     broken = msgspec.structs.replace(ALONE, name="control", positive_control=True)
     assert said(facts(sound, broken)).startswith("sound: the server starts and its tables are sound")

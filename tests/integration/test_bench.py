@@ -16,7 +16,7 @@ import pytest
 from tests.conftest import require_build
 
 FLUSHLAB = [sys.executable, "-m", "flushlab"]
-SMALL = ["--tables", "2", "--table-size", "1000", "--threads", "4", "--seconds", "0.9"]
+SMALL = ["--tables", "2", "--table-size", "1000", "--threads", "4", "--duration", "0.9"]
 """A window below 1 s is never discarded."""
 SPARSE = ["--rand-type", "uniform", "--rate", "200"]
 """Draws that seldom hit a row twice."""
@@ -135,7 +135,7 @@ def test_a_command_is_a_workload() -> None:
 def test_a_load_that_the_server_refuses_tells_the_way_out() -> None:
     require_build("mariadb@10.11")
     upsert = ("--workload", "upsert", "--rows", "200", "--tables", "1", "--table-size", "10")
-    done = flushlab("bench", *upsert, "--set", "max_allowed_packet=1024", "--seconds", "0.5")
+    done = flushlab("bench", *upsert, "--set", "max_allowed_packet=1024", "--duration", "0.5")
     assert done.returncode == 4, done.stderr
     assert "error 1153" in done.stderr
     assert "hint: raise max_allowed_packet" in done.stderr
@@ -180,7 +180,7 @@ def test_a_kept_sandbox_is_measured_as_it_is() -> None:
         (["--set", "sync_binlog"], 2, "NAME=VALUE"),
         (["--workload", "oltp_update_nonindex"], 2, "did you mean oltp_update_non_index"),
         (["--threads", "0"], 2, "--threads"),
-        (["--seconds", "0"], 2, "--seconds"),
+        (["--duration", "0"], 2, "--duration"),
         (["--server", "mysql@4.1"], 2, "mysql@4.1"),
         (["--server", "sandbox:nobody-here"], 2, "nobody-here"),
         (["--data-root", "/proc/nowhere"], 5, "/proc/nowhere"),

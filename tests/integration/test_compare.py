@@ -43,7 +43,7 @@ def test_settings_and_an_option_file_are_compared_and_the_page_is_written(
     furnished_home: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "my.cnf").write_text(f"[mysqld]\n{RELAXED}\n")
-    words = ["my.cnf", "other: innodb_log_buffer_size=32M", *SMALL, "--blocks", "2", "--seconds", "3"]
+    words = ["my.cnf", "other: innodb_log_buffer_size=32M", *SMALL, "--blocks", "2", "--duration", "3"]
     found, said = compared(tmp_path, *words)
     (arm,) = found["arms"]
     assert (found["base"]["name"], arm["name"], arm["outcome"]) == ("my.cnf", "other", "measured")
@@ -82,7 +82,7 @@ def test_statements_are_compared_on_the_same_data(furnished_home: Path, tmp_path
         "1",
         "--blocks",
         "2",
-        "--seconds",
+        "--duration",
         "4",
     ]
     found, said = compared(tmp_path, *words, *small)
@@ -103,7 +103,7 @@ def test_at_a_fixed_rate_the_ratios_are_those_of_the_p99_latencies_in_the_record
     furnished_home: Path, tmp_path: Path
 ) -> None:
     words = ["base", "innodb_flush_log_at_trx_commit=2", *SMALL, "--rate", "200"]
-    found, said = compared(tmp_path, *words, "--blocks", "2", "--seconds", "3")
+    found, said = compared(tmp_path, *words, "--blocks", "2", "--duration", "3")
     (arm,) = found["arms"]
     with Store(furnished_home / "store.sqlite") as store:
         trials = [trial for trial in store.trials(found["campaign_id"]) if trial.outcome == "measured"]
@@ -133,7 +133,7 @@ def test_at_a_fixed_rate_the_ratios_are_those_of_the_p99_latencies_in_the_record
 def test_after_ctrl_c_what_is_known_is_printed_and_the_comparison_can_be_resumed(
     furnished_home: Path, tmp_path: Path
 ) -> None:
-    words = ["base", RELAXED, *SMALL, "--seconds", "60", "--json", "found.json"]
+    words = ["base", RELAXED, *SMALL, "--duration", "60", "--json", "found.json"]
     errors = tmp_path / "err"
     with errors.open("w") as stderr:
         running = subprocess.Popen(
@@ -160,7 +160,7 @@ def test_each_of_two_servers_has_a_base_of_its_own_and_servers_are_a_table_of_th
     furnished_home: Path, tmp_path: Path
 ) -> None:
     words = ["base", RELAXED, *SMALL, "--server", "mysql@5.7", "--floor", "relaxed"]
-    words += ["--blocks", "2", "--seconds", "5"]
+    words += ["--blocks", "2", "--duration", "5"]
     found, said = compared(tmp_path, *words)
     mariadb, mysql = require_build("mariadb@10.11").name, require_build("mysql@5.7").name
     first, name = f"{mariadb} base", f"{mysql} {RELAXED}"

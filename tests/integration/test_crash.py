@@ -64,7 +64,13 @@ def test_a_killed_server_keeps_what_it_acknowledged(build: Callable[[str], Build
     build(name := "mariadb@10.11")
     settings: dict[str, Value] = {**RELAXED, "log_bin": "ON"}
     facts = crash(
-        server=name, fail="process", images=2, seconds=0.5, settings=settings, controls=False, replica=True
+        server=name,
+        failure="process",
+        crashes=2,
+        duration=0.5,
+        settings=settings,
+        positive_control=False,
+        replica=True,
     )
     (arm,) = facts.arms
     follows = ReplicaState(outcome="follows")
@@ -81,11 +87,11 @@ def test_a_cluster_that_is_killed_as_a_whole_comes_back_with_all_and_tells_how()
         server=name,
         cluster=2,
         nodes="all",
-        fail="process",
-        images=1,
-        seconds=0.5,
+        failure="process",
+        crashes=1,
+        duration=0.5,
         settings=settings,
-        controls=False,
+        positive_control=False,
     )
     ((judged,),) = (arm.crashes for arm in facts.arms)
     assert (judged.outcome, judged.lost, judged.reasons) == ("kept", 0, ())
@@ -109,8 +115,14 @@ def test_a_cluster_that_cannot_read_its_tables_once_it_is_back_is_inconsistent(
         return ways
 
     monkeypatch.setattr(killed, "bring_back", loses_the_acks)
-    asked: dict[str, Any] = {"cluster": 2, "nodes": "all", "fail": "process", "images": 1, "seconds": 0.5}
-    ((judged,),) = (arm.crashes for arm in crash(server=name, controls=False, **asked).arms)
+    asked: dict[str, Any] = {
+        "cluster": 2,
+        "nodes": "all",
+        "failure": "process",
+        "crashes": 1,
+        "duration": 0.5,
+    }
+    ((judged,),) = (arm.crashes for arm in crash(server=name, positive_control=False, **asked).arms)
     assert judged.outcome == "inconsistent"
     assert judged.reasons[0].startswith("node 1 cannot read its tables: ")
 
@@ -122,8 +134,10 @@ _SMALL: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 1, "innodb_log_fil
 def test_the_power_cut_of_one_node_takes_nothing_from_the_cluster() -> None:
     require_galera(name := "mariadb@10.11")
     settings: dict[str, Value] = {**_SMALL, "innodb_flush_log_at_trx_commit": 2}
-    asked: dict[str, Any] = {"images": 1, "seconds": 0.5, "disk_size": 512, "settings": settings}
-    ((judged,),) = (arm.crashes for arm in crash(server=name, cluster=3, controls=False, **asked).arms)
+    asked: dict[str, Any] = {"crashes": 1, "duration": 0.5, "disk_size": 512, "settings": settings}
+    ((judged,),) = (
+        arm.crashes for arm in crash(server=name, cluster=3, positive_control=False, **asked).arms
+    )
     assert (judged.outcome, judged.lost, judged.reasons) == ("kept", 0, ())
     assert judged.acknowledged > 0
     assert sorted(node.way == "stayed" for node in judged.nodes) == [False, True, True]
@@ -136,11 +150,11 @@ def test_a_clusters_winner_is_crashed_on_all_nodes_at_once(tmp_path: Path) -> No
     spec = CrashSpec(
         server=ServerSpec(cluster=2),
         nodes="all",
-        images=1,
-        seconds=0.5,
+        crashes=1,
+        duration=0.5,
         threads=2,
         disk_size=512,
-        controls=False,  # it takes as long again
+        positive_control=False,  # it takes as long again
     )
     load = CrashLoad(workload=parse_workload("oltp_update_non_index", SMALL))
     with (
@@ -161,9 +175,9 @@ def test_a_clusters_winner_is_crashed_on_all_nodes_at_once(tmp_path: Path) -> No
 
 def test_out_writes_the_page(build: Callable[[str], Build], tmp_path: Path) -> None:
     build("mariadb@10.11")
-    few = ["--fail", "process", "--images", "1", "--seconds", "0.3", "--no-controls"]
+    few = ["--failure", "process", "--crashes", "1", "--duration", "0.3", "--no-positive-control"]
     page = tmp_path / "page.html"
-    done = CliRunner().invoke(make_app(), ["crash", "--server", "mariadb@10.11", *few, "--out", str(page)])
+    done = CliRunner().invoke(make_app(), ["crash", "--server", "mariadb@10.11", *few, "--html", str(page)])
     assert done.exit_code == 0, done.output
     assert "What is left of" in page.read_text()
 
@@ -203,7 +217,7 @@ def test_a_command_is_judged_by_whether_the_server_starts_and_its_tables_are_sou
     build: Callable[[str], Build], tmp_path: Path
 ) -> None:
     build(name := "mariadb@10.11")
-    facts = crash(server=name, workload=_program(tmp_path), fail="process", images=2, seconds=1.0)
+    facts = crash(server=name, workload=_program(tmp_path), failure="process", crashes=2, duration=1.0)
     (arm,) = facts.arms
     assert not arm.checks_rows
     assert [(judged.outcome, judged.acknowledged, judged.reasons) for judged in arm.crashes] == [
@@ -216,27 +230,27 @@ def test_a_command_is_judged_by_whether_the_server_starts_and_its_tables_are_sou
 def test_damage_to_a_commands_tables_is_seen(build: Callable[[str], Build], tmp_path: Path) -> None:
     build(name := "mariadb@10.11")
     program = _program(tmp_path, _DAMAGE)
-    (arm,) = crash(server=name, workload=program, fail="process", images=1, seconds=600.0).arms
+    (arm,) = crash(server=name, workload=program, failure="process", crashes=1, duration=600.0).arms
     assert verdict_of(arm) in {"inconsistent", "not_started"}
 
 
 def test_a_command_that_fails_ends_the_campaign_with_what_it_said(build: Callable[[str], Build]) -> None:
     build(name := "mariadb@10.11")
     with pytest.raises(CommandFailed, match=r"exit code 3 .*\n.*no such luck"):
-        crash(server=name, workload="command: echo no such luck; exit 3", fail="process", images=1)
+        crash(server=name, workload="command: echo no such luck; exit 3", failure="process", crashes=1)
 
 
 def test_what_runs_beside_the_load_is_judged_by_its_acks(
     build: Callable[[str], Build], tmp_path: Path
 ) -> None:
     build(name := "mariadb@10.11")
-    asked: dict[str, Any] = {"fail": "process", "images": 1, "seconds": 1.0, "controls": False}
-    (arm,) = crash(server=name, beside=_program(tmp_path), **asked).arms
+    asked: dict[str, Any] = {"failure": "process", "crashes": 1, "duration": 1.0, "positive_control": False}
+    (arm,) = crash(server=name, background=_program(tmp_path), **asked).arms
     (judged,) = arm.crashes
     assert (judged.outcome, judged.reasons, judged.ddl) == ("kept", (), None)
     assert judged.acknowledged > 0
     facts = until_seen(
-        lambda seconds: crash(server=name, beside="ddl", **{**asked, "seconds": seconds}),
+        lambda seconds: crash(server=name, background="ddl", **{**asked, "duration": seconds}),
         lambda facts: (ddl := facts.arms[0].crashes[0].ddl) and ddl.acknowledged,
         1.0,
     )
@@ -251,7 +265,7 @@ def test_ddl_and_scripts_are_judged_on_what_a_crash_of_the_system_leaves(
     build: Callable[[str], Build], tmp_path: Path
 ) -> None:
     build("mariadb@10.11")
-    (arm,) = _crashed(["base"], beside="ddl", fail="os", images=3, seconds=1.0).arms
+    (arm,) = _crashed(["base"], background="ddl", failure="os", crashes=3, duration=1.0).arms
     # MariaDB 10.11 leaves some tables half made, and once in a while does not start.
     assert all(judged.outcome != "unknown" for judged in arm.crashes), arm.crashes
     found = [judged for judged in arm.crashes if judged.outcome != "not_started"]
@@ -260,7 +274,7 @@ def test_ddl_and_scripts_are_judged_on_what_a_crash_of_the_system_leaves(
     script = tmp_path / "script.sql"
     rows = ", ".join(["('x')"] * 100)
     script.write_text("CREATE TABLE t (pad CHAR(200));\n" + f"INSERT INTO t VALUES {rows};\n" * 50)
-    (arm,) = _crashed(["base"], workload=f"sql:{script}", images=3).arms
+    (arm,) = _crashed(["base"], workload=f"sql:{script}", crashes=3).arms
     assert verdict_of(arm) == "sound"
     assert arm.records > 0
 
@@ -282,9 +296,9 @@ def test_a_server_that_is_not_set_as_asked_is_not_crashed(
     with pytest.raises(MeasurementError, match="base: innodb_flush_log_at_trx_commit was set to 2 but"):
         crash(
             server=name,
-            fail="process",
-            images=1,
-            seconds=0.5,
+            failure="process",
+            crashes=1,
+            duration=0.5,
             settings=relaxed,
             cluster=cluster,
             nodes=nodes,
@@ -300,11 +314,11 @@ def test_a_power_cut_takes_what_was_not_synced_and_can_be_replayed(
         lambda seconds: crash(
             ["base", "innodb_flush_log_at_trx_commit=0"],
             server="mariadb@10.11",
-            images=4,
-            seconds=seconds,
+            crashes=4,
+            duration=seconds,
             disk_size=512,
             settings={"innodb_log_file_size": 10 << 20},
-            keep=tmp_path / f"records-{seconds}",
+            save_recording=tmp_path / f"records-{seconds}",
             rows=2,
         ),
         lambda facts: verdict_of(facts.arms[1]) == "lost",
@@ -326,7 +340,9 @@ def test_a_torn_page_is_repaired_from_its_copy_and_stops_a_server_that_has_none(
     build("mariadb@10.11")
     broken = {"not_started", "inconsistent"}
     facts = until_seen(
-        lambda seconds: _crashed(["base", "innodb_doublewrite=OFF"], fail="torn", images=10, seconds=seconds),
+        lambda seconds: _crashed(
+            ["base", "innodb_doublewrite=OFF"], failure="torn", crashes=10, duration=seconds
+        ),
         lambda facts: verdict_of(facts.arms[1]) in broken,
         1.5,
     )
@@ -339,7 +355,7 @@ def test_a_torn_page_is_repaired_from_its_copy_and_stops_a_server_that_has_none(
 def test_a_disk_that_lies_about_flushes_loses_what_was_synced(build: Callable[[str], Build]) -> None:
     build("mariadb@10.11")
     facts = until_seen(
-        lambda seconds: _crashed(["base"], fail="lying-disk", images=4, seconds=seconds),
+        lambda seconds: _crashed(["base"], failure="lying-disk", crashes=4, duration=seconds),
         lambda facts: _lost(facts) >= 2,
         0.5,
     )
@@ -357,7 +373,7 @@ def test_a_server_whose_flush_fails_ends_itself_and_acknowledges_nothing_more(
 ) -> None:
     build("mariadb@10.11")
     (arm,) = until_seen(
-        lambda seconds: _crashed(["base"], fail="eio", images=2, seconds=seconds),
+        lambda seconds: _crashed(["base"], failure="eio", crashes=2, duration=seconds),
         lambda facts: "ended itself" in facts.arms[0].fault,
         1.0,
     ).arms
@@ -379,7 +395,7 @@ def test_a_server_on_a_full_disk_keeps_what_it_acknowledged_until_then(build: Ca
 
     facts = until_seen(
         lambda seconds: _crashed(
-            ["base"], fail="full", images=2, seconds=seconds, rows=50, settings=settings
+            ["base"], failure="full", crashes=2, duration=seconds, rows=50, settings=settings
         ),
         halved,
         1.0,
@@ -394,7 +410,7 @@ def test_ctrl_c_prints_what_was_judged_and_leaves_nothing(
 ) -> None:
     build("mariadb@10.11")
     root = furnished_home / "root"
-    words = ["--server", "mariadb@10.11", "--images", "500", "--seconds", "0.5", "--disk-size", "300"]
+    words = ["--server", "mariadb@10.11", "--crashes", "500", "--duration", "0.5", "--disk-size", "300"]
     words += ["--set", "innodb_log_file_size=10M", "--data-root", str(root)]
     command = [sys.executable, "-m", "flushlab", "crash", *words]
     with subprocess.Popen(
@@ -419,8 +435,8 @@ def test_a_killed_campaign_goes_on_with_what_it_has_kept(
 ) -> None:
     build("mariadb@10.11")
     keep = furnished_home / "kept"
-    words = ["--server", "mariadb@10.11", "--images", "24", "--disk-size", "300", "--no-controls"]
-    words += ["--seconds", "60" if moment == "recording" else "0.5", "--keep", str(keep)]
+    words = ["--server", "mariadb@10.11", "--crashes", "24", "--disk-size", "300", "--no-positive-control"]
+    words += ["--duration", "60" if moment == "recording" else "0.5", "--save-recording", str(keep)]
     # A torn page of MariaDB's system tables is beyond repair: docs/results/reports/mariadb-aria-torn-page.md.
     words += ["--set", "innodb_log_file_size=10M", "--tear", "0"]
     with subprocess.Popen(
@@ -458,7 +474,7 @@ def test_a_record_that_fills_its_file_system_is_told_from_a_disk_that_is_too_sma
     try:
         tiny.chmod(0o755)
         with pytest.raises(StorageError, match="the record has filled the file system"):
-            crash(server="mariadb@10.11", images=1, seconds=1.0, data_root=tiny, controls=False)
+            crash(server="mariadb@10.11", crashes=1, duration=1.0, data_root=tiny, positive_control=False)
         assert list(tiny.iterdir()) == []
     finally:
         subprocess.run(["umount", str(tiny)], check=True)
@@ -469,7 +485,7 @@ def test_a_file_system_that_is_full_while_a_crash_is_judged_is_no_loss(
     build: Callable[[str], Build], furnished_home: Path
 ) -> None:
     build(name := "mariadb@10.11")
-    (arm,) = _crashed(["base"], images=1, seconds=0.5, keep=furnished_home / "kept").arms
+    (arm,) = _crashed(["base"], crashes=1, duration=0.5, save_recording=furnished_home / "kept").arms
     tiny = furnished_home / "tiny"
     tiny.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", str(tiny)], check=False)
@@ -491,8 +507,17 @@ def test_what_was_killed_before_its_disk_failed_is_recorded_again(
 ) -> None:
     build("mariadb@10.11")
     keep = furnished_home / "kept"
-    words = ["--server", "mariadb@10.11", "--images", "2", "--disk-size", "300", "--no-controls"]
-    words += ["--fail", "eio", "--seconds", "8", "--keep", str(keep), "--set", "innodb_log_file_size=10M"]
+    words = ["--server", "mariadb@10.11", "--crashes", "2", "--disk-size", "300", "--no-positive-control"]
+    words += [
+        "--failure",
+        "eio",
+        "--duration",
+        "8",
+        "--save-recording",
+        str(keep),
+        "--set",
+        "innodb_log_file_size=10M",
+    ]
     with subprocess.Popen([sys.executable, "-m", "flushlab", "crash", *words]) as running:
         wait_until(lambda: any(_bytes(file) > 3200 for file in keep.glob("*.record/notes")), "commits")
         running.kill()
@@ -512,7 +537,12 @@ def _bytes(file: Path) -> int:
 def _crashed(configurations: list[str], **asked: Any) -> CrashFacts:
     settings = {"innodb_log_file_size": 10 << 20, **asked.pop("settings", {})}
     return crash(
-        configurations, server="mariadb@10.11", disk_size=512, controls=False, settings=settings, **asked
+        configurations,
+        server="mariadb@10.11",
+        disk_size=512,
+        positive_control=False,
+        settings=settings,
+        **asked,
     )
 
 
@@ -529,22 +559,22 @@ def test_python_has_it_under_the_same_name() -> None:
 @pytest.mark.parametrize(
     ("asked", "complaint"),
     [
-        ({"fail": "meteor"}, "'meteor' is not one of"),
-        ({"fs": "fat", "fail": "process"}, "'fat' is not one of"),
-        ({"images": 0, "fail": "process"}, "--images 0 is out of range"),
-        ({"tear": 100, "fail": "process"}, "--tear is 100"),
+        ({"failure": "meteor"}, "'meteor' is not one of"),
+        ({"fs": "fat", "failure": "process"}, "'fat' is not one of"),
+        ({"crashes": 0, "failure": "process"}, "--crashes 0 is out of range"),
+        ({"tear": 100, "failure": "process"}, "--tear is 100"),
         (
-            {"workload": "command: true", "fail": "process", "cluster": 3},
+            {"workload": "command: true", "failure": "process", "cluster": 3},
             "is for one server, not for a cluster",
         ),
         ({"replay": "nonsense"}, "names no crash"),
-        ({"replay": "r:at=1:seed=1", "fail": "process"}, "leaves the disk as it is"),
-        ({"keep": "", "images": 1}, "--keep is empty"),
-        ({"fail": "torn", "tear": 0}, "tears none"),
-        ({"fail": "os", "tear": 4096}, "--tear has no effect"),
+        ({"replay": "r:at=1:seed=1", "failure": "process"}, "leaves the disk as it is"),
+        ({"save_recording": "", "crashes": 1}, "--save-recording is empty"),
+        ({"failure": "torn", "tear": 0}, "tears none"),
+        ({"failure": "os", "tear": 4096}, "--tear has no effect"),
         ({"fs": "xfs", "disk_size": 256}, "--disk-size 256 is too small for xfs"),
-        ({"disk": "gp3", "fail": "process"}, "--disk needs a disk"),
-        ({"tables": 3, "fail": "process"}, "takes no option tables"),
+        ({"disk": "gp3", "failure": "process"}, "--disk needs a disk"),
+        ({"tables": 3, "failure": "process"}, "takes no option tables"),
     ],
 )
 def test_what_makes_no_sense_is_refused(asked: dict[str, Any], complaint: str) -> None:
@@ -570,7 +600,7 @@ def test_a_winner_is_crashed_before_it_is_handed_over(build: Callable[[str], Bui
             if f"tune-{seconds:.0f}" not in {row.id for row in store.campaigns()}:
                 store.create_campaign(f"tune-{seconds:.0f}", "tune", b"{}")
             spec = CrashSpec(
-                images=4, seconds=seconds, threads=2, disk_size=disk_mib(settings, target.identity)
+                crashes=4, duration=seconds, threads=2, disk_size=disk_mib(settings, target.identity)
             )
             plan = CrashPlan(target=target, watcher=Watcher(), load=load, spec=spec)
             return crash_settings(plan, {arm: settings}, store, f"tune-{seconds:.0f}")

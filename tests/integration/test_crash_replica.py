@@ -93,7 +93,7 @@ def test_a_replica_follows_a_server_that_lost_nothing_and_stops_at_a_commit_that
 def test_a_server_without_a_binary_log_has_no_replica(build: Callable[[str], Build]) -> None:
     build(name := "mariadb@10.11")
     with pytest.raises(UsageError, match="--replica needs the binary log"):
-        crash(server=name, fail="process", images=1, seconds=0.5, replica=True)
+        crash(server=name, failure="process", crashes=1, duration=0.5, replica=True)
 
 
 @needs_root
@@ -103,13 +103,13 @@ def test_replicas_follow_what_a_power_cut_leaves_of_a_server_that_syncs_its_bina
     build(name := "mariadb@10.11")
     (arm,) = crash(
         server=name,
-        images=1,
-        seconds=1.0,
+        crashes=1,
+        duration=1.0,
         disk_size=512,
         settings={**LOGGED, "sync_binlog": 1, "innodb_log_file_size": 10 << 20},
         replica=True,
-        controls=False,
-        keep=tmp_path / "records",
+        positive_control=False,
+        save_recording=tmp_path / "records",
     ).arms
     follows = ReplicaState(outcome="follows")
     assert [(judged.replica, judged.new_replica) for judged in arm.crashes] == [(follows, follows)]

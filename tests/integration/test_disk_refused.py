@@ -93,7 +93,7 @@ def test_root_that_may_not_mount_is_told_of_the_host(tmp_path_factory: pytest.Te
 def test_a_disk_for_which_there_is_no_room_is_refused(tmp_path_factory: pytest.TempPathFactory) -> None:
     require_disks(tmp_path_factory)
     tiny = 'mount -t tmpfs -o size=12m,mode=755 tmpfs /mnt; exec "$@"'
-    words = said([*ALONE, tiny, "sh", *PROBE, "--dir", "/mnt"], 5)
+    words = said([*ALONE, tiny, "sh", *PROBE, "--data-root", "/mnt"], 5)
     assert "a disk of its own needs 17.8 MiB, but only 12 MiB is free" in words
     assert "--data-root" in words.partition("hint: ")[2]
     assert list(run_folder().iterdir()) == []

@@ -340,7 +340,9 @@ def test_refusals_come_before_anything_is_made(folder: Path, monkeypatch: pytest
         FaultDisk(folder, MIB, "xfs").open()
     with pytest.raises(NoSpace, match=r"the record in .* needs at least .* MiB are free") as full:
         FaultDisk(folder, 1 << 60, record=True).open()
-    assert full.value.hint == "make room there, or name a folder elsewhere with --data-root or --keep"
+    assert (
+        full.value.hint == "make room there, or name a folder elsewhere with --data-root or --save-recording"
+    )
     with pytest.raises(UsageError, match="leaves no image"):
         FaultImage(folder, 0, Failure(kind="process"), 0, folder).open()
     monkeypatch.setattr(os, "geteuid", lambda: 1000)

@@ -89,7 +89,7 @@ def run(furnished_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_an_option_file_a_dump_and_a_script_give_a_proven_gain_or_an_honest_none(
     run: Run, tmp_path: Path
 ) -> None:
-    keep = [word for name in OTHERS for word in ("--keep", name)]
+    keep = [word for name in OTHERS for word in ("--fixed", name)]
     done = run(
         *("tune", "--server", "mariadb@10.11", "--base", "my.cnf", "--dataset", "shop.sql.gz"),
         *("--workload", "command: ./load.sh", "--memory", "1G", "--trials", "11", "--out", "out", *keep),

@@ -25,12 +25,12 @@ from tests.conftest import StartSandbox
 FLUSH = "innodb_flush_log_at_trx_commit"
 COMMITS = (FLUSH, "sync_binlog")
 UPSERT: dict[str, Any] = {"workload": "upsert", "threads": 2, "tables": 1, "table_size": 50}
-ALLOWED: dict[str, Any] = {"allow_writes": True, "tune_server": True}
+ALLOWED: dict[str, Any] = {"allow_writes": True, "allow_set_global": True}
 QUICK = Timing(warm_up_s=0.1, max_warm_up_s=0.1)
 PLAN = """
 title = "What is tried on somebody's own server"
 blocks = 2
-seconds = 0.5
+window = 0.5
 best = false
 [workload]
 name = "upsert"
@@ -124,10 +124,10 @@ def test_all_missing_permissions_are_named_at_once_before_anything_is_announced(
     with pytest.raises(UsageError, match="settings of your own server are left alone") as both:
         bench(**asked, settings={FLUSH: 2})
     assert "upsert writes, and your own server is only read" in both.value.message
-    assert {"--allow-writes", "--tune-server"} <= set(str(both.value.hint).split())
+    assert {"--allow-writes", "--allow-set-global"} <= set(str(both.value.hint).split())
     with pytest.raises(UsageError, match=r"^upsert writes, and your own server is only read$"):
-        bench(**asked, settings={FLUSH: 2}, tune_server=True)
-    assert [line for line in said if "--tune-server" in line] == []
+        bench(**asked, settings={FLUSH: 2}, allow_set_global=True)
+    assert [line for line in said if "--allow-set-global" in line] == []
 
 
 def test_a_tuning_tries_what_commits_and_sets_nothing(owned: Owned) -> None:
@@ -139,7 +139,7 @@ def test_a_tuning_tries_what_commits_and_sets_nothing(owned: Owned) -> None:
     others = {name for one in tried for name in re.findall(r"(\w+)=", one)} - {FLUSH}
     assert "sync_binlog" not in others  # every value but 1 is below the floor
 
-    done = tune.tune(**{**asked, "trials": 30}, keep=sorted(others), **ALLOWED)
+    done = tune.tune(**{**asked, "trials": 30}, fixed=sorted(others), **ALLOWED)
     assert {name: done.base.settings[name] for name in COMMITS} == {FLUSH: 1, "sync_binlog": 1}
     assert done.base.figure is not None and done.control is not None and done.control.figure is not None
     not_tried = [one.text for one in done.warnings if one.slug == "not-tried"]
@@ -147,7 +147,7 @@ def test_a_tuning_tries_what_commits_and_sets_nothing(owned: Owned) -> None:
 
 
 def test_the_binary_log_of_a_server_that_cannot_be_seen_is_told_or_said_to_be_hidden(owned: Owned) -> None:
-    asked: dict[str, Any] = {"seconds": 1, "allow_writes": True, **UPSERT, "threads": 1}
+    asked: dict[str, Any] = {"duration": 1, "allow_writes": True, **UPSERT, "threads": 1}
     seen = bench(dsn=owned.dsn("owner"), **asked)
     commits, binlog = (seen.load.commits or 0) if seen.load else 0, seen.file_activity["binlog"]
     assert commits > 0 and binlog.bytes is not None
@@ -177,14 +177,14 @@ def test_a_tuning_with_nothing_left_to_try_says_so_and_runs_nothing(owned: Owned
     foreseen = tune.tune(**asked, dry_run=True).forecast
     assert foreseen is not None
     names = {name for one in foreseen.arms for name in re.findall(r"(\w+)=", one.name)}
-    done = tune.tune(**asked, keep=sorted(names))  # which needs no permission
+    done = tune.tune(**asked, fixed=sorted(names))  # which needs no permission
     assert (done.ending, done.trials) == ("done", 0)
     assert done.tuning is not None and done.tuning.tried == 0
     assert any("innodb_flush_method=" in one.text for one in done.warnings if one.slug == "not-tried")
 
 
 def test_a_replica_is_not_written_to_and_who_may_not_see_that_lacks_a_right(owned: Owned) -> None:
-    asked: dict[str, Any] = {"seconds": 1, "allow_writes": True, **UPSERT}
+    asked: dict[str, Any] = {"duration": 1, "allow_writes": True, **UPSERT}
     owned.server.query("CHANGE MASTER TO MASTER_HOST='db.example', MASTER_PORT=1")
     try:
         with pytest.raises(UsageError, match=r"is a replica of db\.example"):

@@ -17,7 +17,17 @@ import pytest
 
 from tests.waiting import PATIENCE_S, wait_until
 
-SMALL = ("--quick", "--seconds", "0.05", "--policy", "relaxed", "--flush", "serial", "--committers", "2")
+SMALL = (
+    "--quick",
+    "--window",
+    "0.05",
+    "--trx-commit",
+    "relaxed",
+    "--binlog-strategy",
+    "serial",
+    "--threads",
+    "2",
+)
 """The smallest probe there is."""
 
 NO_SYNC = """
@@ -86,8 +96,8 @@ def test_a_probe_measures_the_disk_and_the_ceilings_of_two_policies(place: Path,
         "2",
         "10",
     ):  # until something is done in each window, on a busy machine
-        words = ("--quick", "--seconds", seconds, "--committers", "1", "--dir", str(place))
-        said = told(*words, "--report", str(page))
+        words = ("--quick", "--window", seconds, "--threads", "1", "--data-root", str(place))
+        said = told(*words, "--html", str(page))
         cells = {
             (one["trx_commit"], one["sync_binlog"], one["binlog_strategy"]): one for one in said["ceilings"]
         }
@@ -108,20 +118,20 @@ def test_a_probe_measures_the_disk_and_the_ceilings_of_two_policies(place: Path,
         (1, "parallel"),
         (2, "redo"),
     }
-    repeated = f"flushlab probe --dir {place} --quick --seconds {seconds} --committers 1"
+    repeated = f"flushlab probe --data-root {place} --quick --window {seconds} --threads 1"
     assert said["command"] == repeated
     assert said["headline"] in page.read_text() and repeated in page.read_text()
 
 
 def test_a_policy_that_contradicts_itself_is_refused_with_the_rule_and_the_way_out(place: Path) -> None:
-    done = probe("--dir", str(place), "--policy", "strict", "--flush", "parallel")
+    done = probe("--data-root", str(place), "--trx-commit", "strict", "--binlog-strategy", "parallel")
     assert done.returncode == 2
     assert "sync_binlog=1" in done.stderr and "hint:" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_one_processor_is_warned_of(place: Path) -> None:
     done = subprocess.run(
-        ["taskset", "-c", "0", *command(*SMALL, "--dir", str(place), "--json", "-")],
+        ["taskset", "-c", "0", *command(*SMALL, "--data-root", str(place), "--json", "-")],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert "one-cpu" in slugs(json.loads(done.stdout))
@@ -137,7 +147,7 @@ def test_a_library_that_swallows_syncs_is_found_out(place: Path, tmp_path: Path)
         input=NO_SYNC, text=True, check=True,
     )  # fmt: skip
     # A busy machine delays even a write that goes nowhere; no try of an honest disk is ever too fast.
-    tries = (slugs(told(*SMALL, "--dir", str(place), LD_PRELOAD=str(library))) for _ in range(20))
+    tries = (slugs(told(*SMALL, "--data-root", str(place), LD_PRELOAD=str(library))) for _ in range(20))
     assert any("fsync-too-fast" in told_of for told_of in tries)
 
 
@@ -154,14 +164,14 @@ def test_what_a_killed_probe_left_goes_with_the_next_command(place: Path) -> Non
     victim.kill()
     victim.communicate()
     (left,) = place.iterdir()
-    done = probe("--policy", "strict", "--flush", "parallel", "--dir", str(place))
+    done = probe("--trx-commit", "strict", "--binlog-strategy", "parallel", "--data-root", str(place))
     assert f"cleaned up after an earlier run: {left.name}" in done.stderr
 
 
 def begun(place: Path, seconds: float = 30) -> subprocess.Popen[str]:
     """A probe that has written a file, and is in the first of its windows."""
     victim = subprocess.Popen(
-        command("--seconds", str(seconds), "--dir", str(place)),
+        command("--window", str(seconds), "--data-root", str(place)),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     wait_until(lambda: list(place.glob("*/disk/written.ready")), "a file of the probe")
@@ -196,11 +206,11 @@ def fill(descriptor: int) -> None:
 @needs_root
 def test_places_that_cannot_be_written_to_are_named(tmp_path: Path) -> None:
     with mounted(tmp_path / "ro", "-t", "tmpfs", "-o", "size=300m,ro", "none") as place:
-        done = probe(*SMALL, "--dir", str(place))
+        done = probe(*SMALL, "--data-root", str(place))
         assert (done.returncode, done.stdout) == (5, "")
         assert "read-only" in done.stderr
     with mounted(tmp_path / "small", "-t", "tmpfs", "-o", "size=10m", "none") as place:
-        done = probe(*SMALL, "--dir", str(place))
+        done = probe(*SMALL, "--data-root", str(place))
         assert done.returncode == 5
         assert "a probe needs 256 MiB, but only 10 MiB is free" in done.stderr
 
@@ -208,7 +218,7 @@ def test_places_that_cannot_be_written_to_are_named(tmp_path: Path) -> None:
 @needs_root
 def test_a_file_system_without_o_direct_is_reported_as_such(tmp_path: Path) -> None:
     with mounted(tmp_path / "ram", "-t", "ramfs", "none") as place:
-        said = told(*SMALL, "--dir", str(place))
+        said = told(*SMALL, "--data-root", str(place))
     refused = {(one["way"], one["layout"]): one["refused"] for one in said["disk"] if one["refused"]}
     assert refused == {
         ("direct", "written"): "not possible: the file system has no O_DIRECT",
@@ -233,7 +243,7 @@ def test_512_bytes_on_a_device_with_larger_blocks_are_not_possible(tmp_path: Pat
     try:
         subprocess.run(["mkfs.ext4", "-q", "-O", "^has_journal", device], check=True)
         with mounted(tmp_path / "blocks", device) as place:
-            said = told(*SMALL[1:], "--dir", str(place))
+            said = told(*SMALL[1:], "--data-root", str(place))
     finally:
         subprocess.run(["losetup", "-d", device], check=True)
     assert said["medium"]["logical_block_bytes"] == 4096
@@ -245,7 +255,7 @@ def test_512_bytes_on_a_device_with_larger_blocks_are_not_possible(tmp_path: Pat
 def test_a_server_is_measured_beside_its_ceiling(furnished_home: Path) -> None:
     asked = ("--server", "mariadb@10.11", "--threads", "2", "--set", "sync_binlog=1000", "--json", "-")
     for seconds in ("0.5", "5", "30"):  # a window in which nothing is committed is no ceiling
-        done = probe(*SMALL, "--seconds", seconds, *asked)
+        done = probe(*SMALL, "--window", seconds, *asked)
         if done.returncode == 0 and json.loads(done.stdout)["against"]:
             break
     assert done.returncode == 0, done.stderr

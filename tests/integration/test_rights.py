@@ -16,9 +16,9 @@ from flushlab.errors import UsageError
 from flushlab.server import Sandbox
 from tests.conftest import StartSandbox
 
-ALLOWED: dict[str, Any] = {"allow_writes": True, "tune_server": True}
+ALLOWED: dict[str, Any] = {"allow_writes": True, "allow_set_global": True}
 FLUSH = {"innodb_flush_log_at_trx_commit": 2, "sync_binlog": 10}
-SMALL: dict[str, Any] = {"seconds": 1, "threads": 2, "tables": 1, "table_size": 50}
+SMALL: dict[str, Any] = {"duration": 1, "threads": 2, "tables": 1, "table_size": 50}
 TRANSACTIONS = """
 database = "my_shop"
 setup = "CREATE TABLE stock (id INT PRIMARY KEY, n INT); INSERT INTO stock VALUES (1, 1)"
@@ -63,7 +63,7 @@ def benched(workload: str) -> Run:
     def run(dsn: str, folder: Path, said: list[str]) -> object:
         file = folder / "shop.toml"
         file.write_text(TRANSACTIONS)
-        given = {"seconds": 1, "threads": 2} if workload == "txn:" else SMALL
+        given = {"duration": 1, "threads": 2} if workload == "txn:" else SMALL
         named = workload + (str(file) if workload == "txn:" else "")
         return bench(workload=named, settings=FLUSH, dsn=dsn, progress=said.append, **given, **ALLOWED)
 
@@ -72,7 +72,13 @@ def benched(workload: str) -> Run:
 
 def filled(dsn: str, folder: Path, said: list[str]) -> object:
     return fill(
-        "users", rows=10, dsn=dsn, database="my_shop", create=True, tune_server=True, progress=said.append
+        "users",
+        rows=10,
+        dsn=dsn,
+        database="my_shop",
+        create=True,
+        allow_set_global=True,
+        progress=said.append,
     )
 
 
@@ -94,7 +100,7 @@ def test_one_refusal_names_all_missing_rights_and_its_hint_suffices(
     with pytest.raises(UsageError, match=r"^the account 'o\\'app'@'127\.0\.0\.1' lacks ") as refused:
         run(limited.dsn, tmp_path, said)
     assert limited.databases == before
-    assert [line for line in said if "--tune-server" in line or "made in" in line] == []
+    assert [line for line in said if "--allow-set-global" in line or "made in" in line] == []
     hint = str(refused.value.hint)
     everywhere, inside = re.findall(r"GRANT ([\w, ]+) ON", hint)
     sets = "SYSTEM_VARIABLES_ADMIN" if limited.server.build.version[:2] == (8, 0) else "SUPER"

@@ -33,7 +33,7 @@ settings = { innodb_flush_log_at_trx_commit = 1, innodb_redo_log_capacity = "64M
 PLAN = f"""
 title = "what does each step of the commit path buy?"
 blocks = 2
-seconds = 0.5
+window = 0.5
 {WORKLOAD}
 [[arm]]
 name = "second"
@@ -163,7 +163,7 @@ def test_an_alternating_series_runs_on_one_server(home: Path, tmp_path: Path) ->
         f"""
 title = "switched while it runs"
 blocks = 2
-seconds = 0.5
+window = 0.5
 alternate = true
 best = false
 {WORKLOAD}
@@ -323,7 +323,7 @@ why = "there must be something to flush"
         (["--resume", "series-nope"], 2, "series-nope"),
         (["no-such-plan"], 2, "no-such-plan"),
         (["PLAN", "--blocks", "1"], 2, "--blocks 1"),
-        (["PLAN", "--seconds", "0"], 2, "--seconds 0"),
+        (["PLAN", "--window", "0"], 2, "--window 0"),
         (["PLAN", "--scale", "0"], 2, "--scale 0"),
         (["PLAN", "--server", "mysql@3.23"], 2, "mysql@3.23"),
         (["PLAN", "--json", "/nowhere/x.json"], 5, "/nowhere/x.json"),

@@ -20,7 +20,7 @@ from tests.integration.test_bench import flushlab as run
 
 StartSandbox = Callable[..., Sandbox]
 
-SMALL = ["--tables", "1", "--table-size", "1000", "--threads", "4", "--seconds", "0.9"]
+SMALL = ["--tables", "1", "--table-size", "1000", "--threads", "4", "--duration", "0.9"]
 """A window below 1 s is never discarded."""
 OF_OTHER_RELEASES = ("mysql@9.7", "mariadb@11.8")
 

@@ -105,7 +105,7 @@ def test_bench_runs_a_script_and_says_where_the_time_went(tmp_path: Path) -> Non
 
 def test_bench_runs_an_upsert_with_its_options() -> None:
     require_build("mariadb@10.11")
-    shape = ["--tables", "1", "--table-size", "1000", "--threads", "1", "--seconds", "0.9"]
+    shape = ["--tables", "1", "--table-size", "1000", "--threads", "1", "--duration", "0.9"]
     done = flushlab(
         *("bench", "--server", "mariadb@10.11", "--workload", "upsert", *shape, "--rows", "20"),
         *("--key", "unique", "--hit-ratio", "1", "--commit", "100 rows", "--json", "-"),

@@ -18,7 +18,7 @@ PLAN = """
 title = "Side by side"
 best = false
 blocks = 2
-seconds = 1
+window = 1
 
 [workload]
 name = "oltp_update_non_index"

@@ -329,7 +329,9 @@ def test_two_runs_at_once_share_one_template(project: Project) -> None:
 
 def test_on_disk_when_asked_or_when_memory_is_short(project: Project) -> None:
     require_build("mariadb@10.11")
-    result, out, _ = project.test("--no-memory", *python("print(ask(c, 'SELECT @@datadir'))"), prepare=False)
+    result, out, _ = project.test(
+        "--no-in-memory", *python("print(ask(c, 'SELECT @@datadir'))"), prepare=False
+    )
     assert not result["in_memory"]
     assert "/dev/shm" not in out
 

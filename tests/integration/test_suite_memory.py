@@ -140,7 +140,7 @@ def test_memory_that_is_full_while_a_template_is_restored_means_disk(project: Pr
 )
 def test_a_disk_that_is_full_is_named_whatever_filled_it(project: Project, size: str, when: str) -> None:
     under = small_mount(Path("/mnt"), f"size={size}")
-    words = ("--no-memory", "--data-root", "/mnt", "--", "true")
+    words = ("--no-in-memory", "--data-root", "/mnt", "--", "true")
     result, _, err = project.test(*words, prepare=False, under=under, code=5)
     assert result == {}
     assert when in err and "--data-root" in err.split("hint:")[1]

@@ -18,7 +18,7 @@ from tests.integration.interrupted import interrupted_twice, servers_of, trials_
 
 FLUSHLAB = [sys.executable, "-m", "flushlab"]
 SECRET = "planted-s3cret"
-SMALL = ["--tables", "2", "--table-size", "1000", "--threads", "4", "--seconds", "0.5"]
+SMALL = ["--tables", "2", "--table-size", "1000", "--threads", "4", "--window", "0.5"]
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_tune_survives_kill_and_ctrl_c_and_hands_over_a_file_that_works(home: Pa
     out = tmp_path / "out"
     base = tmp_path / "my.cnf"
     base.write_text(f"[mysqld]\nreport_password = {SECRET}\n[galera]\nwsrep_sst_auth = sst:{SECRET}\n")
-    few = ["--keep", "innodb_flush_method", "--keep", "innodb_log_file_buffering", "--trials", "64"]
+    few = ["--fixed", "innodb_flush_method", "--fixed", "innodb_log_file_buffering", "--trials", "64"]
     words = ["--base", str(base), *few, *SMALL, "--out", str(out), "--seed", "7"]
     campaign, before = interrupted_twice(start, home, words, ["--out", str(out)])
 
@@ -116,11 +116,11 @@ def test_a_dry_run_starts_nothing_and_leaves_no_trace(home: Path, tmp_path: Path
         (["--dataset", "/nowhere/data"], 5, "/nowhere/data"),
         (["--ssl-mode", "required"], 2, "choose --transport tcp"),
         (["--ssl-mode", "verify_ca", "--transport", "tcp"], 2, "needs --ssl-ca"),
-        (["--keep", "innodb_flush_lag"], 2, "innodb_flush_lag"),
+        (["--fixed", "innodb_flush_lag"], 2, "innodb_flush_lag"),
         (["--memory", "lots"], 2, "lots"),
         (["--cluster-load", "spread"], 2, "--cluster-load spread needs a cluster"),
         (["--set", "gcs.fc_limit=64"], 2, "gcs.fc_limit acts on a cluster only"),
-        (["--set", "innodb_doublewrite=OFF", "--keep", "innodb_doublewrite"], 2, "below the floor"),
+        (["--set", "innodb_doublewrite=OFF", "--fixed", "innodb_doublewrite"], 2, "below the floor"),
         (["--out", "/proc/flushlab-out"], 5, "/proc/flushlab-out"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

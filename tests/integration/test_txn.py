@@ -163,7 +163,7 @@ def test_bench_takes_it_with_a_data_set_and_refuses_mistakes_first(tmp_path: Pat
     file.write_text('database = "stock"\n[transaction.t]\nstatements = ["UPDATE n SET n = n + 1"]\n')
     words = [
         *("bench", "--server", "mariadb@10.11", "--workload", f"txn:{file}"),
-        *("--dataset", str(dump), "--threads", "1", "--seconds", "0.5"),
+        *("--dataset", str(dump), "--threads", "1", "--duration", "0.5"),
     ]
     done = flushlab(*words, "--json", "-")
     assert done.returncode == 0, done.stderr

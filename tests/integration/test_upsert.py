@@ -185,7 +185,7 @@ def test_nothing_committed_is_no_measurement(sandbox: Sandboxes) -> None:
         with pytest.raises(MeasurementError, match="no rows were committed") as raised:
             workload.run(server, SHORT, contextlib.nullcontext())
         holder.rollback()
-    assert "--seconds" in (raised.value.hint or "")
+    assert "--duration" in (raised.value.hint or "")
 
 
 def test_a_rate_counts_rows(sandbox: Sandboxes) -> None:

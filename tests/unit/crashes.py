@@ -28,7 +28,7 @@ from flushlab.record import (
 from flushlab.spec.kinds import CrashSpec
 
 REQUEST = CrashRequest(
-    spec=CrashSpec(images=2),
+    spec=CrashSpec(crashes=2),
     folder="/",
     build="mariadb@10.11.19",
     build_id="mariadb-x",
@@ -156,7 +156,9 @@ def rows(arm: CrashArm) -> list[CrashRow]:
 
 def facts(*arms: CrashArm) -> CrashFacts:
     """Of MariaDB, when the power failed."""
-    return CrashFacts(server="MariaDB 10.11.19", workload="acked_inserts", fail="power", fs="ext4", arms=arms)
+    return CrashFacts(
+        server="MariaDB 10.11.19", workload="acked_inserts", failure="power", fs="ext4", arms=arms
+    )
 
 
 class Proven:

@@ -57,14 +57,14 @@ impl Error {
     pub(crate) fn storage(what: impl fmt::Display, error: &io::Error) -> Self {
         let hint = match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                "free space there, or give another --dir"
+                "free space there, or give another --data-root"
             }
-            io::ErrorKind::NotFound => "make the folder first, or give another --dir",
+            io::ErrorKind::NotFound => "make the folder first, or give another --data-root",
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                "give a --dir that may be written to"
+                "give a --data-root that may be written to"
             }
             io::ErrorKind::AlreadyExists => "give a folder without redo and binlog files",
-            _ => "give another --dir",
+            _ => "give another --data-root",
         };
         Self::new(Kind::Storage, format!("{what}: {error}")).hint(hint)
     }

@@ -26,7 +26,7 @@ def option_file(
     *,
     reasons: Mapping[str, str] | None = None,
     comments: Sequence[str] = (),
-    standalone: bool = False,
+    no_replicas: bool = False,
 ) -> str:
     """The option file that turns the base into these settings.
 
@@ -36,7 +36,7 @@ def option_file(
         meets: the floor that it meets, and on which disk.
         reasons: for a setting: why, or what dropping it was measured to cost; shown above its line.
         comments: lines for the top (where the figures come from, say).
-        standalone: there are no replicas: says nothing about them.
+        no_replicas: there are no replicas: says nothing about them.
 
     Raises:
         UnknownSetting, ValueOutOfRange: a setting that this server would not take.
@@ -44,7 +44,7 @@ def option_file(
     catalog = load_catalog()
     changed = _changed(settings, base, identity)
     words = describe(guarantees)
-    if standalone or guarantees.replication.level not in ("may_diverge", "unknown"):
+    if no_replicas or guarantees.replication.level not in ("may_diverge", "unknown"):
         del words["replication"]
     header = [
         *comments,
@@ -92,7 +92,7 @@ def tuned_option_file(facts: CampaignFacts, request: TuneRequest, storage: Stora
         reasons=dict.fromkeys(tuning.raised, f"Raises your settings to the floor {facts.floor}.")
         | _reasons(chosen, request, facts, storage, launch),
         comments=[*_comments(facts, tuning, chosen), *persisted],
-        standalone=request.spec.standalone,
+        no_replicas=request.spec.no_replicas,
     )
 
 
@@ -137,7 +137,7 @@ def _comments(facts: CampaignFacts, tuning: TuningFacts, chosen: FrontierPoint) 
         lines.append(f"A/A control (the base again): {again.low:.2f} to {again.high:.2f}.")
     crashed = [] if facts.crash is None else [arm for arm in facts.crash.arms if arm.name == chosen.arm]
     lines += [
-        f"Crashed {len(arm.crashes)} times, {WHAT[facts.crash.fail]}: {'; '.join(measured(arm))}."
+        f"Crashed {len(arm.crashes)} times, {WHAT[facts.crash.failure]}: {'; '.join(measured(arm))}."
         for arm in crashed
         if facts.crash is not None
     ]

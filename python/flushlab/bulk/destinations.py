@@ -108,11 +108,11 @@ def destination(spec: FillSpec, plan: FillPlan, progress: Progress) -> AbstractC
 @contextmanager
 def _external(spec: FillSpec, plan: FillPlan, load_bytes: int, progress: Progress) -> Iterator[Destination]:
     """Somebody's own server, or all nodes of its cluster if their settings may be changed."""
-    floor, remote, tune_server = spec.floor, spec.remote, spec.remote.tune_server
-    if floor is not None and not tune_server:
+    floor, remote, allow_set_global = spec.floor, spec.remote, spec.remote.allow_set_global
+    if floor is not None and not allow_set_global:
         raise UsageError(
             "--floor needs a sandbox: a server that is not flushlab's keeps its settings",
-            hint="remove it, or allow changes with --tune-server",
+            hint="remove it, or allow changes with --allow-set-global",
         )
     addresses = addresses_of(remote)
     name = spec.database or addresses[0].database
@@ -120,11 +120,11 @@ def _external(spec: FillSpec, plan: FillPlan, load_bytes: int, progress: Progres
         raise UsageError("no database is named", hint="use --database NAME, or name it in the DSN")
     needs = Needs(database=require_not_system(name), privileges=_PRIVILEGES, table=plan.tables[0].name)
     with ExitStack() as stack:
-        asked = addresses if tune_server else addresses[:1]
+        asked = addresses if allow_set_global else addresses[:1]
         named = [stack.enter_context(RemoteServer(one)) for one in asked]
         progress(f"warning: the load competes with production commits on {addresses[0].name} until it ends")
         found = Destination(server=named[0], address=addresses[0], database=name)
-        if not tune_server:
+        if not allow_set_global:
             require_rights(named, needs)
             yield found
             return
@@ -148,13 +148,15 @@ def _tune(every: Sequence[Changes], progress: Progress) -> None:
     """Says how to undo the changes, and makes them; on each node of a cluster."""
     needed = [one for one in every if one.do]
     if not needed:
-        progress("--tune-server: nothing to change, the server is as fast as the floor allows")
+        progress("--allow-set-global: nothing to change, the server is as fast as the floor allows")
         return
     where = {one: f"on {one.where}: " if len(every) > 1 else "" for one in needed}
     for one in needed:
-        progress(f"--tune-server: until the load ends, {where[one]}{' '.join(one.do)}")
+        progress(f"--allow-set-global: until the load ends, {where[one]}{' '.join(one.do)}")
     for one in needed:
-        progress(f"--tune-server: if flushlab cannot put it back, {where[one] or 'run '}{' '.join(one.undo)}")
+        progress(
+            f"--allow-set-global: if flushlab cannot put it back, {where[one] or 'run '}{' '.join(one.undo)}"
+        )
     for one in needed:
         one.make()
 
@@ -166,8 +168,8 @@ def _new_sandbox(spec: FillSpec, load_bytes: int, progress: Progress) -> Iterato
     settings, arguments = settings_for(build, load_bytes, spec.floor or Floor.THROWAWAY)
     server = Sandbox.start(
         build,
-        settings={} if spec.ladder else settings,
-        arguments=[] if spec.ladder else arguments,
+        settings={} if spec.compare_methods else settings,
+        arguments=[] if spec.compare_methods else arguments,
         data=data,
         instance=Instance(kept=True),
         progress=progress,
@@ -198,10 +200,10 @@ def _kept_sandbox(name: str, spec: FillSpec, load_bytes: int, progress: Progress
         left = unfinished.left(server)
         if left is not None and left.defaults:
             settings, arguments = dict(server.settings), list(server.arguments)
-            if spec.floor is not None or spec.ladder:
+            if spec.floor is not None or spec.compare_methods:
                 settings, arguments = settings_for(server.build, load_bytes, spec.floor or Floor.THROWAWAY)
             unfinished.begin(server, defaults=True)
-            if spec.ladder:
+            if spec.compare_methods:
                 _restart_with_defaults(server, progress)
             server.query(_ALLOW)
             yield _sandbox(server, spec, settings, partial(_restart_fast, server, settings, arguments))
@@ -324,7 +326,7 @@ def _kept_once_begun(server: Sandbox | Cluster, progress: Progress) -> Iterator[
         raise
     except BaseException:
         start = "" if server.alive() else f"flushlab server start --name {server.name} starts it again, "
-        again = f"flushlab fill … --server {kind}:{server.name} --resume goes on"
+        again = f"flushlab fill … --server {kind}:{server.name} --continue goes on"
         progress(f"the {kind} {server.name} is kept: {start}{again}")
         raise
 

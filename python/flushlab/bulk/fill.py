@@ -35,6 +35,7 @@ from flushlab.server.watched import watched
 from flushlab.spec import fields
 from flushlab.spec.build import build, names_given
 from flushlab.spec.kinds import FillSpec
+from flushlab.spec.option import flag
 from flushlab.spec.sugar import taking
 
 _LAST_OF_NAMES = 0xFFFF
@@ -100,12 +101,12 @@ def fill(
 
 def _require_sensible(spec: FillSpec) -> None:
     """Refuses a request that makes no sense, or would have no effect."""
-    _exclusive(append=spec.append, truncate=spec.truncate, resume=spec.again)
-    _exclusive(ladder=spec.ladder, resume=spec.again)
+    _exclusive(append=spec.append, truncate=spec.truncate, continue_=spec.continue_)
+    _exclusive(compare_methods=spec.compare_methods, continue_=spec.continue_)
     elsewhere, kept = spec.remote.named_by, is_kept(spec.server.build)
-    if spec.again and not elsewhere and not kept:
+    if spec.continue_ and not elsewhere and not kept:
         raise UsageError(
-            "--resume needs the server whose load was interrupted",
+            "--continue needs the server whose load was interrupted",
             hint="name it: --server sandbox:NAME or --dsn",
         )
     for key in names_given(spec) - {"server"} if kept else ():
@@ -129,6 +130,6 @@ def _require_sensible(spec: FillSpec) -> None:
 
 
 def _exclusive(**flags: bool) -> None:
-    given = [f"--{name}" for name, value in flags.items() if value]
+    given = [flag(name) for name, value in flags.items() if value]
     if len(given) > 1:
         raise UsageError(f"{given[0]} and {given[1]} cannot be combined", hint="give one of them")

@@ -125,7 +125,7 @@ class Filled(msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag=
         tables: after the load.
         warnings: caveats; `retried`: transactions sent again after a deadlock or a lock wait;
             `load-data-refused`: rows went as INSERT.
-        steps: of `--ladder`; empty without it.
+        steps: of `--compare-methods`; empty without it.
         plan: its name.
         server: target of the rows.
         sandbox: name of the sandbox or cluster; empty for your own server.

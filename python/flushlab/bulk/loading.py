@@ -93,7 +93,7 @@ class Load:
 
         Raises:
             UsageError: tables that are not as they must be; plans that do not fit.
-            ServerError, ServerDied: the server refused, or is gone; `--resume` goes on.
+            ServerError, ServerDied: the server refused, or is gone; `--continue` goes on.
         """
         asked, server = self._asked, self._server
         seen = preflight.read_server_state(server)
@@ -112,7 +112,7 @@ class Load:
         largest = max(self._plan.tables, key=lambda table: table.rows)
         possible = self._possible(seen)
         steps: tuple[Step, ...] = ()
-        if asked.ladder and not self._left:
+        if asked.compare_methods and not self._left:
             rows = due[largest.name]
             steps = method_comparison.compare(self._place, largest, rows, self._spec, possible, self._say)
         self._place.quicken()
@@ -155,7 +155,7 @@ class Load:
 
     def _left_notes(self) -> list[Note]:
         """The notes of a load that did not end; none unless it is to be resumed."""
-        left, resume = self._notes.read(), self._asked.again
+        left, resume = self._notes.read(), self._asked.continue_
         if resume and self._asked.method == "single":
             raise UsageError(
                 "--method single does not record how far it has come, so it cannot resume",
@@ -164,14 +164,14 @@ class Load:
         if resume and not left:
             raise UsageError(
                 f"there is nothing to resume in {self._database}",
-                hint="leave --resume out: no load was interrupted there",
+                hint="leave --continue out: no load was interrupted there",
             )
         if left and not resume:
             rows = sum(note.next - note.first for note in left)
             of = sum(note.end - note.first for note in left)
             raise UsageError(
                 f"an earlier load into {self._database} did not finish: {rows:,} of {of:,} rows are there",
-                hint=f"--resume continues it; or drop its tables and {self._notes.table}",
+                hint=f"--continue continues it; or drop its tables and {self._notes.table}",
             )
         return left
 
@@ -359,7 +359,7 @@ class Load:
                 return looks.run(spec, shown)
             except KeyboardInterrupt:
                 if spec.notes:
-                    self._say("interrupted: --resume loads what is missing")
+                    self._say("interrupted: --continue loads what is missing")
                 raise
 
         rows = Unloaded(ranges, load)
@@ -412,7 +412,7 @@ class Load:
             allow = "SET GLOBAL local_infile = ON there, or " if errno in _NO_LOCAL_FILES else ""
             raise ServerError(
                 f"the server refuses LOAD DATA LOCAL: {error.message} (error {errno})",
-                hint=f"{allow}use --method insert; --resume loads what is missing",
+                hint=f"{allow}use --method insert; --continue loads what is missing",
             ) from error
         text = f"the server refused LOAD DATA LOCAL, so rows go as INSERT: {error.message} (error {errno})"
         self._warnings.append(Warning("load-data-refused", text))

@@ -174,7 +174,7 @@ class MeasuredLoads:
         except BaseException as error:
             load.stop()
             if isinstance(error, ServerError) and error.hint is None and spec.notes:
-                error.hint = "--resume loads what is missing"
+                error.hint = "--continue loads what is missing"
             raise
         counts = msgspec.json.decode(done, type=Counts)
         self._counts = self._counts.plus(counts)

@@ -74,7 +74,7 @@ class Notes:
         if self.read():
             raise UsageError(
                 f"an earlier load into {self._database} did not finish",
-                hint=f"--resume continues it; or drop its tables and {self.table}",
+                hint=f"--continue continues it; or drop its tables and {self.table}",
             )
         self._server.query(
             f"CREATE TABLE IF NOT EXISTS {self.table} (id INT UNSIGNED NOT NULL PRIMARY KEY,"

@@ -137,7 +137,7 @@ def load_warnings(
             "wsrep-load-data-splitting",
             not ours and seen.splits_load_data,
             "wsrep_load_data_splitting is ON: rows go as INSERT, since the server would commit LOAD DATA"
-            " every 10,000 rows, and --resume could not tell how far it is",
+            " every 10,000 rows, and --continue could not tell how far it is",
         ),
         (
             "max-allowed-packet",

@@ -46,7 +46,7 @@ def bench(*, progress: Progress = silent, **given: Any) -> Trial:
     on_kept = is_kept(spec.server.build) and not spec.remote.named_by
     if on_kept:
         require_running(spec)
-    timing = parse_timing(spec.seconds)
+    timing = parse_timing(spec.duration)
     workload = parse_workload(spec.workload.name, settled(spec.workload).options)
     if spec.hdr_log or spec.per_second:
         workload = _with_seconds(workload, hdr_log=spec.hdr_log or "", per_second=spec.per_second or "")

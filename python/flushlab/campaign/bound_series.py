@@ -503,7 +503,7 @@ class BoundSeries(Analysis[Series]):
             yield Warning(
                 "window-too-short",
                 "windows did not outlast the redo log, so these ratios may show work that was postponed, "
-                f"not saved: {text}" + ("; measure longer with --seconds" if by_window else ""),
+                f"not saved: {text}" + ("; measure longer, with --window or --duration" if by_window else ""),
                 arms=tuple(arms),
             )
 

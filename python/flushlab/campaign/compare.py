@@ -91,7 +91,7 @@ def compare(
     first = next(iter(workloads.values()))
     measured_s, window_s = _timing(
         first.name,
-        spec.seconds,
+        spec.duration,
         PRECISE_SECONDS if precise else DEFAULT_SECONDS,
         blocks * (len(found) * (1 + len(others)) + 1),
     )
@@ -102,7 +102,7 @@ def compare(
         looks=precise or blocks >= LOOKS_BLOCKS,
         objective=objective_of(spec.objective, first.name, first.options),
         blocks=blocks,
-        seconds=window_s,
+        window_s=window_s,
         measured_s=measured_s,
     )
 
@@ -188,14 +188,14 @@ def _timing(
         if seconds is not None:
             kind = workload.partition(":")[0]
             raise UsageError(
-                f"--seconds means nothing to {kind}: it runs until it ends",
+                f"--duration means nothing to {kind}: it runs until it ends",
                 hint="--blocks says how often each configuration runs it",
             )
         return None, None
     in_all = default_s if seconds is None else seconds
     if not runs * MIN_SECONDS <= in_all <= runs * MAX_SECONDS:
         hint = f"{runs} runs, those of the control included, need {runs * MIN_SECONDS:g} s at least"
-        raise UsageError(f"--seconds {in_all:g} is out of range", hint=hint)
+        raise UsageError(f"--duration {in_all:g} is out of range", hint=hint)
     return in_all, in_all / runs
 
 

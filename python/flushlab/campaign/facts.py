@@ -468,7 +468,7 @@ def resuming(kind: str, campaign_id: str, remote: RemoteAccess) -> str:
         campaign_id: its id.
         remote: the user's server that it runs on; its password is not stored.
     """
-    login = msgspec.structs.replace(remote, dsn=None, allow_writes=False, tune_server=False)
+    login = msgspec.structs.replace(remote, dsn=None, allow_writes=False, allow_set_global=False)
     named = " ".join(words(login)) or "--dsn …"
-    there = f" {named} --allow-writes --tune-server" if remote.place else ""
+    there = f" {named} --allow-writes --allow-set-global" if remote.place else ""
     return f"flushlab {kind} --resume {campaign_id}{there}"

@@ -118,9 +118,9 @@ class TuneRequest(ComparingRequest, frozen=True, kw_only=True):
         return self.spec.seed or 0
 
     @property
-    def crash_images(self) -> int:
+    def crashes(self) -> int:
         """Crashes of the winner before it is handed over; 0: none."""
-        return self.spec.crash_images or 0
+        return self.spec.crashes or 0
 
     @property
     def budget_s(self) -> float | None:

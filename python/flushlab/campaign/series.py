@@ -74,7 +74,7 @@ class SeriesInput(NamedTuple):
         looks: it may end before the last block.
         objective: what is compared.
         blocks: rounds, instead of the plan's, or None.
-        seconds: of a window, instead of the plan's, or None.
+        window_s: of a window, instead of the plan's, or None.
         measured_s: of a comparison, measured seconds in all; None where its workload ends by itself.
     """
 
@@ -85,7 +85,7 @@ class SeriesInput(NamedTuple):
     looks: bool = False
     objective: Objective = "throughput"
     blocks: int | None = None
-    seconds: float | None = None
+    window_s: float | None = None
     measured_s: float | None = None
 
 
@@ -129,8 +129,8 @@ def series(
     loaded = _load(spec.plan)
     arms = chosen(spec.only, [arm.name for arm in loaded.plan.arms])
     target = target.planned(loaded.plan.server, loaded.plan.cluster)
-    if spec.seconds is not None:
-        parse_timing(spec.seconds)
+    if spec.window is not None:
+        parse_timing(spec.window)
     asked = SeriesInput(
         msgspec.structs.replace(spec, server=target.server),
         target,
@@ -139,7 +139,7 @@ def series(
         looks=spec.precision is not None,
         objective=objective_of_plan(spec.objective, loaded.plan, loaded.path, arms),
         blocks=spec.blocks,
-        seconds=spec.seconds,
+        window_s=spec.window,
     )
     return run(lambda _: loaded, asked, watcher)
 
@@ -283,7 +283,7 @@ def decide(
         blocks=asked.blocks or plan.blocks,
         looks=asked.looks,
         objective=asked.objective,
-        timing=parse_timing(asked.seconds or plan.seconds),
+        timing=parse_timing(asked.window_s or plan.window),
         best=plan.best and len(asked.only) != 1,  # of one arm it would be that arm once more
         alternate=plan.alternate,
         arguments=launch.arguments,
@@ -315,7 +315,7 @@ def _settled(asked: SeriesInput, loaded: Loaded, pool: ServerPool) -> SeriesSpec
         "remote": pool.access,
         "data": settled_data(spec.data, asked.data, pool.database),
         "objective": asked.objective if asked.objective != "throughput" else spec.objective,
-        "base": msgspec.structs.replace(spec.base, exact=False),
+        "base": msgspec.structs.replace(spec.base, no_scale=False),
     }
     if isinstance(spec, CompareSpec):
         return msgspec.structs.replace(spec, workload=settled(spec.workload), **shared)

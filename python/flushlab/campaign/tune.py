@@ -135,8 +135,8 @@ def require_sensible(spec: TuneSpec, target: Target) -> None:
             dataset=spec.data.dataset is not None,
             disk=spec.storage.disk,
         )
-    if spec.seconds is not None:
-        parse_timing(spec.seconds)
+    if spec.window is not None:
+        parse_timing(spec.window)
 
 
 def decide(asked: TuneInput, pool: ServerPool, watcher: Watcher) -> TuneRequest:
@@ -153,8 +153,8 @@ def decide(asked: TuneInput, pool: ServerPool, watcher: Watcher) -> TuneRequest:
         require_cluster(workload.cluster_load, pool.identity.nodes)
     start = _start(asked, pool, watcher, steady=steady)
     timing = STEADY if steady else FIRST_LOOK
-    if spec.seconds is not None:
-        seconds = parse_timing(spec.seconds).seconds
+    if spec.window is not None:
+        seconds = parse_timing(spec.window).seconds
         timing = msgspec.structs.replace(timing, seconds=seconds) if steady else timing.with_window(seconds)
     crash_fail, caveat = failure_mode(pool.storage) if spec.crash else UNCRASHED
     request = TuneRequest(
@@ -202,11 +202,11 @@ def _settled(asked: TuneInput, pool: ServerPool, start: _Start, minutes: float |
         remote=pool.access,
         workload=settled(spec.workload),
         minutes=minutes,
-        base=msgspec.structs.replace(spec.base, base=None, exact=False, settings=settings),
+        base=msgspec.structs.replace(spec.base, base=None, no_scale=False, settings=settings),
         data=settled_data(spec.data, asked.data, pool.database),
         objective=asked.objective if asked.objective != "throughput" else spec.objective,
         seed=spec.seed if spec.seed is not None else secrets.randbelow(1 << 31),
-        crash_images=(spec.crash_images or pool.crashable().crash_images) if spec.crash else None,
+        crashes=(spec.crashes or pool.crashable().crashes) if spec.crash else None,
     )
 
 
@@ -230,7 +230,7 @@ def _start(asked: TuneInput, pool: ServerPool, watcher: Watcher, *, steady: bool
     lowest = pool.lowest(spec.floor, spec.offer)
     given = pool.parse(spec.base.settings)
     pool.require_taken(given)
-    kept = [load_catalog().setting(name.replace("-", "_")).name for name in spec.keep]
+    kept = [load_catalog().setting(name.replace("-", "_")).name for name in spec.fixed]
     user = pool.user_settings(spec.base, asked.data, max(spec.threads), watcher)
     has = pool.guarding(given)
     original, runs = {**has, **user.original, **given}, {**has, **user.here, **given}
@@ -269,7 +269,7 @@ def _scheduled(request: TuneRequest, asked: TuneInput, pool: ServerPool, watcher
     who = "servers" if pool.restarts and pool.identity.nodes == 1 else "arms"
     watcher.say(f"{who} {pool.turns()}{some}")
     slice_s = max(workload.slice_s or 0.0 for workload in workloads)
-    each_s = asked.spec.seconds or max(SIDE_BY_SIDE.seconds, slice_s)
+    each_s = asked.spec.window or max(SIDE_BY_SIDE.seconds, slice_s)
     timing = msgspec.structs.replace(SIDE_BY_SIDE, seconds=each_s)
     request = msgspec.structs.replace(request, side_by_side=servers, timing=timing)
     if asked.spec.minutes is not None or asked.spec.trials is not None:
@@ -310,7 +310,7 @@ def carry_out(request: TuneRequest, pool: ServerPool, session: Session) -> Campa
 
     def crash_winner(campaign_id: str, name: str, settings: Mapping[str, Value]) -> CrashFacts:
         standing.close()
-        watcher.say(f"{name}: {request.crash_images} crashes before it is handed over")
+        watcher.say(f"{name}: {request.crashes} crashes before it is handed over")
         plan = _crash_plan(request, settings, pool, watcher)
         return crash_settings(plan, {name: settings}, session.store, campaign_id)
 
@@ -326,7 +326,7 @@ def carry_out(request: TuneRequest, pool: ServerPool, session: Session) -> Campa
             session.store.trials(campaign_id),
             CampaignRun(campaign_id=campaign_id, ending=ending, machine=pool.machine(), others=others),
             standing if recovers else None,
-            partial(crash_winner, campaign_id) if request.crash_images and recovers else None,
+            partial(crash_winner, campaign_id) if request.crashes and recovers else None,
         )
 
     def place_of(arm: Arm) -> str:
@@ -371,8 +371,8 @@ def _crash_plan(
     spec = CrashSpec(
         server=ServerSpec(cluster=request.spec.server.cluster),
         workload=CrashWorkloadSpec(name=workload.name),
-        fail=request.crash_fail,
-        images=request.crash_images,
+        failure=request.crash_fail,
+        crashes=request.crashes,
         threads=most,
         disk_size=disk_mib(settings, pool.identity),
         seed=request.seed,

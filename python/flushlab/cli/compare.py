@@ -40,7 +40,7 @@ def compare(
       flushlab compare my.cnf new.cnf --dataset backup.sql \\
                        --workload 'command: ./load.sh'
       flushlab compare base sync_binlog=0 --dsn mysql://me:secret@db1 \\
-                       --allow-writes --tune-server
+                       --allow-writes --allow-set-global
 
     Workloads also take their own options; docs/reference/workloads.md lists them.
     """

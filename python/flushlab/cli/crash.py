@@ -25,40 +25,40 @@ def crash(
     given: Mapping[str, Any],
     watch: options.Watch = False,
     json: options.Json = None,
-    out: Annotated[str | None, Option("Write an HTML page.", metavar="FILE")] = None,
+    html: Annotated[str | None, Option("Write an HTML page.", metavar="FILE")] = None,
 ) -> None:
     """Crash a server many times and count what it loses.
 
     \b
     Examples:
       flushlab crash --server mysql@8.0 --set sync_binlog=1
-      flushlab crash base innodb_flush_log_at_trx_commit=2 --images 300
-      flushlab crash --fail process --server mysql@5.7
+      flushlab crash base innodb_flush_log_at_trx_commit=2 --crashes 300
+      flushlab crash --failure process --server mysql@5.7
       flushlab crash --cluster 3 --nodes all --server mariadb@10.11
       flushlab crash --replica --server mysql@8.0 --set sync_binlog=0
 
     A run is recorded once, on a disk of its own, and cut at many points. That
-    needs root, FUSE and a loop device; --fail process needs none of them.
+    needs root, FUSE and a loop device; --failure process needs none of them.
     """
     from flushlab.campaign.crash.crash import crash as run
     from flushlab.campaign.crash.experiment import require_judged
     from flushlab.report import crash as report
 
     require_writable(json)
-    require_writable(out)
-    if out == "-":
+    require_writable(html)
+    if html == "-":
         raise UsageError(
-            "--out writes a file", hint="flushlab report --html - writes the page of a campaign to stdout"
+            "--html writes a file", hint="flushlab report --html - writes the page of a campaign to stdout"
         )
-    if given.get("replay") and out:
-        raise UsageError("one crash alone has no page", hint="remove --out")
+    if given.get("replay") and html:
+        raise UsageError("one crash alone has no page", hint="remove --html")
     with watched(watch):
         facts = run(**given, progress=CampaignProgress())
     deliver_result(
         report.render(facts),
         report.document(facts),
         json,
-        *([partial(_write_page, facts, out)] if out else []),
+        *([partial(_write_page, facts, html)] if html else []),
         kept=kept(facts.campaign) if facts.campaign else "what was found is printed above",
     )
     if facts.ending == "interrupted":

@@ -183,7 +183,7 @@ class Group(click.Group):
     """Commands under one name."""
 
     def __init__(self, name: str, help_: str) -> None:
-        how = {"help_option_names": ["-h", "--help"]}
+        how = {"help_option_names": ["--help"]}
         super().__init__(name, help=help_, invoke_without_command=True, context_settings=how)
 
     def list_commands(self, _context: click.Context) -> list[str]:
@@ -270,7 +270,7 @@ def command(
         help=inspect.cleandoc(function.__doc__ or ""),
         context_settings={
             "allow_extra_args": True,
-            "help_option_names": ["-h", "--help"],
+            "help_option_names": ["--help"],
             "token_normalize_func": lambda token: token.replace("_", "-"),
             **context,
         },

@@ -12,6 +12,7 @@ from flushlab.cli.output import deliver_result, require_writable, say, write_fil
 from flushlab.errors import UsageError
 from flushlab.spec import Option
 from flushlab.spec.kinds import FillSpec
+from flushlab.spec.option import flag as spelled
 from flushlab.spec.parts import LOGIN, RemoteAccess
 from flushlab.units import format_seconds, format_size
 
@@ -47,7 +48,7 @@ def fill(
       flushlab fill users --rows 1000000 --export users.csv.zst
       flushlab fill mine.toml --from-schema app -h db1 -u me -p
 
-    Rows are verified afterwards. An interrupted load continues with --resume,
+    Rows are verified afterwards. An interrupted load continues with --continue,
     without duplicates or gaps.
     """
     require_writable(json)
@@ -140,6 +141,4 @@ def _summary(done: Exported) -> str:
 def _only(given: Mapping[str, Any], taken: tuple[str, ...], flag: str) -> None:
     for name in given:
         if name not in taken:
-            raise UsageError(
-                f"{flag} loads nothing, so --{name.replace('_', '-')} has no meaning", hint="remove one"
-            )
+            raise UsageError(f"{flag} loads nothing, so {spelled(name)} has no meaning", hint="remove one")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from flushlab.record import DiskEmulation, ProbeRecord
 
 BENCH_SECONDS, QUICK_BENCH_SECONDS = 5.0, 2.0
+BENCH_THREADS = 16
 
 
 SPEC = ProbeSpec
@@ -30,10 +31,7 @@ SPEC = ProbeSpec
 
 def probe(
     given: Mapping[str, Any],
-    report: Annotated[
-        str | None,
-        Option("Also write an HTML page with plots.", metavar="FILE"),
-    ] = None,
+    html: Annotated[str | None, Option("Also write an HTML page with plots.", metavar="FILE")] = None,
     json: options.Json = None,
 ) -> None:
     """Measure what this disk allows: write rates and commits/s.
@@ -43,9 +41,9 @@ def probe(
 
     \b
     Examples:
-      flushlab probe --dir /var/lib/mysql --quick
-      flushlab probe --policy 2/1000 --flush serial --committers 16,64
-      flushlab probe --policy second --committers 64 --switch
+      flushlab probe --data-root /var/lib/mysql --quick
+      flushlab probe --trx-commit 2/1000 --binlog-strategy serial --threads 16,64
+      flushlab probe --trx-commit second --threads 64 --switch
       flushlab probe --disk gp3 --quick
       flushlab probe --server mysql@9.7 --set sync_binlog=1000
     """
@@ -55,21 +53,21 @@ def probe(
     from flushlab.report import probe as shown
 
     require_writable(json)
-    require_writable(report)
+    require_writable(html)
     spec = build(ProbeSpec, given)
     if spec.against and spec.server:
         raise UsageError("--against and --server cannot be combined", hint="use one of them")
     matrix = _matrix(spec)
-    if spec.directory:
-        limit = "until it ends" if spec.seconds else f"for about {15 if spec.quick else 60} s"
-        print_warning(f"the load competes with production commits on the disk of {spec.directory}, {limit}")
-    spec = structs.replace(spec, directory=str(_directory(spec)))
-    with _disk(Path(str(spec.directory)), spec.disk) as (where, emulated):
+    if spec.data_root:
+        limit = "until it ends" if spec.window else f"for about {15 if spec.quick else 60} s"
+        print_warning(f"the load competes with production commits on the disk of {spec.data_root}, {limit}")
+    spec = structs.replace(spec, data_root=str(_directory(spec)))
+    with _disk(Path(str(spec.data_root)), spec.disk) as (where, emulated):
         request = ProbeRequest(
             directory=where,
             disk=emulated,
             quick=spec.quick,
-            seconds=spec.seconds,
+            seconds=spec.window,
             matrix=matrix,
             switch=spec.switch,
             servers=_servers(where, spec),
@@ -77,7 +75,7 @@ def probe(
         )
         with StepProgress() as progress:
             record = run(request, progress)
-    save = partial(_save, record, report, told=json != "-")
+    save = partial(_save, record, html, told=json != "-")
     deliver_result(shown.render(record), shown.document(record), json, save)
 
 
@@ -89,7 +87,7 @@ def _directory(spec: ProbeSpec) -> Path:
         say(f"cleaned up after an earlier run: {reaped}")
     from flushlab.probe.folder import existing
 
-    return existing(Path(spec.directory)) if spec.directory else run_folder()
+    return existing(Path(spec.data_root)) if spec.data_root else run_folder()
 
 
 @contextmanager
@@ -115,13 +113,13 @@ def _matrix(spec: ProbeSpec) -> Matrix:
     from flushlab.probe.ceilings import FULL, QUICK, Matrix
 
     usual = QUICK if spec.quick else FULL
-    pairs = map(sync_settings.parse_sync_settings, spec.policy)
-    strategies = map(sync_settings.parse_binlog_strategy, spec.flush)
+    pairs = map(sync_settings.parse_sync_settings, spec.trx_commit)
+    strategies = map(sync_settings.parse_binlog_strategy, spec.binlog_strategy)
     return Matrix(
         sync_settings=tuple(dict.fromkeys(pairs)) or usual.sync_settings,
         strategies=tuple(dict.fromkeys(strategies)) or usual.strategies,
-        threads=sync_settings.parse_threads(spec.committers) if spec.committers else usual.threads,
-        left_out=() if spec.policy or spec.flush else usual.left_out,
+        threads=tuple(sorted(set(spec.threads))) or usual.threads,
+        left_out=() if spec.trx_commit or spec.binlog_strategy else usual.left_out,
     )
 
 
@@ -152,15 +150,16 @@ def _of_bench(where: Path, server: str, spec: ProbeSpec) -> MeasuredServer:
     from flushlab.probe.against import of_trial
 
     kept = server.startswith("sandbox:")
+    threads = max(spec.threads, default=BENCH_THREADS)
     trial = bench(
         server=server,
-        threads=spec.threads,
+        threads=threads,
         settings=spec.settings if kept else {"log_bin": "ON", **spec.settings},
-        seconds=QUICK_BENCH_SECONDS if spec.quick else BENCH_SECONDS,
+        duration=QUICK_BENCH_SECONDS if spec.quick else BENCH_SECONDS,
         data_root=None if kept else where,
         progress=say,
     )
-    return of_trial(f"bench of {server}", trial, spec.threads)
+    return of_trial(f"bench of {server}", trial, threads)
 
 
 def _save(record: ProbeRecord, page: str | None, *, told: bool) -> None:

@@ -38,7 +38,7 @@ def series(
     Examples:
       flushlab series insert-on-duplicate --server mysql@5.7 --blocks 5
       flushlab series plan.toml --dsn mysql://me:secret@db1 \\
-                      --allow-writes --tune-server
+                      --allow-writes --allow-set-global
     """
     if init:
         target = Path(given.get("plan", "plan.toml"))

@@ -74,16 +74,16 @@ def settings(given: Mapping[str, Any], json: options.Json = None) -> None:
             basedir=Path(spec.basedir) if spec.basedir else None,
             floor=spec.floor,
             static=spec.static,
-            memory=spec.memory,
+            memory=spec.host_memory,
             start=spec.start,
             suffix=spec.defaults_group_suffix or "",
         )
         judged = judge_file(Path(spec.check), request, progress=say)
-        _show_check(judged, str(Path(spec.check)), json, strict=spec.strict)
+        _show_check(judged, str(Path(spec.check)), json, fail_on_error=spec.fail_on_error)
         return
-    if spec.static or spec.strict or spec.start or spec.memory or spec.defaults_group_suffix:
+    if spec.static or spec.fail_on_error or spec.start or spec.host_memory or spec.defaults_group_suffix:
         raise UsageError(
-            "--static, --strict, --start, --memory and --defaults-group-suffix need --check",
+            "--static, --fail-on-error, --start, --host-memory and --defaults-group-suffix need --check",
             hint="add --check FILE",
         )
     if spec.server or spec.basedir or spec.floor:
@@ -112,18 +112,18 @@ def _check_server(spec: SettingsSpec, json: str | None) -> None:
     )
     if others:
         raise UsageError(f"{spec.remote.named_by} names several servers", hint="check one node at a time")
-    judged = judge_server(first, CheckRequest(floor=spec.floor, memory=spec.memory))
-    _show_check(judged, first.name, json, strict=spec.strict)
+    judged = judge_server(first, CheckRequest(floor=spec.floor, memory=spec.host_memory))
+    _show_check(judged, first.name, json, fail_on_error=spec.fail_on_error)
 
 
-def _show_check(judged: Judged, subject: str, json: str | None, *, strict: bool) -> None:
+def _show_check(judged: Judged, subject: str, json: str | None, *, fail_on_error: bool) -> None:
     from flushlab.cli import settings_server
 
     if json is not None:
         emit_json(settings_server.document(judged, subject), json)
     if json != "-":
         settings_server.show(judged, subject)
-    if strict and judged.errors:
+    if fail_on_error and judged.errors:
         raise SystemExit(STRICT_EXIT_CODE)
 
 

@@ -32,7 +32,7 @@ def tune(
       flushlab tune --server mysql@5.7 --base my.cnf --floor strict
       flushlab tune --base my.cnf --dataset dump.sql \\
                     --workload 'command: ./load.sh'
-      flushlab tune --dsn mysql://me:secret@db1 --allow-writes --tune-server
+      flushlab tune --dsn mysql://me:secret@db1 --allow-writes --allow-set-global
 
     OLTP workloads also take sysbench's options, and a command takes --timeout,
     --reset and --warm-up-runs: docs/reference/workloads.md.

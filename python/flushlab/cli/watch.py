@@ -54,7 +54,7 @@ def watch(
     """
     spec = build(WatchSpec, given)
     if print_grafana or print_prometheus:
-        _write_files(print_grafana, print_prometheus, f"{spec.host}:{spec.port or 9194}")
+        _write_files(print_grafana, print_prometheus, _target(spec))
         return
     from flushlab.watch import watching
 
@@ -64,6 +64,12 @@ def watch(
             stdout.print(f"page     {watch.url}\nmetrics  {base}metrics", soft_wrap=True)
             say("stop with Ctrl-C" if watch.is_busy else "nothing is running yet: waiting; stop with Ctrl-C")
         follow(watch, shown=terminal)
+
+
+def _target(spec: WatchSpec) -> str:
+    """The address that Prometheus scrapes."""
+    host, port = spec.address
+    return f"[{host}]:{port or 9194}" if ":" in host else f"{host}:{port or 9194}"
 
 
 def _write_files(for_grafana: Path | None, for_prometheus: Path | None, target: str) -> None:

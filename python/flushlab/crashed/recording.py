@@ -80,8 +80,8 @@ def record(
         if isinstance(error, FlushlabError) and free < _SPARED_BYTES:  # however the server has met it
             raise StorageError(
                 f"the record has filled the file system of {where}",
-                hint="free some space, name a folder elsewhere with --data-root or --keep, or take fewer"
-                " --seconds",
+                hint="free some space, name a folder elsewhere with --data-root or --save-recording, or take"
+                " a shorter --duration",
             ) from error
         raise
     return folder
@@ -201,7 +201,7 @@ def _met(fault: Fault, record: Path, after: int) -> int:
     if failed is None:
         raise MeasurementError(
             "no flush failed: none was asked of the disk in the second half of the load",
-            hint="take more --seconds, settings that sync more often or a load that lasts longer",
+            hint="take a longer --duration, settings that sync more often or a load that lasts longer",
         )
     return failed
 

@@ -204,5 +204,5 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         except (OSError, msgspec.DecodeError) as error:
             why = f"{RUN} is missing" if isinstance(error, FileNotFoundError) else str(error)
             raise StorageError(
-                f"{folder} is no recorded run: {why}", hint="name a folder that --keep has written"
+                f"{folder} is no recorded run: {why}", hint="name a folder that --save-recording has written"
             ) from error

@@ -338,7 +338,7 @@ class _Disk:
             needs = f"needs at least {size_bytes >> 20} MiB, and {free >> 20} MiB are free"
             raise NoSpace(
                 f"the record in {folder} {needs}",
-                hint="make room there, or name a folder elsewhere with --data-root or --keep",
+                hint="make room there, or name a folder elsewhere with --data-root or --save-recording",
             )
         try:
             make_lasting(self.record, "disk-record", fs=self.fs)

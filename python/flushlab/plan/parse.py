@@ -34,7 +34,7 @@ from flushlab.spec.kinds import MOST_BLOCKS
 from flushlab.spec.parts import SAME_WORKLOAD, WorkloadSpec
 from flushlab.units import counted, parse_size
 
-_PLAN_KEYS = ("title", "text", "server", "cluster", "blocks", "seconds", "seed", "floor", "best", "alternate")
+_PLAN_KEYS = ("title", "text", "server", "cluster", "blocks", "window", "seed", "floor", "best", "alternate")
 _PLAN_TABLES = ("workload", "base", "factor", "arm", "claim", "requires")
 _BASE_KEYS = ("name", "text", "settings")
 _PLACE_KEYS = ("data_root", "file_system", "record_size", "disk_iops", "disk")
@@ -114,7 +114,7 @@ class _Parser:
             claims=tuple(self._claim(table, names, best) for table in self._claims),
             requires=tuple(self._requirement(table) for table in self._requires),
             blocks=root.whole("blocks", 5, *_BLOCKS),
-            seconds=root.number("seconds", 10.0, 0, _SECONDS, above=True),
+            window=root.number("window", 10.0, 0, _SECONDS, above=True),
             seed=root.whole("seed", 1, 0, _SEED),
             floor=self._floor(),
             best=best,

@@ -126,7 +126,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         claims: what the series shall answer.
         requires: what the server must have.
         blocks: how often every arm runs.
-        seconds: length of a measured window.
+        window: length of a measured window, in seconds.
         seed: of the order within blocks.
         floor: the weakest guarantees that may be recommended and be part of `best`; None: the base's.
         best: whether the arm `best`, all that proved faster, runs after the others.
@@ -150,7 +150,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     claims: tuple[Claim, ...] = ()
     requires: tuple[Requirement, ...] = ()
     blocks: int = 5
-    seconds: float = 10.0
+    window: float = 10.0
     seed: int = 1
     floor: Floor | None = None
     best: bool = True

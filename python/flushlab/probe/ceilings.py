@@ -350,7 +350,8 @@ def switch_cells(of: Sequence[CommitCell]) -> tuple[SwitchCell, ...]:
     if not found:
         raise UsageError(
             "--switch needs sync settings that permit two binlog write strategies",
-            hint="repeat --flush, as in --policy 2/1000 --flush serial --flush parallel",
+            hint="repeat --binlog-strategy, as in --trx-commit 2/1000 --binlog-strategy serial"
+            " --binlog-strategy parallel",
         )
     return found
 

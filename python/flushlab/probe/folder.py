@@ -28,7 +28,7 @@ REMOVAL_SECONDS = 30.0
 """A disk that has not removed the files by then hangs: nobody waits for it."""
 
 _TELLING = ("barrier", "nobarrier", "volatile", "sync", "async", "data", "flush")
-_HINT = "choose a writable directory with --dir"
+_HINT = "choose a writable directory with --data-root"
 
 
 def medium_of(directory: Path) -> Medium:
@@ -56,19 +56,21 @@ def most_bytes(medium: Medium) -> int:
         raise NoSpace(
             f"a probe needs {format_size(MIN_FREE_BYTES)}, but only {format_size(medium.free_bytes)} is free"
             f" in {medium.directory}",
-            hint="free some memory, or probe a disk with --dir" if medium.in_memory else _SPACE_HINT,
+            hint="free some memory, or probe a disk with --data-root" if medium.in_memory else _SPACE_HINT,
         )
     return min(MAX_BYTES, medium.free_bytes // 2)
 
 
-_SPACE_HINT = "free some space, or choose another directory with --dir"
+_SPACE_HINT = "free some space, or choose another directory with --data-root"
 
 
 def existing(directory: Path) -> Path:
     """The directory, absolute and without symbolic links; NotWritable if there is none."""
     found = directory.expanduser().absolute()
     if not found.exists():
-        raise NotWritable(f"the directory {found} does not exist", hint="choose an existing one with --dir")
+        raise NotWritable(
+            f"the directory {found} does not exist", hint="choose an existing one with --data-root"
+        )
     if not found.is_dir():
         raise NotWritable(f"{found} is not a directory", hint=_HINT)
     return found.resolve()

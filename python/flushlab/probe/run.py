@@ -168,7 +168,7 @@ def _require_threads(cells: Sequence[CommitCell]) -> None:
     if left is not None and most + SPARE_THREADS > left:
         raise UsageError(
             f"{most} threads asked for, but this machine has room for {left} more",
-            hint=f"use --committers {max(1, left - SPARE_THREADS)} or fewer",
+            hint=f"use --threads {max(1, left - SPARE_THREADS)} or fewer",
         )
 
 
@@ -262,7 +262,7 @@ def _caveats(facts: Machine, begin: _Moment, left_out: int) -> Iterator[Warning]
         were = "measurement was" if left_out == 1 else "measurements were"
         yield Warning(
             "cut-short",
-            f"{left_out} {were} skipped: the disk is too slow for the time limit; use --seconds 1",
+            f"{left_out} {were} skipped: the disk is too slow for the time limit; use --window 1",
         )
     steal = machine.between(begin.sample, now.sample).steal_share
     own = now.cpu.own_s - begin.cpu.own_s

@@ -78,18 +78,18 @@ def parse_sync_settings(text: str) -> SyncSettings:
     found = _PAIR.fullmatch(text)
     if found is None:
         raise UsageError(
-            f"--policy {text!r} is neither a floor nor two settings",
+            f"--trx-commit {text!r} is neither a floor nor two settings",
             hint="use strict, second, relaxed, or innodb_flush_log_at_trx_commit/sync_binlog such as 2/1000",
         )
     settings = SyncSettings(int(found[1]), int(found[2]))
     if settings.trx_commit > 3:
         raise UsageError(
-            f"--policy {text}: innodb_flush_log_at_trx_commit={settings.trx_commit} does not exist",
+            f"--trx-commit {text}: innodb_flush_log_at_trx_commit={settings.trx_commit} does not exist",
             hint="it is 0, 1 or 2, on MariaDB also 3",
         )
     if settings.sync_binlog > MAX_SYNC_BINLOG:
         raise UsageError(
-            f"--policy {text}: sync_binlog={settings.sync_binlog} is too large",
+            f"--trx-commit {text}: sync_binlog={settings.sync_binlog} is too large",
             hint=f"it takes 0 to {MAX_SYNC_BINLOG}",
         )
     return settings
@@ -101,19 +101,9 @@ def parse_binlog_strategy(text: str) -> BinlogStrategy:
         if text == strategy:
             return strategy
     raise UsageError(
-        f"--flush {text!r} is not a binlog write strategy", hint=f"one of {', '.join(BINLOG_STRATEGIES)}"
+        f"--binlog-strategy {text!r} is not a binlog write strategy",
+        hint=f"one of {', '.join(BINLOG_STRATEGIES)}",
     )
-
-
-def parse_threads(text: str) -> tuple[int, ...]:
-    """Numbers of threads, 1 to 256, such as `1,16,64`; else a UsageError."""
-    words = [word.strip() for word in text.split(",")]
-    if not all(word.isdigit() and 1 <= int(word) <= MAX_THREADS for word in words):
-        raise UsageError(
-            f"--committers {text!r} is not a list of numbers from 1 to {MAX_THREADS}",
-            hint="for example --committers 1,16,64",
-        )
-    return tuple(sorted({int(word) for word in words}))
 
 
 MAX_THREADS = 256

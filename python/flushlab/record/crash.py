@@ -239,7 +239,7 @@ class CrashArm(msgspec.Struct, frozen=True, kw_only=True):
             crashes are `sound` at best.
         commits_per_s: commits per second that were acknowledged before the crash.
         records: writes and flushes that were recorded under load.
-        folder: of the record with `--keep`; else empty.
+        folder: of the record with `--save-recording`; else empty.
         floor: the floor that the settings meet by the durability model, with its condition on the disk;
             empty: not known.
         guarantee: the durability model's words about the settings under this failure.
@@ -293,12 +293,12 @@ class CrashFacts(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         server: name and version.
         workload: the load.
-        beside: what ran beside the load: `ddl`, `command: …` or `sql:FILE`; empty: nothing.
-        fail: the failure: `process`, `os`, `power`, `lying-disk`, `torn`, `eio` or `full`.
+        background: what ran beside the load: `ddl`, `command: …` or `sql:FILE`; empty: nothing.
+        failure: the failure: `process`, `os`, `power`, `lying-disk`, `torn`, `eio` or `full`.
         fs: file system of the recorded disk; empty for `process`.
         disk: how slow the disk was during the recording (`--disk`); empty: not made slow.
         tear: bytes that the disk wrote atomically; 0: it tore no write.
-        lying_flushes: final flushes that the disk drops; 0: the disk honors flushes.
+        dropped_flushes: final flushes that the disk drops; 0: the disk honors flushes.
         nodes: number of nodes of the cluster; 1: a single server.
         crashed: the nodes that crashed: `one`, `all`, `rolling` or `cascade`; empty for a single server.
         ending: `done`, or `interrupted` by Ctrl-C.
@@ -311,12 +311,12 @@ class CrashFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     server: str
     workload: str
-    beside: str = ""
-    fail: CrashKind
+    background: str = ""
+    failure: CrashKind
     fs: str = ""
     disk: str = ""
     tear: int = 512
-    lying_flushes: int = 0
+    dropped_flushes: int = 0
     nodes: int = 1
     crashed: NodesKind | Literal[""] = ""
     ending: Literal["done", "interrupted"] = "done"

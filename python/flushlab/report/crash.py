@@ -102,8 +102,8 @@ class FailingCrash(msgspec.Struct, frozen=True, kw_only=True):
         arm: name of the configuration.
         crash: the crash.
         line: argument of `--replay`, as `FOLDER:at=N:seed=N`, and for a chosen moment a colon and its kind
-            (`recovery` for `in_recovery`); None without `--keep`.
-        options: further arguments of the command line that judges the same crash (`--fail` …).
+            (`recovery` for `in_recovery`); None without `--save-recording`.
+        options: further arguments of the command line that judges the same crash (`--failure` …).
     """
 
     arm: str
@@ -190,11 +190,11 @@ def line(arm: CrashArm, crash: Crash) -> str | None:
 
 def options(facts: CrashFacts) -> list[str]:
     """Options that `--replay` needs beside the line to judge the same crash."""
-    found = [] if facts.fail == "power" else ["--fail", facts.fail]
+    found = [] if facts.failure == "power" else ["--failure", facts.failure]
     if facts.tear != 512:
         found += ["--tear", str(facts.tear)]
-    if facts.lying_flushes:
-        found += ["--lying-flushes", str(facts.lying_flushes)]
+    if facts.dropped_flushes:
+        found += ["--dropped-flushes", str(facts.dropped_flushes)]
     return found
 
 
@@ -229,7 +229,9 @@ def _nodes(crashes: Sequence[Crash]) -> NodeCounts | None:
 def render(facts: CrashFacts) -> RenderableType:
     """Text for the terminal; fits 80 columns."""
     parts: list[RenderableType] = [
-        Text(f"{facts.server}, {load(facts)}: {which(facts)}{WHAT[facts.fail]}{where(facts)}", style="bold"),
+        Text(
+            f"{facts.server}, {load(facts)}: {which(facts)}{WHAT[facts.failure]}{where(facts)}", style="bold"
+        ),
         Text(""),
     ]
     for arm in facts.arms:
@@ -261,14 +263,14 @@ def where(facts: CrashFacts) -> str:
 
 def load(facts: CrashFacts) -> str:
     """The load, in words."""
-    return f"{facts.workload} beside {facts.beside}" if facts.beside else facts.workload
+    return f"{facts.workload} beside {facts.background}" if facts.background else facts.workload
 
 
 def guarantees(facts: CrashFacts) -> Table:
     """Measured outcomes of each arm beside the prediction of the durability model."""
     table = Table(box=None, pad_edge=False, header_style="dim", title_justify="left")
     longest = max((len(word) for arm in facts.arms for word in arm.name.split()), default=0)
-    table.add_column(f"when {WHAT[facts.fail]}", overflow="fold", width=min(max(longest, _LEAST), _NAMES))
+    table.add_column(f"when {WHAT[facts.failure]}", overflow="fold", width=min(max(longest, _LEAST), _NAMES))
     table.add_column("measured", overflow="fold", ratio=4)
     table.add_column("the model", overflow="fold", ratio=3)
     for arm in facts.arms:
@@ -361,7 +363,7 @@ def said(facts: CrashFacts) -> str:
     found = verdict(facts)
     arms = [arm for arm in facts.arms if not arm.positive_control]
     if found == "unknown" and arms and all(verdict_of(arm) == "sound" for arm in arms):
-        if facts.fail in ("process", "os"):
+        if facts.failure in ("process", "os"):
             return (
                 "unknown: the tables are sound, but no setting would break them in this failure, so none was"
                 " tried"

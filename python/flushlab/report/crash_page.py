@@ -25,7 +25,7 @@ def render(row: CampaignRow, facts: CrashFacts) -> str:
         headline=headline[0].upper() + headline[1:],
         lead=("It was interrupted: this is what was judged until then.",) if facts.ending != "done" else (),
         workload=facts.workload,
-        title=f"What is left of {facts.server} after {WHAT[facts.fail]}?",
+        title=f"What is left of {facts.server} after {WHAT[facts.failure]}?",
     )
     shown = [*sections(facts), *_settings(facts), *_warnings(facts), *_repeat(row, facts)]
     return page(row, head, when(row), _keys(facts), shown)
@@ -50,7 +50,7 @@ def _settings(facts: CrashFacts) -> Iterator[Section]:
         for name in names
     ]
     head = (Cell("setting"), *(Cell(arm.name) for arm in facts.arms))
-    during = "before it was killed" if facts.fail == "process" else "during the recording"
+    during = "before it was killed" if facts.failure == "process" else "during the recording"
     lead = f"The server's settings, and what it did {during}."
     yield Section("settings", "Configurations", lead, tables=(Table(head, (*rows, load)),))
 
@@ -62,4 +62,4 @@ def _warnings(facts: CrashFacts) -> Iterator[Section]:
 
 def _repeat(row: CampaignRow, facts: CrashFacts) -> Iterator[Section]:
     note = "The same recording gives the same crashes; another run makes another recording."
-    yield from repeating(row, request_of(row), *([] if facts.fail == "process" else [note]))
+    yield from repeating(row, request_of(row), *([] if facts.failure == "process" else [note]))

@@ -76,8 +76,8 @@ def too_large(
 ) -> Iterator[Finding]:
     """What the file may take of memory, where that is more than there is; `named`: the user said how much."""
     use = memory_use(Configuration(checked.given, identity))
-    there_is = f"{'--memory is' if named else 'this machine has'} {format_size(memory_bytes)}"
-    hint = None if named else "if the file is for another machine, name its memory: --memory 64G"
+    there_is = f"{'--host-memory is' if named else 'this machine has'} {format_size(memory_bytes)}"
+    hint = None if named else "if the file is for another machine, name its memory: --host-memory 64G"
     if use.shared_bytes > memory_bytes:
         name = max(SHARED, key=lambda one: number_of(Configuration(checked.given, identity), one))
         says = f"makes the shared buffers {format_size(use.shared_bytes)}; {there_is}"

@@ -10,12 +10,14 @@ from typing import Annotated
 
 from msgspec import structs
 
+from flushlab.errors import UsageError
 from flushlab.record import Value
 from flushlab.settings.floor import Floor
 from flushlab.spec.option import Option, Spec, Without, fields
 from flushlab.spec.parts import DEFAULT_SERVER, DataSpec, FileSpec, RemoteAccess, ServerSpec, StorageSpec
 
 MOST_WORKERS = 64
+LOOPBACK = "127.0.0.1"
 
 _BaseDir = fields(ServerSpec)["basedir"].option
 _Disk = fields(StorageSpec)["disk"].option
@@ -73,7 +75,7 @@ class DatabaseSpec(Spec, frozen=True, kw_only=True):
         str | None, Option("Collation of the database; default: that of its character set.")
     ] = None
     base: Annotated[str | None, fields(FileSpec)["base"].option] = None
-    exact: Annotated[bool, fields(FileSpec)["exact"].option] = False
+    no_scale: Annotated[bool, fields(FileSpec)["no_scale"].option] = False
     settings: Annotated[Mapping[str, Value], _Settings] = {}
     clones: Annotated[
         int | None,
@@ -86,7 +88,7 @@ class DatabaseSpec(Spec, frozen=True, kw_only=True):
     port: Annotated[int | None, Option("Port on 127.0.0.1; default: a free one.", least=1024, most=65535)] = (
         None
     )
-    memory: Annotated[bool, Option("Keep the data in memory if it fits.")] = True
+    in_memory: Annotated[bool, Option("Keep the data in memory if it fits.")] = True
     cache: Annotated[str | None, Option("Folder for compressed templates, for a CI cache.", path=True)] = None
     cache_size: Annotated[
         str, Option("Size limit of templates, here and in --cache; the least recently used go.")
@@ -125,28 +127,33 @@ class SuiteSpec(Spec, frozen=True, kw_only=True):
 class ProbeSpec(Spec, frozen=True, kw_only=True):
     """What `probe` is asked for."""
 
-    directory: Annotated[
+    data_root: Annotated[
         str | None,
-        Option("A directory on the disk; default: where sandboxes keep their data.", flag="dir", path=True),
+        Option("A directory on the disk; default: where sandboxes keep their data.", path=True),
     ] = None
     quick: Annotated[bool, Option("Measure less, in 15 s instead of 60 s.")] = False
-    seconds: Annotated[
+    window: Annotated[
         float | None,
         Option("Length of every window in seconds, instead of what fits.", least=0.05, most=60),
     ] = None
-    policy: Annotated[
+    trx_commit: Annotated[
         tuple[str, ...],
         Option(
             "strict, second, relaxed, or innodb_flush_log_at_trx_commit/sync_binlog such as 2/1000;"
             " repeatable."
         ),
     ] = ()
-    flush: Annotated[
+    binlog_strategy: Annotated[
         tuple[str, ...],
-        Option("Only this flush mode: serial, parallel-leader, parallel or redo; repeatable."),
+        Option("Only this binlog write strategy: serial, parallel-leader, parallel or redo; repeatable."),
     ] = ()
-    committers: Annotated[str | None, Option("Numbers of committing threads, such as 1,16,64.")] = None
-    switch: Annotated[bool, Option("Also switch between the flush modes while commits go on.")] = False
+    threads: Annotated[
+        tuple[int, ...],
+        Option("Numbers of committing threads, as 1,16,64; --server uses the largest.", least=1, most=256),
+    ] = ()
+    switch: Annotated[
+        bool, Option("Also switch between the binlog write strategies while commits go on.")
+    ] = False
     against: Annotated[
         str | None,
         Option(
@@ -155,7 +162,6 @@ class ProbeSpec(Spec, frozen=True, kw_only=True):
         ),
     ] = None
     server: Annotated[str | None, Option("Compare a short bench on this server with the ceiling.")] = None
-    threads: Annotated[int, Option("Connections of the bench on --server.")] = 16
     settings: Annotated[
         Mapping[str, Value],
         Option(
@@ -180,13 +186,13 @@ class SettingsSpec(Spec, frozen=True, kw_only=True):
     check: Annotated[
         str | None, Option("Check an option file or SHOW VARIABLES' output.", metavar="FILE")
     ] = None
-    remote: Annotated[RemoteAccess, Without(("allow_writes", "tune_server", "defaults_group_suffix"))] = (
-        RemoteAccess()
-    )
+    remote: Annotated[
+        RemoteAccess, Without(("allow_writes", "allow_set_global", "defaults_group_suffix"))
+    ] = RemoteAccess()
     static: Annotated[bool, Option("Check against the catalog only; do not run the server's binary.")] = False
-    strict: Annotated[bool, Option("Exit with 4 if the check finds an error.")] = False
+    fail_on_error: Annotated[bool, Option("Exit with 1 if the check finds an error.")] = False
     start: Annotated[bool, Option("Also start the real server with the file, on empty data.")] = False
-    memory: Annotated[
+    host_memory: Annotated[
         str | None, Option("Memory of the machine that the checked file is for, such as 64G.")
     ] = None
     defaults_group_suffix: Annotated[
@@ -210,14 +216,31 @@ class WatchSpec(Spec, frozen=True, kw_only=True):
             " watch it."
         ),
     ] = None
-    remote: Annotated[RemoteAccess, Without(("allow_writes", "tune_server", "host", "port"))] = RemoteAccess()
+    remote: Annotated[RemoteAccess, Without(("allow_writes", "allow_set_global"))] = RemoteAccess()
     campaign: Annotated[
         str | None, Option("Which campaign to show, if several are running.", metavar="ID")
     ] = None
-    host: Annotated[str, Option("Address to listen on; any but loopback needs the token in the URL.")] = (
-        "127.0.0.1"
-    )
-    port: Annotated[
-        int | None,
-        Option("Port of the page; default: 9194, or a free one if that is taken.", least=0, most=65535),
+    listen: Annotated[
+        str | None,
+        Option(
+            "Address of the page; default: 127.0.0.1:9194, or a free port. Addresses of other machines need"
+            " the token in the URL.",
+            metavar="[HOST:]PORT",
+        ),
     ] = None
+
+    @property
+    def address(self) -> tuple[str, int | None]:
+        """Host and port to listen on; a port of None: the usual one, or a free one.
+
+        Raises:
+            UsageError: it is no address.
+        """
+        if self.listen is None:
+            return LOOPBACK, None
+        host, separator, port = self.listen.rpartition(":")
+        if not port.isdecimal() or int(port) > 65535 or (separator and not host):
+            raise UsageError(
+                f"--listen {self.listen!r} is not [HOST:]PORT", hint="for example --listen 0.0.0.0:9194"
+            )
+        return host.removeprefix("[").removesuffix("]") or LOOPBACK, int(port)

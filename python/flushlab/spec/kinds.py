@@ -27,9 +27,10 @@ from flushlab.spec.parts import (
 MOST_BLOCKS = 1_000
 _SEED = 2**63 - 1
 
-_Seconds = Option("Length of the measured window in seconds.", least=0.5, most=86_400)
+_Window = Option("Length of a measured window in seconds.", least=0.5, most=86_400)
+_Duration = Option("Length of the measurement in seconds.", least=0.5, most=86_400)
 _Precision = Option(
-    "End as soon as every interval is this narrow, like 2%; then --blocks and --seconds are limits.",
+    "End as soon as every interval is this narrow, like 2%; then --blocks and --duration are limits.",
     metavar="PERCENT",
     above=0,
     most=0.99,
@@ -68,7 +69,7 @@ class TuneSpec(Spec, frozen=True, kw_only=True):
     ] = None
     trials: Annotated[int | None, Option("Budget in trials.", least=1)] = None
     base: BaseSpec = BaseSpec()
-    keep: Annotated[tuple[str, ...], Option("A setting to leave unchanged; repeatable.")] = ()
+    fixed: Annotated[tuple[str, ...], Option("A setting to leave unchanged; repeatable.")] = ()
     data: DataSpec = DataSpec()
     threads: Annotated[
         tuple[int, ...], Option("Number of connections; several as 1,16,64.", least=1, most=4096)
@@ -78,8 +79,8 @@ class TuneSpec(Spec, frozen=True, kw_only=True):
         float,
         Option("Reject a winner whose p99 is more than this many times the base's.", least=1),
     ] = 2.0
-    standalone: Annotated[bool, Option("There are no replicas.")] = False
-    seconds: Annotated[
+    no_replicas: Annotated[bool, Option("There are no replicas.")] = False
+    window: Annotated[
         float | None,
         Option(
             "Length of a measured window in seconds; default: depends on the budget.", least=0.5, most=86_400
@@ -96,7 +97,7 @@ class TuneSpec(Spec, frozen=True, kw_only=True):
             started=True,
         ),
     ] = False
-    crash_images: Annotated[
+    crashes: Annotated[
         int | None,
         Option(
             "How often to crash it; default: 30, for a cluster 8.",
@@ -119,7 +120,7 @@ class SeriesSpec(Spec, frozen=True, kw_only=True, tag="series"):
     remote: RemoteAccess = RemoteAccess()
     base: FileSpec = FileSpec()
     blocks: Annotated[int | None, _Blocks] = None
-    seconds: Annotated[float | None, _Seconds] = None
+    window: Annotated[float | None, _Window] = None
     only: Annotated[
         tuple[str, ...],
         Option("Run only this arm; the beginning of its name will do; repeatable.", metavar="ARM"),
@@ -155,7 +156,7 @@ class CompareSpec(Spec, frozen=True, kw_only=True, tag="compare"):
     server: ServersSpec = ServersSpec()
     remote: RemoteAccess = RemoteAccess()
     workload: WorkloadSpec = WorkloadSpec()
-    seconds: Annotated[
+    duration: Annotated[
         float | None, Option("Measured seconds in all; default: 60, with --precision 600.", above=0)
     ] = None
     blocks: Annotated[int | None, _Blocks] = None
@@ -181,7 +182,7 @@ class BenchSpec(Spec, frozen=True, kw_only=True):
     server: ServerOrKeptSpec = ServerOrKeptSpec()
     remote: RemoteAccess = RemoteAccess()
     workload: WorkloadSpec = WorkloadSpec()
-    seconds: Annotated[float, _Seconds] = 10.0
+    duration: Annotated[float, _Duration] = 10.0
     base: BaseSpec = BaseSpec()
     data: DataSpec = DataSpec()
     storage: StorageSpec = StorageSpec()
@@ -214,14 +215,14 @@ class CrashSpec(Spec, frozen=True, kw_only=True):
     ] = ()
     server: ServerSpec = ServerSpec()
     workload: CrashWorkloadSpec = CrashWorkloadSpec()
-    beside: Annotated[
+    background: Annotated[
         str | None,
         Option(
             "What runs beside the load: ddl (tables are made, changed and dropped, and judged too),"
             " 'command: …' or sql:FILE."
         ),
     ] = None
-    fail: Annotated[
+    failure: Annotated[
         CrashKind,
         Option(
             "process (the server is killed), os (the system crashes), power (what the disk has not flushed"
@@ -230,25 +231,27 @@ class CrashSpec(Spec, frozen=True, kw_only=True):
             " up, later the power fails)."
         ),
     ] = "power"
-    images: Annotated[int, Option("Crashes of each configuration.", least=1, most=100_000)] = 30
-    seconds: Annotated[
+    crashes: Annotated[int, Option("Crashes of each configuration.", least=1, most=100_000)] = 30
+    duration: Annotated[
         float, Option("Seconds of load to record, or at most before each kill.", least=0.2, most=600)
     ] = 3.0
     threads: Annotated[int, Option("Number of connections.", least=1, most=1000)] = 4
     rows: Annotated[
         int, Option("Rows of each of the acknowledgement table's transactions.", least=1, most=1000)
     ] = 1
-    base: Annotated[BaseSpec, Without(("memory", "exact"))] = BaseSpec()
+    base: Annotated[BaseSpec, Without(("memory", "no_scale"))] = BaseSpec()
     fs: Annotated[Literal["ext4", "xfs", "btrfs"], Option("File system of the disk.")] = "ext4"
     tear: Annotated[
         int, Option("Bytes that the disk writes atomically: 512, 4096, or 0 for whole writes.")
     ] = 512
-    lying_flushes: Annotated[
-        int, Option("How many of its last flushes a lying disk skipped.", least=1, most=1_000_000)
-    ] = 10
+    dropped_flushes: Annotated[int, Option("Final flushes that the disk drops.", least=1, most=1_000_000)] = (
+        10
+    )
     disk_size: Annotated[int, Option("Size of the disk in MiB.", least=256, most=65_536)] = 1024
     storage: StorageSpec = StorageSpec()
-    controls: Annotated[bool, Option("Run a configuration that must lose, if nothing else did.")] = True
+    positive_control: Annotated[bool, Option("Run a configuration that must lose, if nothing else did.")] = (
+        True
+    )
     seed: Annotated[int, Option("Seed of the crash points.", least=0, most=999_999_999)] = 1
     nodes: Annotated[
         str | None,
@@ -264,7 +267,7 @@ class CrashSpec(Spec, frozen=True, kw_only=True):
             " new one: do they follow, diverge or stop?"
         ),
     ] = False
-    keep: Annotated[str | None, Option("Keep the records in this folder.", path=True)] = None
+    save_recording: Annotated[str | None, Option("Keep the records in this folder.", path=True)] = None
     replay: Annotated[
         str | None,
         Option("Judge one crash of a kept recording.", metavar="FOLDER:at=N:seed=N"),
@@ -295,7 +298,7 @@ class FillSpec(Spec, frozen=True, kw_only=True):
         Floor | None,
         Option(
             "The weakest guarantees you accept during the load; default: throwaway for a new sandbox or"
-            " cluster, second for a kept one and with --tune-server."
+            " cluster, second for a kept one and with --allow-set-global."
         ),
     ] = None
     create: Annotated[bool, Option("Create the database and its tables if they are missing.")] = False
@@ -307,8 +310,8 @@ class FillSpec(Spec, frozen=True, kw_only=True):
         Option("Wait while this replica of your own server lags; repeatable.", metavar="DSN|FILE"),
     ] = ()
     max_lag: Annotated[float, Option("Seconds that replicas may be behind.", least=0)] = 1.0
-    again: Annotated[bool, Option("Resume a load that was interrupted.", flag="resume", key="resume")] = False
-    ladder: Annotated[bool, Option("First measure each way of loading, from one row per statement up.")] = (
-        False
-    )
+    continue_: Annotated[bool, Option("Continue a load that was interrupted.")] = False
+    compare_methods: Annotated[
+        bool, Option("First measure each way of loading, from one row per statement up.")
+    ] = False
     storage: StorageSpec = StorageSpec()

@@ -313,8 +313,8 @@ def _kind(hint: Any, option: Option) -> tuple[Kind, tuple[str, ...]]:
 
 
 def flag(name: str) -> str:
-    """A name as the command line spells it."""
-    return f"--{name.replace('_', '-')}"
+    """A name as the command line spells it; `continue_` is a Python keyword otherwise."""
+    return f"--{name.rstrip('_').replace('_', '-')}"
 
 
 def absolute(path: Path | str) -> str:

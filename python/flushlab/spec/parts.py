@@ -164,7 +164,7 @@ class RemoteAccess(Spec, frozen=True, kw_only=True):
             "Let the load write to your own server; tables that flushlab makes are dropped at the end.",
         ),
     ] = False
-    tune_server: Annotated[
+    allow_set_global: Annotated[
         bool,
         Option(
             "Let settings of your own server be changed, on every node of a cluster; all are put back.",
@@ -277,7 +277,7 @@ class FileSpec(Spec, frozen=True, kw_only=True):
         str | None,
         Option("Memory the server may use, such as 2G; default: half of the machine's.", started=True),
     ] = None
-    exact: Annotated[
+    no_scale: Annotated[
         bool,
         Option("Refuse a base that this machine cannot hold; do not scale it.", started=True),
     ] = False

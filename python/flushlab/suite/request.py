@@ -145,8 +145,8 @@ def _base(
     for note in read.notes:
         progress(f"warning: {note}")
     own = {choice.name for choice in CHOICES if choice.holds(build, "memory") or choice.holds(build, "disk")}
-    found = fit_here(read.settings, identity, root, exact=spec.exact)
-    for line in lines(found, "--exact refuses it"):
+    found = fit_here(read.settings, identity, root, exact=spec.no_scale)
+    for line in lines(found, "--no-scale refuses it"):
         progress(line)
     settings = {name: value for name, value in found.settings.items() if name not in own}
     return settings, tuple(one for one in found.scaled if one.name in settings), read.notes

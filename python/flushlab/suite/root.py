@@ -63,7 +63,7 @@ def choose(template_bytes: int, servers: int, data_root: Path | None, *, memory:
         NotWritable, NoSpace: the disk's folder cannot be used.
     """
     if not memory:
-        return ChosenRoot(root=DataRoot.open(data_root), in_memory=False, reason="--no-memory")
+        return ChosenRoot(root=DataRoot.open(data_root), in_memory=False, reason="--no-in-memory")
     needed = servers * (template_bytes + GROWTH_BYTES)
     available, reserve = available_memory_bytes(), reserve_bytes()
     reason = "there is no writable tmpfs"

@@ -416,8 +416,8 @@ class Session:
             raise
 
     def _choose_root(self, template_bytes: int, count: int) -> ChosenRoot:
-        chosen = choose(template_bytes, count, self._request.data_root, memory=self._request.spec.memory)
-        if not chosen.in_memory and self._request.spec.memory:
+        chosen = choose(template_bytes, count, self._request.data_root, memory=self._request.spec.in_memory)
+        if not chosen.in_memory and self._request.spec.in_memory:
             self._note(f"the data directory is on disk: {chosen.reason}")
         return chosen
 

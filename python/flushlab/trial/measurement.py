@@ -110,7 +110,7 @@ def measure(
         after = wanted_by_others(pids, LOOK_S) if looks else None
         if draft.stage == "bench" and measured.load is not None and measured.load.is_stall:
             what = f"{workload.name}: nothing was committed within {measured.window_s:.1f} s"
-            raise MeasurementError(what, hint="measure longer with --seconds")
+            raise MeasurementError(what, hint="measure longer with --duration")
     except (ServerError, MeasurementError, ProtocolError) as error:
         return draft.failed(error)
     seen.wanted_by_others = max(before or 0.0, after or 0.0)

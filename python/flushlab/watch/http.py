@@ -104,11 +104,10 @@ def serve(site: Site, host: str, port: int) -> Server:
     """
     try:
         return Server(site, host, port)
-    except OverflowError:
-        raise UsageError(f"--port {port} is not a port", hint="1 to 65535") from None
     except OSError as error:
         raise UsageError(
-            f"{host}:{port} cannot be listened on: {error.strerror}", hint="name another --port"
+            f"{host}:{port} cannot be listened on: {error.strerror}",
+            hint="name another address or port with --listen",
         ) from error
 
 

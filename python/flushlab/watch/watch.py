@@ -225,7 +225,7 @@ def watching(*, page: bool = True, progress: Progress = silent, **given: Any) ->
     """
     spec = build(WatchSpec, given)
     server, campaign = spec.server, spec.campaign
-    host, port = spec.host, spec.port
+    host, port = spec.address
     places = {"--server": server, spec.remote.named_by: spec.remote.named_by, "--campaign": campaign}
     named = [flag for flag, given in places.items() if given]
     if len(named) > 1:

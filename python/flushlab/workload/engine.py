@@ -274,7 +274,7 @@ def measured(driving: Driving, result: LoadResult, warm_up_s: float, warnings: I
         what = driving.unit.removesuffix("/s")
         raise MeasurementError(
             f"{driving.spec.workload}: no {what} were committed within {result.seconds:.1f} s",
-            hint="measure longer with --seconds, or look at the errors: "
+            hint="measure longer with --duration, or look at the errors: "
             + "; ".join(f"{e.errno}: {e.message}" for e in result.errors),
         )
     return Measured(

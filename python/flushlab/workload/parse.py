@@ -55,7 +55,8 @@ def parse_timing(seconds: float) -> Timing:
     """
     if not MIN_SECONDS <= seconds <= MAX_SECONDS:
         raise UsageError(
-            f"--seconds {seconds:g} is out of range", hint=f"it takes {MIN_SECONDS:g} to {MAX_SECONDS:g}"
+            f"a window of {seconds:g} s is out of range",
+            hint=f"it takes {MIN_SECONDS:g} to {MAX_SECONDS:g} s",
         )
     return Timing().with_window(seconds)
 

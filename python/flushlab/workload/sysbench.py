@@ -7,8 +7,8 @@ from collections.abc import Mapping
 _CONNECTION = "flushlab starts the server itself: choose it with --server"
 
 NOT_TAKEN: Mapping[str, str] = {
-    "time": "the measured window is --seconds (in a plan: seconds)",
-    "events": "a window is measured in seconds: --seconds",
+    "time": "the length of the measurement is --duration; of a window, in tune, series and plans: window",
+    "events": "a measurement has a length in seconds: --duration or --window",
     "warmup_time": "flushlab warms up until throughput is level",
     "percentile": "p50, p95, p99, p99.9 and the maximum are always reported",
     "histogram": "p50, p95, p99, p99.9 and the maximum are always reported; --json has them",

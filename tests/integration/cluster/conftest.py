@@ -41,7 +41,7 @@ def scripted(folder: Path) -> Galera:
 
 
 UPSERT: dict[str, Any] = {"workload": "upsert", "threads": 2, "tables": 1, "table_size": 50}
-ALLOWED: dict[str, Any] = {"allow_writes": True, "tune_server": True}
+ALLOWED: dict[str, Any] = {"allow_writes": True, "allow_set_global": True}
 
 
 def left() -> list[Path]:

@@ -42,7 +42,7 @@ def test_commits_of_every_node_are_relaxed_while_rows_come_and_put_back(own: Own
                 signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt) if interrupted else nullcontext():
-        fill("users", rows=rows, dsn=own.dsn(database), create=True, tune_server=True, progress=say)
+        fill("users", rows=rows, dsn=own.dsn(database), create=True, allow_set_global=True, progress=say)
     assert (during, own.flushes, left()) == ([2, 2], [1, 1], [])
     ((there,),) = own.cluster.query(f"SELECT COUNT(*) FROM {database}.users")
     assert (there < rows) is interrupted
@@ -67,7 +67,7 @@ def test_a_bench_sets_and_tells_of_every_node_and_leaves_nothing(own: Own) -> No
     asked: dict[str, Any] = {"dsn": own.dsn(), "settings": {FLUSH: 2}, "cluster_load": "spread"}
     for seconds in (0.5, 5, 30):  # until each node has come to something, on a machine with little time
         during.clear()
-        trial = bench(**asked, seconds=seconds, progress=say, **UPSERT, **ALLOWED)
+        trial = bench(**asked, duration=seconds, progress=say, **UPSERT, **ALLOWED)
         if all(node.commits for node in trial.nodes) and trial.nodes:
             break
     assert trial.server is not None and trial.server.nodes == 2
@@ -198,7 +198,7 @@ def test_a_comparison_switches_every_node_and_puts_all_back_after_ctrl_c_too(
     monkeypatch.setattr(standing._Stand, "become", became)
     resumed = False
     where = {"dsn": own.dsn(), **ALLOWED}
-    first = compare(["base", f"{FLUSH}=2"], seconds=3.0, blocks=2, **where, **UPSERT)
+    first = compare(["base", f"{FLUSH}=2"], duration=3.0, blocks=2, **where, **UPSERT)
     assert first.ending == "interrupted"
     assert (own.flushes, own.databases, left()) == ([1, 1], before, [])
     resumed = True

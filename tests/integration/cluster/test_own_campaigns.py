@@ -29,7 +29,7 @@ QUICK = Timing(warm_up_s=0.1, max_warm_up_s=0.1)
 PLAN = """
 title = "What is tried on somebody's own cluster"
 blocks = 2
-seconds = 0.5
+window = 0.5
 best = false
 [workload]
 name = "upsert"
@@ -93,7 +93,7 @@ def test_a_series_leaves_out_what_takes_a_restart_and_puts_all_back(
     assert why["restarted"].startswith("innodb_log_buffer_size needs a restart")
     assert "other tables" in why["larger"]
     assert "innodb_doublewrite=OFF" in next(one.text for one in done.warnings if one.slug == "base-left-out")
-    assert any(line.startswith("--tune-server: for about") for line in said)
+    assert any(line.startswith("--allow-set-global: for about") for line in said)
     assert turns == {(1, 1), (2, 2)}
     assert (own.flushes, own.databases, left()) == ([1, 1], before, [])
 
@@ -108,7 +108,7 @@ def test_a_tuning_tries_what_the_cluster_takes_while_it_runs_and_sets_nothing(
         "wsrep_provider_gcs_fc_limit",
         "wsrep_provider_evs_user_send_window",
     )
-    asked = {"dsn": own.dsn(), "floor": "second", "keep": kept, "trials": 20, "seed": 1, **UPSERT}
+    asked = {"dsn": own.dsn(), "floor": "second", "fixed": kept, "trials": 20, "seed": 1, **UPSERT}
     foreseen = tune.tune(**asked, dry_run=True).forecast
     assert foreseen is not None
     assert [one.name for one in foreseen.arms] == [f"{FLUSH}=2"]
@@ -125,7 +125,7 @@ def test_a_tuning_tries_what_the_cluster_takes_while_it_runs_and_sets_nothing(
 
     own.set_flushes(0)
     with pytest.raises(BelowFloor, match="below the floor strict"):
-        tune.tune(**{**asked, "keep": (*kept, FLUSH), "floor": "strict"}, **ALLOWED)
+        tune.tune(**{**asked, "fixed": (*kept, FLUSH), "floor": "strict"}, **ALLOWED)
 
 
 def test_a_node_that_takes_no_writes_and_a_cluster_that_is_busy_are_left_alone(own: Own) -> None:
@@ -162,7 +162,7 @@ def test_a_load_goes_on_when_a_node_dies(own: Own, monkeypatch: pytest.MonkeyPat
         trial = bench(
             dsn=own.dsn(),
             settings={FLUSH: 2},
-            seconds=1.0,
+            duration=1.0,
             cluster_load="failover",
             progress=said.append,
             **UPSERT,

@@ -102,7 +102,7 @@ def load_data_of_a_geometry_is_refused_and_rows_are_inserted(target: Target, pla
     with pytest.raises(ServerError, match=r"refuses LOAD DATA LOCAL: .* default value") as refused:
         fill(plan, server=server, database="geo", create=True, method="load-data", threads=1)
     assert "--method insert" in (refused.value.hint or "")
-    done = fill(plan, server=server, database="geo", resume=True)
+    done = fill(plan, server=server, database="geo", continue_=True)
     assert (done.method.kind, done.rows, done.verified) == ("insert", 300, True)
     assert [warning.slug for warning in done.warnings] == ["load-data-refused"]
 
@@ -310,9 +310,9 @@ def test_a_server_killed_at_30_percent_and_brought_back_ends_with_exactly_the_ro
 ) -> None:
     with held_behind(target, 0.5), pytest.raises(ServerDied) as died:
         target.fill(ROWS, method=method, threads=2, show=at(0.3, target.server.kill))
-    assert "--resume" in (died.value.hint or "")
+    assert "--continue" in (died.value.hint or "")
     assert target.count() < ROWS
-    done = target.fill(ROWS, resume=True, method=method)
+    done = target.fill(ROWS, continue_=True, method=method)
     assert done.rows + done.resumed_rows == ROWS
     assert target.is_whole(ROWS)
 
@@ -339,15 +339,15 @@ fill("users", rows={ROWS}, server="sandbox:{target.server.name}", database="{tar
     assert done.returncode in (-number, 1), done.stderr
     with pytest.raises(UsageError, match="did not finish") as refused:
         target.fill(ROWS, threads=2)
-    assert "--resume" in (refused.value.hint or "")
+    assert "--continue" in (refused.value.hint or "")
     with pytest.raises(UsageError, match="another plan, seed or number of rows"):
-        target.fill(ROWS + 1, resume=True)
-    resumed = target.fill(ROWS, resume=True)
+        target.fill(ROWS + 1, continue_=True)
+    resumed = target.fill(ROWS, continue_=True)
     assert resumed.resumed_rows > 0
     assert target.is_whole(ROWS)
     assert target.server.read_back([*RELAXED, "local_infile"]) == before
     with pytest.raises(UsageError, match="nothing to resume"):
-        target.fill(ROWS, resume=True)
+        target.fill(ROWS, continue_=True)
 
 
 def test_a_new_sandbox_has_its_defaults_once_a_load_that_was_killed_has_been_resumed(
@@ -371,7 +371,7 @@ fill("users", rows={ROWS}, threads=2, progress=lambda line: print(line, flush=Tr
     server = Sandbox.attach(name)
     try:
         assert set(server.read_back(changed).values()) == {"OFF", 0}
-        assert fill("users", rows=ROWS, server=f"sandbox:{name}", resume=True).resumed_rows > 0
+        assert fill("users", rows=ROWS, server=f"sandbox:{name}", continue_=True).resumed_rows > 0
         server = Sandbox.attach(name)
         assert (server.settings, server.arguments) == ({}, ())
         assert set(server.read_back(changed).values()) == {"ON", 1}
@@ -389,7 +389,7 @@ def test_a_lost_connection_is_an_error_that_resumes(target: Target, small_chunks
 
     with held_behind(target, 0.5), pytest.raises(ServerError):
         target.fill(ROWS, method="load-data", threads=2, show=at(0.3, cut))
-    assert target.fill(ROWS, resume=True).verified
+    assert target.fill(ROWS, continue_=True).verified
     assert target.is_whole(ROWS)
 
 
@@ -405,7 +405,7 @@ def test_indexes_that_waited_are_given_back_by_the_load_that_resumes(
         monkeypatch.setattr(choice, "first_method", lambda *_: late)
         target.fill(ROWS, show=at(0.3, target.server.kill))
     assert "KEY `kind`" not in target.query("SHOW CREATE TABLE users")[0][1]
-    assert target.fill(ROWS, resume=True).verified
+    assert target.fill(ROWS, continue_=True).verified
     ((_, again),) = target.query("SHOW CREATE TABLE users")
     assert without_count(again) == without_count(shown)
 
@@ -459,7 +459,7 @@ def test_a_full_disk_is_an_error_and_with_more_room_the_load_goes_on(
         if not server.alive():
             server.start_again()
         assert 0 < target.count() < rows
-        assert target.fill(rows, resume=True).verified
+        assert target.fill(rows, continue_=True).verified
         assert target.is_whole(rows)
     finally:
         server.remove()

@@ -126,8 +126,8 @@ def test_load_data_that_was_asked_for_and_is_forbidden_is_an_error(
 ) -> None:
     with pytest.raises(ServerError, match="the server refuses LOAD DATA LOCAL") as refused:
         target.fill(ROWS, threads=2, method="load-data", progress=forbidden)
-    assert "--method insert" in (refused.value.hint or "") and "--resume" in (refused.value.hint or "")
-    resumed = target.fill(ROWS, resume=True, method="insert")
+    assert "--method insert" in (refused.value.hint or "") and "--continue" in (refused.value.hint or "")
+    resumed = target.fill(ROWS, continue_=True, method="insert")
     assert (resumed.method.kind, target.is_whole(ROWS)) == ("insert", True)
 
 
@@ -144,7 +144,7 @@ class Tuned:
     redo_before: Value
 
     def fill(self, rows: int = 10, **flags: Any) -> Filled:
-        return self.target.fill(rows, dsn=self.dsn, database=None, tune_server=True, **flags)
+        return self.target.fill(rows, dsn=self.dsn, database=None, allow_set_global=True, **flags)
 
     @property
     def state(self) -> Mapping[str, Value]:
@@ -198,7 +198,7 @@ from flushlab.bulk.fill import fill
 def say(line):
     if line.startswith("loading by"):
         os.kill(os.getpid(), {int(signal.SIGKILL)})
-fill("users", rows=10, dsn="{tuned.dsn}", create=True, tune_server=True, progress=say)
+fill("users", rows=10, dsn="{tuned.dsn}", create=True, allow_set_global=True, progress=say)
 """
     done = subprocess.run([sys.executable, "-c", program], env=os.environ, capture_output=True, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
@@ -263,7 +263,7 @@ os.execv(sys.executable, [sys.executable, "-m", "flushlab", *sys.argv[1:]])
 @contextmanager
 def changing(tuned: Tuned, words: list[str], **how: Any) -> Iterator[subprocess.Popen[bytes]]:
     """A flushlab that has changed the server for a load; it ends with the test, whatever becomes of that."""
-    fill = ["fill", "users", "--rows", "50000000", "--create", "--dsn", tuned.dsn, "--tune-server"]
+    fill = ["fill", "users", "--rows", "50000000", "--create", "--dsn", tuned.dsn, "--allow-set-global"]
     with subprocess.Popen([sys.executable, *words, *fill], **how) as child:
 
         def is_changed() -> bool:
@@ -306,5 +306,5 @@ def test_an_account_that_may_not_tune_is_refused_and_nothing_is_changed(tuned: T
 
 
 def test_a_sandbox_needs_no_tuning() -> None:
-    with pytest.raises(UsageError, match="--tune-server needs your own server"):
-        fill("users", tune_server=True)
+    with pytest.raises(UsageError, match="--allow-set-global needs your own server"):
+        fill("users", allow_set_global=True)

@@ -13,7 +13,7 @@ DISK = Storage(filesystem="ext4")
 
 
 def advise(
-    settings: dict[str, Value], base: dict[str, Value], identity: ServerIdentity, *, standalone: bool = False
+    settings: dict[str, Value], base: dict[str, Value], identity: ServerIdentity, *, no_replicas: bool = False
 ) -> str:
     return option_file(
         settings,
@@ -23,7 +23,7 @@ def advise(
         verdict({**base, **settings}, identity, DISK, Launch()),
         reasons={"innodb_log_buffer_size": "Dropping it costs 12 % (95 % interval 9 to 15 %)."},
         comments=("flushlab tune, 12 blocks.",),
-        standalone=standalone,
+        no_replicas=no_replicas,
     )
 
 
@@ -36,7 +36,7 @@ def test_a_faster_mysql_with_replicas_says_when_to_rebuild_them() -> None:
 def test_a_standalone_server_hears_nothing_of_replicas() -> None:
     settings: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 2}
     assert "eplica" in advise(settings, {}, MYSQL80)
-    assert "eplica" not in advise(settings, {}, MYSQL80, standalone=True)
+    assert "eplica" not in advise(settings, {}, MYSQL80, no_replicas=True)
 
 
 def test_replicas_that_agree_are_not_mentioned() -> None:

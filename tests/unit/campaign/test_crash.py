@@ -29,7 +29,7 @@ def test_a_setting_that_there_is_not_is_refused_before_the_campaign_is_stored(
     monkeypatch.setattr(crashes, "open_store", lambda: Store(tmp_path / "store.sqlite"))
     said: list[str] = []
     with pytest.raises(UsageError, match="innodb_flush_log_at_trx_comit"):
-        crashes.crash(fail="process", settings={"innodb_flush_log_at_trx_comit": 2}, progress=said.append)
+        crashes.crash(failure="process", settings={"innodb_flush_log_at_trx_comit": 2}, progress=said.append)
     with Store(tmp_path / "store.sqlite") as store:
         assert list(store.campaigns()) == []
     assert said == []

@@ -19,7 +19,7 @@ def test_the_model_of_a_clusters_control_is_that_of_all_nodes_at_once() -> None:
     )
     nothing: Any = None
     target: Any = SimpleNamespace(identity=identity, nodes=3)
-    spec = build(CrashSpec, {"fail": "process", "cluster": 3})
+    spec = build(CrashSpec, {"failure": "process", "cluster": 3})
     plan = CrashPlan(target=target, watcher=nothing, load=CrashLoad(), spec=spec)
     disk, settings = Storage(filesystem="ext4"), {"innodb_flush_log_at_trx_commit": 0}
     base, control = (
@@ -34,7 +34,7 @@ def test_the_model_of_a_clusters_control_is_that_of_all_nodes_at_once() -> None:
             target=target,
             watcher=nothing,
             load=CrashLoad(),
-            spec=build(CrashSpec, {"fail": "process", "cluster": 3, "nodes": which}),
+            spec=build(CrashSpec, {"failure": "process", "cluster": 3, "nodes": which}),
         )
         for which in ("rolling", "cascade")
     )

@@ -80,10 +80,10 @@ def record(folder: Path, entries: int, **other: Any) -> None:
 def test_a_record_knows_its_file_system_and_how_its_disk_failed(tmp_path: Path) -> None:
     record(tmp_path, 7, fs="xfs", faulty="eio")
     found = as_recorded(CrashSpec(), f"{tmp_path}:at=1:seed=1")
-    assert (found.fs, found.fail) == ("xfs", "eio")
-    assert as_recorded(CrashSpec(fail="os"), f"{tmp_path}:at=1:seed=1").fail == "os"
-    with pytest.raises(UsageError, match="--fail full is for a record whose disk failed under load"):
-        as_recorded(CrashSpec(fail="full"), f"{tmp_path}:at=1:seed=1")
+    assert (found.fs, found.failure) == ("xfs", "eio")
+    assert as_recorded(CrashSpec(failure="os"), f"{tmp_path}:at=1:seed=1").failure == "os"
+    with pytest.raises(UsageError, match="--failure full is for a record whose disk failed under load"):
+        as_recorded(CrashSpec(failure="full"), f"{tmp_path}:at=1:seed=1")
 
 
 def test_a_record_knows_how_many_nodes_crashed(tmp_path: Path) -> None:
@@ -121,10 +121,10 @@ def test_a_folder_that_there_is_not_is_named_in_words(tmp_path: Path) -> None:
 
 
 def test_a_replayed_image_names_the_load_that_was_recorded(tmp_path: Path) -> None:
-    facts = CrashFacts(server="MariaDB 10.11.19", workload="acked_inserts", fail="power")
+    facts = CrashFacts(server="MariaDB 10.11.19", workload="acked_inserts", failure="power")
     line = f"{tmp_path}:at=1:seed=1"
     record(tmp_path, 7, workload="oltp_write_only", beside="ddl")
-    assert (under_its_load(facts, line).workload, under_its_load(facts, line).beside) == (
+    assert (under_its_load(facts, line).workload, under_its_load(facts, line).background) == (
         "oltp_write_only",
         "ddl",
     )

@@ -16,12 +16,12 @@ from flushlab.spec.kinds import CrashSpec
 @pytest.mark.parametrize(
     ("asked", "complaint", "hint"),
     [
-        ({"lying_flushes": -1}, "--lying-flushes -1 is out of range", "it takes 1 to 1000000"),
-        ({"lying_flushes": 1 << 64}, "--lying-flushes 18446744073709551616 is", "it takes 1 to 1000000"),
+        ({"dropped_flushes": -1}, "--dropped-flushes -1 is out of range", "it takes 1 to 1000000"),
+        ({"dropped_flushes": 1 << 64}, "--dropped-flushes 18446744073709551616 is", "it takes 1 to 1000000"),
         ({"disk_size": 10_000_000}, "--disk-size 10000000 is out of range", "it takes 256 to 65536"),
-        ({"images": 100_000_000}, "--images 100000000 is out of range", "it takes 1 to 100000"),
-        ({"seconds": 0.05}, "--seconds 0.05 is out of range", "it takes 0.2 to 600"),
-        ({"seconds": 700.0}, "--seconds 700 is out of range", "it takes 0.2 to 600"),
+        ({"crashes": 100_000_000}, "--crashes 100000000 is out of range", "it takes 1 to 100000"),
+        ({"duration": 0.05}, "--duration 0.05 is out of range", "it takes 0.2 to 600"),
+        ({"duration": 700.0}, "--duration 700 is out of range", "it takes 0.2 to 600"),
         ({"seed": -1}, "--seed -1 is out of range", "it takes 0 to 999999999"),
         ({"seed": 1 << 60}, "--seed 1152921504606846976 is out of range", "it takes 0 to 999999999"),
         ({"fs": "zfs"}, "--fs: 'zfs' is not one of ext4, xfs, btrfs", ""),
@@ -41,33 +41,33 @@ def test_what_is_out_of_range_is_refused_as_it_was_typed(
     [
         ({"fs": "xfs"}, "--fs needs a disk of its own"),
         ({"tear": 0}, "--tear needs a disk of its own"),
-        ({"lying_flushes": 3}, "--lying-flushes needs a disk of its own"),
+        ({"dropped_flushes": 3}, "--dropped-flushes needs a disk of its own"),
         ({"disk_size": 2048}, "--disk-size needs a disk of its own"),
         ({"disk_iops": 120}, "--disk-iops needs a disk of its own"),
         ({"disk": "gp3"}, "--disk needs a disk of its own"),
-        ({"keep": "/records"}, "--keep needs a disk of its own"),
+        ({"save_recording": "/records"}, "--save-recording needs a disk of its own"),
     ],
 )
 def test_what_is_asked_of_a_disk_is_refused_where_a_process_is_killed(
     asked: dict[str, Any], complaint: str
 ) -> None:
-    require_sensible(build(CrashSpec, {**asked, "fail": "lying-disk"}))
+    require_sensible(build(CrashSpec, {**asked, "failure": "lying-disk"}))
     with pytest.raises(UsageError, match=complaint) as refused:
-        require_sensible(build(CrashSpec, {**asked, "fail": "process"}))
+        require_sensible(build(CrashSpec, {**asked, "failure": "process"}))
     assert refused.value.hint
 
 
 def test_flushes_are_skipped_only_by_a_disk_that_lies() -> None:
-    with pytest.raises(UsageError, match="--lying-flushes is for --fail lying-disk, not power"):
-        require_sensible(build(CrashSpec, {"lying_flushes": 3}))
+    with pytest.raises(UsageError, match="--dropped-flushes is for --failure lying-disk, not power"):
+        require_sensible(build(CrashSpec, {"dropped_flushes": 3}))
 
 
 def test_what_nobody_has_given_is_not_refused() -> None:
-    require_sensible(build(CrashSpec, {"fail": "process"}))
+    require_sensible(build(CrashSpec, {"failure": "process"}))
 
 
 def crashing(nodes: str | None, cluster: int | None, fail: str) -> CrashSpec:
-    return build(CrashSpec, {"nodes": nodes, "cluster": cluster, "fail": fail})
+    return build(CrashSpec, {"nodes": nodes, "cluster": cluster, "failure": fail})
 
 
 def test_one_node_of_a_cluster_crashes_unless_it_is_said() -> None:
@@ -82,7 +82,7 @@ def test_one_node_of_a_cluster_crashes_unless_it_is_said() -> None:
     [
         ("all", None, "power", "--nodes is of a cluster"),
         ("two", 3, "power", "'two' is not known"),
-        ("all", 3, "eio", "--fail eio is for one server"),
+        ("all", 3, "eio", "--failure eio is for one server"),
         (None, 2, "power", "--nodes one needs three nodes"),
         ("rolling", 2, "process", "--nodes rolling needs three nodes"),
     ],

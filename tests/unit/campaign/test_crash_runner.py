@@ -46,7 +46,7 @@ def test_only_a_disk_that_was_too_small_is_to_be_larger(
 
     for way in ("_killed", "_recorded"):
         monkeypatch.setattr(runners, way, full)
-    plan: Any = SimpleNamespace(spec=CrashSpec(fail=kind), which_of=lambda _: "all")
+    plan: Any = SimpleNamespace(spec=CrashSpec(failure=kind), which_of=lambda _: "all")
     with pytest.raises(NoSpace) as told:
         next(crashes_of(plan, BASE, 1, [0], ""))
     assert hint in (told.value.hint or "")
@@ -77,7 +77,7 @@ def killing(victim: Victim, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A plan of kills of a victim."""
     monkeypatch.setattr(runners, "_victim", victim)
     return SimpleNamespace(
-        spec=CrashSpec(fail="process"),
+        spec=CrashSpec(failure="process"),
         which_of=lambda _: "all",
         watcher=Watcher(),
         judged=lambda arm, _: msgspec.structs.replace(arm, guarantee="of its settings"),
@@ -118,7 +118,7 @@ def kept_rows(folder: Path, monkeypatch: pytest.MonkeyPatch) -> CrashArm:
     )
     plan: Any = SimpleNamespace(
         target=SimpleNamespace(build=MARIADB),
-        spec=CrashSpec(keep=str(folder)),
+        spec=CrashSpec(save_recording=str(folder)),
         which_of=lambda _: "all",
         keep=folder,
         watcher=Watcher(),

@@ -96,7 +96,7 @@ def test_a_series_is_counted_arm_by_arm(nowhere: Path) -> None:
 
 def test_a_comparison_is_foretold_too(nowhere: Path) -> None:
     facts = flushlab.compare(
-        {"now": {}, "large": {"innodb_buffer_pool_size": "1G"}}, blocks=4, seconds=10, dry_run=True
+        {"now": {}, "large": {"innodb_buffer_pool_size": "1G"}}, blocks=4, duration=10, dry_run=True
     )
     found = seen(facts)
     assert [one.name for one in found.arms] == ["large"]

@@ -37,7 +37,7 @@ def planned(
     **arguments: Any,
 ) -> CampaignFacts:
     plan = tmp_path / "plan.toml"
-    head = f'title = "A plan"\nblocks = 5\nseconds = 10\n{before}\n[workload]\n{workload}\n'
+    head = f'title = "A plan"\nblocks = 5\nwindow = 10\n{before}\n[workload]\n{workload}\n'
     plan.write_text(f'{head}[[arm]]\nname = "one"\ntext = "An arm."\n{arm}\n')
     return flushlab.series(plan, dry_run=True, **arguments)
 

@@ -109,7 +109,10 @@ def test_a_killed_tuning_of_somebodys_own_server_is_judged_as_it_ran() -> None:
     assert facts is not None and facts.tuning is not None
     assert facts.tuning.frontier == experiment.result().frontier
     assert facts.base.guarantees[FLOOR] == "strict, if the disk is honest"
-    assert facts.resume == f"flushlab tune --resume {facts.campaign_id} --dsn … --allow-writes --tune-server"
+    assert (
+        facts.resume
+        == f"flushlab tune --resume {facts.campaign_id} --dsn … --allow-writes --allow-set-global"
+    )
     assert facts.machine.is_client, "flushlab ran there; the server's host is not known"
 
 

@@ -29,11 +29,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("flags", "named"),
     [
-        (["--replay", "r:at=1:seed=1", "--images", "4"], "--replay takes no --images:"),
+        (["--replay", "r:at=1:seed=1", "--crashes", "4"], "--replay takes no --crashes:"),
         (["--replay", "r:at=1:seed=1", "--set", "sync_binlog=1"], "--replay takes no --set:"),
         (["--replay", "r:at=1:seed=1", "sync_binlog=1"], "--replay takes no configurations:"),
         (["--replay", "r:at=1:seed=1", "--tables", "2"], "--replay takes no --tables:"),
-        (["--resume", "crash-1", "--images", "4"], "--resume takes no --images"),
+        (["--resume", "crash-1", "--crashes", "4"], "--resume takes no --crashes"),
         (["--resume", "crash-1", "--set", "sync_binlog=1"], "--resume takes no --set"),
     ],
 )
@@ -45,7 +45,7 @@ def test_what_a_record_or_a_campaign_was_made_with_cannot_be_changed(flags: list
 
 
 def test_what_fails_and_how_may_be_said_of_a_record(asked: list[dict[str, Any]]) -> None:
-    flags = ["--server", "mysql@8.0", "--fail", "lying-disk", "--lying-flushes", "3", "--minimise"]
+    flags = ["--server", "mysql@8.0", "--failure", "lying-disk", "--dropped-flushes", "3", "--minimise"]
     done = CliRunner().invoke(make_app(), ["crash", "--replay", "r:at=1:seed=1", *flags])
     assert done.exception is None
-    assert asked[0]["lying_flushes"] == 3
+    assert asked[0]["dropped_flushes"] == 3

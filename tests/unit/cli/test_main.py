@@ -105,7 +105,7 @@ def test_help_has_an_example_and_fits_80_columns(command: str) -> None:
         ("tune --minutes inf", "--minutes inf is out of range", "it takes more than 0, up to 525600"),
         ("server list mine", "unexpected argument: mine", "see flushlab server list --help"),
         ("server get", "missing argument 'name'", "see flushlab server get --help"),
-        ("bench --seconds", "--seconds requires an argument", "Length of the measured window in seconds."),
+        ("bench --duration", "--duration requires an argument", "Length of the measurement in seconds."),
     ],
 )
 def test_a_wrong_word_is_an_error_like_every_other_with_what_was_meant(
@@ -119,7 +119,7 @@ def test_a_wrong_word_is_an_error_like_every_other_with_what_was_meant(
 @pytest.mark.parametrize(
     ("words", "option"),
     [
-        ("compare --resume compare-1 --seconds 5", "--seconds"),
+        ("compare --resume compare-1 --duration 5", "--duration"),
         ("compare --resume compare-1 --tables 4", "--tables"),
         ("series --resume series-1 --blocks 7", "--blocks"),
         ("tune --resume tune-1 --set sync_binlog=0", "--set"),

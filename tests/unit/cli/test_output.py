@@ -179,7 +179,7 @@ def test_a_probe_is_printed_before_it_is_stored(
 ) -> None:
     monkeypatch.setattr("flushlab.probe.run.probe", lambda *_: probe_record())
     monkeypatch.setattr("flushlab.store.open_store", lambda: Store(private_home / "nowhere" / "store.sqlite"))
-    assert run(monkeypatch, "probe", "--dir", str(private_home), "--json", str(full)) == 5
+    assert run(monkeypatch, "probe", "--data-root", str(private_home), "--json", str(full)) == 5
     said = capsys.readouterr()
     assert "commits/s" in said.out
     assert said.err.count("error:") == 2 and said.err.count("hint:") == 2

@@ -50,16 +50,16 @@ def flushlab(home: Path, *words: str, cwd: Path | None = None) -> subprocess.Com
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (["--dir", "/nowhere/at/all"], 5, "does not exist"),
-        (["--dir", "/etc/passwd"], 5, "is not a directory"),
+        (["--data-root", "/nowhere/at/all"], 5, "does not exist"),
+        (["--data-root", "/etc/passwd"], 5, "is not a directory"),
         (["--json", "/nowhere/x.json"], 5, "cannot be written"),
-        (["--report", "/nowhere/x.html"], 5, "cannot be written"),
-        (["--policy", "fast"], 2, "is neither a floor nor two settings"),
-        (["--policy", "4/1"], 2, "does not exist"),
-        (["--flush", "quick"], 2, "is not a binlog write strategy"),
-        (["--committers", "0"], 2, "not a list of numbers from 1 to 256"),
-        (["--seconds", "0"], 2, "out of range"),
-        (["--seconds", "nan"], 2, "out of range"),
+        (["--html", "/nowhere/x.html"], 5, "cannot be written"),
+        (["--trx-commit", "fast"], 2, "is neither a floor nor two settings"),
+        (["--trx-commit", "4/1"], 2, "does not exist"),
+        (["--binlog-strategy", "quick"], 2, "is not a binlog write strategy"),
+        (["--threads", "0"], 2, "--threads 0 is out of range"),
+        (["--window", "0"], 2, "out of range"),
+        (["--window", "nan"], 2, "out of range"),
         (["--against", "a:1", "--server", "mariadb"], 2, "cannot be combined"),
         (["--set", "sync_binlog=1"], 2, "--set needs --server"),
         (["--against", "probe-1:x"], 2, "is not a trial"),
@@ -79,7 +79,7 @@ def test_what_cannot_be_done_is_said_before_anything_is_measured(
 
 
 def test_a_directory_that_may_not_be_written_to_is_named(home: Path) -> None:
-    done = flushlab(home, "probe", "--dir", "/proc")
+    done = flushlab(home, "probe", "--data-root", "/proc")
     assert done.returncode == 5
     assert "error:" in done.stderr and "hint:" in done.stderr
 
@@ -87,7 +87,7 @@ def test_a_directory_that_may_not_be_written_to_is_named(home: Path) -> None:
 def test_help_has_an_example_and_fits_80_columns(home: Path) -> None:
     done = flushlab(home, "probe", "--help")
     assert done.returncode == 0
-    assert "flushlab probe --dir /var/lib/mysql --quick" in " ".join(done.stdout.split())
+    assert "flushlab probe --data-root /var/lib/mysql --quick" in " ".join(done.stdout.split())
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
@@ -110,7 +110,7 @@ def test_the_command_loads_no_heavy_library(home: Path, tmp_path: Path) -> None:
         "from flushlab.probe.fake import FakeCommitPath\n"
         "from flushlab.cli.main import main\nrun.FILE_BYTES = 1 << 20\n"
         "ceilings.native = lambda: FakeCommitPath\n"
-        f"sys.argv = ['flushlab', 'probe', '--quick', '--seconds', '0.05', '--dir', {str(tmp_path)!r}]\n"
+        f"sys.argv = ['flushlab', 'probe', '--quick', '--window', '0.05', '--data-root', {str(tmp_path)!r}]\n"
         "try:\n    main()\nexcept SystemExit as ended:\n    assert not ended.code, ended.code\n"
         f"print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)\n"
     )

@@ -155,10 +155,13 @@ def test_a_setting_is_explained_without_what_takes_long_to_load() -> None:
 def test_strict_turns_errors_into_an_exit_code_and_leaves_warnings(tmp_path: Path) -> None:
     file = tmp_path / "my.cnf"
     file.write_text("[mysqld]\nsync_binlog = 1\nsync_binlog = 1\n")
-    assert invoke("--check", str(file), "--server", "mysql@8.0.15", "--strict").exit_code == 0
+    assert invoke("--check", str(file), "--server", "mysql@8.0.15", "--fail-on-error").exit_code == 0
     file.write_text("[mysqld]\nsync_binlog = often\n")
     assert invoke("--check", str(file), "--server", "mysql@8.0.15").exit_code == 0
-    assert invoke("--check", str(file), "--server", "mysql@8.0.15", "--strict").exit_code == STRICT_EXIT_CODE
+    assert (
+        invoke("--check", str(file), "--server", "mysql@8.0.15", "--fail-on-error").exit_code
+        == STRICT_EXIT_CODE
+    )
 
 
 @pytest.mark.parametrize(
@@ -168,7 +171,7 @@ def test_strict_turns_errors_into_an_exit_code_and_leaves_warnings(tmp_path: Pat
         (("--check", str(TWENTY), "--server", "mysql@6.0"), BuildNotFound),
         (("--check", str(TWENTY), "--server", "sandbox:x"), UsageError),
         (("--check", str(TWENTY), "--server", "mysql@8.0", "sync_binlog"), UsageError),
-        (("--strict",), UsageError),
+        (("--fail-on-error",), UsageError),
         (("sync_binlogs", "--server", "mysql@8.0"), UnknownSetting),
     ],
 )

@@ -79,7 +79,7 @@ title = "T"
 text = "Why."
 server = "mysql@5.7"
 blocks = 3
-seconds = 2.5
+window = 2.5
 seed = 7
 best = false
 
@@ -137,7 +137,7 @@ not_values = [1, 0]
 """
     )
     assert (plan.name, plan.title, plan.text, plan.server) == ("why", "T", "Why.", "mysql@5.7")
-    assert (plan.blocks, plan.seconds, plan.seed, plan.best, plan.alternate) == (3, 2.5, 7, False, False)
+    assert (plan.blocks, plan.window, plan.seed, plan.best, plan.alternate) == (3, 2.5, 7, False, False)
     assert plan.workload == WorkloadSpec(name="sql:x.sql", options={"transport": "tcp", "threads": 4})
     assert (plan.base_name, plan.base_text) == ("ours", "What we have.")
     assert plan.base == {"sync_binlog": 0, "innodb_log_file_size": "48M"}
@@ -214,9 +214,9 @@ def test_a_claim_may_be_about_best() -> None:
         ("blocks = 1001\n" + HEAD + ARM, "1:10", "blocks is 1001", "2 to 1000"),
         ('blocks = "5"\n' + HEAD + ARM, "1:10", "blocks is a string; it takes a whole number", "whole"),
         ("blocks = 5.0\n" + HEAD + ARM, "1:10", "blocks is a float", "a whole number"),
-        ("seconds = 0\n" + HEAD + ARM, "1:11", "seconds is 0, which is out of range", "more than 0"),
-        ("seconds = inf\n" + HEAD + ARM, "1:11", "seconds is inf", "a number"),
-        ("seconds = 1e9\n" + HEAD + ARM, "1:11", "seconds is 1e+09", "at most"),
+        ("window = 0\n" + HEAD + ARM, "1:10", "window is 0, which is out of range", "more than 0"),
+        ("window = inf\n" + HEAD + ARM, "1:10", "window is inf", "a number"),
+        ("window = 1e9\n" + HEAD + ARM, "1:10", "window is 1e+09", "at most"),
         ("seed = -1\n" + HEAD + ARM, "1:8", "seed is -1", "it takes 0 to"),
         ("best = 1\n" + HEAD + ARM, "1:8", "best is an integer; it takes true or false", "true"),
         ('title = " "\n[workload]\nname = "u"\n' + ARM, "1:9", "title is not one line", "question"),

@@ -78,7 +78,7 @@ def test_more_threads_than_the_machine_has_threads_for_are_refused_before_any_wi
     monkeypatch.setattr(machine, "threads_left", lambda: 47)
     with pytest.raises(UsageError, match=r"16 threads asked for, but .* room for 47") as raised:
         probe(request(tmp_path), heard, FakeCommitPath)
-    assert raised.value.hint == "use --committers 15 or fewer"
+    assert raised.value.hint == "use --threads 15 or fewer"
     assert heard.steps == [] and list(tmp_path.iterdir()) == []
     monkeypatch.setattr(machine, "threads_left", lambda: 48)
     assert probe(request(tmp_path), heard, FakeCommitPath).ceilings

@@ -28,7 +28,7 @@ def test_each_policy_goes_through_its_modes_and_back_with_the_most_threads() -> 
 def test_one_flush_mode_alone_is_refused_with_the_way_out() -> None:
     with pytest.raises(UsageError, match="two binlog write strategies") as raised:
         switch_cells(planned("serial"))
-    assert "--flush serial --flush parallel" in (raised.value.hint or "")
+    assert "--binlog-strategy serial --binlog-strategy parallel" in (raised.value.hint or "")
 
 
 def test_a_binlog_that_lacks_transactions_is_not_whole(tmp_path: Path) -> None:

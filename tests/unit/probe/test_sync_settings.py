@@ -10,7 +10,6 @@ from flushlab.probe.sync_settings import (
     SyncSettings,
     parse_binlog_strategy,
     parse_sync_settings,
-    parse_threads,
 )
 
 
@@ -51,16 +50,6 @@ def test_names_say_the_floor_where_there_is_one() -> None:
 def test_only_mariadb_has_3() -> None:
     assert "MariaDB" in SyncSettings(3, 1).format
     assert "MariaDB" not in STRICT.format
-
-
-def test_threads_are_a_list_without_repeats() -> None:
-    assert parse_threads("64, 1,16,16") == (1, 16, 64)
-
-
-@pytest.mark.parametrize("text", ["", "0", "257", "1,,2", "many", "1;2", "1.5"])
-def test_threads_outside_1_to_256_are_refused(text: str) -> None:
-    with pytest.raises(UsageError):
-        parse_threads(text)
 
 
 def test_a_flush_mode_is_one_of_four() -> None:

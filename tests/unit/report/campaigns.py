@@ -299,9 +299,9 @@ SERIES_SPEC = SeriesSpec(plan="insert-on-duplicate", server=ServerSpec(server="m
 CRASH_SPEC = CrashSpec(
     configurations=("base", "innodb_flush_log_at_trx_commit=2"),
     server=ServerSpec(server="mariadb@10.11.19"),
-    images=12,
+    crashes=12,
     base=BaseSpec(settings={"log_bin": "ON"}),
-    controls=False,
+    positive_control=False,
 )
 
 

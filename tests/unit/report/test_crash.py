@@ -37,13 +37,13 @@ def test_a_failing_image_has_a_line_where_its_record_was_kept() -> None:
 
 
 def test_what_replay_needs_beside_the_line_is_told() -> None:
-    lying = msgspec.structs.replace(facts(BASE, LOSING), fail="lying-disk", lying_flushes=20, tear=4096)
+    lying = msgspec.structs.replace(facts(BASE, LOSING), failure="lying-disk", dropped_flushes=20, tear=4096)
     assert document(facts(BASE, LOSING)).failing[0].options == ()
-    options = ("--fail", "lying-disk", "--tear", "4096", "--lying-flushes", "20")
+    options = ("--failure", "lying-disk", "--tear", "4096", "--dropped-flushes", "20")
     assert document(lying).failing[0].options == options
     told = " ".join(text_of(render(lying)).split())
     line = "/records/r1:at=1011:seed=11:after_ack"
-    assert f"flushlab crash --replay {line} --fail lying-disk --tear 4096 --lying-flushes 20" in told
+    assert f"flushlab crash --replay {line} --failure lying-disk --tear 4096 --dropped-flushes 20" in told
     elsewhere = msgspec.structs.replace(LOSING, folder="/my records")
     assert "--replay '/my records:at=1011:seed=11:after_ack'" in text_of(render(facts(elsewhere)))
 

@@ -75,8 +75,8 @@ def test_a_control_is_told_apart_and_its_losses_are_no_failures() -> None:
 def test_the_command_repeats_the_campaign() -> None:
     found = command(made.crash_request()).replace(" \\\n ", "")
     assert found == (
-        "flushlab crash base innodb_flush_log_at_trx_commit=2 --server mariadb@10.11.19 --images 12"
-        " --set log_bin=ON --no-controls"
+        "flushlab crash base innodb_flush_log_at_trx_commit=2 --server mariadb@10.11.19 --crashes 12"
+        " --set log_bin=ON --no-positive-control"
     )
 
 
@@ -143,7 +143,7 @@ def test_the_page_carries_the_texts_that_it_ran_and_no_word_that_no_flag_gives()
     script = SourceText(kind="script", name="import.sh", size_bytes=16, sha256="ab", text=text)
     large = SourceText(kind="script", name="large.sql", size_bytes=3 << 20, sha256="cd", text=None)
     spec = CrashSpec(
-        workload=CrashWorkloadSpec(name="command: ./import.sh --password=secret"), fail="process"
+        workload=CrashWorkloadSpec(name="command: ./import.sh --password=secret"), failure="process"
     )
     request = msgspec.structs.replace(
         made.crash_request(spec),

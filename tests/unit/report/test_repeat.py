@@ -35,16 +35,16 @@ from tests.unit.builds import MARIADB, build
 from tests.unit.report import campaigns as made
 
 UPSERT = ["--workload", "upsert"]
-BY_FILE = ["--defaults-file", "{tmp}/client.cnf", "--allow-writes", "--tune-server"]
+BY_FILE = ["--defaults-file", "{tmp}/client.cnf", "--allow-writes", "--allow-set-global"]
 BY_FLAGS = [
     *("-h", "db1", "-P", "3307", "-u", "me", "-p", "--defaults-group-suffix", "_two"),
-    *("--allow-writes", "--tune-server"),
+    *("--allow-writes", "--allow-set-global"),
 ]
-BY_SOCKET = ["-S", "{tmp}/mysqld.sock", "--allow-writes", "--tune-server"]
-OWN = ["--dsn", "mysql://me:secret@db1/shop", "--allow-writes", "--tune-server"]
+BY_SOCKET = ["-S", "{tmp}/mysqld.sock", "--allow-writes", "--allow-set-global"]
+OWN = ["--dsn", "mysql://me:secret@db1/shop", "--allow-writes", "--allow-set-global"]
 TUNE = {
     "server": ["--server", "mariadb@10.6.7"],
-    "dsn": [*OWN, "--set", "sync_binlog=7", "--keep", "innodb_flush_method"],
+    "dsn": [*OWN, "--set", "sync_binlog=7", "--fixed", "innodb_flush_method"],
     "defaults_file": BY_FILE,
     "host": BY_FLAGS,
     "socket": BY_SOCKET,
@@ -55,7 +55,7 @@ TUNE = {
     "trials": ["--trials", "77"],
     "base": ["--base", "{tmp}/my.cnf"],
     "settings": ["--set", "sync_binlog=7"],
-    "keep": ["--keep", "innodb-flush-method", "--keep", "sync_binlog"],
+    "fixed": ["--fixed", "innodb-flush-method", "--fixed", "sync_binlog"],
     "dataset": ["--dataset", "dump.sql"],
     "database": ["--dataset", "dump.sql", "--database", "shop"],
     "threads": ["--threads", "1,8"],
@@ -63,10 +63,10 @@ TUNE = {
     "objective": ["--objective", "p99", "--rate", "100"],
     "p99_limit": ["--p99-limit", "3"],
     "rate": ["--objective", "p99", "--rate", "123456.5"],
-    "standalone": ["--standalone"],
+    "no_replicas": ["--no-replicas"],
     "tables": ["--tables", "3"],
     "table_size": ["--table-size", "1234567"],
-    "seconds": ["--seconds", "7"],
+    "window": ["--window", "7"],
     "transport": ["--transport", "tcp"],
     "ssl_mode": ["--transport", "tcp", "--ssl-mode", "required"],
     "ssl_ca": ["--transport", "tcp", "--ssl-mode", "verify_ca", "--ssl-ca", "{tmp}/ca.pem"],
@@ -84,7 +84,7 @@ TUNE = {
     "seed": ["--seed", "5"],
     "fresh": ["--fresh"],
     "crash": ["--crash"],
-    "crash_images": ["--crash", "--crash-images", "7"],
+    "crashes": ["--crash", "--crashes", "7"],
     "an option that only some workloads have": ["--skip-trx", "--point-selects", "3"],
 }
 SERIES = {
@@ -103,7 +103,7 @@ SERIES = {
     "floor": ["insert-on-duplicate", "--floor", "second"],
     "objective": ["{tmp}/rated.toml", "--objective", "p99"],
     "blocks": ["insert-on-duplicate", "--blocks", "3"],
-    "seconds": ["insert-on-duplicate", "--seconds", "7"],
+    "window": ["insert-on-duplicate", "--window", "7"],
     "scale": ["insert-on-duplicate", "--scale", "0.123456789"],
     "threads": ["insert-on-duplicate", "--threads", "3"],
     "basedir": ["insert-on-duplicate", "--basedir", "server"],
@@ -127,7 +127,7 @@ COMPARE = {
     "dsn": [*TWO, *OWN],
     "server, repeated": [*TWO, "--server", "mariadb", "--server", "mysql@8.0.36"],
     "workload": [*TWO, "--workload", "oltp_read_write"],
-    "seconds": [*TWO, "--seconds", "77"],
+    "duration": [*TWO, "--duration", "77"],
     "blocks": [*TWO, "--blocks", "30"],
     "precision": [*TWO, "--precision", "2.5%"],
     "floor": [*TWO, "--floor", "second"],
@@ -153,7 +153,7 @@ COMPARE = {
         "a: sync_binlog=1",
     ],
 }
-LYING = ["--fail", "lying-disk"]
+LYING = ["--failure", "lying-disk"]
 CRASH = {
     "configurations": ["{tmp}/my.cnf", "sync_binlog=1", "two: sync_binlog=2"],
     "server, as it is": [],
@@ -162,26 +162,26 @@ CRASH = {
     "cluster": ["--cluster", "3"],
     "network_latency": ["--cluster", "3", "--network-latency", "500us"],
     "workload": ["--workload", "oltp_write_only", "--tables", "2"],
-    "beside": ["--beside", "ddl"],
-    "fail": ["--fail", "os"],
-    "images": ["--images", "7"],
-    "seconds": ["--seconds", "2.5"],
+    "background": ["--background", "ddl"],
+    "failure": ["--failure", "os"],
+    "crashes": ["--crashes", "7"],
+    "duration": ["--duration", "2.5"],
     "threads": ["--threads", "2"],
     "rows": ["--rows", "3"],
     "settings": ["--set", "sync_binlog=1"],
     "base": ["--base", "{tmp}/my.cnf"],
     "fs": ["--fs", "xfs"],
     "tear": ["--tear", "4096"],
-    "lying_flushes": [*LYING, "--lying-flushes", "3"],
+    "dropped_flushes": [*LYING, "--dropped-flushes", "3"],
     "disk_size": ["--disk-size", "2048"],
     "disk": ["--disk", "gp3"],
     "disk_iops": ["--disk-iops", "120"],
     "data_root": ["--data-root", "data"],
-    "controls": ["--no-controls"],
+    "positive_control": ["--no-positive-control"],
     "seed": ["--seed", "5"],
     "nodes": ["--cluster", "3", "--nodes", "all"],
     "replica": ["--replica"],
-    "keep": ["--keep", "records"],
+    "save_recording": ["--save-recording", "records"],
 }
 CHANGES_NO_REQUEST = {
     *("user", "ask_pass", "port", "defaults_group_suffix"),  # with "host"
@@ -192,14 +192,14 @@ CHANGES_NO_REQUEST = {
         "init",
         "force",
         "help",
-        "exact",
+        "no_scale",
         "wait_for_quiet",
         "dry_run",
         "watch",
         "replay",
         "minimise",
     ),
-    *("allow_writes", "tune_server"),  # with --dsn the command has them all
+    *("allow_writes", "allow_set_global"),  # with --dsn the command has them all
 }
 
 

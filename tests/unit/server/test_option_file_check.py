@@ -82,7 +82,7 @@ def test_worst_case_memory_is_held_against_the_machine(tmp_path: Path) -> None:
     text = "[mysqld]\ninnodb_buffer_pool_size = 40G\nmax_connections = 5000\nsort_buffer_size = 64M\n"
     found = judged(text, tmp_path)
     assert told(found) == [("memory", "warning", 3, "max_connections")]
-    assert "--memory is 64 GiB" in found.findings[0].text
+    assert "--host-memory is 64 GiB" in found.findings[0].text
     assert found.findings[0].hint is None, "it was given"
     small = judged(text, tmp_path, memory="32G")
     assert told(small) == [("memory", "warning", 2, "innodb_buffer_pool_size")]

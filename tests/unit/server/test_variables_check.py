@@ -105,5 +105,5 @@ def test_memory_that_was_named_is_not_taken_for_this_machine_s(tmp_path: Path) -
     file = tmp_path / FILE
     file.write_text("version\t8.0.36\nsync_binlog\t1\ninnodb_buffer_pool_size\t8589934592\n")
     (found,) = (one for one in judge_file(file, CheckRequest(memory="1G")).findings if one.kind == "memory")
-    assert found.text.endswith("; --memory is 1 GiB")
+    assert found.text.endswith("; --host-memory is 1 GiB")
     assert found.hint is None

@@ -123,7 +123,7 @@ def test_a_system_tablespace_larger_than_the_disk_starts_small() -> None:
 
 def test_a_value_that_is_too_long_for_the_table_is_cut_and_its_reason_stands_below() -> None:
     found = fitted({"innodb_data_file_path": "ibdata1:80G;ibdata2:80G;ibdata3:80G:autoextend"})
-    assert lines(found, "--exact refuses it")[2:] == [
+    assert lines(found, "--no-scale refuses it")[2:] == [
         "  innodb_data_file_path  ibdata1:80G;ibdata2:80G…  ibdata1:12M:autoextend",
         "                         50 GiB of disk for files without data",
     ]
@@ -136,8 +136,8 @@ def test_the_table_says_yours_here_and_why_and_what_does_not_transfer() -> None:
         "max_connections": 5000,
     }
     found = fitted(settings, memory=8 * G)
-    text = "\n".join(lines(found, "--exact refuses it"))
-    assert text.startswith("Scaled to 8 GiB of memory (--exact refuses it):\n")
+    text = "\n".join(lines(found, "--no-scale refuses it"))
+    assert text.startswith("Scaled to 8 GiB of memory (--no-scale refuses it):\n")
     assert "yours" in text.splitlines()[1]
     assert "innodb_buffer_pool_size    96G" in text
     assert "in proportion to the pool" in text

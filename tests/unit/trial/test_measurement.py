@@ -197,7 +197,7 @@ def test_a_window_in_which_nothing_was_committed_is_a_fact_of_its_arm_and_no_fig
     assert (compared.outcome, compared.figure) == ("measured", 0.1)
     assert (alone.outcome, alone.figure) == ("failed", None)
     assert alone.reason == "ended: nothing was committed within 5.0 s"
-    assert alone.hint == "measure longer with --seconds"
+    assert alone.hint == "measure longer with --duration"
 
 
 def test_too_little_memory_is_no_refusal_of_the_settings() -> None:

@@ -56,7 +56,7 @@ def test_what_is_not_asked_for_has_its_default() -> None:
         ("oltp_insert", {"rand_type": "zipf"}, "unknown rand_type 'zipf'", "gaussian, pareto"),
         ("oltp_insert", {"rand_pareto_h": 1}, "rand_pareto_h 1 is out of range", "it takes 0.001 to 0.999"),
         ("oltp_insert", {"percentile": 99}, "option percentile is not supported", "p99.9"),
-        ("oltp_insert", {"time": 60}, "option time is not supported", "--seconds"),
+        ("oltp_insert", {"time": 60}, "option time is not supported", "--duration"),
         ("upsert", {"point_selects": 1}, "takes no point_selects", ""),
         ("upsert", {"commit": 5}, "commit is 5; it takes a string", "autocommit"),
     ],

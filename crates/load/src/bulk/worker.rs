@@ -279,7 +279,7 @@ impl<'a> Worker<'a> {
                         next - 1
                     ),
                 )
-                .hint("end the other load of this table, then use --resume"));
+                .hint("end the other load of this table, then use --continue"));
             }
         }
         self.connection.query("COMMIT")?;

@@ -132,7 +132,7 @@ def _crash_all(
         publish_status("crash", server=request.server, workload=request.workload),
         CrashRunner(plan, experiment, campaign) as runner,
     ):
-        about = f"{counted(request.spec.images, 'crash')} of each configuration"
+        about = f"{counted(request.spec.crashes, 'crash')} of each configuration"
         return run_campaign(
             request,
             plan.target.key,
@@ -141,7 +141,7 @@ def _crash_all(
         )
 
 
-_OF_CRASHES = {"fail", "tear", "lying_flushes", "minimise", "replica"}
+_OF_CRASHES = {"failure", "tear", "dropped_flushes", "minimise", "replica"}
 _OF_REPLAYS = {"replay", "server", "basedir", "data_root", "cluster"} | _OF_CRASHES
 """What may be said of a crash of a record that was kept. A replica has an answer of its own."""
 
@@ -166,10 +166,10 @@ def _replay(
             f"--replay takes no {word}: the record keeps what it was made with",
             hint=f"remove it: --replay takes {allowed}",
         )
-    if spec.fail == "process":
+    if spec.failure == "process":
         raise UsageError(
-            "--replay judges what a crash left of a disk, and --fail process leaves the disk as it is",
-            hint="remove --fail process",
+            "--replay judges what a crash left of a disk, and --failure process leaves the disk as it is",
+            hint="remove --failure process",
         )
     spec = as_recorded(spec, line)
     require_sensible(spec)
@@ -200,12 +200,12 @@ def _load(spec: CrashSpec, folder: Path) -> CrashLoad:
 
 def _require_disk(spec: CrashSpec) -> None:
     """Finds out whether this machine can make the disks."""
-    if spec.fail == "process":
+    if spec.failure == "process":
         return
     try:
         require_fault_disk(spec.fs)
     except FlushlabError as error:
-        error.hint = f"{error.hint}; --fail process needs no disk of its own"
+        error.hint = f"{error.hint}; --failure process needs no disk of its own"
         raise
     require_images(spec.fs)
 

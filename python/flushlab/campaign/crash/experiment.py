@@ -180,10 +180,10 @@ def warnings_of(arms: Sequence[CrashArm]) -> list[Warning]:
             Warning(
                 "positive-control-kept",
                 f"the positive control kept all of {counted(judged, 'crash')}, so nothing shows that"
-                " a loss would have been seen; take more --images or --seconds"
+                " a loss would have been seen; take more --crashes or --duration"
                 if control.checks_rows
                 else f"the positive control's tables are sound in all of {counted(judged, 'crash')}, so"
-                " nothing shows that damage would have been seen; take more --images",
+                " nothing shows that damage would have been seen; take more --crashes",
             )
         )
     if any(not arm.checks_rows for arm in arms):
@@ -191,7 +191,7 @@ def warnings_of(arms: Sequence[CrashArm]) -> list[Warning]:
             Warning(
                 "no-acks",
                 "without an acknowledgement table, only the start of the server and its tables are judged; to"
-                " count lost commits, give this workload to --beside",
+                " count lost commits, give this workload to --background",
             )
         )
     for arm in arms:

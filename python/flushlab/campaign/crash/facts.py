@@ -28,17 +28,17 @@ def facts_of(
     campaign: str = "",
 ) -> CrashFacts:
     """What crashed, and what became of it; the campaign's id is empty if it is not stored."""
-    on_disk, disk = spec.fail != "process", own_disk(spec.storage.disk_iops, spec.storage.disk)
+    on_disk, disk = spec.failure != "process", own_disk(spec.storage.disk_iops, spec.storage.disk)
     return CrashFacts(
         server=server,
         workload=without_passwords(spec.workload.name),
-        beside=without_passwords(spec.beside or ""),
+        background=without_passwords(spec.background or ""),
         sources=sources,
-        fail=spec.fail,
+        failure=spec.failure,
         fs=spec.fs if on_disk else "",
         disk=disk.name if disk else "",
         tear=spec.tear,
-        lying_flushes=spec.lying_flushes if spec.fail == "lying-disk" else 0,
+        dropped_flushes=spec.dropped_flushes if spec.failure == "lying-disk" else 0,
         nodes=spec.server.cluster or 1,
         crashed=which_nodes(spec) if spec.server.cluster else "",
         ending=ending,

@@ -121,7 +121,7 @@ def read_load(spec: CrashSpec, folder: Path) -> CrashLoad:
     Raises:
         UsageError: there is none of that name, or it cannot be run here so.
     """
-    beside, rows, options = spec.beside, spec.rows, spec.workload.options
+    beside, rows, options = spec.background, spec.rows, spec.workload.options
     aside = None if beside is None else _beside(beside, folder)
     load: Workload | None = None
     if spec.workload.name == ACKED_INSERTS:
@@ -134,8 +134,8 @@ def read_load(spec: CrashSpec, folder: Path) -> CrashLoad:
     if isinstance(load, CommandWorkload | SqlWorkload):
         if aside is not None:
             raise UsageError(
-                f"--beside {beside} needs a load with an acknowledgement table, and {load.name} has none",
-                hint=f"--workload takes {_LOADS}; --beside takes {load.name!r}",
+                f"--background {beside} needs a load with an acknowledgement table, and {load.name} has none",
+                hint=f"--workload takes {_LOADS}; --background takes {load.name!r}",
             )
         if rows != 1:
             raise UsageError(
@@ -150,7 +150,7 @@ def _beside(name: str, folder: Path) -> CommandWorkload | SqlWorkload | Literal[
         return DDL
     takes = f"it takes {DDL}, 'command: …' or sql:FILE"
     if name == ACKED_INSERTS:
-        raise UsageError(f"--beside {ACKED_INSERTS} is the load itself", hint=takes)
+        raise UsageError(f"--background {ACKED_INSERTS} is the load itself", hint=takes)
     try:
         workload_options(name)
     except UsageError as error:
@@ -158,7 +158,7 @@ def _beside(name: str, folder: Path) -> CommandWorkload | SqlWorkload | Literal[
     found = parse_workload(name, folder=folder)
     if not isinstance(found, CommandWorkload | SqlWorkload):
         raise UsageError(
-            f"--beside does not take {name}",
+            f"--background does not take {name}",
             hint=f"{takes}; --workload {name} writes the acknowledgement table itself",
         )
     return found
@@ -174,7 +174,7 @@ def _require_plain(load: CommandWorkload | SqlWorkload) -> None:
 def require_acked_inserts_alone(load: CrashLoad) -> None:
     """Refuses a load without an acknowledgement table, or with another load beside it."""
     if load.runs_once:
-        what = f"--beside {load.beside_name}" if load.beside else f"--workload {load.name!r}"
+        what = f"--background {load.beside_name}" if load.beside else f"--workload {load.name!r}"
         raise UsageError(f"{what} is for one server, not for a cluster", hint="remove --cluster")
 
 
@@ -190,7 +190,7 @@ def require_replicable(load: CrashLoad, *, cluster: bool, replay: bool) -> None:
             "--replica is for one server, not for a cluster", hint="remove --replica or --cluster"
         )
     if load.workload is not None or load.beside is not None:
-        what = f"--workload {load.name}" if load.workload is not None else f"--beside {load.beside_name}"
+        what = f"--workload {load.name}" if load.workload is not None else f"--background {load.beside_name}"
         raise UsageError(
             f"--replica needs acked_inserts alone as the load, without {what}", hint=f"remove {what}"
         )

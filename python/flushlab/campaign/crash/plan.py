@@ -51,11 +51,11 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def failure(self) -> Failure:
         """What a crash leaves of a disk."""
-        kind = self.spec.fail
+        kind = self.spec.failure
         return Failure(
             kind="power" if kind == "eio" or kind == "full" else kind,
             tear=tear_of(self.spec.tear),
-            lying_flushes=self.spec.lying_flushes if kind == "lying-disk" else 0,
+            lying_flushes=self.spec.dropped_flushes if kind == "lying-disk" else 0,
         )
 
     @property
@@ -66,16 +66,16 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def keep(self) -> Path | None:
         """Folder that records are made in; None: they go."""
-        return Path(self.spec.keep) if self.spec.keep else None
+        return Path(self.spec.save_recording) if self.spec.save_recording else None
 
     def experiment(self, planned: Mapping[str, Mapping[str, Value]]) -> CrashExperiment:
         """The crashes of settings, by name, as a server takes them, and of the positive control."""
         acks = self.load.has_acks
         arms = [CrashArm(name=name, settings=one, checks_rows=acks) for name, one in planned.items()]
         control = positive_control_of(
-            arms[0].settings, self.spec.fail, cluster=self.target.nodes > 1, acks=acks
+            arms[0].settings, self.spec.failure, cluster=self.target.nodes > 1, acks=acks
         )
-        return CrashExperiment(arms, self.spec.images, control if self.spec.controls else None)
+        return CrashExperiment(arms, self.spec.crashes, control if self.spec.positive_control else None)
 
     def settings_of(
         self, one: Given, common: Mapping[str, Value], warnings: list[Warning]
@@ -124,7 +124,7 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
             settings=arm.settings,
             arguments=connection_arguments(self.spec.threads),
             data_root=self.target.volume.data_root,
-            seconds=self.spec.seconds,
+            seconds=self.spec.duration,
             latency_s=self.target.latency_s,
         )
 
@@ -149,7 +149,7 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
             return arm
         situation = arm.settings, self.target.identity, storage, Launch()
         alone = self.target.nodes == 1
-        failure = FAILURES[self.spec.fail] if alone else _OF_NODES[self.which_of(arm)]
+        failure = FAILURES[self.spec.failure] if alone else _OF_NODES[self.which_of(arm)]
         return msgspec.structs.replace(
             arm,
             floor=str(durability.verdict(*situation)),

@@ -40,10 +40,11 @@ def as_recorded(spec: CrashSpec, line: str) -> CrashSpec:
     """
     folder, _ = require_record(line)
     run = Run.read(folder)
-    if spec.fail in get_args(Fault) and spec.fail != run.faulty and not run.fault:
+    if spec.failure in get_args(Fault) and spec.failure != run.faulty and not run.fault:
         raise UsageError(
-            f"--fail {spec.fail} is for a record whose disk failed under load, and that of {folder} did not",
-            hint="leave out --fail",
+            f"--failure {spec.failure} is for a record whose disk failed under load, and that of {folder} did"
+            " not",
+            hint="leave out --failure",
         )
     nodes = len(run.nodes)
     if spec.server.cluster not in (None, nodes):
@@ -54,7 +55,7 @@ def as_recorded(spec: CrashSpec, line: str) -> CrashSpec:
     return msgspec.structs.replace(
         spec,
         fs=run.fs,
-        fail=run.faulty if run.faulty and spec.fail == "power" else spec.fail,
+        failure=run.faulty if run.faulty and spec.failure == "power" else spec.failure,
         server=msgspec.structs.replace(spec.server, cluster=nodes if nodes > 1 else None),
         nodes="all" if nodes > 1 else None,
     )
@@ -71,7 +72,7 @@ def under_its_load(facts: CrashFacts, line: str) -> CrashFacts:
     """The facts of a replayed crash with the load that its record names."""
     folder, _ = require_record(line)
     run = Run.read(folder)
-    return msgspec.structs.replace(facts, workload=run.workload, beside=run.beside)
+    return msgspec.structs.replace(facts, workload=run.workload, background=run.beside)
 
 
 def replay(plan: CrashPlan, line: str, *, minimised: bool = False) -> tuple[CrashArm, bool]:

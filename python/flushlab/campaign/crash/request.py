@@ -24,7 +24,7 @@ FAILURES: Mapping[CrashKind, durability.Failure] = {
     "full": "power_loss",
 }
 """What the durability model calls them."""
-OF_DISKS = ("fs", "tear", "lying_flushes", "disk_size", "disk", "disk_iops", "keep")
+OF_DISKS = ("fs", "tear", "dropped_flushes", "disk_size", "disk", "disk_iops", "save_recording")
 """What is asked of a disk of its own."""
 MOST_CRASHES = 100_000
 """Of each configuration."""
@@ -68,22 +68,25 @@ def require_sensible(spec: CrashSpec) -> None:
     which_nodes(spec)
     known = fields(CrashSpec)
     given = [key for key in OF_DISKS if key in names_given(spec)]
-    if given and spec.fail == "process":
+    if given and spec.failure == "process":
         raise UsageError(
-            f"{known[given[0]].flag} needs a disk of its own, and --fail process has none", hint="remove it"
+            f"{known[given[0]].flag} needs a disk of its own, and --failure process has none",
+            hint="remove it",
         )
-    if "tear" in given and spec.fail == "os":
+    if "tear" in given and spec.failure == "os":
         raise UsageError(
-            "--tear has no effect with --fail os: the disk keeps what it was given", hint="remove it"
+            "--tear has no effect with --failure os: the disk keeps what it was given", hint="remove it"
         )
-    if spec.tear == 0 and spec.fail == "torn":
+    if spec.tear == 0 and spec.failure == "torn":
         raise UsageError(
-            "--fail torn cuts a write short, and a disk with --tear 0 tears none", hint="remove --tear 0"
+            "--failure torn cuts a write short, and a disk with --tear 0 tears none", hint="remove --tear 0"
         )
-    if "lying_flushes" in given and spec.fail != "lying-disk":
-        raise UsageError(f"--lying-flushes is for --fail lying-disk, not {spec.fail}", hint="remove it")
+    if "dropped_flushes" in given and spec.failure != "lying-disk":
+        raise UsageError(
+            f"--dropped-flushes is for --failure lying-disk, not {spec.failure}", hint="remove it"
+        )
     least_mib = LEAST_BYTES[spec.fs] >> 20
-    if spec.fail != "process" and spec.disk_size < least_mib:
+    if spec.failure != "process" and spec.disk_size < least_mib:
         raise UsageError(
             f"--disk-size {spec.disk_size} is too small for {spec.fs}",
             hint=f"it takes at least {least_mib} (MiB)",
@@ -106,7 +109,7 @@ def which_nodes(spec: CrashSpec) -> NodesKind:
             f"--nodes {found} needs three nodes: when one of two crashes, the other has no quorum",
             hint="use --cluster 3, or --nodes all",
         )
-    if spec.fail in _ONE_DISK:
+    if spec.failure in _ONE_DISK:
         hint = "use process, os, power, lying-disk or torn"
-        raise UsageError(f"--fail {spec.fail} is for one server, not for a cluster", hint=hint)
+        raise UsageError(f"--failure {spec.failure} is for one server, not for a cluster", hint=hint)
     return found

@@ -91,7 +91,7 @@ def crashes_of(
         numbers: of the crashes that are to come.
         campaign: whose record it is, to be found again; empty: nobody's.
     """
-    on_disk = plan.spec.fail != "process"
+    on_disk = plan.spec.failure != "process"
     try:
         if not on_disk or plan.which_of(arm) != "all":
             yield from _killed(plan, arm, crashes, numbers)
@@ -103,7 +103,7 @@ def crashes_of(
         raise
     except MeasurementError as error:
         if on_disk and any(words in error.message for words in _FULL):
-            error.hint = f"{_larger(plan)}, or record fewer --seconds"
+            error.hint = f"{_larger(plan)}, or record a shorter --duration"
         raise
     except StartFailed as error:
         if error.refusal is None:
@@ -139,7 +139,7 @@ def _victim(plan: CrashPlan, arm: CrashArm) -> Iterator[Killed]:
             load_on,
             notes,
             which=plan.which_of(arm),
-            disks=None if plan.spec.fail == "process" else plan.disks(),
+            disks=None if plan.spec.failure == "process" else plan.disks(),
             afresh=plan.load.runs_once,
             replicas=root if plan.spec.replica and not arm.positive_control else None,
         ) as victim,
@@ -164,7 +164,7 @@ def _recorded(plan: CrashPlan, arm: CrashArm, crashes: int, numbers: Sequence[in
                 partial(plan.load_on, arm, set()),
                 where,
                 owner,
-                fault=None if arm.positive_control else _FAULTS.get(plan.spec.fail),
+                fault=None if arm.positive_control else _FAULTS.get(plan.spec.failure),
                 replica=plan.spec.replica and not arm.positive_control,
             )
             recorded = plan.crash_images_in(folder)

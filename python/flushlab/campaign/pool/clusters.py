@@ -32,7 +32,7 @@ class ClusterPool(SandboxPool):
     """Galera clusters of one build."""
 
     slice_s: ClassVar[float] = CLUSTER_SLICE_S
-    crash_images: ClassVar[int] = 8
+    crashes: ClassVar[int] = 8
     crash_nodes: ClassVar[Literal["all"] | None] = "all"
     """All: nodes that stay would make good what the settings lose."""
 

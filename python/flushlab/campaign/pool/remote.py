@@ -1,8 +1,8 @@
 """Remote: a running server of somebody's own, or all nodes of a cluster; nothing is started.
 
 Sits in `campaign.pool`; implements `ServerPool`. Arms take turns on the server, which is never
-restarted. Reading needs no permission; `remote_use.py` has what takes --allow-writes and --tune-server, and
-undoes it.
+restarted. Reading needs no permission; `remote_use.py` has what takes --allow-writes and
+--allow-set-global, and undoes it.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ class RemotePool(ServerPool):
             self.target.access,
             dsn=f"mysql://USER:PASSWORD@{nodes}",
             allow_writes=True,
-            tune_server=True,
+            allow_set_global=True,
         )
 
     @property
@@ -381,7 +381,7 @@ class RemotePool(ServerPool):
         access, say = self.target.access, watcher.say
         remote_use.require_connections(server, load.threads)
         remote_use.require_permitted(server, access, [load], [given], say)
-        remote_use.warn_of_load(server, spec.seconds, say)
+        remote_use.warn_of_load(server, spec.duration, say)
         with (
             remote_use.changed(server, [given], say) as changes,
             remote_use.tables(load, server, access, say),

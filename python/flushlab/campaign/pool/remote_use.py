@@ -95,9 +95,9 @@ def require_permitted(
     """
     lacking = [] if access.allow_writes else [one for load in loads for one in _lacks_writes(load, server)]
     missing = list(dict.fromkeys(lacking))
-    if (changing := _changing(server, wanted)) and not access.tune_server:
+    if (changing := _changing(server, wanted)) and not access.allow_set_global:
         text = f"{', '.join(changing)}: settings of your own server are left alone"
-        missing.append((text, "--tune-server lets flushlab change them, and puts everything back"))
+        missing.append((text, "--allow-set-global lets flushlab change them, and puts everything back"))
     if missing:
         raise UsageError("; ".join(text for text, _ in missing), hint="; ".join(hint for _, hint in missing))
     for load in loads:
@@ -187,10 +187,12 @@ def changed(
     if changing:
         limit = f"for about {format_seconds(lasts_s)}" if lasts_s else "until this ends"
         for one in every:
-            progress(f"--tune-server: {limit}, on {one.where}: {one.meanwhile}")
+            progress(f"--allow-set-global: {limit}, on {one.where}: {one.meanwhile}")
     for one in every:
         if one.undo:
-            progress(f"--tune-server: if flushlab cannot put it back, on {one.where}: {' '.join(one.undo)}")
+            progress(
+                f"--allow-set-global: if flushlab cannot put it back, on {one.where}: {' '.join(one.undo)}"
+            )
     server.before = {name: value for one in every for name, value in one.before.items()}
     with Undo() as undo:
         for one in reversed(every):

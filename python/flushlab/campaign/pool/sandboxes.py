@@ -95,7 +95,7 @@ class SandboxPool(ServerPool):
     latency_s: float = 0.0
     dry_run: bool = False
 
-    crash_images: ClassVar[int] = 30
+    crashes: ClassVar[int] = 30
     """Crashes of a tuning's winner, where nobody says how many."""
     crash_nodes: ClassVar[Literal["all"] | None] = None
     """Nodes that crash at once."""
@@ -159,7 +159,7 @@ class SandboxPool(ServerPool):
             identity=self.identity,
             root=self.volume.data_root,
             memory=of.asked.memory,
-            exact=of.asked.exact,
+            exact=of.asked.no_scale,
             connections=of.connections,
             data_bytes=bytes_of(of.data),
         )

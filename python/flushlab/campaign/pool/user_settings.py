@@ -20,7 +20,7 @@ from flushlab.settings.configuration import Configuration
 from flushlab.settings.fit import Fit, Shrunk
 from flushlab.workload import source_text
 
-HOW_TO_SCALE = "--memory changes it, --exact refuses it"
+HOW_TO_SCALE = "--memory changes it, --no-scale refuses it"
 
 
 def persisted_settings(data: Data | None, identity: ServerIdentity, watcher: Watcher) -> dict[str, Value]:

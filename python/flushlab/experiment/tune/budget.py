@@ -152,7 +152,7 @@ class Budget:
         whom = (
             f"{counted(len(self._pool.usable), 'candidate')} down to the floor {plan.runs_at} need at least"
         )
-        ways = "a safer --floor, or --keep some settings as they are"
+        ways = "a safer --floor, or --fixed some settings as they are"
         if plan.budget_trials is not None and plan.budget_trials < least:
             raise BudgetTooSmall(
                 f"--trials {plan.budget_trials} is too few: {whom} {least}",

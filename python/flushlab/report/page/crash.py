@@ -55,7 +55,7 @@ def sections(facts: CrashFacts) -> Iterator[Section]:
     yield Section(
         "crashes",
         "What crashes left",
-        f"{load(facts)}: {which(facts)}{WHAT[facts.fail]}{where(facts)}. {counted}",
+        f"{load(facts)}: {which(facts)}{WHAT[facts.failure]}{where(facts)}. {counted}",
         tables=(_measured(facts), _by_moment(facts)),
         notes=(_BOUND, *_on_controls(facts)),
     )

@@ -139,8 +139,8 @@ def fit_here(
     if exact and fitted.scaled:
         what = ", ".join(f"{one.name} = {one.yours} ({one.why})" for one in fitted.scaled)
         raise UsageError(
-            f"--exact: this does not fit this machine: {what}",
-            hint="run it on a larger machine, allow more with --memory, or remove --exact to scale it",
+            f"--no-scale: this does not fit this machine: {what}",
+            hint="run it on a larger machine, allow more with --memory, or remove --no-scale to scale it",
         )
     return fitted
 

@@ -42,7 +42,7 @@ COMMANDS = [
         ({"dsn": DSN, "defaults_file": "my.cnf"}, "--dsn and --defaults-file cannot be combined"),
         ({"dsn": "db1"}, "--dsn is not a DSN"),
         ({"allow_writes": True}, "--allow-writes needs your own server"),
-        ({"tune_server": True}, "--tune-server needs your own server"),
+        ({"allow_set_global": True}, "--allow-set-global needs your own server"),
     ],
 )
 @pytest.mark.parametrize("command", COMMANDS)
@@ -104,6 +104,6 @@ def test_a_single_run_says_which_of_its_settings_have_no_effect(
     measured = trial({"sync_binlog": 1, "log_bin": log_bin})
     pool = SimpleNamespace(once=lambda *_: measured)
     monkeypatch.setattr(RemoteTarget, "open", lambda *_: nullcontext(pool))
-    warnings = bench(dsn=DSN, allow_writes=True, tune_server=True, settings={"sync_binlog": 1}).warnings
+    warnings = bench(dsn=DSN, allow_writes=True, allow_set_global=True, settings={"sync_binlog": 1}).warnings
     expected = ["sync_binlog: no effect without a binary log"] if said else []
     assert [one.text for one in warnings] == expected
