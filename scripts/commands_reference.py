@@ -22,7 +22,8 @@ Made from the declaration of the command line by `scripts/commands_reference.py`
 
 `flushlab COMMAND --help` prints the same texts. Every command that yields data takes `--json FILE` (`-` for
 stdout). Underscores in the name of an option count as dashes. `flushlab --install-completion` sets up
-completion in your shell. [Environment variables](environment.md) have a page of their own.
+completion in your shell. [Environment variables](environment.md) and [exit codes](exit-codes.md) have pages
+of their own.
 
 | command | purpose |
 |---|---|

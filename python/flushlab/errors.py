@@ -5,13 +5,17 @@ code.
 The message names the thing, the value and the rule; the hint is the way out. Measured facts
 (a refused setting, a discarded block) are values in records, never exceptions.
 
-Exit codes: usage 2, server 3, measurement 4, storage 5, harness 6, protocol 7.
+Exit codes: negative answer 1, usage 2, server 3, measurement 4, storage 5, harness 6, protocol 7;
+docs/reference/exit-codes.md has the table for users.
 """
 
 from __future__ import annotations
 
 import re
 from typing import ClassVar
+
+NEGATIVE = 1
+"""Exit code of a command that did its work with a negative answer: a check found errors."""
 
 
 class FlushlabError(Exception):
@@ -23,7 +27,7 @@ class FlushlabError(Exception):
     """
 
     slug: ClassVar[str] = "flushlab"
-    exit_code: ClassVar[int] = 1
+    exit_code: ClassVar[int] = NEGATIVE
 
     def __init_subclass__(cls) -> None:
         cls.slug = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", cls.__name__.removesuffix("Error")).lower()
@@ -146,12 +150,20 @@ class DumpRefused(StorageError):
     """A dump that the server does not take: the first statement that it refused, with its words."""
 
 
-class BinlogDamaged(StorageError):
+class BinlogDamaged(FlushlabError):
     """A binlog file that breaks a rule of its format, or does not end with a whole transaction."""
+
+    exit_code = NEGATIVE
+
+
+class BinlogMisplaced(FlushlabError):
+    """A whole binlog file that does not continue the previous file of its series."""
+
+    exit_code = NEGATIVE
 
 
 class BinlogUnchecked(StorageError):
-    """A binlog file of an unknown format, an encrypted one, or one that is not the next of its series."""
+    """A binlog file of an unknown format, or an encrypted one."""
 
 
 class HarnessError(FlushlabError):

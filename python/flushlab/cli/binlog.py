@@ -14,7 +14,7 @@ import msgspec
 from flushlab import _core
 from flushlab.cli.declare import Group
 from flushlab.cli.output import emit_json, require_writable, stdout
-from flushlab.errors import BinlogDamaged, BinlogUnchecked, FlushlabError, StorageError
+from flushlab.errors import BinlogDamaged, BinlogMisplaced, BinlogUnchecked, FlushlabError, StorageError
 from flushlab.spec import Option
 
 app = Group("binlog", "Check binlog files.")
@@ -111,7 +111,8 @@ def _refuse(reports: list[dict[str, Any]], crashed: bool) -> None:
 
     Raises:
         BinlogDamaged: bytes break a rule, or the file does not end with a whole transaction.
-        BinlogUnchecked: the file cannot be followed, or is not the next one of the series.
+        BinlogMisplaced: the file is not the next one of its series.
+        BinlogUnchecked: the file's format is unknown, or the file is encrypted.
     """
     accepted = reports[-1:] if crashed else []
     for verdict, error in REFUSALS.items():
@@ -171,7 +172,7 @@ def _torn(report: dict[str, Any]) -> FlushlabError:
 
 
 def _misplaced(report: dict[str, Any]) -> FlushlabError:
-    return BinlogUnchecked(
+    return BinlogMisplaced(
         f"{report['name']} does not continue the file before it: {report['problems'][0]['message']}",
         hint="name all files of one log in their order, or check each by itself",
     )

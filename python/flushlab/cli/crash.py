@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from flushlab.cli import options
 from flushlab.cli.options import watched
-from flushlab.cli.output import deliver_result, kept, require_writable, say, write_file
+from flushlab.cli.output import deliver_result, kept, print_warning, require_writable, say, write_file
 from flushlab.cli.progress import CampaignProgress
-from flushlab.errors import UsageError
+from flushlab.errors import NEGATIVE, UsageError
 from flushlab.spec import Option
 from flushlab.spec.kinds import CrashSpec
 
@@ -40,6 +40,7 @@ def crash(
     A run is recorded once, on a disk of its own, and cut at many points. That
     needs root, FUSE and a loop device; --failure process needs none of them.
     """
+    from flushlab.campaign.crash.check import broke_guarantee
     from flushlab.campaign.crash.crash import crash as run
     from flushlab.campaign.crash.experiment import require_judged
     from flushlab.report import crash as report
@@ -64,6 +65,10 @@ def crash(
     if facts.ending == "interrupted":
         raise SystemExit(130)
     require_judged(facts)
+    if reasons := broke_guarantee(facts):
+        for reason in reasons:
+            print_warning(reason)
+        raise SystemExit(NEGATIVE)
 
 
 def _write_page(facts: CrashFacts, out: str) -> None:

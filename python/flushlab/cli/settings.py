@@ -14,7 +14,7 @@ from msgspec import structs
 
 from flushlab.cli import options
 from flushlab.cli.output import emit_json, print_text, require_writable, say
-from flushlab.errors import UsageError
+from flushlab.errors import NEGATIVE, UsageError
 from flushlab.settings.catalog import (
     Catalog,
     SettingEntry,
@@ -30,9 +30,6 @@ from flushlab.spec.parts import DEFAULT_SERVER
 
 if TYPE_CHECKING:
     from flushlab.server.settings_check import Judged
-
-STRICT_EXIT_CODE = 4
-
 
 SPEC = SettingsSpec
 
@@ -124,7 +121,7 @@ def _show_check(judged: Judged, subject: str, json: str | None, *, fail_on_error
     if json != "-":
         settings_server.show(judged, subject)
     if fail_on_error and judged.errors:
-        raise SystemExit(STRICT_EXIT_CODE)
+        raise SystemExit(NEGATIVE)
 
 
 def _show_server(spec: SettingsSpec, json: str | None) -> None:

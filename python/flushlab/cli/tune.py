@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from flushlab.cli import options
 from flushlab.cli.campaign import FOUND, run_campaign
-from flushlab.errors import MeasurementError
+from flushlab.errors import NEGATIVE
 from flushlab.spec import Option
 from flushlab.spec.kinds import TuneSpec
 
@@ -51,4 +51,4 @@ def tune(
         default_out="flushlab-{id}",
     )
     if facts is not None and not_passed(facts.warnings):
-        raise SystemExit(MeasurementError.exit_code)
+        raise SystemExit(NEGATIVE)

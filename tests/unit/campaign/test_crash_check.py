@@ -12,6 +12,7 @@ from flushlab.campaign.crash import check as crash_check
 from flushlab.campaign.crash.check import (
     BROKE,
     NOT_CRASHED,
+    broke_guarantee,
     check,
     failure_mode,
     not_passed,
@@ -19,10 +20,11 @@ from flushlab.campaign.crash.check import (
 )
 from flushlab.errors import HarnessError, StartFailed, UsageError
 from flushlab.experiment.frontier import FrontierPoint
-from flushlab.record import CrashArm, CrashFacts, Storage, Value
+from flushlab.record import CrashArm, CrashFacts, CrashKind, Storage, Value
 from flushlab.settings.floor import Floor
 from flushlab.workload import parse_workload
-from tests.unit.crashes import CONTROL, Proven, facts, judged
+from tests.unit.crashes import BASE as SECOND
+from tests.unit.crashes import CONTROL, LOSING, Proven, facts, judged
 from tests.unit.report.campaigns import ratio
 
 DISK = Storage(filesystem="ext4", volatile_cache=True)
@@ -184,3 +186,28 @@ def test_offers_are_crashed_too_and_rejected_by_themselves() -> None:
     check(broke, older, "power", Floor.STRICT, list)
     assert list(broke.rejected) == ["lower"]
     assert broke.result().winner == point("fast")
+
+
+@pytest.mark.parametrize(
+    ("floor", "failure", "named"),
+    [
+        ("strict", "power", ["strict"]),
+        ("strict, if the disk is honest", "torn", ["strict"]),
+        ("strict, if the disk has no volatile write cache; throwaway with one", "power", []),
+        ("throwaway", "power", []),
+        ("", "power", []),
+        ("strict", "lying-disk", []),
+        ("strict", "eio", []),
+    ],
+)
+def test_a_guarantee_is_broken_only_where_the_model_states_one(
+    floor: str, failure: CrashKind, named: list[str]
+) -> None:
+    losing = msgspec.structs.replace(LOSING, floor=floor)
+    control = msgspec.structs.replace(CONTROL, floor="strict")
+    found = broke_guarantee(msgspec.structs.replace(facts(SECOND, losing, control), failure=failure))
+    start = "innodb_flush_log_at_trx_commit=2: in crashes it broke its floor"
+    assert [
+        one.startswith(f"{start} {floor}: the server did not start")
+        for one, floor in zip(found, named, strict=True)
+    ] == [True] * len(named)

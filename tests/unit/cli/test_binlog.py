@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from flushlab import _core
 from flushlab.cli.app import make_app
-from flushlab.errors import BinlogDamaged, BinlogUnchecked, FlushlabError, NotWritable, StorageError
+from flushlab.errors import BinlogDamaged, FlushlabError, NotWritable, StorageError
 
 app = make_app()
 
@@ -59,7 +59,7 @@ def test_a_torn_tail_in_use_is_what_a_crash_leaves(files: list[Path]) -> None:
     files[-1].write_bytes(files[-1].read_bytes()[:-EVENT_CUT])
     result, reports = report(*files)
     error = refusal(result)
-    assert (error.slug, error.exit_code) == ("binlog-damaged", 5)
+    assert (error.slug, error.exit_code) == ("binlog-damaged", 1)
     tail = reports[-1]["tail"]
     assert f"is torn at {tail['offset']}" in error.message
     assert "--crashed" in str(error.hint)
@@ -93,7 +93,7 @@ def test_a_file_that_is_left_out_is_noticed(files: list[Path]) -> None:
     assert {problem["rule"] for problem in reports[1]["problems"]} == {"series"}
     assert reports[1]["verdict"] == "misplaced"
     error = refusal(result)
-    assert isinstance(error, BinlogUnchecked)
+    assert (error.slug, error.exit_code) == ("binlog-misplaced", 1)
     assert "does not continue the file before it" in error.message
     assert "damaged" not in error.message
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
 from flushlab.cli.app import make_app
 from flushlab.errors import UsageError
 from flushlab.record import CrashFacts
-from tests.unit.crashes import BASE, facts
+from tests.unit.crashes import BASE, LOSING, facts
 
 
 @pytest.fixture
@@ -49,3 +50,11 @@ def test_what_fails_and_how_may_be_said_of_a_record(asked: list[dict[str, Any]])
     done = CliRunner().invoke(make_app(), ["crash", "--replay", "r:at=1:seed=1", *flags])
     assert done.exception is None
     assert asked[0]["dropped_flushes"] == 3
+
+
+def test_a_broken_guarantee_is_exit_code_1_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    broke = msgspec.structs.replace(LOSING, floor="strict")
+    monkeypatch.setattr("flushlab.campaign.crash.crash.crash", lambda **_: facts(broke))
+    done = CliRunner().invoke(make_app(), ["crash", "--server", "mysql@8.0"])
+    assert done.exit_code == 1
+    assert "it broke its floor strict" in " ".join(done.stderr.split())

@@ -8,6 +8,7 @@ Sits in `campaign.crash`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol
 
@@ -199,6 +200,25 @@ def unproven(arm: CrashArm, floor: Floor) -> str | None:
     if unread and floor is Floor.STRICT:
         return f"the binary log could not be read after {len(unread):,} {of}: {unread[0]}"
     return None
+
+
+PROMISED: tuple[CrashKind, ...] = ("process", "os", "power", "torn")
+"""Failures of which a floor promises something; no floor covers a disk that lies, fails or is full."""
+
+
+def broke_guarantee(facts: CrashFacts) -> tuple[str, ...]:
+    """Configurations whose crashes broke the floor that the durability model states, with the reason.
+
+    A floor with a condition on the disk counts as the weakest floor that the model names.
+    """
+    if facts.failure not in PROMISED:
+        return ()
+    found = []
+    for arm in facts.arms:
+        named = [floor for floor in Floor if floor in re.findall(r"\w+", arm.floor)]
+        if named and not arm.positive_control and (reason := broken(arm, facts.failure, named[-1])):
+            found.append(f"{arm.name}: in crashes it broke its floor {named[-1]}: {reason}")
+    return tuple(found)
 
 
 def broken(arm: CrashArm, kind: CrashKind, floor: Floor) -> str | None:
