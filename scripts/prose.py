@@ -32,7 +32,7 @@ _LINK = re.compile(r"!?\[([^\]]*)\](\([^)]*\)|\[[^\]]*\])?")
 _END = re.compile(r"(?<=[.!?:])(?:[\"”)*_]*)\s+(?=[\"“(*_]*[A-Z0-9`])|\n\s*\n|\s·\s|\s\|\s")
 _ABBREVIATION = re.compile(r"\b(?:e\.g|i\.e|etc|vs|cf|no|approx)\.", re.IGNORECASE)
 _WORD = re.compile(r"\w[\w'’.,/=@:-]*")
-_SQL = re.compile(r"^\s*(SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER|SHOW|SET|DROP|GRANT|REPLACE|WITH)\b")
+_SQL = re.compile(r"^\s*(SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER|SHOW|SET|DROP|GRANT|REPLACE|WITH|BEGIN)\b")
 
 
 @dataclass(frozen=True)

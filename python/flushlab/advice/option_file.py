@@ -35,7 +35,7 @@ def option_file(
         base: what the server runs with now; equal values are left out.
         meets: the floor that it meets, and on which disk.
         reasons: for a setting: why, or what dropping it was measured to cost; shown above its line.
-        comments: lines for the top (where the figures come from, say).
+        comments: lines for the top (for example the source of the numbers).
         no_replicas: there are no replicas: says nothing about them.
 
     Raises:

@@ -1,7 +1,7 @@
 """Verification: statements that show on the real server whether a change is in force and what it did. Pure.
 
-They only read. They are run before and after the change, under the usual load, and the two outputs compared:
-every figure is the difference of two readings, so that nothing from before the minute is in it.
+The statements only read. The user runs them before and after the change, under the usual load, and compares
+the two outputs. Every number is the difference of two readings, so nothing from before the minute counts.
 """
 
 from __future__ import annotations

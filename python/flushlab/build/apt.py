@@ -1,9 +1,9 @@
 """Apt: Debian packages, downloaded and unpacked into a private prefix.
 
 Build layer; used by the sources `debian`, `maven` and `tarball`. Needs no root and changes nothing of the
-system's apt: only `apt-get download` and `dpkg-deb --extract` are run, and where the system has no package
-lists (or stale ones), lists are fetched into a private state directory under flushlab's home. Apt verifies
-what it downloads against its signed lists; the SHA-256 is checked once more here and recorded.
+system's apt: it runs only `apt-get download` and `dpkg-deb --extract`. If the system has no package lists, or
+stale ones, apt fetches lists into a private state directory under flushlab's home. Apt verifies each download
+against its signed lists; this module checks the SHA-256 once more and records it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Build: an installed server distribution, and how to execute it; and how it is told what takes long."""
+"""Build: an installed server distribution, how to execute it, and the type of a progress callback."""
 
 from __future__ import annotations
 

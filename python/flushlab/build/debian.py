@@ -2,8 +2,8 @@
 
 Those of this system's own release (Debian or Ubuntu) run with its libraries. Other releases of Debian bring
 theirs along: see `release`. The `-core` packages hold all that a server needs, and none starts anything when
-it is unpacked. A release's versions move: what is promised is a series, and the packages' hashes, which stand
-in the prefix's `build.json` and shape its name, tell whether two builds are the same.
+it is unpacked. A release's versions move: a name promises a series, no exact version. The packages'
+hashes tell whether two builds are the same. They are in the prefix's `build.json`, and shape its name.
 """
 
 from __future__ import annotations

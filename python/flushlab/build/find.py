@@ -91,7 +91,7 @@ def find_build(
             `#sha256=…` behind it.
         basedir: take the build in this directory; `name` must then fit it, unless it is the default.
         get: fetch it if none is installed.
-        progress: is told what is being fetched.
+        progress: receives a line per download.
 
     Raises:
         UsageError: a tarball's address that is none, or a sandbox.

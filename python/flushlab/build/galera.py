@@ -1,8 +1,8 @@
 """Galera: what makes nodes of a cluster out of a MariaDB build: the provider library and the SST scripts.
 
 Build layer. Where the build brings them along (tarballs, the system's packages) those are taken. For Debian's
-builds the packages `galera-4` and `mariadb-server` (its scripts only) of the same release are unpacked
-privately, and with them `rsync`, which the scripts run, if this system has none. Needs no root.
+builds this module unpacks `galera-4` and `mariadb-server` (its scripts only) of the same release privately.
+The scripts run `rsync`; if this system has none, its package is unpacked too. Needs no root.
 """
 
 from __future__ import annotations

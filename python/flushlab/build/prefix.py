@@ -1,8 +1,8 @@
 """Prefix: an unpacked build under flushlab's home, published whole or not at all.
 
 Build layer. A prefix is filled in a temporary directory beside its final place and renamed; `build.json`
-inside tells what it is and what it was made of. Two processes that want the same prefix take turns by a lock
-file, and the second finds it done.
+inside tells what it is and what it was made of. If two processes want the same prefix, the second waits for a
+lock file, and finds the prefix done.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Release: packages of another Debian release, closed over their dependencies, in a private prefix.
 
-Build layer; used by the source `debian`. Apt resolves the dependencies and verifies what it downloads, with
-sources, lists and caches of its own under flushlab's home and as if nothing but a perl were installed: every
-library comes along, the C library and the dynamic linker included, so that a newer release's server runs
+Build layer; used by the source `debian`. Apt resolves the dependencies and verifies each download. Its
+sources, lists and caches lie under flushlab's home, and it sees a system on which only perl is installed. So
+every library comes along, the C library and the dynamic linker included, and a newer release's server runs
 here. The mirror is the one that this system's apt uses for Debian, or `$FLUSHLAB_DEBIAN_MIRROR`; signatures
 are checked with Debian's archive keyring. Needs no root.
 """

@@ -113,7 +113,7 @@ def build_from(name: str, progress: Progress, *, get: bool = True) -> Build:
 
     Args:
         name: path or URL, perhaps with `#sha256=…`.
-        progress: is told what takes long.
+        progress: receives a line before each slow step.
         get: unpack it if it is not.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Verbose help: what a build says of options, by `--verbose --help`. Starts no server, opens no data.
+"""Verbose help: a build's report on options, by `--verbose --help`. Starts no server, opens no data.
 
 Build layer. The options that are asked about are given as arguments behind `--no-defaults`, so that no
 option file of this machine has a say.
@@ -30,7 +30,7 @@ class Answer(NamedTuple):
 
 
 def verbose_help(build: Build, arguments: Sequence[str] = ()) -> Answer:
-    """What the binary says of its options, and of these arguments.
+    """The binary's report on its options, and on these arguments.
 
     The arguments come last: one that lacks its value takes none of flushlab's for it. It has an empty data
     directory, in which MySQL 9.7 tries out whether names of files differ by case.

@@ -1,4 +1,4 @@
-"""Describe: the record of the machine that figures were measured on."""
+"""Describe: the record of the machine that was measured."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def describe(
 
 
 def describe_client() -> Machine:
-    """This machine, from which the load on somebody's own server comes."""
+    """This machine, from which the load on the user's own server comes."""
     return Machine(
         cpu_model=parse_cpu_model(Path("/proc/cpuinfo").read_text()),
         cpu_count=cpu_count(),

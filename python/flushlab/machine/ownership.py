@@ -1,12 +1,14 @@
 """Ownership: a folder is flushlab's only if flushlab made it, and a mark inside proves that.
 
 Machine layer; the only place that makes and removes folders for flushlab. Standard library only, because the
-guard loads this file by itself. `make` lets a folder appear with its mark at once, and never where something
-is already. `remove` takes a real directory whose mark says what the caller knows of it, and nothing else.
+guard loads this file by itself.
+
+- `make` lets a folder appear with its mark at once, and never where something is already.
+- `remove` takes a real directory whose mark holds the values that the caller knows, and nothing else.
 
 A folder that is being made or removed has the name `.flushlab-TOKEN`, with the mark's token of 128 random
-bits. It gets that name before its mark goes and keeps it until its mark has come, so whoever knows the token
-can tell what a kill has left from what is somebody else's.
+bits. It gets that name before its mark goes and keeps it until its mark has come. So whoever knows the token
+can tell the leftovers of a kill from folders of others.
 """
 
 from __future__ import annotations
@@ -151,7 +153,7 @@ def unmount(folders: Sequence[str], points: Sequence[str], token: str) -> None:
 
 
 def _is_other_device(point: str, folder: str) -> bool:
-    """False if nothing is mounted there: who may not unmount is told so before anybody looks."""
+    """False if nothing is mounted there: without the right to unmount, the system refuses before it looks."""
     try:
         return os.stat(point).st_dev != os.stat(folder).st_dev  # noqa: PTH116
     except FileNotFoundError:

@@ -1,12 +1,15 @@
 """Pressure: how much others disturb the machine, in a measured window and while flushlab has nothing to do.
 
 Machine layer. A trial samples at both ends of its window; `between` gives the shares by which a
-block may be discarded: processor time that the hypervisor stole, and time in which some task waited for a
-processor or for I/O (pressure stall information, the kernel's Documentation/accounting/psi.rst).
+block may be discarded:
 
-Time is stolen only from a processor that somebody wants, so a look at an idle machine sees none of what the
-load will suffer. `watch` therefore wants every processor, under SCHED_IDLE, which gives way to whatever else
-is there to run (sched(7)).
+- processor time that the hypervisor stole;
+- time in which some task waited for a processor or for I/O (pressure stall information, the kernel's
+  Documentation/accounting/psi.rst).
+
+Time is stolen only from a processor that somebody wants. So a sample of an idle machine shows none of the
+steal that the load will suffer: `watch` wants every processor, under SCHED_IDLE. Its threads give way to all
+other tasks (sched(7)).
 """
 
 from __future__ import annotations

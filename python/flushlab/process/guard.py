@@ -1,8 +1,8 @@
 """Guard: starts processes so that none of them outlives flushlab.
 
-Process layer. `Guard` is flushlab's end of the guard process (`guard_main.py`): it writes the run record,
-makes the folders, spawns programs under the unprivileged user, and when it is closed, or when flushlab dies
-in whatever way, the guard kills them and removes the folders that have its record's mark.
+Process layer. `Guard` is flushlab's end of the guard process (`guard_main.py`). It writes the run record,
+makes the folders and spawns programs under the unprivileged user. When it is closed, or when flushlab dies in
+whatever way, the guard kills the programs and removes the folders that have its record's mark.
 """
 
 from __future__ import annotations

@@ -10,10 +10,15 @@ whose other end only flushlab has, and obeys lines of JSON on it:
     {"release": true}  exits and leaves its processes and paths alone (a kept server)
     (unasked)          -> {"exited": N, "status": WAIT STATUS} when a spawned process has ended
 
-End of file, whatever its reason (normal end, exception, SIGKILL of flushlab), makes it kill the process
-group of every server with SIGKILL, kill and reap every process that became an orphan below it, take off what
-is mounted where the record says so, remove the folders whose marks have the token and then the run record,
-and exit. Servers die with the guard too (PR_SET_PDEATHSIG), so killing the guard first does not help them.
+At end of file, whatever its reason (normal end, exception, SIGKILL of flushlab), the guard:
+
+1. kills the process group of every server with SIGKILL;
+2. kills and reaps every process that became an orphan below it;
+3. unmounts the mounts that the record names;
+4. removes the folders whose marks have the token, and then the run record;
+5. exits.
+
+Servers die with the guard too (PR_SET_PDEATHSIG), so killing the guard first does not help them.
 """
 
 from __future__ import annotations
@@ -199,8 +204,8 @@ def _forbid_connecting() -> None:
     """From here on connect(2) and sockets for datagrams over a network fail with EACCES, in children too.
 
     A filter of the kernel, seccomp(2), which no setting, plugin or statement of a server can take back. It
-    looks at the arguments of socket(2) alone, since calls that are allowed whatever their arguments are in
-    a bitmap of the kernel's (Linux 5.11) and cost little; sendto(2) is safe without such sockets.
+    reads the arguments of socket(2) alone: calls that are allowed whatever their arguments are in a bitmap
+    of the kernel's (Linux 5.11), and cost little. Without such sockets sendto(2) is safe.
     SPEC_ALLOW spares the server the kernel's mitigations of speculation. On another machine than x86-64, or
     a kernel without seccomp, the program starts without the filter.
     """

@@ -3,8 +3,8 @@
 Process layer. Linux gives pids out again, so a process is its pid *and* its start time, within one boot
 of the machine and one pid namespace (a container has its own). A zombie is dead: it only waits to be reaped.
 
-A process that is not under a guard of ours is signalled through a pidfd that was checked against its start
-time, so that a later process with the same number is never hit.
+If a process is not under a guard of ours, flushlab signals it through a pidfd, after a check of its start
+time. So the signal never hits a later process with the same number.
 """
 
 from __future__ import annotations
@@ -121,9 +121,9 @@ def kill(process: ProcessIdentity) -> None:
 def kill_session(leader: ProcessIdentity, folders: Sequence[str]) -> None:
     """Kills a session's leader and the members that are left of its session.
 
-    While its leader's number is not given out again, every member is its descendant; the check that a
-    member's command line names one of `folders` covers the case that the number was, and that this new leader
-    is gone too. The leader's group is killed at once: one by one, those that are left could fork meanwhile.
+    While its leader's number is not given out again, every member is its descendant. The number may have been
+    given out, and this new leader be gone too: hence a member's command line must name one of `folders`. The
+    leader's group is killed at once: if members were killed one by one, the others could fork meanwhile.
     """
     kill(leader)
     while True:

@@ -1,8 +1,8 @@
 """Passing folders: made for a while in a place that somebody else may own, and removed whatever happens; and
 folders there that stay, made whole or not at all.
 
-Process layer. Each is written down as a run record with this process as its owner before it is made, so that
-after SIGKILL the next flushlab that reaps removes it, in whatever directory it lies.
+Process layer. Before a folder is made, a run record names it, with this process as its owner. So after
+SIGKILL the next flushlab that reaps removes the folder, in whatever directory it lies.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Running: what this process is doing, told to whoever of its user's asks; and finding those that do.
 
-Process layer. A command that runs something has a `LiveStatus`; the layers above note there what they do: a
-few assignments, and nobody is told until somebody asks. Who asks connects to a socket in `live` in flushlab's
+Process layer. A command that runs something has a `LiveStatus`; the layers above note their state there: a
+few assignments, which nobody reads until somebody asks. Who asks connects to a socket in `live` in flushlab's
 home, which only its user can, and is sent a `record.Running`. A process that is gone answers nobody, however
 it ended, so nothing has to be cleaned up to be right. Nothing here ever stops a command.
 """
@@ -122,7 +122,7 @@ class LiveStatus:
         self._note(stage=stage, round=block, arm=arm, trial=self._now.trial + 1)
 
     def figure(self, arm: str, figure: float) -> None:
-        """A trial has ended with a figure."""
+        """A trial has ended with this result."""
         self._note(trial_figures={**self._now.trial_figures, self._called(arm): figure})
 
     def ratios(

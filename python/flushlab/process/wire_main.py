@@ -3,12 +3,12 @@
 Executed as a program of its own (`python -I -S wire_main.py relay SECONDS`), with the standard library only,
 as root. Obeys lines on stdin, answers each on stdout with `ok` or `error TEXT`, and ends at end of file:
 
-    attach NUMBER PID    gives the network of a process, which has none but loopback, 198.18.0.NUMBER
-    detach NUMBER        takes it away again, as if its cable was pulled: what is on the way to others arrives
+    attach NUMBER PID    Gives 198.18.0.NUMBER to the network of a process, which has only loopback.
+    detach NUMBER        Takes the address away, as if its cable was pulled. Packets on their way arrive.
 
-Every network has one end of it, a TUN device, which goes with the network or with this process, whichever
-ends first: nothing is left to be removed. Packets reach no other network. It needs no kernel module for
-delays (netem), which not every kernel has.
+Every network has one end of the wire, a TUN device. The device goes with the network or with this process,
+whichever ends first, so nothing is left to be removed. Packets reach no other network. The wire needs no
+kernel module for delays (netem), which not every kernel has.
 
 `wire_main.py probe PID ADDRESS` prints the least round trip from a process's network to an address, in
 seconds; `wire_main.py check` finds out whether all this can be done here.

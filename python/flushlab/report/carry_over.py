@@ -24,10 +24,10 @@ from flushlab.units import format_latency, format_size
 
 
 class CarryOver(msgspec.Struct, frozen=True, kw_only=True):
-    """One figure, or kind of figure.
+    """One result, or kind of result.
 
     Attributes:
-        what: the figure.
+        what: the result.
         carries: `yes`, `roughly` or `no`.
         why: the condition, or the reason.
     """

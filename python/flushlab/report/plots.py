@@ -1,10 +1,10 @@
-"""Plots of the page: matplotlib figures as SVG that stands inside HTML. Pure.
+"""Plots of the page: SVG by matplotlib, inside the HTML. Pure.
 
 Each plot is 360 units wide, about its width on a phone, so that its text keeps its size there. Names stand
-above their rows, which leaves the whole width to the figures. What the page relies on:
+above their rows, which leaves the whole width to the data. What the page relies on:
 
 - colours are CSS variables (`INKS`), so that dark mode and print need no second plot;
-- text stays text, in the page's own font; nothing of it is taken for mathematics;
+- text stays text, in the page's own font; matplotlib reads none of it as mathematics;
 - ids are the same in every run and differ between the plots of a page; nothing refers to another file.
 
 matplotlib loads with this module (0.7 s): import it where a page is made, not before.
@@ -191,7 +191,7 @@ def rounds(panels: Sequence[Rounds], *, unit: str, name: str, title: str) -> str
 
 
 def figures(rows: Mapping[str, Sequence[float]], *, unit: str, name: str, title: str) -> str:
-    """A workload without a series: the figure of each trial, a row per arm."""
+    """A workload without a series: the result of each trial, a row per arm."""
     ruled = _Rows([*rows], 38, _FOOT)
     top = max(max(values) for values in rows.values())
 
@@ -257,7 +257,7 @@ def axes_in(figure: Figure, *, left: float, right: float, top: float, bottom: fl
 def above(
     axes: Axes, text: str, place: float, rise: float, *, at_end: bool = False, colour: str = COLOURS["ink"]
 ) -> None:
-    """A row's text: its name, in one or more lines, at the left or its figure, bold, at the right."""
+    """A row's text: its name, in one or more lines, at the left, or its result, bold, at the right."""
     for number, line in enumerate(reversed(text.split("\n"))):
         axes.annotate(
             line,

@@ -65,7 +65,7 @@ def render(record: ProbeRecord) -> RenderableType:
 
 
 def warnings_of(record: ProbeRecord) -> list[Warning]:
-    """All of them: of the disk, of the figures, of the comparisons."""
+    """All of them: of the disk, of the measurements, of the comparisons."""
     return [*record.warnings, *(warning for one in record.against for warning in one.warnings)]
 
 

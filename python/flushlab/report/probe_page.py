@@ -87,7 +87,7 @@ def _keys(record: ProbeRecord) -> Iterator[tuple[str, str]]:
 
 
 def ceilings(record: ProbeRecord) -> Iterator[Section]:
-    """A section per sync settings, the reading's sentence above its figures."""
+    """A section per sync settings, the reading's sentence above its plot and table."""
     for settings, cells in by_sync_settings(record.ceilings).items():
         yield Section(
             f"ceiling-{settings.trx_commit}-{settings.sync_binlog}",

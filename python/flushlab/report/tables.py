@@ -114,7 +114,7 @@ def _row(name: str, width: int, figures: tuple[str, str, str], style: str = "") 
 
 
 def _about(arm: ArmFacts, base: ArmFacts, facts: CampaignFacts, what: str) -> Iterator[RenderableType]:
-    """What stands below a row: what it is, its figures, its floor, its latency, what each failure costs
+    """What stands below a row: what it is, its rates, its floor, its latency, what each failure costs
     otherwise than with the base, and why it was not measured."""
     if what:
         yield _below(what)

@@ -1,4 +1,4 @@
-"""Figures, names and guarantees as the terminal and the page spell them. Pure.
+"""Numbers, names and guarantees as the terminal and the page spell them. Pure.
 
 Sits in `report`, below all that shows.
 """
@@ -59,7 +59,7 @@ def interval(ratio: Ratio) -> str:
 
 
 def figure(value: float) -> str:
-    """A figure of a workload: `12,346`, `1.23`, `0`."""
+    """A rate of a workload: `12,346`, `1.23`, `0`."""
     return f"{value:,.{2 if 0 < value < 100 else 0}f}"
 
 
@@ -107,7 +107,7 @@ def the_base(facts: CampaignFacts) -> str:
 
 
 def base_words(facts: CampaignFacts) -> str:
-    """The base's own figure: `12,346 transactions/s`, `p99 1.90 ms at 500 transactions/s`."""
+    """The base's own result: `12,346 transactions/s`, `p99 1.90 ms at 500 transactions/s`."""
     words = f"{figure(facts.base.figure or 0.0)} {facts.unit}"
     if facts.objective == "throughput" or facts.base.p99_us is None:
         return words

@@ -2,7 +2,7 @@
 
 Server layer. PyMySQL, over the unix socket. A connection that is gone is made anew before the next statement
 is sent; a statement that was sent is never sent again, for it may have been carried out. Not for load. One
-statement at a time: threads take turns.
+statement at a time: other threads wait.
 """
 
 from __future__ import annotations
@@ -187,9 +187,9 @@ def connect(
         transport: `socket` or `tcp`.
         answer_s: longest wait for an answer; for ever if None, since statements may take long.
         connect_s: longest wait for the connection.
-        tls: what TCP is encrypted with. `caching_sha2_password` takes a password that it has not seen since
-            the server's start over a private channel, or encrypted with the server's key: only where the
-            endpoint says that the key may be taken unseen.
+        tls: encryption of TCP. A password that `caching_sha2_password` has not seen since the server's start
+            needs a private channel, or encryption with the server's key. The key is accepted unseen only if
+            the endpoint allows it.
         local_infile: let LOAD DATA LOCAL read files here.
 
     Raises:

@@ -1,6 +1,7 @@
 """FakeServer: a server that exists only in memory, for tests of the layers above.
 
-Implements `Server` and passes its contract test. What it does is scripted: round a value, refuse one, die.
+Implements `Server` and passes its tests in `tests/contract`. Its behaviour is scripted: round a
+value, refuse one, die.
 """
 
 from __future__ import annotations

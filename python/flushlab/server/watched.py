@@ -1,4 +1,4 @@
-"""Watched server: a running server as `flushlab watch` is told of it. Sits in `server`."""
+"""Watched server: the description of a running server for `flushlab watch`. Sits in `server`."""
 
 from __future__ import annotations
 

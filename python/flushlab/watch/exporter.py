@@ -1,8 +1,10 @@
 """Exporter: `/metrics`, made of what is known already.
 
-Promises: a scrape asks the watched server nothing; of two at once the second waits for the first's answer and
-takes it; a family exists only for as long as somebody yields it, so that no label of a server that is gone
-stays.
+Promises:
+
+- A scrape asks the watched server nothing.
+- Of two scrapes at once, the second waits for the first's answer and takes it.
+- A family exists only for as long as somebody yields it, so no label of a server that is gone stays.
 """
 
 from __future__ import annotations

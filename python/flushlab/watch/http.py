@@ -1,9 +1,12 @@
 """HTTP: the page, its data and `/metrics`, on loopback, for whoever may look.
 
 The standard library's server: a thread per viewer, each handed the same frozen bytes once a second. Promises:
-GET and HEAD only; a Host header that does not name this machine is refused (a page elsewhere could point a
-name of its own here); on other addresses nothing without the token; a viewer that does not read is let go
-after `WRITE_S`, and comes back with Last-Event-ID; more than `MOST_VIEWERS` at once are sent away.
+
+- GET and HEAD only.
+- A Host header that does not name this machine is refused: a page elsewhere could point its own name here.
+- Other addresses than this machine's get nothing without the token.
+- A viewer that does not read is disconnected after `WRITE_S`, and comes back with Last-Event-ID.
+- More than `MOST_VIEWERS` at once are sent away.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What flushlab itself has to tell, and what it tells of every server under one name. Pure.
 
-Counters run over all trials of a process; a trial is shorter than most scrapes are apart, so each one's
-figure stays as a gauge until the arm's next.
+Counters run over all trials of a process. A trial is shorter than the time between most scrapes, so its
+result stays as a gauge until the arm's next.
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
 """Poller: the one thread that queries the watched server, over one connection, one query at a time.
 
-Promises: a question has a deadline; one that took long is asked as much less often, so that answers never
-take more than `MOST_SHARE` of the time; a server that is gone is looked for again, ever more patiently; the
-session is read-only, gives up on locks at once, and the server itself ends what takes too long.
+Promises:
+
+- A question has a deadline.
+- A slow question is asked less often, so that answers never take more than `MOST_SHARE` of the time.
+- If the server is gone, the poller looks for it again, at growing intervals.
+- The session is read-only and gives up on locks at once, and the server itself ends a slow question.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ NOBODY = "no server runs now"
 MOST_SHARE = 0.05
 PATIENCE_S = (1.0, 1.0, 2.0, 5.0)
 _EARLY_S = 0.1
-"""A look comes once a second, a little earlier or later."""
+"""A sample comes once a second, a little earlier or later."""
 REFUSED_S = 60.0
 """A question that was refused is asked again after so long: somebody may have granted what it takes."""
 
@@ -100,7 +103,7 @@ class Poller(Repeating):
         return max(0.05, patience_s - (time.monotonic() - began))
 
     def _look(self) -> float:
-        """Asks what is due; the seconds until the next look."""
+        """Asks what is due; the seconds until the next sample."""
         reach = self._reach()
         if reach is None or reach.key != self._key:
             self._drop()

@@ -125,7 +125,7 @@ def questions(identity: ServerIdentity, variables: Mapping[str, str]) -> tuple[Q
 
 
 def _threads(identity: ServerIdentity, *, instrumented: bool) -> tuple[str, ...]:
-    """Transactions are joined where the account may see them; else the plain list, at last one's own."""
+    """Joins transactions where the account may see them; else the plain list, at last the account's own."""
     listed = "information_schema.PROCESSLIST p"
     columns = [f"p.{name}" for name in _COLUMNS]
     plain = _grouped(listed, columns, where="p.ID")

@@ -1,6 +1,6 @@
 """What a second looks like: the document that the page, the terminal and `/api/history` have. Pure.
 
-Figures that nobody can tell are None. Names of users and arms are as they are: whoever shows them escapes
+Unknown values are None. Names of users and arms are as they are: whoever shows them escapes
 them. Units stand last in names; shares are 0 to 1.
 """
 
@@ -139,8 +139,9 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         t: Unix time.
-        failed: why the sample could not be taken, an error inside flushlab; empty if it was.
-        throughput, unit: of flushlab's own load, else of the server's statements.
+        failed: the error inside flushlab that prevented the sample; empty if there is one.
+        throughput: rate of flushlab's own load, else of the server's statements.
+        unit: of the throughput.
         p50_ms, p99_ms: latency of flushlab's own load.
         dirty: share of the buffer pool's pages.
         commits_per_group: transactions that one sync of the binary log made durable, on average.

@@ -26,7 +26,7 @@ from flushlab.watch.threads import Meter, Repeating
 GAP_S = 5.0
 """Samples that lie so far apart have a gap between them: the machine slept, or this process was stopped."""
 STALE_S = 3.5
-"""What was told longer ago is not shown as present."""
+"""A report that is older is not shown as present."""
 
 
 class Sampler(Repeating):
@@ -184,7 +184,7 @@ class _Machine:
         self._last: tuple[machine.MachineSample, float, dict[int, float]] | None = None
 
     def look(self, flushlab: int | None, servers: tuple[int, ...]) -> MachineNow:
-        """The shares since the last look; those of others only where the server's own can be seen."""
+        """The shares since the last sample; those of others only where the server's own can be seen."""
         pids = {os.getpid(), *servers, *([flushlab] if flushlab else [])}
         before, now = self._last, (machine.sample(), cpu.busy_s(), cpu.processes_s(pids))
         self._last = now

@@ -12,7 +12,7 @@ from flushlab.watch.questions import FileEvents, Metric, Threads
 from flushlab.watch.sample import Connections, LockWaits, Redo, RowRates, Syncs
 
 MOST_GROUPS = 200
-"""Users and commands that are told apart: names are the server's, and nobody reads more."""
+"""Users and commands with a line of their own: names are the server's, and nobody reads more."""
 OTHERS = "(others)"
 _OWN_THREADS = ("system user", "event_scheduler")
 
@@ -213,7 +213,7 @@ class Rates:
 
 
 def _between(driven: tuple[float | None, float | None], at: tuple[float, float]) -> float:
-    """Seconds in which the counters could grow: those in which the server was driven, if it takes turns."""
+    """Seconds in which the counters could grow: under load, if the server is measured in slices."""
     if driven[0] is not None and driven[1] is not None:
         return driven[1] - driven[0]
     return at[1] - at[0]

@@ -30,12 +30,12 @@ class Meter:
 
 
 class Repeating(ABC):
-    """A thread that takes one turn after the other from `start` to `close`.
+    """A thread that takes one step after the other from `start` to `close`.
 
     Args:
         name: of the thread.
         meter: takes its CPU time.
-        patience_s: so long `close` waits for a turn to end.
+        patience_s: so long `close` waits for a step to end.
     """
 
     def __init__(self, name: str, meter: Meter, patience_s: float) -> None:
@@ -48,13 +48,13 @@ class Repeating(ABC):
         self._thread.start()
 
     def close(self) -> None:
-        """Takes no more turns."""
+        """Takes no more steps."""
         self._end.set()
         self._thread.join(self._patience_s)
 
     @abstractmethod
     def _turn(self) -> float:
-        """Takes a turn; the seconds until the next one."""
+        """Takes a step; the seconds until the next one."""
 
     def _run(self) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())

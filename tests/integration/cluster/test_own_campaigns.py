@@ -82,7 +82,12 @@ def test_a_series_leaves_out_what_takes_a_restart_and_puts_all_back(
 
     foreseen = run(dry_run=True).forecast
     assert foreseen is not None and foreseen.resources.servers == 0
-    assert len([what for what in foreseen.writes.values() if f"{FLUSH} is 1 or 2, in turns" in what]) == 2
+    assert (
+        len(
+            [what for what in foreseen.writes.values() if f"{FLUSH} is 1 or 2, in alternating slices" in what]
+        )
+        == 2
+    )
     with pytest.raises(UsageError, match=f"{FLUSH}: settings of your own server are left alone"):
         run(allow_writes=True)
     assert (turns, own.databases, left()) == (set(), before, [])

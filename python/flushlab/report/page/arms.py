@@ -1,7 +1,7 @@
 """What the stored trials of an arm show that facts do not hold: throughput over time, stalls, file activity.
 
-Sits in `report`, below the page; pure. Only trials that count are looked at: measured ones, and disturbed
-ones whose figure was used.
+Sits in `report`, below the page; pure. Only trials that count are read: measured ones, and disturbed
+ones whose result was used.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from flushlab.experiment.objective import STALL_SHARE_OF_MEDIAN, p99_us
 from flushlab.record import FILE_CLASSES, Stage, Trial
 
 PROVING: tuple[Stage, ...] = ("confirm", "arms", "best", "bench")
-"""Stages whose figures are claimed; the others only choose."""
+"""Stages whose results are claimed; the others only choose."""
 
 _ORDER: Mapping[str, int] = {
     stage: order
@@ -50,11 +50,11 @@ class Throughput(NamedTuple):
 
 
 class Rounds(NamedTuple):
-    """The slices of one arm whose server stood beside the others.
+    """The slices of one arm whose server was kept running beside the others.
 
     Attributes:
         arm: its name.
-        kept: start in seconds since the servers stood, and events/s, of each one that counts.
+        kept: start in seconds since the servers ran, and events/s, of each one that counts.
         dropped: the same of those whose round does not count.
         turn_s: length of the shortest and of the longest slice that counts.
         foreign_share: of the CPU time that other programs took, median, or None.

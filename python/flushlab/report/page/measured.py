@@ -16,7 +16,7 @@ from flushlab.units import counted, format_size, format_spread
 
 
 def over_time(subject: Subject) -> Iterator[Section]:
-    """Throughput of every second, or the figure of every trial where a workload has no seconds."""
+    """Throughput of every second, or the result of every trial where a workload has no seconds."""
     candidates = shown_arms(subject)
     turns = [rounds(subject.named(arm), subject.arms[arm]) for arm in candidates]
     panels = [panel for panel in turns if panel is not None]
@@ -193,7 +193,7 @@ def _classes(quantity: _Quantity, rows: Sequence[Activity], per: str) -> Table:
 
 
 def _columns(quantity: _Quantity, rows: Sequence[Activity]) -> list[str]:
-    """Classes that are told of, and those that every reader looks for."""
+    """Classes that were reported, and the classes that every reader looks for."""
     return [
         kind for kind in FILE_CLASSES if any(kind in (*row.looked_for, *quantity.read(row)) for row in rows)
     ]

@@ -67,7 +67,7 @@ class Advice(NamedTuple):
 
 
 class Foot(NamedTuple):
-    """What the foot says of a record that is no campaign."""
+    """The foot of a page about a record that is no campaign."""
 
     id: str
     kind: str

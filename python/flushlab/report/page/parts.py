@@ -94,7 +94,7 @@ class Head(NamedTuple):
         workload: in words.
         title: the question.
         servers: what was measured, in words; empty: nothing was, or the headline says it.
-        interval: of the figure in the headline, or empty.
+        interval: of the result in the headline, or empty.
     """
 
     headline: str

@@ -97,8 +97,8 @@ class Cluster(NodeGroup[Sandbox]):
             data: of every node; the snapshot is a single server's, as for `Sandbox.start`. Each node gets a
                 disk limit or a slow disk of its own, which ends with the cluster.
             instance: the cluster's name and account; without a port.
-            latency_s: round-trip time in seconds from node to node: each has a network of its own then,
-                and flushlab reaches it by its unix socket alone; 0: the nodes are on loopback.
+            latency_s: round-trip time in seconds from node to node. Above 0, each node has a network of its
+                own, and flushlab reaches it by its unix socket alone; 0: the nodes are on loopback.
             progress: takes a line before each step that takes long.
 
         Raises:
@@ -453,8 +453,11 @@ class Cluster(NodeGroup[Sandbox]):
         self.close()
 
     def _lack(self, logged: Sequence[int]) -> FlushlabError | None:
-        """What this machine lacked, by any node: one that joins needs another one, which may have ended for
-        that or know why the transfer failed; `logged` is how long their logs were."""
+        """A shortage of this machine that any node reports.
+
+        A node that joins needs another one, which may have ended for the shortage, or know why the transfer
+        failed. `logged`: lengths of their logs before.
+        """
         for node, before in zip(self.nodes, logged, strict=True):
             what = f"{node.name}, a node of the cluster {self.name}"
             if node.was_killed:

@@ -1,8 +1,8 @@
 """Node data: the data directory that all nodes of a cluster start from, as a snapshot.
 
 Server layer. A plain data directory knows no position in a cluster's history, and nodes that know none copy
-the whole of another one's first. So a single node is bootstrapped on it once and stopped in an orderly way;
-nodes that start from copies of what it leaves are at the same position, and need nothing from each other.
+the whole of another one's first. So a single node is bootstrapped on it once and stopped in an orderly way.
+Nodes that start from copies of the result are at the same position, and need nothing from each other.
 """
 
 from __future__ import annotations

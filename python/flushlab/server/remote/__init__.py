@@ -1,1 +1,1 @@
-"""Remote: servers of somebody's own, reached by an address; what is changed there is put back."""
+"""Remote: the user's own servers, reached by an address; flushlab puts back what it changes there."""

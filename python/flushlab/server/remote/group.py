@@ -1,4 +1,4 @@
-"""Remote group: somebody's own server, or all nodes of their Galera cluster, as one server that takes a load.
+"""Remote group: the user's own server, or all nodes of their Galera cluster, as one server that takes a load.
 
 Server layer; implements `Server` through the first node. It is never started, stopped or killed; its settings
 change by `put_back.Changes` alone, which writes down what was there before.
@@ -37,7 +37,7 @@ class RemoteGroup(NodeGroup[RemoteServer]):
         self.seconds: dict[str, float] = {}
         """What its start took: nothing."""
         self.before: dict[str, Value] = {}
-        """Settings that are changed in turns, as they were before that."""
+        """Settings that change before each slice, as they were before the first change."""
         self.mark = ""
         """The comment of tables that are made on it; empty while none are to be made."""
         self._silent: RemoteServer | None = None

@@ -115,7 +115,7 @@ def files(folder: str) -> list[Path]:
 
 
 def left_entries(folder: str, kind: type[E], say: Say) -> Iterator[tuple[Path, E]]:
-    """Entries of flushlabs that are gone; what cannot be read is told."""
+    """Entries of flushlabs that are gone; reports the files that cannot be read."""
     for path in files(folder):
         try:
             entry = msgspec.json.decode(path.read_bytes(), type=kind)

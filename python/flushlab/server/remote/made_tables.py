@@ -103,7 +103,7 @@ class MadeTables:
         self._server.mark = self._written.mark
 
     def drop(self, say: Say) -> None:
-        """Drops what has the mark, once; what is in the way is told, and left to the next flushlab."""
+        """Drops tables with the mark, once; reports an obstacle, and leaves the rest to the next flushlab."""
         self._server.mark = ""
         if self._path is None:
             return

@@ -1,7 +1,7 @@
 """Members: all nodes of a Galera cluster that is not flushlab's, found from one of them or named.
 
-Server layer. Whoever changes settings of a cluster changes them on every node, and what is measured of it is
-what all of them do, so it is an error if one cannot be reached, is not in step, or is not like the others.
+Server layer. Settings change on every node of a cluster, and the load measures all nodes together. It is an
+error if a node cannot be reached, is not in step, or is not like the others.
 """
 
 from __future__ import annotations

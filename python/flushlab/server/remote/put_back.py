@@ -1,9 +1,13 @@
 """Put back: settings of a server that is not flushlab's, changed for a while.
 
-Server layer. A file in flushlab's state folder has what is to be put back, and how to reach the server,
-before the first change; it goes once all is read back as it was. A file whose flushlab is gone is carried out
-by the next one. What somebody else has set meanwhile stays as it is; but not while settings change in turns,
-each of which overwrites it anyway. A server that does not answer is given up after a minute or two.
+Server layer. Before the first change, a file in flushlab's state folder has the values to put back and the
+server's address. The file goes once the server reports the old values again. If its flushlab is gone, the
+next flushlab carries it out. A value that somebody else has set meanwhile stays. The exception: settings that
+change before each slice, since every change overwrites such a value. If a server does not answer, flushlab
+gives up after a minute or two.
+
+A restart of the server loses every SET GLOBAL. MySQL 8.0 and later could keep it by SET PERSIST, which
+flushlab does not use here; on MariaDB and MySQL 5.7 only the option file outlasts a restart.
 """
 
 from __future__ import annotations
@@ -76,8 +80,8 @@ class Changes:
 
     Args:
         server: owner of the variables.
-        wanted: names and values for a while, in turns if there are several; what has its value already is
-            left out.
+        wanted: names and values for a while; several: each for a slice. A variable that has its value already
+            is left out.
     """
 
     def __init__(self, server: RemoteServer, *wanted: Mapping[str, Value]) -> None:
@@ -119,7 +123,11 @@ class Changes:
         words = []
         for one in self._changes:
             others = " or ".join(dict.fromkeys(map(str, one.during)))
-            how = f"is {one.before} or {others}, in turns" if self._turns else f"is {one.during[0]}"
+            how = (
+                f"is {one.before} or {others}, in alternating slices"
+                if self._turns
+                else f"is {one.during[0]}"
+            )
             words.append(f"{one.name} {how}")
         return "; ".join(words)
 
@@ -143,7 +151,7 @@ class Changes:
             self._note_what_came_of_it(self._path)
 
     def announce(self) -> None:
-        """Writes down what is to be put back, for changes that others make in turns.
+        """Writes down the values to put back, for changes that others make before each slice.
 
         Raises:
             UsageError, NotWritable: as `make`.
@@ -196,7 +204,7 @@ class Changes:
         return read_variables(self._query, self._server.identity, names)
 
     def put_back(self, say: Say) -> None:
-        """Puts all back, once; what is in the way is told, and left to the next flushlab."""
+        """Puts all back, once; reports an obstacle, and leaves the rest to the next flushlab."""
         if self._path is None:
             return
         try:
@@ -292,7 +300,7 @@ def _restore(
         whatever_it_is: of which names also a value that flushlab did not ask for.
 
     Returns:
-        Names of what had another value than before, each of which was told.
+        Names of variables that had another value than before, each of which was reported.
 
     Raises:
         ServerError: the server is gone, refused one of them, or has another value afterwards.
@@ -329,8 +337,8 @@ def _restore(
 
 def _not_yet(address: Address, undo: tuple[str, ...], error: ServerError) -> str:
     return (
-        f"warning: settings could not be put back: {error.message}. The next flushlab command tries again; by"
-        f" hand: {' '.join(undo)}"
+        f"warning: settings could not be put back: {error.message}. The next flushlab command tries again."
+        f" SET GLOBAL lasts until the server's next restart. By hand: {' '.join(undo)}"
     )
 
 

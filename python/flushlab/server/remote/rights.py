@@ -1,4 +1,4 @@
-"""Rights: privileges that an account of somebody's own server lacks for what is asked of it.
+"""Rights: privileges that the account on the user's own server lacks for a command.
 
 Server layer. Found by attempts, since only the server knows what roles, wildcards and partial revokes come
 to. A server checks the privilege first; whatever is tried then fails for another reason, or is only explained

@@ -1,4 +1,4 @@
-"""Account: flushlab's own account on a sandbox, under a random password, and how clients are told of it.
+"""Account: flushlab's own account on a sandbox, its random password, and the option file of clients.
 
 Server layer. The password is in the clients' option file (mode 0600) and, until the server is ready, in a
 file of SQL that the server reads once.
@@ -64,8 +64,10 @@ def account_sql(build: Build, password: str) -> str:
 def logs_in_by_sha2(build: Build) -> bool:
     """True if flushlab's account has `caching_sha2_password`; MySQL 9 has no `mysql_native_password`.
 
-    Its first login after a start needs a private channel, or the server's RSA key; from then on the server
-    remembers a digest (MySQL 8.4 manual, 8.4.1.2, Caching SHA-2 Pluggable Authentication).
+    Its first login after a start needs a private channel, or the server's RSA key. From then on the server
+    remembers a digest.
+
+    Source: MySQL 8.4 manual, 8.4.1.2, Caching SHA-2 Pluggable Authentication.
     """
     return build.flavor == "mysql" and build.version >= (8, 4)
 

@@ -91,7 +91,7 @@ _LOOK_S = 0.5
 SPINS = 5
 """So many times as long a process may only compute; InnoDB reads and writes while it recovers."""
 _MOST_S = 10.0
-"""So much of the time between two looks counts: nobody works on a machine that is paused for a minute."""
+"""So much of the time between two samples counts: nobody works on a machine that is paused for a minute."""
 
 
 class ProcessCounters(NamedTuple):

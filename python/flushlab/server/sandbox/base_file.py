@@ -1,8 +1,12 @@
 """Base file: a user's option file as the settings of a sandbox on this machine.
 
-Sits in `server`, on `settings.check`, which reads the file as the server would, on `settings.admission`,
-which decides what of it enters a sandbox, and on `settings.fit`, which scales what this machine cannot hold.
-What stays out is named, with the class of reason and without its value.
+Sits in `server`, on three modules of `settings`:
+
+- `check` reads the file as the server would;
+- `admission` decides which settings of the file enter a sandbox;
+- `fit` scales settings that this machine cannot hold.
+
+The report names each setting that stays out, with the class of reason and without its value.
 """
 
 from __future__ import annotations

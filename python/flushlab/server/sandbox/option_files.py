@@ -1,4 +1,4 @@
-"""Option files: what a sandbox's server and its clients are told, with the certificate that it is given.
+"""Option files: the files of a sandbox's server and of its clients, with the server's certificate.
 
 Server layer, pure. No secret stands in the server's option file or in its arguments.
 """

@@ -1,8 +1,8 @@
 """Ports on loopback, where sandboxes listen, and addresses there for the nodes of a cluster.
 
-Server layer. A sandbox keeps its port while it restarts. Hence it gets none of those that the kernel gives to
-outgoing connections (ip(7), `ip_local_port_range`): one of these could take it in that moment, or, trying to
-reach the server, connect to itself.
+Server layer. A sandbox keeps its port while it restarts. Hence it gets no port that the kernel gives to
+outgoing connections (ip(7), `ip_local_port_range`). Such a connection could take the port in that
+moment, or, trying to reach the server, connect to itself.
 """
 
 from __future__ import annotations

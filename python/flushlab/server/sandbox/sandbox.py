@@ -43,7 +43,7 @@ _GREETING_S = 20.0
 
 
 class Sandbox(SingleServer):
-    """A private server. Made by `start` or `attach`; a context manager that ends an owned one.
+    """A sandbox. Made by `start` or `attach`; a context manager that ends an owned one.
 
     Attributes:
         build: what it was started from.

@@ -1,4 +1,4 @@
-"""Settings of somebody's own server that are changed in turns are reported when all are put back."""
+"""Settings of the user's own server that change before each slice are reported when all are put back."""
 
 from __future__ import annotations
 
