@@ -224,7 +224,7 @@ def test_a_command_is_judged_by_whether_the_server_starts_and_its_tables_are_sou
         ("sound", 0, ())
     ] * 2
     assert [warning.slug for warning in facts.warnings] == ["no-acks"]
-    assert document(facts).verdict == "unknown", "nothing shows that damage would have been seen"
+    assert document(facts).verdict == "unknown", "nothing proves that damage is detected"
 
 
 def test_damage_to_a_commands_tables_is_seen(build: Callable[[str], Build], tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Bound: what a load's limit was, from what was seen while it ran. Pure.
 
-Sits in `bulk`. The first rule that holds says it; each comes with the figures that it rests on, so that a
-reader can disagree.
+Sits in `bulk`. The first rule that holds names the limit, together with the measurements behind the rule.
 """
 
 from __future__ import annotations
@@ -19,18 +18,20 @@ WAITS = 0.35
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """What was seen of a load between two looks.
+    """Measurements of a load between two samples.
 
     Attributes:
         cores: processors of this machine.
-        client_cpu_s, server_cpu_s: processor time; the server's is None where it runs elsewhere.
-        send_s, answer_s, commit_s: sums over connections: handing bytes over, waiting for answers to
-            statements, waiting for commits.
-        log_syncs: of the redo log, or None where the server does not tell.
+        client_cpu_s: flushlab's processor time.
+        server_cpu_s: the server's processor time; None for a server on another machine.
+        send_s: seconds that all connections together spent on sending.
+        answer_s: the same for waiting for answers to statements.
+        commit_s: the same for waiting for commits.
+        log_syncs: fsyncs of the redo log; None if the server does not count them.
         pool_waits: waits for a free page of the buffer pool.
-        held: seconds in which no transaction was begun, by what was waited for.
-        others_share: of the processors' time, that programs took which are neither the server nor flushlab.
-        io_share: of the time in which some task waited for I/O, on this machine; None if unknown.
+        held: seconds in which the throttle began no transaction, by reason.
+        others_share: share of the processors' time that other programs took (not the server, not flushlab).
+        io_share: share of the time in which some task waited for I/O, on this machine; None if unknown.
     """
 
     seconds: float
@@ -57,7 +58,7 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         what: `replica lag`, `flow control`, `client CPU`, `server CPU`, `CPU`, `log syncs`, `buffer pool`,
             `disk`, `other programs`, `round trips` or `server`.
-        why: the figures.
+        why: the measurements behind it.
     """
 
     what: str

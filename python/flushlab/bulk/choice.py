@@ -5,9 +5,12 @@ the machine slows both alike. The first method is kept unless the other wins thr
 two rounds more lost than won end the comparison. A method that is a fifth slower is hardly ever chosen, even
 on a busy machine.
 
-Not tried, because slices cannot tell or nothing ever won: indexes wait wherever they can (on MariaDB 10.11
-with 400,000 rows of sysbench's table that was 10 to 80 % faster, whatever slices had said), and MariaDB's
-bulk insert, both checks off on an empty table, took the server 1.6 to 1.8 times the processor time.
+Two choices are not tried on slices:
+
+- Secondary indexes are always built after the rows if possible. On MariaDB 10.11 with 400,000 rows of
+  sysbench's table, this was 10 to 80 % faster, even where slices had shown the opposite.
+- MariaDB's bulk insert (both checks off, empty table) is never used. It took the server 1.6 to 1.8 times the
+  processor time.
 """
 
 from __future__ import annotations
@@ -53,7 +56,7 @@ class Possible(msgspec.Struct, frozen=True, kw_only=True):
         load_data: the server takes LOAD DATA LOCAL.
         prepared: an INSERT costs the server less if it is prepared.
         indexes_may_wait: the table is empty, and ours to change.
-        connections: at most; of one's own choice if `fixed`.
+        connections: at most; the user's choice if `fixed`.
         packet_bytes: longest statement or packet that the server takes.
     """
 
@@ -75,7 +78,7 @@ def first_method(possible: Possible, connections: int) -> LoadMethod:
 def resumed_method(
     server: Server, database: str, table: str, possible: Possible, connections: int
 ) -> LoadMethod:
-    """What is taken for ranges that an interrupted load has left, where nothing is tried."""
+    """Method for the ranges that an interrupted load has left; nothing is tried on slices."""
     method = first_method(possible, connections)
     turns = possible.load_data and connections > 1 and takes_turns(server, database, table)
     return inserts(method, possible) if turns else method
@@ -242,23 +245,30 @@ def rows_of(ranges: Iterable[Range]) -> int:
 def gains_by_preparing(identity: ServerIdentity) -> bool:
     """Whether INSERT is cheaper prepared.
 
-    Of the server's processor time a row of sysbench's table took 12.3 µs as text, 7.1 prepared and 8.8 in
-    LOAD DATA on MariaDB 10.11; 14.8, 8.9 and 9.3 on MySQL 5.7; 20.3, 23.8 and 17.3 on MySQL 8.0 (medians of
-    three or four runs each, in random order, on a busy machine).
+    The server's processor time for a row of sysbench's table, in µs, as text, prepared and in LOAD DATA:
+
+    - MariaDB 10.11: 12.3, 7.1 and 8.8
+    - MySQL 5.7: 14.8, 8.9 and 9.3
+    - MySQL 8.0: 20.3, 23.8 and 17.3
+
+    (Medians of three or four runs each, in random order, on a busy machine.)
     """
     return identity.flavor == "mariadb" or identity.version < (8, 0)
 
 
 def takes_turns(server: Server, database: str, table: str) -> bool:
-    """Whether LOAD DATA of one connection waits for that of another: it holds the lock of a table's
-    AUTO_INCREMENT to its end unless innodb_autoinc_lock_mode is 2, also where rows bring their own numbers
-    (`innobase_lock_autoinc` in ha_innodb.cc). INSERT with VALUES does not."""
+    """Whether LOAD DATA of one connection waits for LOAD DATA of another.
+
+    Unless innodb_autoinc_lock_mode is 2, the statement holds the table's AUTO_INCREMENT lock to its end, even
+    if the rows bring their own numbers (`innobase_lock_autoinc` in ha_innodb.cc). INSERT with VALUES does
+    not.
+    """
     numbers = " AUTO_INCREMENT" in definition(server, database, table)
     return numbers and server.query("SELECT @@innodb_autoinc_lock_mode") != [(2,)]
 
 
 def most_connections() -> int:
-    """What is tried at most where nobody says."""
+    """The most connections to try if the user gives no number."""
     return max(2, 2 * cpu_count())
 
 

@@ -1,8 +1,10 @@
 """Destinations: the servers that rows go to, as fast as their floor allows while they come.
 
-Sits in `bulk`. A new sandbox starts with the fastest settings of its floor and ends with its defaults, after
-an orderly stop; a kept one has its commits relaxed for the load only, even if that is killed and goes on
-later; any other server is left as it is unless its owner asks for the same.
+Sits in `bulk`. Settings during the load:
+
+- A new sandbox starts with the fastest settings of its floor. After an orderly stop it gets its defaults.
+- A kept sandbox has relaxed commits for the load only, even if the load is killed and continues later.
+- Any other server keeps its settings unless `--allow-set-global` permits relaxed commits.
 """
 
 from __future__ import annotations
@@ -107,7 +109,7 @@ def destination(spec: FillSpec, plan: FillPlan, progress: Progress) -> AbstractC
 
 @contextmanager
 def _external(spec: FillSpec, plan: FillPlan, load_bytes: int, progress: Progress) -> Iterator[Destination]:
-    """Somebody's own server, or all nodes of its cluster if their settings may be changed."""
+    """The user's running server, or all nodes of its cluster if their settings may be changed."""
     floor, remote, allow_set_global = spec.floor, spec.remote, spec.remote.allow_set_global
     if floor is not None and not allow_set_global:
         raise UsageError(

@@ -57,8 +57,8 @@ def fill(
     """Fills tables with the rows of a plan.
 
     A build's new sandbox, or cluster, is kept. `replica` names servers that replicate from a server of your
-    own, each by DSN or option file: the load waits while one of them is behind, does not replicate or does
-    not answer.
+    own, each by DSN or option file. The load waits while a replica is behind, does not replicate or does not
+    answer.
 
     Returns:
         What was loaded, how fast, and what the limit was. It has been verified.

@@ -86,7 +86,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
         rows_per_s: committed rows a second.
         ratio: to the rate of the method before; 1 for the first, None if the method before loaded nothing.
         bound_by: limit of the load.
-        why: the figures of `bound_by`.
+        why: the measurements behind `bound_by`.
     """
 
     name: str
@@ -120,7 +120,7 @@ class Filled(msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag=
         waited: seconds that the load waited, by reason: `replica lag`, `flow control`.
         bound_by: the limit of the load: `replica lag`, `flow control`, `client CPU`, `server CPU`, `CPU`,
             `log syncs`, `round trips`, `buffer pool`, `disk`, `other programs`, `server` or `nothing`.
-        why: the figures of `bound_by`.
+        why: the measurements behind `bound_by`.
         verified: true: counts, checks and sampled rows were as they must be.
         tables: after the load.
         warnings: caveats; `retried`: transactions sent again after a deadlock or a lock wait;

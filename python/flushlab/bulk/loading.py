@@ -1,8 +1,10 @@
 """Loading: one load from start to end: tables, method, rows, indexes, verification.
 
-Sits in `bulk`. Promises: rows are there once, or the load is an error that says what is missing; a load that
-ends early can be resumed; nothing of the server's is changed that is not put back, but for a sandbox's own
-log.
+Sits in `bulk`. Promises:
+
+- Every row is there once, or the load fails with an error that names the missing rows.
+- A load that ends early can be continued.
+- Every change to the server is undone. Only a sandbox's binary log may differ: it lacks the rows.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
 _SUMS = [name for name in Counts.__struct_fields__ if name not in ("running", "notes", "retried")]
 
 Show = Callable[[Counts, Evidence], None]
-"""Takes how far a load is and what was seen since the last look."""
+"""Takes the progress of a load and the measurements since the last sample."""
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,7 +141,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
 class MeasuredLoads:
     """The cost of loads of a table, one behind the other.
 
-    A look takes some milliseconds, as much as ten thousand rows: there is none before and behind each
+    A sample takes some milliseconds, as much as ten thousand rows, so there is none before and after each
     load."""
 
     def __init__(self, server: Server, throttle: Throttle | None = None) -> None:

@@ -1,9 +1,12 @@
 """Throttle: when a load waits for the servers behind the one that it fills.
 
-Sits in `bulk`. Looks once a second at the replicas that the user has named, and at what a node tells of its
-Galera cluster. The rules are those of pt-online-schema-change (--max-lag, --max-flow-ctl): the load waits
-while a replica is further behind than asked for, does not replicate or does not answer, and while the cluster
-spends its time in flow control. It changes nothing on any of them.
+Sits in `bulk`. Once a second, it reads the status of the replicas that the user has named, and of a node's
+Galera cluster. The rules come from pt-online-schema-change (--max-lag, --max-flow-ctl). The load waits:
+
+- while a replica is further behind than asked for, does not replicate or does not answer;
+- while the cluster spends its time in flow control.
+
+It changes nothing on these servers.
 """
 
 from __future__ import annotations
@@ -25,10 +28,10 @@ from flushlab.units import format_seconds
 LOOKS_EVERY_S = 1.0
 """Seconds_Behind_Master is in whole seconds."""
 CHUNK_BYTES = 8 << 20
-"""Of rows in one transaction where others have to apply it: a replica begins when it has all of it, so it is
-behind by what one takes, and a cluster certifies it as a whole."""
+"""Bytes of rows in one transaction, if replicas or a cluster apply the load. A replica starts when it has the
+whole transaction, so it lags by the time of one transaction. A cluster certifies a transaction as a whole."""
 MOST_PAUSED = 0.1
-"""Of the time between two looks, that a cluster spends in flow control."""
+"""Share of the time between two samples that a cluster spends in flow control."""
 MOST_QUEUED = 16
 """Write sets that a node has yet to apply: `gcs.fc_limit`, from which on it stops the others."""
 GALERA = (

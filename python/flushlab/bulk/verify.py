@@ -1,8 +1,8 @@
 """Verify: whether the rows in a table are those of the plan.
 
-Sits in `bulk`. Sampled rows are made anew by the generator and inserted, in strict mode, into a
-table of the same shape: before the load, a row that does not fit is an error; afterwards the server compares
-both tables, value by value and strings byte by byte.
+Sits in `bulk`. The generator makes the sampled rows again; they are inserted, in strict mode, into a table of
+the same shape. Before the load, a row that does not fit is an error. After the load, the server compares both
+tables, value by value and strings byte by byte.
 """
 
 from __future__ import annotations

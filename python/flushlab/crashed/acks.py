@@ -76,8 +76,8 @@ def before(notes: Sequence[Note], at: int) -> list[Note]:
 
 
 def begun_after(notes: Sequence[Note], at: int) -> int:
-    """How many acknowledged commits began after record `at`: of those that a connection was told of then, the
-    first may have been synced before."""
+    """How many acknowledged commits began after record `at`. Of a connection's commits acknowledged later,
+    the first does not count: it may have been synced before."""
     later = Counter(note.connection for note in notes if note.position > at)
     return later.total() - len(later)
 

@@ -100,9 +100,9 @@ def reached(found: Tables, acknowledged: int) -> int | None:
 NOTES = "ddl"
 """File beside the notes of acknowledged commits."""
 _TIDY_S = 60.0
+"""How long a server may take after its start to remove the rest of dropped tables."""
 _IDLE_S = 5.0
-"""How long a server that has just started may take to remove what is left of tables that it dropped, and how
-long it must do nothing before nobody waits any longer."""
+"""The wait ends after this time without progress."""
 _POLL_S = 0.05
 _LIKE = PREFIX.replace("_", r"\_") + "%"
 

@@ -49,10 +49,10 @@ class RecoveredServer(NamedTuple):
     Attributes:
         commits: of each connection that has any; None where there is no acknowledgement table to look at.
         broken: transactions that are not there whole, as connection and counter.
-        damaged: what CHECK TABLE says of tables that are not sound.
+        damaged: messages of CHECK TABLE on unsound tables.
         binlog: of each connection, from the binary log; why that could not be read; None without one.
-        gtids: how many transactions it says that it has executed; None where that is not known.
-        side: the tables that DDL beside the load has made; None where none ran.
+        gtids: how many transactions the server reports as executed; None if unknown.
+        side: the tables that DDL beside the load has made; None without DDL.
         again: `commits` after it was killed and started again; None if it did not come back.
         not_again: why it did not come back.
         extra: what else is wrong with it.

@@ -1,10 +1,15 @@
 """Killed: what crashes under load and comes back, over and over. Sits in `crashed`.
 
 A single server is killed and started again on its own. Nodes of a cluster crash and come back to a cluster
-that lives: each on its own disk as it is (its process was killed), or on what a crash has left of it; then
-each node has a disk that records, and a cluster of its own for each crash. A power cut is a kill, with what
-the disk holds a moment later. Where the nodes have a network between them, the node is taken off it first; on
-loopback, what it had written to its sockets before still arrives at the others.
+that lives. Two kinds of disk:
+
+- If mysqld is killed, the node comes back on its own disk as it is.
+- If the power fails, the node comes back on the disk's content after the crash. Each node has a disk that
+  records, and each crash has a cluster of its own.
+
+A power failure is a kill, plus the disk's content a moment later. If the nodes have a network between them,
+the node is removed from the network first. On loopback, data that the node has already written to its sockets
+still arrives at the others.
 """
 
 from __future__ import annotations

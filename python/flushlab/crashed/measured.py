@@ -161,12 +161,14 @@ class CrashCounts(OutcomeCounts, frozen=True, kw_only=True):
         crashes: number of crashes.
         lost_s: age of the oldest lost commit in seconds, over the crashes that lost some; None: none did.
         bound_95: upper end of the one-sided 95 % interval of Clopper and Pearson for the share of crashes
-            that do not keep everything; of random crashes: valid for random moments of this recording.
+            that do not keep everything. It counts random crashes only and is valid for random moments of this
+            recording.
         unflushed: None without an acknowledgement table or a recorded disk.
         binlog: None without a binary log.
-        gtid: None without GTIDs, and if transactions without an acknowledgement have some.
-        replica, new_replica: with `--replica`: of a replica that had followed the server before the crash,
-            and of a new one; else None.
+        gtid: None without GTIDs, and if transactions without an acknowledgement have GTIDs.
+        replica: with `--replica`, the result of a replica that had followed the server before the crash;
+            else None.
+        new_replica: with `--replica`, the result of a new replica; else None.
         ddl: None without DDL beside the load.
     """
 

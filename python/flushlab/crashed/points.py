@@ -45,11 +45,13 @@ class Moments(NamedTuple):
 def choose(run: Moments, crashes: int, seed: int) -> list[CrashPoint]:
     """So many points, in the order in which they are to be judged.
 
-    A bound holds for points that are drawn at random from this run, so the others are marked: they lie
-    just after an acknowledgement, which is where a server that answered too early is caught, just before a
-    flush, just before those that most was waiting for: pages, and the copies they are restored from; and
-    just after a write to a file, each file equally often. Or they lie anywhere, and there is another crash
-    while the server recovers.
+    A bound holds for points that are drawn at random from this run, so all other points are marked:
+
+    - just after an acknowledgement, to catch a server that acknowledged too early
+    - just before a flush
+    - just before the flushes with the most data waiting: pages, and the copies that restore them
+    - just after a write to a file, each file equally often
+    - anywhere, with another crash while the server recovers
 
     Args:
         seed: of the draws, and of each point's own seed.

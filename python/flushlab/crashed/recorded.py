@@ -142,8 +142,10 @@ class CrashImages:
         return list(accumulate([*found, run.ended_ns], max))
 
     def _writes_by_file(self) -> Mapping[str, Sequence[int]] | None:
-        """Numbers of the writes under load to each file that there is at its end, by the file's path; those
-        to the file system's own places, and to files that are gone, under an empty one. None: not known.
+        """Numbers of the writes under load to each file, by the file's path; None if unknown.
+
+        The files are the ones that exist at the end of the load. Writes to the file system's own places and
+        to deleted files are under an empty path.
 
         Raises:
             FlushlabError: this machine does not let it look.

@@ -106,7 +106,7 @@ def not_ready(point: CrashPoint, notes: Sequence[Note], error: StartFailed) -> C
 
 
 def said(message: str) -> str:
-    """What a server says of why it does not start: its first errors, in one line."""
+    """Why a server does not start: the first errors of its log, in one line."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     errors = [line for line in lines if _ERROR.match(line)]
     return " / ".join(errors[:2] or lines[-1:])[:_MOST_SAID]

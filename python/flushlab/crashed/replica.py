@@ -1,8 +1,8 @@
 """Replica: a real server that replicates from another one. Sits in `crashed`.
 
-It listens first: its receiver thread takes what the source sends into the relay log, and nothing is applied.
-After a crash of the source it applies what it had received by then, and goes on with what came back, as a
-replica does that reconnects: with GTIDs from those that it has, without from the place that it has come to.
+First, the receiver thread writes the source's events to the relay log, and the replica applies nothing. After
+a crash of the source, the replica applies the received events. Then it reconnects to the recovered source:
+with GTIDs, it continues from its executed GTIDs; without, from its last position in the binary log.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Replicated: whether replicas can go on with what came back from a crash. Sits in `crashed`.
 
-Two real ones are attached to the recovered server. One had followed it before the crash, and has what it had
-received by then; the other one is new, and follows from the beginning of the binary log. When both have been
-sent all, or were refused, each connection of the load commits once more, under the number that follows its
-last one in the recovered server's tables: what an application does next. Then all rows are compared.
+Two real replicas are attached to the recovered server. The first had followed the server before the crash,
+and has the events received by then. The second is new, and follows from the beginning of the binary log. When
+both have received everything, or were refused, each connection of the load commits once more, as an
+application would. The commit has the number after the connection's last one in the recovered server's tables.
+Then all rows are compared.
 """
 
 from __future__ import annotations
@@ -61,8 +62,9 @@ def of_crash_image(
 def of_killed(
     server: Sandbox, acks: AcksTable, old: Replica, folder: Path
 ) -> tuple[ReplicaState, ReplicaState] | tuple[None, None]:
-    """What becomes of replicas of a server that came back from a kill: of the one that had listened until the
-    kill, and of a new one, whose data go to the folder.
+    """The states of two replicas of a server that came back from a kill.
+
+    The first had received events until the kill; the second is new, with its data in the folder.
     """
     if not server.alive():
         return None, None

@@ -7,9 +7,9 @@ are attached to it. The limit is believed only after a child in the group has me
 What is limited, and what is not:
 
 - Every write that an attached process itself sends to the disk: direct I/O, and buffered pages that its own
-  fsync, fdatasync or O_DSYNC writes out. On a disk with a volatile cache the flush counts too, so that one
-  synchronous write is two operations and a limit of 120 gives about 55 fdatasync/s (measured on Linux 6.18,
-  ext4 on virtio). Both figures are in the record.
+  fsync, fdatasync or O_DSYNC writes out. On a disk with a volatile cache the flush counts too, so one
+  synchronous write is two operations. A limit of 120 then gives about 55 fdatasync/s (measured on Linux
+  6.18, ext4 on virtio). Both rates are in the record.
 - Not limited in cgroup v1: pages that the kernel's own threads write back later, and the file
   system's journal; these belong to the root group. In cgroup v2 writeback is charged to the group whose
   memory it is (kernel documentation, cgroup-v2, "Writeback") if the memory controller is on there too.
@@ -43,8 +43,8 @@ PROBE_SECONDS = 2.0
 """Length of each of the two measurements; 20 limiter slices (the kernel's slice is 0.1 s)."""
 
 BELIEVED = (0.5, 1.3)
-"""Range of measured / asked within which a limit is believed. Other load on the disk lowers the measured
-figure; a limit that is not in force raises it by far more."""
+"""Range of measured / requested rate within which a limit is accepted. Other load on the disk lowers the
+measured rate; without a limit in force, the rate is far above the range."""
 
 
 class Hierarchy(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,8 +75,8 @@ class Hierarchy(msgspec.Struct, frozen=True, kw_only=True):
 class LimitedDisk:
     """A limit in force; a context manager that removes it at the end.
 
-    A limit that is never removed stays for the processes in it, as a kept server needs it; once they are gone
-    and the process that made it too, the next `limit_disk` clears it away.
+    A limit that is never removed stays for its processes, because a kept sandbox needs it. Once these
+    processes and the limit's maker have ended, the next `limit_disk` removes it.
     """
 
     def __init__(self, hierarchy: Hierarchy, group: Path, record: DiskLimit) -> None:
@@ -134,8 +134,8 @@ def limit_disk(data_root: DataRoot, write_iops: int) -> LimitedDisk:
         write_iops: write operations per second.
 
     Raises:
-        UsageError: a figure below 1, no root rights, or a data root without a block device of its own.
-        HarnessError: the system cannot limit the disk, or what was measured is not what was asked for.
+        UsageError: a limit below 1, no root rights, or a data root without a block device of its own.
+        HarnessError: the system cannot limit the disk, or the measured rate is not the requested one.
     """
     if write_iops < 1:
         raise UsageError(f"a disk limit of {write_iops} writes/s is too small: the minimum is 1")

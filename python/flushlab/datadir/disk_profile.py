@@ -28,7 +28,7 @@ class NamedDisk(msgspec.Struct, frozen=True):
     Attributes:
         disk: the words that say how slow it is.
         what: description of the disk.
-        source: of the figures.
+        source: of the latencies and rates.
     """
 
     disk: str
@@ -45,8 +45,8 @@ def named_disks() -> dict[str, NamedDisk]:
 def parse_disk(text: str) -> DiskProfile:
     """`gp3`, or `flush=1ms,write=0.1ms/0.5ms,iops=3000,bandwidth=125M`.
 
-    A latency is a median, or a median and a 99th percentile. The words may begin with a name, whose figures
-    the others replace: `gp3,iops=16000`.
+    A latency is a median, or a median and a 99th percentile. The words may begin with a name; the following
+    words replace its values: `gp3,iops=16000`.
 
     Raises:
         UsageError: it is no disk, or one that cannot be emulated.

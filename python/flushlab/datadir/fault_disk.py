@@ -1,14 +1,15 @@
 """Fault disk: a disk that records every write and flush, can be slow, and shows what a crash leaves of it.
 
-Datadir layer; flushlab's end of `fault_disk_main.py`. That program serves one file over FUSE, a loop device
-stands on the file, and a file system of the kernel's on that: nothing of fsync or of journals is imitated.
+Datadir layer; flushlab's end of `fault_disk_main.py`. The program serves one file over FUSE, as the backing
+file of a loop device with one of the kernel's file systems. So fsync and journals are real, not imitated.
 
-- `FaultDisk` is the live disk. What it records lies in a folder that outlives it.
-- `FaultImage` is what a crash leaves of it, mounted: the same for the same record, number, failure and seed.
+- `FaultDisk` is the live disk. Its record is in a folder that outlives it.
+- `FaultImage` is the disk's content after a crash, mounted. The same record, number, failure and seed give
+  the same content.
 
-The program has a guard, as servers have: after SIGKILL of flushlab, or of everything, neither a mount nor a
-loop device nor a process remains. The FUSE file system is mounted nowhere, the loop device clears itself, and
-the one mount there is stands in the run record.
+The program has a guard, as servers have: after SIGKILL of flushlab, or of all its processes, no mount, no
+loop device and no process remain. The FUSE file system is mounted nowhere, and the loop device clears itself.
+The run record contains the only mount.
 """
 
 from __future__ import annotations
@@ -506,9 +507,10 @@ def trusted(disk: FaultDisk | FaultImage) -> Iterator[None]:
 def leave_memory_limit(pid: int) -> None:
     """Takes the program of a disk out of a memory limit of cgroup v1.
 
-    Whoever runs into such a limit waits until pages are written; if they are those of the disk that it
-    serves, it waits for itself, and all that uses the disk with it (seen on Linux 6.18 with 300 MB and 100
-    busy processes). Version 2 does not wait so, nor does a program that the kernel knows as a disk's.
+    A process that reaches such a limit waits until pages are written. If the pages belong to the disk that
+    the process serves, it waits for itself, together with all users of the disk. This was seen on Linux 6.18
+    with 300 MB and 100 busy processes. Version 2 has no such wait, and the kernel exempts a program that it
+    knows as a disk's.
 
     Raises:
         HarnessError: it has to stay there.

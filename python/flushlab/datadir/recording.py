@@ -3,9 +3,9 @@
 The folder outlives its disk, and can be read after a kill at any moment: up to its last whole record.
 Records count from 1, in the order in which they were answered. `crates/faultfs/src/record.rs` has the format.
 
-Of the writes that no flush had made durable before a crash, other parts can be kept: such a disk is a record
-of its own, which shares the data of the one that it comes from. It is looked at like any other: `FaultImage`
-at its last record, after a crash that keeps all.
+From a record, another disk can be made that keeps other parts of the writes that no flush had made durable
+before a crash. Such a disk is a record of its own, which shares the data of its original. Like any record,
+`FaultImage` mounts it: at its last record, after a crash that keeps all writes.
 """
 
 from __future__ import annotations

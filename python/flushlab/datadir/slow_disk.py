@@ -1,10 +1,12 @@
 """Slow disk: a disk as slow as somebody else's, for `--disk`. Sits in `datadir`, on the fault disk.
 
-It is believed only when it was measured: first as fast as it can be, so that what the way there takes is
-known and taken off; then as slow as was asked for, with overwrites of 4 KiB and an fdatasync each.
+The disk is accepted only after two measurements, with overwrites of 4 KiB and an fdatasync each:
 
-What it is not: its file system is a fresh ext4, and while it flushes it does nothing else, since loop devices
-do not. A cloud's volume goes on writing meanwhile; the profiles of those put their latency into the write.
+- at full speed, so that the latency of the path to the disk is known and subtracted
+- at the requested latency
+
+Limits: its file system is a fresh ext4. While it flushes it does nothing else, as loop devices do. A cloud
+volume continues to write meanwhile, so the profiles of cloud volumes put the latency into the write.
 """
 
 from __future__ import annotations
@@ -174,11 +176,12 @@ def corrected(way: Delay, alone: Delay, profile: DiskProfile, asked_us: float, o
     """What the way takes, after a look at how long a write with its sync took on the slow disk.
 
     Args:
-        way: as it was taken for then.
-        alone: as it was measured without the slow disk. Whoever has slept long takes longer to wake up, which
-            adds to it; what is more than a tenth of what was asked for is other programs' load.
+        way: latency of the path to the disk as assumed for that measurement.
+        alone: the path's latency measured without the slow disk. A process takes longer to wake up from a
+            long sleep, which adds to the latency. More than a tenth of the requested latency is other
+            programs' load.
         profile: of the disk.
-        asked_us: median that was asked for, in microseconds.
+        asked_us: requested median, in microseconds.
         off_us: measured median minus `asked_us`.
     """
     parts = {name: one.p50_us for name in ("flush", "write") if (one := getattr(profile, name)) is not None}

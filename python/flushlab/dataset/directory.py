@@ -1,8 +1,13 @@
 """Directory: a stopped server's data directory, or a backup that mariabackup or xtrabackup has prepared.
 
-Sits in `dataset`. What would make a copied directory act as the server that it belongs to is not copied: its
-UUID, keys, binary and relay logs, its place in replication or a cluster, and settings that it persisted. See
-also `adopt`.
+Sits in `dataset`. The copy leaves out the identity of the original server, so that the copy cannot act as it:
+
+- its UUID and keys
+- its binary and relay logs
+- its place in replication or a cluster
+- the settings that it persisted
+
+See also `adopt`.
 """
 
 from __future__ import annotations

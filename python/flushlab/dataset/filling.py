@@ -1,12 +1,17 @@
 """Filling: a dump on its way into a server.
 
-Sits in `dataset`. Statements go through the native core, which splits and sends them while the next piece is
-read and decompressed: the builds of MySQL 5.7 and 8.0 bring no client, a client waits for the server between
-reading and sending, and its messages know lines, not statements. The splitter obeys DELIMITER and leaves
-conditional comments to the server, as the clients do. A statement that fails is tried once.
+Sits in `dataset`. The native core splits and sends the statements while the next piece is read and
+decompressed. Reasons against the servers' clients:
 
-What would reach beyond a sandbox, or change the server itself, is left out and said: replication, plugins,
-accounts, global variables, and the server's own databases.
+- The builds of MySQL 5.7 and 8.0 bring no client.
+- A client waits for the server between reading and sending.
+- A client's messages name lines, not statements.
+
+The splitter obeys DELIMITER and leaves conditional comments to the server, as the clients do. A statement
+that fails is tried once.
+
+Statements that would reach beyond a sandbox, or change the server itself, are left out and reported:
+replication, plugins, accounts, global variables, and the server's own databases.
 """
 
 from __future__ import annotations

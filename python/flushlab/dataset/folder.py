@@ -1,9 +1,13 @@
 """Folder: files of SQL, one for each table or database, as graphical clients export them.
 
-Sits in `dataset`. phpMyAdmin writes one file for each database or table, MySQL Workbench ("Dump Project
-Folder") `schema_table.sql` and `schema_routines.sql`, HeidiSQL a folder for each database, with a file for
-each object. The order of loading follows from the statements in a file; files whose names begin with a number
-are loaded by their numbers. Foreign keys are not checked meanwhile.
+Sits in `dataset`. Writers of such folders:
+
+- phpMyAdmin writes one file for each database or table.
+- MySQL Workbench ("Dump Project Folder") writes `schema_table.sql` and `schema_routines.sql`.
+- HeidiSQL writes a folder for each database, with a file for each object.
+
+The order of loading follows from the statements in a file. Files whose names begin with a number are loaded
+by their numbers. During the load, foreign keys are not checked.
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
 """Loaded: the user's data as a snapshot, made once and found again by content.
 
-Sits in `dataset`; trials and test suites start from it. A dump is loaded by a server with everything off that
-costs time and guards data (the floor `throwaway`); it is stopped in an orderly way and started again with the
-settings that shape files, its statistics are brought up to date, and only then it is saved.
+Sits in `dataset`; trials and test suites start from it. The steps from a dump to a snapshot:
+
+1. A server without any protection of data (the floor `throwaway`) loads the dump.
+2. The server stops in an orderly way and starts again with the settings that shape files.
+3. The server updates the statistics of its tables.
+4. The data directory is saved.
 """
 
 from __future__ import annotations

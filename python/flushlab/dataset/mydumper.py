@@ -1,6 +1,6 @@
 """mydumper: a folder with files for databases, tables, rows, views, routines and triggers.
 
-Sits in `dataset`. Files are told apart by their names (mydumper 0.9 to 0.19): `db-schema-create.sql`,
+Sits in `dataset`. Names show the kinds of files (mydumper 0.9 to 0.19): `db-schema-create.sql`,
 `db.table-schema.sql`, `db.table.sql` or `db.table.00000.sql`, `…-schema-post.sql`, `…-schema-view.sql`,
 `…-schema-triggers.sql`, each of them compressed or not. Rows of several files are loaded at once.
 """
@@ -30,8 +30,8 @@ _STAGES = (
 _VIEWS = 4
 """One after the other: a view takes the place of a table that stands in for it, and others may be of it."""
 _BODIES = (3, 5)
-"""Those with routines, events and triggers. mydumper and myloader know no DELIMITER: a statement ends where a
-line ends with a semicolon, and within a body mydumper puts a space behind it."""
+"""Files with routines, events and triggers. mydumper and myloader do not support DELIMITER. A statement ends
+at a semicolon that ends a line; within a body, mydumper writes a space after each semicolon."""
 _DELIMITER = b"$$flushlab$$"
 
 

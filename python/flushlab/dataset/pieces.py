@@ -1,6 +1,6 @@
 """Pieces: the bytes of a dump's file, decompressed, and the file's own bytes beside them.
 
-Sits in `dataset`. What a file is compressed with is told by its first bytes, not by its name.
+Sits in `dataset`. A file's first bytes identify its compression, not its name.
 """
 
 from __future__ import annotations

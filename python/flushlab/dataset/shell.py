@@ -1,10 +1,15 @@
 """shell: a folder of MySQL Shell's `util.dumpInstance`, `dumpSchemas` or `dumpTables`.
 
-Sits in `dataset`. The format is as MySQL Shell 8.0 to 9 write it: `@.json` (what was dumped), `@.done.json`,
-`schema.json` (its tables and views, with the beginnings of their files' names), `schema.sql`,
-`schema@table.json` (columns and how rows are written), `schema@table.sql`, `….triggers.sql`, `….pre.sql` (a
-placeholder of a view), rows in `schema@table@0.tsv.zst`, `schema@table@@1.tsv.zst`. Accounts (`@.users.sql`)
-stay out. Rows go in by LOAD DATA LOCAL, several files at once.
+Sits in `dataset`. Files of the format, as MySQL Shell 8.0 to 9 write it:
+
+- `@.json`: the dump's contents; `@.done.json`
+- `schema.json`: tables and views, with the beginnings of their files' names; `schema.sql`
+- `schema@table.json`: columns and the format of rows; `schema@table.sql`, `….triggers.sql`
+- `….pre.sql`: a placeholder of a view
+- `schema@table@0.tsv.zst`, `schema@table@@1.tsv.zst`: rows
+- `@.users.sql`: accounts, which stay out
+
+LOAD DATA LOCAL loads the rows, several files at once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Types: whether a column's type holds the values that its generator gives it.
 
-Sits in `generate`; pure. Limits are those of the manuals of both servers ("Numeric Data Types", "Data Type
-Storage Requirements"); what is not known here (a user's own type, an inet) is left to the server.
+Sits in `generate`; pure. Limits come from the manuals of both servers ("Numeric Data Types", "Data Type
+Storage Requirements"). The server handles types that are unknown here (a user's own type, an inet).
 """
 
 from __future__ import annotations

@@ -148,9 +148,9 @@ def variables(servers: Sequence[Mapping[str, str]], templates: Sequence[Template
 def _jdbc_url(build: Build, endpoint: Endpoint, database: str) -> str:
     """With the account, and what each driver needs.
 
-    MySQL Connector/J: without TLS it asks for the server's RSA key, which it fetches only if
-    `allowPublicKeyRetrieval` says so ("Public Key Retrieval is not allowed"), and MySQL 5.7's own TLS is too
-    old for today's Java. MariaDB Connector/J needs neither.
+    Without TLS, MySQL Connector/J needs the server's RSA key, and fetches it only with
+    `allowPublicKeyRetrieval` ("Public Key Retrieval is not allowed"). MySQL 5.7's own TLS is too old for
+    today's Java. MariaDB Connector/J needs neither option.
     """
     account = f"user={endpoint.user}&password={endpoint.password}"
     address = f"{endpoint.host}:{endpoint.port}/{database}"

@@ -1,8 +1,8 @@
 """Monitor: samples free memory and the suite's schema changes while the suite runs.
 
 Suite layer. A server in memory holds pages that the kernel cannot reclaim. When free memory falls below half
-of the reserve, or the tmpfs is nearly full, the server is shut down, its data directory moves to disk, and
-the server starts again on the same port: the suite loses its connections once, but goes on.
+of the reserve, or the tmpfs is nearly full, the server is shut down. Its data directory moves to disk, and
+the server starts again on the same port. The suite loses its connections once, but continues.
 
 Schema changes: does the suite drop and migrate again at its start, although its server was prepared? Every
 server counts statements by kind (`Com_…`), without performance_schema. The seconds are the sum of the sample

@@ -1,4 +1,4 @@
-"""Profile: the settings of a throwaway server, each with its reason and what it bought.
+"""Profile: the settings of a sandbox for tests, each with its reason and its measured gain.
 
 Suite layer, pure. Settings that cost time to protect data are off. Settings that change the results of SQL
 (sql_mode, isolation, character sets, checks) stay, except the binary log. Ratios are measured by the shipped
@@ -39,7 +39,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name, value: the setting.
-        why: time or I/O saved, with its figure.
+        why: time or I/O saved, with the measured ratio.
         flavor: None for both.
         since, until: versions that it is for; `until` excluded.
         where: None for both places.
@@ -127,7 +127,7 @@ _ARGUMENTS: Mapping[Flavor, tuple[str, ...]] = {"mariadb": ("--debug-no-sync",),
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
-    """What a throwaway server runs with.
+    """Settings and arguments of a sandbox for tests.
 
     Attributes:
         settings: of its option file.

@@ -131,8 +131,8 @@ def read_request(
 def _base(
     spec: DatabaseSpec, build: Build, progress: Progress
 ) -> tuple[dict[str, Value], tuple[Scaled, ...], tuple[str, ...]]:
-    """The settings of the option file, without those that make a throwaway server fast; the settings that
-    were scaled, and notes on those that were left out."""
+    """The settings of the option file, without the ones that make a sandbox for tests fast; the scaled
+    settings, and notes on the omitted ones."""
     from flushlab.server.sandbox.base_file import fit_here, read_base_file
     from flushlab.settings.fit import lines
 

@@ -1,4 +1,4 @@
-"""Servers: the throwaway servers of one run; each can be reset and moved to disk.
+"""Servers: the sandboxes of one run; each can be reset and moved to disk.
 
 Suite layer, on `server`. A reset kills the server, puts a pristine copy of its data directory in place and
 starts it again: same host, port, socket, account. So whatever a test did (rows, next automatic numbers,
@@ -133,7 +133,7 @@ class Clones:
 
 
 class SuiteServer:
-    """One throwaway server, on a copy of `snapshot`.
+    """One sandbox, on a copy of `snapshot`.
 
     Attributes:
         sandbox: the server of the moment.

@@ -1,17 +1,20 @@
 """Templates: prepared data directories, kept as snapshots under a key of everything that affects them.
 
-Suite layer, on `datadir`. The key holds the build, every setting, the database and, with a prepare command,
-that command and its inputs in order: content, and whether they may be executed. Inputs that were only
-appended leave the template of the earlier inputs usable: a chain of digests finds the longest such prefix.
+Suite layer, on `datadir`. The key holds the build, every setting and the database. With a prepare command, it
+also holds the command and its inputs in order: content, and whether they may be executed. If inputs were only
+appended, the template of the earlier inputs stays usable. A chain of digests finds the longest such prefix.
 `prepare` decides whether the prefix may be used, by the facts in `flushlab-template.json`.
 
 A template is captured from a server that was shut down normally; `auto.cnf` is left out (two servers of one
 UUID), the RSA keys stay (drivers cache them).
 
-An archive is a template as one compressed file, for the cache of a CI service: a ZIP file with the snapshot's
-manifest as its first member, put in place by a rename. An archive is untrusted: its key must be the
-requested one, every path must stay inside the target, and the manifest's checksums must hold (holes come back
-as holes).
+An archive is a template as one compressed file, for the cache of a CI service. It is a ZIP file with the
+snapshot's manifest as its first member, put in place by a rename. Holes come back as holes. An archive is
+untrusted:
+
+- Its key must be the requested one.
+- Every path must stay inside the target.
+- The manifest's checksums must hold.
 """
 
 from __future__ import annotations

@@ -179,11 +179,11 @@ def warnings_of(arms: Sequence[CrashArm]) -> list[Warning]:
         found.append(
             Warning(
                 "positive-control-kept",
-                f"the positive control kept all of {counted(judged, 'crash')}, so nothing shows that"
-                " a loss would have been seen; take more --crashes or --duration"
+                f"the positive control kept all of {counted(judged, 'crash')}, so nothing proves that"
+                " losses are detected; increase --crashes or --duration"
                 if control.checks_rows
                 else f"the positive control's tables are sound in all of {counted(judged, 'crash')}, so"
-                " nothing shows that damage would have been seen; take more --crashes",
+                " nothing proves that damage is detected; increase --crashes",
             )
         )
     if any(not arm.checks_rows for arm in arms):
