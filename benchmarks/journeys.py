@@ -42,12 +42,12 @@ name = "command: ./load.sh"
 settings = { innodb_flush_log_at_trx_commit = 1 }
 
 [[arm]]
-name = "flush policy 2"
+name = "trx_commit=2"
 settings = { innodb_flush_log_at_trx_commit = 2 }
 
 [[claim]]
-text = "Policy 2 is faster by a tenth"
-arm = "flush policy 2"
+text = "trx_commit=2 is faster by a tenth"
+arm = "trx_commit=2"
 at_least = 1.1
 """
 """What is left of the plan that `--init` writes once somebody has edited it; the same keys, fewer lines."""
@@ -111,7 +111,7 @@ class Journey:
         self.run("series", "mine.toml", "--server", server, "--dataset", "shop.sql.gz", "--out", "series")
         result = self.read("series/series.json")
         page = (self.folder / "shop" / "series" / "report.html").read_text()
-        assert "flush policy 2" in page
+        assert "trx_commit=2" in page
         ratio, claim = result["arms"][0]["comparison"]["ratio"], result["plan"]["claims"][0]
         return f"{spelled(ratio)}, claim {claim['answer']}"
 

@@ -26,14 +26,20 @@ CAMPAIGN = """# JSON of `flushlab tune`, `series` and `compare`
 
 Made from the docstrings of the structs by `scripts/json_reference.py`; do not edit it here.
 
-`--json FILE` (`-` for stdout) writes one document; `--out` and `flushlab report ID --json FILE` write the
-same one. Its `schema` is `flushlab.campaign/1`. Python has the same value: `flushlab.tune(…)`, `series(…)`
-and `compare(…)` return `CampaignFacts`. Within it, fields may be added but are never renamed or removed.
-With `--dry-run`, the document is a [`flushlab.forecast/1`](#forecastdocument). `[]` marks a list.
+`--json FILE` (`-` for stdout) writes one document; `--out DIR` and `flushlab report ID --json FILE` write the
+same document. Its `schema` is `flushlab.campaign/1`. Python has the same value: `flushlab.tune(…)`,
+`series(…)` and `compare(…)` return `CampaignFacts`. Within it, fields may be added but are never renamed or
+removed. With `--dry-run`, the document is a [`flushlab.forecast/1`](#forecastdocument). `[]` marks a list.
 
-Exit codes: 0 the campaign ended, whatever it found; 130 after Ctrl-C (the document has what is proven so
-far); 2 usage, 3 server, 4 measurement (the base yields no figure, or crashes broke the floor), 5 storage,
-6 harness.
+Exit codes:
+
+- 0: the campaign ended, whatever its result.
+- 2: usage.
+- 3: server.
+- 4: measurement (the base yields no result, or crashes broke the floor).
+- 5: storage.
+- 6: harness.
+- 130: after Ctrl-C; the document has the claims proven so far.
 """
 
 BENCH = """# JSON of `flushlab bench`
@@ -44,8 +50,15 @@ Made from the docstrings of the structs by `scripts/json_reference.py`; do not e
 value: `flushlab.bench(…)` returns a `Trial`. Within the schema, fields may be added but are never renamed or
 removed. `[]` marks a list.
 
-Exit codes: 0 a figure that counts; 130 after Ctrl-C; 2 usage, 3 server, 4 measurement (nothing was measured,
-or other load disturbed it: `outcome` is `discarded`), 5 storage, 6 harness.
+Exit codes:
+
+- 0: a valid result.
+- 2: usage.
+- 3: server.
+- 4: measurement (nothing was measured, or other load disturbed the window: `outcome` is `discarded`).
+- 5: storage.
+- 6: harness.
+- 130: after Ctrl-C.
 """
 
 CRASH = """# JSON of `flushlab crash`
@@ -63,8 +76,8 @@ the schema, fields may be added but are never renamed or removed. `[]` marks a l
 | `kept` | every commit that was acknowledged before the crash is there |
 | `sound` | without an acknowledgement table: the server starts, and again after another kill, and `CHECK TABLE` finds all tables sound |
 | `lost` | the last commits of a connection are missing, and all before them are there; also commits that recovery had brought back and that are gone after another kill and start |
-| `inconsistent` | nodes that differ, a gap, half a transaction, a commit that nobody asked for, a table that cannot be read, that `CHECK TABLE` finds damaged or that DDL has half made, or rows that appear only after another kill and start |
-| `not_started` | the server does not start on what was left; `reasons` has its words |
+| `inconsistent` | the nodes differ; a gap; half a transaction; a commit that the load did not ask for. Or a table is unreadable, damaged by `CHECK TABLE`'s verdict, or half made by DDL. Or rows appear only after another kill and start |
+| `not_started` | the server does not start on the data that were left; `reasons` has its messages |
 | `unknown` | flushlab could not judge: memory, space or a port was missing, or a time limit was reached; a warning says why. If it could judge no crash of any arm, it exits with 4 |
 """  # noqa: E501
 
@@ -85,8 +98,14 @@ Made from the docstrings of the structs by `scripts/json_reference.py`; do not e
 Its `schema` is `flushlab.probe/1`. Within it, fields may be added but are never renamed or removed. `[]`
 marks a list.
 
-Exit codes: 0 success; 130 after Ctrl-C; 2 usage (a policy that contradicts itself), 3 server (`--server`),
-4 measurement, 5 storage (the directory is missing, not writable, too small, or filled up).
+Exit codes:
+
+- 0: success.
+- 2: usage (a `--trx-commit` that contradicts itself).
+- 3: server (`--server`).
+- 4: measurement.
+- 5: storage (the directory is missing, not writable, too small, or filled up).
+- 130: after Ctrl-C.
 
 ## Caveats
 
@@ -97,14 +116,14 @@ Exit codes: 0 success; 130 after Ctrl-C; 2 usage (a policy that contradicts itse
 | `in-memory` | the directory is in memory: fsync does nothing |
 | `no-barrier` | mounted so that fsync does not flush the device's cache |
 | `overlay-volatile` | an overlay mounted `volatile`: its fsync does nothing |
-| `other-machine` | a network file system: what a sync means is decided elsewhere |
+| `other-machine` | a network file system: another machine decides what a sync does |
 | `one-cpu` | only one processor: nothing can run in parallel |
 | `cut-short` | the disk is so slow that some measurements were skipped |
-| `short-window` | windows under a second (`--window`) of a policy that syncs once a second |
+| `short-window` | windows under a second (`--window`) of sync settings that sync once a second |
 | `disturbed` | the hypervisor or other programs took more than a tenth of the CPU time |
 | `no-binlog` | the measured server writes no binlog, the ceiling does |
 | `other-disk` | the measured server was on another file system or device |
-| `client-bound` | the measured figure is the client's limit |
+| `client-bound` | the measured rate is the client's limit |
 """
 
 PAGES: Mapping[str, tuple[str, tuple[type[msgspec.Struct], ...]]] = {

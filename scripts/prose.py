@@ -31,6 +31,8 @@ _CODE = re.compile(r"``[^`]+``|`[^`]*`")
 _LINK = re.compile(r"!?\[([^\]]*)\](\([^)]*\)|\[[^\]]*\])?")
 _END = re.compile(r"(?<=[.!?:])(?:[\"”)*_]*)\s+(?=[\"“(*_]*[A-Z0-9`])|\n\s*\n|\s·\s|\s\|\s")
 _ABBREVIATION = re.compile(r"\b(?:e\.g|i\.e|etc|vs|cf|no|approx)\.", re.IGNORECASE)
+_CODE_BEGINS = re.compile(r"(?<=[.!?] )code\b")
+_ENTRY = re.compile(r"^[a-z_0-9]+(, [a-z_0-9]+)*: ")
 _WORD = re.compile(r"\w[\w'’.,/=@:-]*")
 _SQL = re.compile(r"^\s*(SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER|SHOW|SET|DROP|GRANT|REPLACE|WITH|BEGIN)\b")
 
@@ -100,14 +102,17 @@ def _of_source(file: str, text: str) -> Iterator[Passage]:
             continue
         # Docstrings and long texts have paragraphs, lists and entries of arguments, as pages have.
         for one in _of_page(file, found) if "\n" in found else [Passage(file, 1, _plain(found))]:
-            yield Passage(file, node.lineno + one.line - 1, one.text)
+            # The name of an argument or attribute is no prose.
+            said = _ENTRY.sub("", one.text) if "\n" in found else one.text
+            yield Passage(file, node.lineno + one.line - 1, said)
 
 
 def _plain(text: str) -> str:
     text = _CODE.sub("code", text)
     text = _LINK.sub(lambda found: found[1], text)
     text = _ABBREVIATION.sub(lambda found: found[0].replace(".", ""), text)
-    return re.sub(r"(?<!\n)\n(?!\s*\n)\s*", " ", text).strip(" #>-*")
+    text = re.sub(r"(?<!\n)\n(?!\s*\n)\s*", " ", text).strip(" #>-*")
+    return _CODE_BEGINS.sub("Code", text)  # a sentence may begin with code
 
 
 def problems(passage: Passage, rules: dict[str, object]) -> Iterator[str]:

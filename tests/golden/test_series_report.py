@@ -187,7 +187,7 @@ POLICY_2: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 2}
 FACTORIAL = changed(
     FACTS,
     name="binlog-flush",
-    title="What do the binary log and flush policy 2 do, each by itself and together?",
+    title="What do the binary log and trx_commit=2 do, each by itself and together?",
     base_settings={"log_bin": "OFF", "innodb_flush_log_at_trx_commit": 1},
     base_text="",
     arms=(
@@ -210,7 +210,7 @@ FACTORIAL = changed(
     ),
     claims=(
         ClaimFacts(
-            text="without the binary log, flush policy 2 is ignored",
+            text="without the binary log, trx_commit=2 is ignored",
             arm="flush 2",
             against="base",
             wanted="at least 0.5",

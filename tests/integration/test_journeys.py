@@ -172,9 +172,9 @@ def test_a_plan_from_init_edited_by_hand_becomes_a_series_and_a_page(run: Run, t
 
     done = run("series", "mine.toml", "--server", "mariadb@10.11", "--dataset", "shop.sql.gz", "--out", "out")
     result = json.loads((tmp_path / "out" / "series.json").read_text())
-    assert [(arm["name"], arm["outcome"]) for arm in result["arms"]] == [("flush policy 2", "measured")]
+    assert [(arm["name"], arm["outcome"]) for arm in result["arms"]] == [("trx_commit=2", "measured")]
     assert result["plan"]["claims"][0]["answer"] != "not measured"
     assert result["base"]["figure"] > 0 and result["arms"][0]["figure"] > 0
-    assert "flush policy 2" in done.stdout and f"{result['base']['figure']:.2f} s" in done.stdout
+    assert "trx_commit=2" in done.stdout and f"{result['base']['figure']:.2f} s" in done.stdout
     page = (tmp_path / "out" / "report.html").read_text()
-    assert "flush policy 2" in page and "loaded 50 orders" in page
+    assert "trx_commit=2" in page and "loaded 50 orders" in page

@@ -70,6 +70,16 @@ def test_names_and_statements_are_no_prose(found: Found) -> None:
     assert found("module.py", 'A = "ledger"\nB = "SELECT id FROM ledger WHERE id > 1"\n') == []
 
 
+def test_a_sentence_may_begin_with_code(found: Found) -> None:
+    half = " ".join(["word"] * 20)
+    assert found("page.md", f"{half}. `a`: {half}.\n") == []
+
+
+def test_the_name_of_an_attribute_is_no_prose(found: Found) -> None:
+    source = '"""A module.\n\nAttributes:\n    ledger: name of the table.\n    other: the ledger.\n"""\n'
+    assert [line for line, _ in found("module.py", source)] == [5]
+
+
 def test_an_exception_holds_for_its_files_only(found: Found) -> None:
     rules = RULES | {"exception": [{"file": "docs/*", "text": "ledger", "reason": "a quotation"}]}
     (passage,) = [prose.Passage("docs/page.md", 1, "The ledger is read.")]

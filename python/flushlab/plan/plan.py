@@ -1,8 +1,8 @@
 """Plan: what a series asks for, as frozen values.
 
-Sits in `plan`, a pure layer below `experiment`: nothing here opens a file or knows a server. A plan says
-what is to be compared; whether a server has a setting, a folder is the file system it must be, or a workload
-takes an option is found out by those who run it. They name the place in the file by `Plan.positions`.
+Sits in `plan`, a pure layer below `experiment`: nothing here opens a file or knows a server. A plan lists the
+arms to compare. The code that runs a plan checks whether servers have the settings, folders the file system,
+and workloads the options that the plan asks for. An error names the place in the file by `Plan.positions`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BEST = "best"
 COMPARE = "compare"
 """Name of the plan that `flushlab.compare` makes; no file has it."""
 COUNTED = ("redo syncs per commit", "binlog syncs per commit")
-"""Figures of a claim that are counted: the ratio of two of them is how many times as many, not how fast."""
+"""Quantities of a claim that are counted: their ratio says how many times as many, not how much faster."""
 RESERVED = (BASE, CONTROL, BEST)
 """Names that every series gives to arms of its own."""
 
@@ -34,7 +34,7 @@ class ArmPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: unique within the plan; none of `RESERVED`.
-        text: what it stands for, a sentence.
+        text: description, a sentence.
         on: the arm whose settings and workload it changes: `base` or an earlier arm.
         settings: on top of those of `on`.
         defaults: settings of `on` that go back to the server's default; `*` is all of them.
@@ -70,7 +70,7 @@ def crossed(factors: Sequence[str]) -> dict[tuple[str, ...], str]:
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """Something said of an arm that the series shall answer. Exactly one of the three ratios is given.
+    """A statement about an arm that the series shall check. Exactly one of the three ratios is given.
 
     Attributes:
         text: the claim in words.
@@ -79,7 +79,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
         expected: the ratio is this; above 1 is faster.
         at_least: the ratio is this or more.
         at_most: the ratio is this or less.
-        figure: what the ratio is of: one of `COUNTED`; empty: how fast the arms are.
+        figure: quantity of the ratio: one of `COUNTED`; empty: the speed of the arms.
         source: who says so.
     """
 

@@ -15,34 +15,49 @@ CrashKind = Literal["process", "os", "power", "lying-disk", "torn", "eio", "full
 """The failure; see `Failure`. `eio`: a flush fails under load; `full`: the file system fills up; in both, the
 power fails later. For the positive controls of `eio` and `full`, only the power fails."""
 CrashOutcome = Literal["kept", "sound", "lost", "inconsistent", "not_started", "unknown"]
-"""`kept`: every acknowledged commit is in the tables. `sound`: the server starts and its tables are sound;
-without an acknowledgement table, no more is known. `lost`: the last acknowledged commits of connections are
-missing, none before them. `inconsistent`: the tables are in a state that the server never had.
-`not_started`: the server does not start. `unknown`: flushlab could not judge the crash."""
+"""State after the crash:
+
+- `kept`: every acknowledged commit is in the tables.
+- `sound`: the server starts and its tables are sound; without an acknowledgement table, no more is known.
+- `lost`: the last acknowledged commits of connections are missing, none before them.
+- `inconsistent`: the tables are in a state that the server never had.
+- `not_started`: the server does not start.
+- `unknown`: flushlab could not judge the crash.
+"""
 PointKind = Literal["random", "after_ack", "before_flush", "most_unsynced", "after_write", "in_recovery"]
 """`in_recovery`: a second crash while the server recovers."""
 
 ReplicaOutcome = Literal["follows", "diverged", "stopped", "unknown"]
 """See `ReplicaState`."""
 NodesKind = Literal["one", "all", "rolling", "cascade"]
-"""Which nodes of a cluster crash: one of them; all at once; one after the other, each when the one before is
-back; one after the other until none is left."""
+"""Which nodes of a cluster crash:
+
+- `one`: one node.
+- `all`: all nodes at once.
+- `rolling`: one node after the other, each when the node before is back.
+- `cascade`: one node after the other, until none is left.
+"""
 NodeWay = Literal["stayed", "bootstrap", "ist", "sst", "none"]
-"""How a node reached the state of the cluster: it did not crash (`stayed`), the cluster was started from the
-node (`bootstrap`), the node received the missing transactions (`ist`) or a copy of another node's data
-(`sst`), or nothing was missing (`none`)."""
+"""How a node reached the state of the cluster:
+
+- `stayed`: the node did not crash.
+- `bootstrap`: the cluster was started from the node.
+- `ist`: the node received the missing transactions.
+- `sst`: the node received a copy of another node's data.
+- `none`: nothing was missing.
+"""
 
 
 class CrashPoint(msgspec.Struct, frozen=True, kw_only=True):
     """Where a recorded run is cut.
 
     Attributes:
-        at: number of the last record that was answered before the crash; 0 where the process was killed; of a
-            cluster whose disks were recorded, nanoseconds from the load's first commit to the crash.
-        kind: `random`: any moment of the recording, or with `torn` any write of pages; or a chosen moment:
-            `after_ack`: just after an acknowledgement; `before_flush`: just before a flush; `most_unsynced`:
-            just before one of the 5 % of flushes with the most data waiting for them; `after_write`: just
-            after a write, each file equally often (not on btrfs, and not with `torn`); `in_recovery`: any
+        at: number of the last record that was answered before the crash. Where the process was killed: 0. Of
+            a cluster whose disks were recorded: nanoseconds from the load's first commit to the crash.
+        kind: the moment. `random`: any moment of the recording, or with `torn` any write of pages.
+            `after_ack`: just after an acknowledgement. `before_flush`: just before a flush. `most_unsynced`:
+            just before one of the 5 % of flushes with the most data waiting for them. `after_write`: just
+            after a write, each file equally often (not on btrfs, and not with `torn`). `in_recovery`: any
             moment, with another crash while the server recovers.
         seed: choice among the states that the failure may leave.
     """
@@ -128,9 +143,10 @@ class CrashNode(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         number: from 1.
         crashed: whether the node crashed.
-        way: `bootstrap`: the cluster was started from the node; `ist`: the node got the transactions that it
-            lacked; `sst`: it got a copy of another node's data; `none`: it lacked nothing; `stayed`: it did
-            not crash. If a node came back more than once, the last time counts.
+        way: how the node reached the cluster's state. `bootstrap`: the cluster was started from the node.
+            `ist`: the node received the missing transactions. `sst`: the node received a copy of another
+            node's data. `none`: nothing was missing. `stayed`: the node did not crash. If a node came back
+            more than once, the last time counts.
         outcome: of the node, once the cluster is whole again.
         lost: acknowledged commits that the node lacks.
         position: the last of the cluster's transactions that the node had by itself when it came back
@@ -206,7 +222,7 @@ class Crash(msgspec.Struct, frozen=True, kw_only=True):
         reasons: of the outcome, in words; the server's own where it does not start.
         seconds: time for the judgement.
         cause: with `--minimise`; else None.
-        nodes: each node of a cluster; the other fields are then those of the cluster as one: a commit that
+        nodes: each node of a cluster; the other fields then describe the cluster as a whole. A commit that
             any node acknowledged must be on every node once the cluster is whole again.
     """
 

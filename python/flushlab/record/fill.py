@@ -1,7 +1,7 @@
 """What rows to generate: the plan that goes down to `flushlab._core` as JSON (crates/generate).
 
-Numbers of dates and times count from 1970-01-01 in UTC: days, or seconds in units of the last of `digits`
-places behind the point; decimals count the last of their digits.
+Dates are numbers of days since 1970-01-01 in UTC. Times are counted from there too, in units of the last of
+`digits` places behind the decimal point of the second. Decimals are counted in units of their last digit.
 """
 
 from __future__ import annotations

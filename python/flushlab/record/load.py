@@ -12,17 +12,20 @@ from typing import Literal
 import msgspec
 
 NOTHING = 0.5
-"""Where nothing was committed in a window, so much of an event is taken to have been: a ratio needs a figure,
-and to measure once more would be to choose by what came out."""
+"""Events that a window without a commit is counted as. A ratio needs a number above 0. To measure the window
+once more would select by the result."""
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """How to reach a server. Either `socket`, or `host` and `port`.
 
-    `option_file` is a mode-0600 file whose `[client]` section holds all of this for other programs.
+    `option_file` is a mode-0600 file whose `[client]` section holds all of these values for other programs.
+
     `connect_timeout_s` bounds a connection of the load from the first attempt to the end of the login.
-    `get_server_public_key` lets `caching_sha2_password` over TCP without TLS take the server's RSA key
-    unseen, as the option of MySQL's clients does: only where nobody can sit in between, as on loopback.
+
+    `get_server_public_key` lets `caching_sha2_password` over TCP without TLS accept the server's RSA key
+    unchecked, as the option of MySQL's clients does. Set the field only where nobody can intercept the
+    connection, as on loopback.
     """
 
     user: str
@@ -200,7 +203,7 @@ class TxnStatement(msgspec.Struct, frozen=True, kw_only=True):
         sql: with a `?` per parameter.
         place: where it stands in the user's file, for messages.
         parameters: numbers of `TxnSpec.parameters`, in the order of the `?`.
-        fresh: those of them that are drawn anew each time it runs; others keep their value in an event.
+        fresh: parameters drawn anew each time the statement runs; others keep their value in an event.
         think_us, exponential: time before it, constant or the mean of an exponential distribution.
     """
 
@@ -273,8 +276,8 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
             long) or `burst:LOW-HIGH/1s/10s` (HIGH in the last second of every ten). It begins with the
             window; before, its first rate above 0 holds; after it, its last, but bursts go on.
         client_sched: `batch`: the load's thread runs under SCHED_BATCH; `normal`: as the process.
-        reconnect: a connection that is lost is counted under errno 2013 and opened anew, at once and then
-            after pauses of 50 ms to 1 s; else it ends the load.
+        reconnect: a lost connection is counted under errno 2013 and opened anew, at once and then after
+            pauses of 50 ms to 1 s. Without `reconnect` a lost connection ends the load.
         hdr_log: file that each second's latencies are written to as it ends, in nanoseconds, as
             HdrHistogram's log; empty: none.
         per_second: file that a CSV line for each second is written to, as soon as no transaction in it is
@@ -499,10 +502,10 @@ class LoadSeen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RowCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the rows that were written in a window.
+    """Rows that were written in a window, by their fate.
 
-    A row counts at the moment when its statement ended, but only if its transaction was committed,
-    be it after the window's end: the transactions that are open then are seen to their end. So a
+    A row counts at the moment when its statement ended, but only if its transaction was committed. The
+    commit may come after the window's end: the load finishes the transactions that are open then. So a
     transaction that lies across an end of the window counts with the rows that it wrote inside.
 
     Attributes:
@@ -555,7 +558,7 @@ class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
         errors: server errors in the window, by errno and SQLSTATE. Events that end in an ignored one begin
             anew; with a rate latency counts from the intended start, in a closed loop from the last try.
         client_busy: share of the window that the load's thread was on a CPU.
-        client_bound: it was there for 90 % or more: the figure is the client's, not the server's.
+        client_bound: that share is 90 % or more: the rate is the client's limit, not the server's.
         stalls: whole seconds of the window, from 0, under a tenth of the median second.
         open_loop: intended and achieved rate; None in a closed loop.
         lost_connections: in the window.

@@ -1,4 +1,4 @@
-"""Machine: what the figures were measured on, its disks and their faults."""
+"""Machine that the results were measured on, its disks and their faults."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """What crashes, and how much a crash may tear.
 
     Attributes:
-        kind: `process`: what the operating system has stays; there is no image of it, since a process can be
-            killed on the disk itself. `os`: what reached the disk stays. `power`: what was written before
-            the last flush stays, and any of what followed may. `lying-disk`: as `power`, but the last flushes
-            were not done. `torn`: all writes stay but the last one of more than `tear` bytes, which is cut.
+        kind: the failure. `process`: mysqld is killed; the data in the operating system's cache stay.
+            (The process is killed on the disk itself, without a recording.) `os`: the data that reached the
+            disk stay. `power`: the data written before the last flush stay, and any of the later data may.
+            `lying-disk`: as `power`, but the disk did not do the last flushes. `torn`: all writes stay, but
+            the last write of more than `tear` bytes is cut.
         tear: bytes that the disk writes whole or not at all, 512 or 4,096; None: it tears no write.
         lying_flushes: how many flushes a lying disk has not done.
     """

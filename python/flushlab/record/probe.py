@@ -10,9 +10,15 @@ from flushlab.record.machine import Machine
 from flushlab.record.warning import Warning
 
 Way = Literal["fsync", "fdatasync", "dsync", "direct_dsync", "sync_file_range", "direct", "pair"]
-"""How a write becomes durable: a call after it; the file open with O_DSYNC; O_DIRECT and O_DSYNC; written
-out without a flush of the device (`sync_file_range`) or of anything (`direct`), which makes nothing durable;
-`pair`: two files, a write and an fdatasync each, as one commit of a server with a binlog."""
+"""How a write becomes durable:
+
+- `fsync`, `fdatasync`: a system call after the write.
+- `dsync`: the file is open with O_DSYNC.
+- `direct_dsync`: the file is open with O_DIRECT and O_DSYNC.
+- `sync_file_range`: written out without a flush of the device; nothing is durable.
+- `direct`: written with O_DIRECT, without any flush; nothing is durable.
+- `pair`: two files, a write and an fdatasync each, as one commit of a server with a binary log.
+"""
 
 Layout = Literal["written", "allocated", "extending"]
 """Of the blocks: written before; allocated by fallocate; the file grows."""
@@ -79,7 +85,7 @@ class DiskFigure(msgspec.Struct, frozen=True, kw_only=True):
         depth: writes in flight.
         operations_per_s: writes with their syncs; 0 if refused.
         latency_us: None if refused.
-        operations: number behind the figure.
+        operations: number of writes measured.
         seconds: length of the window.
         file_bytes: size of the file that was written over.
         refused: why this is not possible here (no O_DIRECT, a block smaller than the device's); else empty.
@@ -245,7 +251,7 @@ class ProbeRecord(msgspec.Struct, frozen=True, kw_only=True):
         against: measured servers beside their ceilings.
         headline: the answer in one line.
         reading: the answer in plain words, a sentence or a few for each subject.
-        warnings: caveats about the disk and about the figures.
+        warnings: caveats about the disk and about the results.
     """
 
     started_at: str

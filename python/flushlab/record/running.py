@@ -95,7 +95,9 @@ class RunningMark(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShownRatio(msgspec.Struct, frozen=True, kw_only=True):
-    """A gain over the base that a look has proven, by the objective; `early` if later looks follow."""
+    """A gain over the base that an interim analysis has proven, by the objective.
+
+    `early`: later analyses follow."""
 
     arm: str
     low: float

@@ -17,13 +17,13 @@ Stage = Literal[
     "bench", "calibrate", "screen", "combine", "confirm", "reduce", "recovery", "arms", "best", "crash"
 ]
 Outcome = Literal["measured", "refused", "failed", "discarded", "invalid"]
-"""measured: a figure that counts. refused: the server did not accept the settings.
+"""measured: a result that counts. refused: the server did not accept the settings.
 failed: the server or the workload died. discarded: the machine was disturbed (steal, pressure).
 invalid: a setting read back differently."""
 
 
 class ServerSample(msgspec.Struct, frozen=True, kw_only=True):
-    """State of the server at one moment; None where this server does not tell.
+    """State of the server at one moment; None where this server does not report the value.
 
     Attributes:
         checkpoint_age_bytes: redo written since the last checkpoint.
@@ -49,8 +49,8 @@ class FileActivity(msgspec.Struct, frozen=True, kw_only=True):
     """What the server did in the window to its files of one class; see docs/explanation/effects.md.
 
     Attributes:
-        fsyncs: calls of fsync and fdatasync, or None where neither the kernel nor the server tells.
-        bytes: written to files of that class, or None where the server does not tell.
+        fsyncs: calls of fsync and fdatasync, or None where neither the kernel nor the server reports them.
+        bytes: written to files of that class, or None where the server does not report them.
         flags: with which such files are open: `O_DIRECT`, `O_DSYNC`, `O_SYNC`, sorted; a flag that only
             some of them have counts. Empty if none has any, or no such file is open or can be seen.
     """
@@ -61,12 +61,12 @@ class FileActivity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FileIo(msgspec.Struct, frozen=True, kw_only=True):
-    """I/O of one file, or of several that are told together; None where the server does not tell.
+    """I/O of one file, or of several files in one row; None where the server does not report the value.
 
     Attributes:
-        file: relative to the data directory; for several, what they are.
+        file: relative to the data directory; for several files, their description.
         kind: class of the file, of `FILE_CLASSES`.
-        files: how many are told here; 0 where files that were removed in the window are among them.
+        files: number of files in the row; 0 if some of them were removed in the window.
         reads, writes: calls.
         misc: other calls: syncs, opens, closes, removals. In the redo and binary logs nearly all are syncs.
         read_bytes, written_bytes: moved by the calls.
@@ -186,19 +186,19 @@ class NodeActivity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Slice(msgspec.Struct, frozen=True, kw_only=True):
-    """One turn of one of several servers that stand side by side, while the others wait.
+    """Slice of one of several servers that are kept running side by side; the other servers wait meanwhile.
 
     Attributes:
-        round: in which every server had one, from 0; within the block.
-        start_s: since the servers stood.
+        round: number of the round, from 0 within the block; each server has one slice in a round.
+        start_s: start of the slice, in seconds since all servers were running.
         seconds: length of the slice.
         events: transactions, or committed rows.
         foreign_share: of the machine's CPU time that neither these servers nor the client used, or None.
         steal_share: share of the CPU time stolen by the hypervisor.
         dropped: its round does not count: there was a gap in the clock.
-        switch_s: before it, for the settings of a server that arms share, with a lead under load that does
-            not count; 0 where each arm has a server of its own.
-        drain_s: after it, until the nodes of a cluster had applied what it left them.
+        switch_s: time before the slice to change the settings of a server that arms share, with a lead under
+            load that does not count. Where each arm has a server of its own: 0.
+        drain_s: time after the slice until the nodes of a cluster had applied all its transactions.
     """
 
     round: int
@@ -224,7 +224,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         reason: why it was not measured; empty otherwise.
         hint: the way out, where one is known.
         lacked_memory: the machine had too little for the server to start, which says nothing of the settings.
-        figure: result of the workload, in `unit`; None unless measured.
+        figure: rate or duration of the workload, in `unit`; None unless measured.
         unit: `transactions/s`, `rows/s` or `s`.
         higher_is_better: False for seconds.
         seed: of the load's draws; None for a command, and in records of earlier versions.
@@ -250,14 +250,14 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         cpu_pressure_share: share of the window in which some task waited for a CPU (PSI), or None.
         io_pressure_share: share of the window in which some task waited for I/O (PSI), or None.
         seconds: time per stage of the trial: prepare, restore, start, settle, warm_up, switch, window, stop,
-            other; then what passed since the trial before it (`between`), or since the command began
-            (`before`). Together they are the time of the campaign.
-        warnings: caveats about the figure.
-        slices: that the figure consists of, where servers stood side by side and were measured in turns;
-            empty if the server was fresh. What they took together with the other arms' stands in `seconds` of
+            other. `between` is the time since the trial before, `before` the time since the command began.
+            All of them together are the time of the campaign.
+        warnings: caveats about the result.
+        slices: slices that the result consists of, where servers were kept running side by side and measured
+            in rounds; empty if the server was fresh. The time of the slices of all arms is in `seconds` of
             the first trial of the block alone.
-        later_bytes: what the server wrote to disks in this block while others had their slices; None if it
-            was fresh.
+        later_bytes: bytes that the server wrote to disks in this block while others had their slices; None if
+            the server was fresh.
     """
 
     arm: Arm

@@ -1,4 +1,4 @@
-"""Warning: a caveat about a figure, as a value that every output shows alike."""
+"""Warning: a caveat about a result, as a value that every output shows alike."""
 
 from __future__ import annotations
 

@@ -1,19 +1,22 @@
 """Comparison of arms with the base of the same blocks: ratios, simultaneous intervals, verdicts.
 
-Sits in `statistics`; pure. Promises intervals that hold for all arms at once with probability
-1 - alpha under the model, from two blocks up, with cells missing or not, and never a bootstrap (at 3
-to 8 blocks a percentile bootstrap covers 75 to 88 % where it says 95 %).
+Sits in `statistics`; pure. Promises intervals that hold for all arms at once with probability 1 - alpha under
+the model, from two blocks up, with cells missing or not. The intervals are never a bootstrap: at 3 to 8
+blocks a percentile bootstrap covers 75 to 88 % where it says 95 %.
 
-Where an arm shares `OWN_BLOCKS` blocks with the base or more, its ratio is that of their sums, so that blocks
-in which the machine gave little weigh little, and its interval Student's of what is left of each block (W. G.
-Cochran, *Sampling Techniques*, 3rd ed., section 6.3; enlarged by the block's own weight: J. G. MacKinnon and
-H. White, J. Econometrics 29 (1985) 305-325). Nothing is assumed of its variance, so an arm that stalls does
-not borrow the others' calm, nor spoil it. With fewer blocks the arms share one variance, because their own
-would have too few degrees of freedom; but for arms that stalled for a whole window (`compare`, `apart`).
+If an arm shares `OWN_BLOCKS` blocks or more with the base, its ratio is the ratio of their sums, so that
+blocks of low throughput weigh little. Its interval is Student's, from the residual of each block (W. G.
+Cochran, *Sampling Techniques*, 3rd ed., section 6.3). The residuals are enlarged by the block's own weight
+(J. G. MacKinnon and H. White, J. Econometrics 29 (1985) 305-325). Nothing is assumed of the arm's variance:
+an arm that stalls neither profits from the other arms' low variance nor raises it.
 
-Model with fewer: score(arm, block) = arm + block + error, errors independent with one variance (the additive
-two-way layout; G. W. Snedecor and W. G. Cochran, *Statistical Methods*, 8th ed., chapter 14). Without
-missing cells the estimate is the mean of the paired log-ratios. Limits: Dunnett (see `dunnett`).
+With fewer blocks the arms share one variance, because a variance of their own would have too few degrees of
+freedom. Arms that stalled for a whole window are the exception (`compare`, `apart`).
+
+Model with fewer blocks: score(arm, block) = arm + block + error, errors independent with one variance. The
+model is the additive two-way layout (G. W. Snedecor and W. G. Cochran, *Statistical Methods*, 8th ed.,
+chapter 14). Without missing cells the estimate is the mean of the paired log-ratios. Limits: Dunnett (see
+`dunnett`).
 """
 
 from __future__ import annotations
@@ -32,14 +35,14 @@ from flushlab.statistics.dunnett import critical_value, shift_for_power
 
 Cells = Mapping[int, float]
 Scores = Mapping[str, Cells]
-"""Score of each arm in each block: the log of the figure, signed so that more is better. A cell that was
+"""Score of each arm in each block: the log of the result, signed so that more is better. A cell that was
 not measured (refused, discarded) is absent."""
 
 OWN_BLOCKS = 10
-"""Here a variance of its own costs an arm a fifth of width against one that four share."""
+"""With so many blocks, an arm's own variance widens its interval by a fifth against one that four share."""
 
 RESOLUTION = 1e-6
-"""Standard deviations below this are taken as this: no figure is measured finer than a millionth."""
+"""Least standard deviation: no result is measured finer than a millionth."""
 
 
 class Contrasts(NamedTuple):
@@ -130,9 +133,9 @@ def compare(
         family: number of arms whose intervals hold at once, if there were more of them than are compared.
         twin: the arm that is the base once more: from `OWN_BLOCKS` blocks on the others are compared with the
             mean of both, which narrows their intervals by a seventh.
-        apart: arms that stalled for a whole window. Its logarithm would be all that the others' variance
-            and their own mean know of, so their ratio is that of sums with a variance of their own whatever
-            the blocks; every arm's, if the base did.
+        apart: arms that stalled for a whole window. The logarithm of that window would dominate the others'
+            variance and the arm's own mean. So the ratio of such an arm is that of sums, with a variance of
+            its own, whatever the number of blocks. If the base stalled, the same holds for every arm.
 
     Returns:
         One comparison per arm, in the order of `scores`. Unequal correlations (cells missing) are replaced
@@ -165,8 +168,9 @@ def compare(
 
 
 def _of_sums(arm: Cells, bases: Sequence[Cells]) -> tuple[float, float, int]:
-    """Log of the ratio of an arm's sum to that of the bases' mean, over the blocks in which all were measured
-    (to the first base's alone where these are few), its standard error and degrees of freedom."""
+    """Log of the ratio of an arm's sum to that of the bases' mean, its standard error and degrees of freedom.
+
+    Sums are over the blocks in which all were measured. If these are few, the first base alone counts."""
     shared = sorted(functools.reduce(operator.and_, (set(cells) for cells in (arm, *bases))))
     if len(shared) < OWN_BLOCKS:
         bases = bases[:1]

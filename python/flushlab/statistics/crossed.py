@@ -1,8 +1,8 @@
 """Effects of factors that were crossed: every combination of them is an arm, measured in the same blocks.
 
 Sits in `statistics`, on `comparison`; pure. Promises intervals that hold for all effects of a factorial at
-once with probability 1 - alpha, by the same variances as `comparison.compare`: from `OWN_BLOCKS` blocks on
-each effect has its own, by linearisation of the arms' sums; with fewer all arms share one.
+once with probability 1 - alpha. The variances are those of `comparison.compare`. From `OWN_BLOCKS` blocks on
+each effect has its own variance, by linearisation of the arms' sums; with fewer blocks all arms share one.
 
 With k factors an effect weighs each of the 2^k arms alike, with the signs of F. Yates, *The Design and
 Analysis of Factorial Experiments*, Imperial Bureau of Soil Science, Technical Communication 35 (1937). The

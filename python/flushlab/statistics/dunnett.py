@@ -3,9 +3,11 @@
 Sits at the bottom of `statistics`; pure. Promises values exact to four digits or better, by
 quadrature, in a few milliseconds, and remembers them.
 
-Source: C. W. Dunnett, "A Multiple Comparison Procedure for Comparing Several Treatments with a
-Control", JASA 50 (1955) 1096-1121; two-sided tables in "New Tables for Multiple Comparisons with a
-Control", Biometrics 20 (1964) 482-491.
+Sources:
+
+- C. W. Dunnett, "A Multiple Comparison Procedure for Comparing Several Treatments with a Control", JASA 50
+  (1955) 1096-1121.
+- Two-sided tables: "New Tables for Multiple Comparisons with a Control", Biometrics 20 (1964) 482-491.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ _SHARED_LIMIT = 8.5
 def _scale_rule(df: int) -> tuple[_Floats, _Floats]:
     """Nodes and weights for the scale s = sqrt(chi²(df) / df), integrated over log s.
 
-    log s has a smooth density even where s itself piles up at 0 (few degrees of freedom), and the small
-    values of s are what decides critical values for a small alpha.
+    log s has a smooth density even where s itself piles up at 0 (few degrees of freedom). The small values
+    of s decide the critical values for a small alpha.
     """
     low = 0.5 * math.log(max(float(chdtri(df, 1 - 1e-14)), 1e-300) / df)
     low = min(low, math.log(1e-14) / df)  # chdtri cannot tell 1 - 1e-14 precisely; s**df >= 1e-14 bounds it
@@ -50,8 +52,8 @@ def exceedance(critical: float, arms: int, df: int, correlation: float = 0.5) ->
         df: degrees of freedom of the variance, at least 1.
         correlation: of every pair of contrasts, in [0, 1); 1/2 when base and arms ran equally often.
 
-    The contrasts are written as sqrt(1 - rho) Z_i - sqrt(rho) Z_0, so the probability is an integral
-    over Z_0 and over the scale of the variance estimate (Dunnett 1955, section 4).
+    The contrasts are written as `sqrt(1 - rho) Z_i - sqrt(rho) Z_0`. So the probability is an integral over
+    `Z_0` and over the scale of the variance estimate (Dunnett 1955, section 4).
     """
     assert arms >= 1 and df >= 1 and 0 <= correlation < 1
     scale, scale_weights = _scale_rule(df)

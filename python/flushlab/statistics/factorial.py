@@ -1,12 +1,12 @@
 """Effects of many candidates from trials that change several at once.
 
-Sits in `statistics`; pure. Each screening trial turns about half of the candidates on, so that every
-trial tells something about every candidate: with N trials an effect has a variance near 4 σ²/N, where
-one candidate at a time would have 2 σ² (k+1)/N (R. L. Plackett and J. P. Burman, Biometrika 33 (1946)
-305-325). Effects are shrunk towards 0, which keeps them sensible with fewer trials than candidates
-(a linear mixed model; G. K. Robinson, "That BLUP is a good thing", Statistical Science 6 (1991) 15-32).
+Sits in `statistics`; pure. Each screening trial turns about half of the candidates on, so that every trial
+informs about every candidate. With N trials an effect has a variance near 4 σ²/N; with one candidate at a
+time the variance would be 2 σ² (k+1)/N (R. L. Plackett and J. P. Burman, Biometrika 33 (1946) 305-325).
+Effects are shrunk towards 0, which keeps them sensible with fewer trials than candidates. The model is a
+linear mixed model (G. K. Robinson, "That BLUP is a good thing", Statistical Science 6 (1991) 15-32).
 
-Promises an ordering and caveats for *choosing* what to confirm. It makes no claim: claims come
+Promises an ordering and caveats for *choosing* the changes to confirm. The module makes no claim: claims come
 from `comparison`, on other trials.
 """
 
@@ -53,9 +53,9 @@ def estimate_effects(
 
     Args:
         on: which candidates each trial had, shape (trials, candidates).
-        context: which foundation each trial stood on, shape (trials,).
+        context: the foundation of each trial, shape (trials,).
         block: trials of one block were made close in time and share a drift, shape (trials,).
-        scores: log figures, more is better, shape (trials,).
+        scores: log of the results, more is better, shape (trials,).
         contexts: number of contexts.
 
     An effect is a part shared by all contexts plus a part of its own, of equal prior variance. The noise,

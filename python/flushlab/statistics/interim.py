@@ -1,15 +1,20 @@
-"""Interim analyses: when a comparison may be judged, and how much of its error rate each judgement spends.
+"""Interim analyses: when a comparison may be judged, and how much of its error rate each analysis spends.
 
-Sits beside `comparison` in `statistics`; pure. Promises that the intervals of *all* looks hold together
-with probability 1 - alpha, so an interval reported after stopping at any look is honest.
+Sits beside `comparison` in `statistics`; pure. Promises that the intervals of *all* analyses hold together
+with probability 1 - alpha, so an interval stays valid if the comparison stops at any analysis.
 
-Looks are fixed before the first block. Up to look k at the share t_k of the blocks, alpha t_k³ is spent
-(K. Kim and D. L. DeMets, "Design and analysis of group sequential tests based on the type I error spending
-rate function", Biometrika 74 (1987) 149-154; spending functions: K. K. G. Lan and D. L. DeMets, Biometrika 70
-(1983) 659-663): late, so that the last look is little wider than one alone. What a look adds is what misses
-there and at no look before, by recursive integration (P. Armitage, C. K. McPherson and B. C. Rowe, J. R.
-Stat. Soc. A 132 (1969) 235-244); Student's limits are taken at the same levels (C. Jennison and B. W.
-Turnbull, *Group Sequential Methods*, 2000, section 3.3).
+The analyses are fixed before the first block. Up to analysis k at the share t_k of the blocks, alpha t_k³ is
+spent. Most of alpha is spent late, so that the interval of the last analysis is little wider than that of a
+single analysis. The probability that an analysis adds is that of a miss there and at no analysis before, by
+recursive integration. Student's limits are taken at the same levels.
+
+Sources:
+
+- The spending function: K. Kim and D. L. DeMets, "Design and analysis of group sequential tests based on the
+  type I error spending rate function", Biometrika 74 (1987) 149-154.
+- Spending functions: K. K. G. Lan and D. L. DeMets, Biometrika 70 (1983) 659-663.
+- Recursive integration: P. Armitage, C. K. McPherson and B. C. Rowe, J. R. Stat. Soc. A 132 (1969) 235-244.
+- Student's limits: C. Jennison and B. W. Turnbull, *Group Sequential Methods*, 2000, section 3.3.
 """
 
 from __future__ import annotations
@@ -26,7 +31,7 @@ from scipy.special import ndtr
 from flushlab.record import Comparison, Ratio
 
 FIRST_LOOK_BLOCKS = 3
-"""Blocks before the first look: with fewer, the variance has too few degrees of freedom to stop on."""
+"""Blocks before the first analysis: with fewer, the variance has too few degrees of freedom to stop on."""
 FAMILY = 20
 """Levels are those of so many intervals at once; for four of them they are strict by 1 % of width."""
 _Floats = NDArray[np.float64]
@@ -37,8 +42,8 @@ class InterimAnalyses(msgspec.Struct, frozen=True, kw_only=True):
     """The fixed schedule of one comparison.
 
     Attributes:
-        blocks: number of finished blocks at each look, increasing; the last is the most there will be.
-        alpha: probability that any interval of any look misses.
+        blocks: number of finished blocks at each analysis, increasing; the last is the largest possible.
+        alpha: probability that any interval of any analysis misses.
     """
 
     blocks: tuple[int, ...]
@@ -46,17 +51,17 @@ class InterimAnalyses(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def planned(cls, blocks: int, alpha: float = 0.05) -> InterimAnalyses:
-        """Looks after a quarter, half, three quarters and all of `blocks`, none before the third block."""
+        """Analyses after a quarter, half, three quarters and all of `blocks`, none before the third block."""
         assert blocks >= 2
         quarters = {math.ceil(blocks * quarter / 4) for quarter in (1, 2, 3, 4)}
         kept = sorted(b for b in quarters if b >= FIRST_LOOK_BLOCKS or b == blocks)
         return cls(blocks=tuple(kept), alpha=alpha)
 
     def alpha_at(self, blocks: int) -> float:
-        """What the look after `blocks` blocks may spend.
+        """Share of alpha that the analysis after `blocks` blocks may spend.
 
-        `blocks` need not be a planned look if the schedule is cut short there for a reason that has
-        nothing to do with the figures (no time left): it then spends all that is left.
+        `blocks` need not be in the schedule if the schedule is cut short there for a reason that has
+        nothing to do with the results (no time left). The analysis then spends all of alpha that is left.
         """
         earlier = [b for b in self.blocks if b < blocks]
         last = 1.0 if blocks not in self.blocks else (blocks / self.blocks[-1]) ** 3
@@ -67,11 +72,11 @@ class InterimAnalyses(msgspec.Struct, frozen=True, kw_only=True):
 
 @functools.lru_cache(maxsize=256)
 def _levels(shares: tuple[float, ...], spent: tuple[float, ...]) -> tuple[float, ...]:
-    """The level of every look's interval, for one estimate.
+    """The level of each analysis's interval, for one estimate.
 
     Args:
-        shares: of all information, at each look.
-        spent: probability that the interval of this look or of one before misses.
+        shares: of all information, at each analysis.
+        spent: probability that the interval of this analysis or of an earlier one misses.
     """
     from scipy.optimize import brentq  # as in `dunnett`
 
@@ -95,11 +100,11 @@ def _missing(limit: float, less: float, end: float, step: float, place: _Floats,
 
 
 def held(looks: Iterable[Comparison]) -> Comparison:
-    """What the looks at one comparison prove together: the last one, with the intersection of all intervals.
+    """The last of the analyses of one comparison, with the intersection of all their intervals.
 
-    All intervals hold at once, so their intersection does: it only narrows, and what was proven stays proven.
-    Where a look and those before it exclude each other, the machine did what no interval allows for. Then the
-    interval spans both, never narrows again, and is marked `contradicted`.
+    All intervals hold at once, so their intersection holds too: it only narrows, and a proven claim stays
+    proven. If an analysis and those before it exclude each other, the machine changed in a way that no
+    interval allows for. Then the interval spans both, never narrows again, and is marked `contradicted`.
     """
     first, *later = looks
     now = first

@@ -38,8 +38,8 @@ def test_a_name_is_meant_itself_where_others_begin_like_it() -> None:
 
 def test_the_beginning_of_several_names_is_refused() -> None:
     with pytest.raises(UsageError, match="fits several arms") as raised:
-        chosen(["policy"], ("policy 0", "policy 2"))
-    assert raised.value.hint == "name one of: policy 0; policy 2"
+        chosen(["trx_commit"], ("trx_commit=0", "trx_commit=2"))
+    assert raised.value.hint == "name one of: trx_commit=0; trx_commit=2"
 
 
 @pytest.mark.parametrize("word", ["", " ", "Z"])
