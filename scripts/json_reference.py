@@ -34,9 +34,10 @@ removed. With `--dry-run`, the document is a [`flushlab.forecast/1`](#forecastdo
 Exit codes:
 
 - 0: the campaign ended, whatever its result.
+- 1: `tune --crash`: a winner or the base broke the floor, or the winner could not be crashed.
 - 2: usage.
 - 3: server.
-- 4: measurement (the base yields no result, or crashes broke the floor).
+- 4: measurement (the base yields no result).
 - 5: storage.
 - 6: harness.
 - 130: after Ctrl-C; the document has the claims proven so far.

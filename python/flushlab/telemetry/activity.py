@@ -1,9 +1,9 @@
-"""File activity: which syncs and bytes of a window went to which class of the server's files.
+"""File activity: syncs and bytes of a window, per class of the server's files.
 
-Telemetry layer. Syncs are counted by the kernel where that is possible (`tracepoint`), else taken from the
-server's own counters (of the binary log from performance_schema), which tell what the server meant to do, not
-what reached the file system. Bytes come from the server's counters. What neither tells is None, never a
-guess. docs/explanation/effects.md says the rest.
+Telemetry layer. The kernel counts the syncs where a tracepoint is possible (`tracepoint`). Elsewhere the
+server's own counters are used (for the binary log, performance_schema's). They count the syncs that the
+server requested, not the syncs that reached the file system. Bytes come from the server's counters. A value
+that neither source reports is None, never a guess. docs/explanation/effects.md explains the rest.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def counted_by(watched: Watched, deltas: Mapping[str, int]) -> Literal["kernel",
 
 
 def _syncs_told(deltas: Mapping[str, int]) -> dict[str, int]:
-    """What the server says of its syncs: MySQL counts those of the redo log; MariaDB since 10.8 does not."""
+    """The server's count of its syncs: MySQL counts those of the redo log; MariaDB since 10.8 does not."""
     redo, all_files = deltas.get("Innodb_os_log_fsyncs"), deltas.get("Innodb_data_fsyncs")
     if redo is None:
         return {}

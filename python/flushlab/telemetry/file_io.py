@@ -1,9 +1,9 @@
 """I/O by file: calls, bytes and time of every file of the server.
 
-Telemetry layer. From performance_schema, which has a row per file that exists and a row per kind of file that
-also covers those that are gone: what the second has and the first has not was done to files that were removed
-in the window (an ALTER TABLE that rebuilds). It does not tell syncs from opens and closes; the kernel's count
-(`activity`) does.
+Telemetry layer. The source is performance_schema. One of its tables has a row per existing file. Another has
+a row per kind of file, which also covers removed files. The difference of the two is the I/O of files that
+were removed in the window (an ALTER TABLE that rebuilds). The schema does not separate syncs from
+opens and closes; the kernel's count (`activity`) does.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from flushlab.telemetry.performance_schema import PICOSECONDS, Counters, Key, Re
 
 INSTRUMENTS = "wait/io/file/%"
 MOST_FILES = 20
-"""So many files are told one by one."""
+"""Number of files with a row of their own."""
 
 _COUNTED = (
     "COUNT_READ, COUNT_WRITE, COUNT_MISC, SUM_NUMBER_OF_BYTES_READ, SUM_NUMBER_OF_BYTES_WRITE,"

@@ -1,8 +1,8 @@
-"""Galera: what each node of a cluster tells of replication, conflicts and flow control.
+"""Galera: replication, conflicts and flow control, as each node of a cluster reports them.
 
-Telemetry layer. Counters are differences over the window. Averages that the server gives are since its start
-(or since FLUSH STATUS, which nobody here sends): that of the receive queue is turned into one over the
-window, because its number of samples is known; the others stay what they are.
+Telemetry layer. Counters are differences over the window. The server's averages are since its start (or since
+FLUSH STATUS, which flushlab never sends). The average of the receive queue is converted to an average over
+the window, because its number of samples is known. The other averages stay as the server reports them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from flushlab.record import NodeActivity
 from flushlab.server.protocol import Server
 
 ANSWER_S = 10.0
-"""Longest wait for it: a node that is frozen, or whose disk is, holds up nobody for longer."""
+"""Longest wait for an answer of a node: the node, or its disk, may be frozen."""
 
 Status = Mapping[str, float]
 """The numbers of a node's wsrep status, by their names in lower case, and `wsrep_slave_threads`."""

@@ -1,7 +1,8 @@
 """performance_schema: whether it is on, reading its counters, switching it on.
 
-Telemetry layer. MySQL has it on by default and MariaDB off, and only a start with `SETTINGS` changes that;
-which instruments and consumers count is data in it, and `switch_on` changes it while the server runs.
+Telemetry layer. By default performance_schema is on in MySQL and off in MariaDB. Only a start with `SETTINGS`
+changes the default. Tables of performance_schema list the instruments and consumers that count; `switch_on`
+changes these tables while the server runs.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ class Reading(msgspec.Struct, frozen=True):
     """What one collector read at one moment.
 
     Attributes:
-        counters: empty where nothing is told.
-        note: what is not told, and why; empty if all is.
+        counters: empty where the server reports nothing.
+        note: the missing counters and the reason; empty if none is missing.
     """
 
     counters: Counters = {}

@@ -1,13 +1,13 @@
 """Tracepoint counter: how often each file was synced, counted inside the kernel.
 
 Telemetry layer, Linux only. A small BPF program on the file systems' own sync tracepoints adds one per sync
-to a map keyed by device, process and inode. Those tracepoints cost nothing where nobody syncs, fire once for
-every fsync, fdatasync, msync and synchronous write that reaches the file system, whoever asked for it, and
-for none that a preloaded library swallowed. Nothing runs in user space while it counts. (Tracing the system
-calls instead would slow down every system call of every process.)
+to a map keyed by device, process and inode. Between syncs these tracepoints cost nothing. They fire once for
+every fsync, fdatasync, msync and synchronous write that reaches the file system, whichever process requested
+the sync. They do not fire for a sync that a preloaded library swallowed. Nothing runs in user space while the
+program counts. (Tracing the system calls instead would slow down every system call of every process.)
 
-It takes root, or CAP_BPF and CAP_PERFMON, a kernel with BPF and tracepoints, and ext4 or xfs; elsewhere
-`SyncCounter.open` returns None. `tracefs` need not be mounted: it is opened without a place.
+Requirements: root, or CAP_BPF and CAP_PERFMON; a kernel with BPF and tracepoints; ext4 or xfs. Without them
+`SyncCounter.open` returns None. `tracefs` need not be mounted: it is opened without a mount point.
 
 Sources: bpf(2), perf_event_open(2), and Documentation/trace/events.rst of the kernel.
 """

@@ -1,8 +1,12 @@
-"""Workload: anything that makes the server write and yields one figure.
+"""Workload: anything that makes the server write and yields one result.
 
-One workload, one file: `oltp`, `upsert` and `txn` (loads of the native engine), `sql` (a script, run by it
-too) and `command` (any program). `parse` turns a name and options into one of them; `options` declares what
-shapes them.
+One workload, one file:
+
+- `oltp`, `upsert` and `txn`: loads of the native engine.
+- `sql`: a script, run by the native engine too.
+- `command`: any program.
+
+`parse` makes a workload from a name and options; `options` declares the options.
 """
 
 from flushlab.workload.command import CommandWorkload

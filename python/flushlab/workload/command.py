@@ -1,4 +1,4 @@
-"""`command: …`: any program as a workload; its figure is the seconds that it takes."""
+"""`command: …`: any program as a workload; its result is the duration in seconds."""
 
 from __future__ import annotations
 

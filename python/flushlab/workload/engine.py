@@ -123,9 +123,10 @@ def run_script(
 def prepare(spec: LoadSpec, server: Server, prefix: str, *, filled: bool = True) -> None:
     """Creates the load's database and fills its tables, unless they are there with as many rows.
 
-    A table in the database says how many rows tables were made with: loads change the number afterwards.
-    Tables that somebody else made are counted. Their columns are looked at when the load begins. On
-    somebody's own server each table is marked instead (`External.mark`), and dropped at the end.
+    A table in the database records the number of rows that each table was created with: loads change the
+    number afterwards. The rows of the user's own tables are counted. Their columns are checked when the load
+    begins. On the user's running server each table is marked instead (`External.mark`), and dropped at the
+    end.
 
     Args:
         spec: the load.
@@ -211,12 +212,12 @@ class Losses:
 
 
 def lost_node_warnings(lost: Iterable[LostNode]) -> tuple[Warning, ...]:
-    """What is said of nodes that died."""
+    """A warning for each node that died."""
     return tuple(
         Warning(
             "node-lost",
             f"node {one.node} died {f'{one.at_s:.1f} s into' if one.at_s else 'before'} the window: for"
-            f" {one.without_commit_s:.1f} s no transaction was committed. The figure includes that",
+            f" {one.without_commit_s:.1f} s no transaction was committed. The rate includes this time",
         )
         for one in lost
     )
@@ -438,7 +439,7 @@ def _caveats(result: LoadResult) -> Iterator[Warning]:
         yield Warning("errors", text)
     if result.client_bound:
         text = f"the client's thread was on a CPU for {result.client_busy or 0:.0%} of the window: "
-        yield Warning("client-bound", text + "the figure is the client's limit, not the server's")
+        yield Warning("client-bound", text + "the result is the client's limit, not the server's")
     if result.stalls:
         text = f"{counted(len(result.stalls), 'second')} below a tenth of the median second"
         yield Warning("stalls", text)

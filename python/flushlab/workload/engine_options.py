@@ -107,7 +107,7 @@ class EngineOptions(engine.Connected, frozen=True, kw_only=True):
         return None if self.profile or self.hdr_log or self.per_second else 0.0
 
     def load(self, endpoint: Endpoint, **what: Any) -> LoadSpec:
-        """What the engine is told: these options, and `what` is to be done as further fields."""
+        """The engine's input: these options, and `what` as further fields."""
         fields = {name: getattr(self, name) for name in EngineOptions.__struct_fields__} | what
         fields["reconnect"] = self.reconnect == "on" or self.cluster_load == "failover"
         return LoadSpec(endpoint=endpoint, **fields)
@@ -155,8 +155,8 @@ class TableOptions(EngineOptions, frozen=True, kw_only=True):
 def drawing(workload: Workload, number: int) -> Workload:
     """The workload with other draws for each number, 0 for its own.
 
-    Loads that change the same data need it: of two with the same draws, the second one finds every row as it
-    is to be, and a transaction that changes nothing costs next to nothing.
+    Loads that change the same data need different draws. With the same draws, the second load would find
+    every row already changed, and a transaction that changes nothing costs next to nothing.
     """
     if not isinstance(workload, EngineOptions):
         return workload

@@ -1,4 +1,4 @@
-"""Event: what the figure of a workload counts, and how many rows that writes, as its words tell. Pure."""
+"""Event: the unit of work that a workload counts, and the rows that an event writes. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SELECTING = re.compile(r"\b(?:INSERT|REPLACE)\b.*\bSELECT\b", re.IGNORECASE | r
 
 
 class Event(NamedTuple):
-    """What a figure counts.
+    """The unit of work that a workload counts.
 
     Attributes:
         unit: `transactions/s`, `rows/s` or `s`.
@@ -40,7 +40,7 @@ class Event(NamedTuple):
         return f"{self.unit} of {self.rows:.4g} row{'' if self.rows == 1 else 's'} each"
 
     def differs(self, other: Event) -> bool:
-        """Whether figures of the two count different work, as far as that is known."""
+        """Whether the two count different work, as far as that is known."""
         if self.unit != other.unit:
             return True
         if not self.rows or not other.rows:
@@ -49,7 +49,7 @@ class Event(NamedTuple):
 
 
 def event_of(workload: Workload) -> Event:
-    """What the figure of a workload counts."""
+    """The event of a workload."""
     if isinstance(workload, CommandWorkload | SqlWorkload):
         return Event("s")
     if isinstance(workload, UpsertWorkload):

@@ -1,9 +1,9 @@
-"""A program run to its end: timed, its output kept within bounds, nothing of it left behind.
+"""A program run to its end: timed, its output kept within bounds, no process left behind.
 
-Sits in `workload`, below `command`. The program is a process group of its own; what is left of it at its end
-or at the limit is killed. If flushlab itself is killed, the shell (or the program that it was replaced by)
-dies with it. The end is seen through a pidfd, as polling would add up to 50 ms to every figure; the output
-comes through a pipe, as a file would load the disk that is measured.
+Sits in `workload`, below `command`. The program is a process group of its own; processes that are left at its
+end or at the limit are killed. If flushlab itself is killed, the shell (or the program that replaced the
+shell) dies with flushlab. A pidfd reports the program's end, because polling would add up to 50 ms to every
+duration. The output comes through a pipe, because a file would load the disk that is measured.
 """
 
 from __future__ import annotations

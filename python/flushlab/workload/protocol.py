@@ -1,4 +1,4 @@
-"""The Workload protocol: prepare data once, run against a server, yield one figure.
+"""The Workload protocol: prepare data once, run against a server, yield one result.
 
 `run` opens the window it is given around the measured part, so that whoever runs the workload can
 put telemetry on both ends of it.
@@ -50,16 +50,16 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run yielded.
+    """Result of one run.
 
     Attributes:
-        figure: in `unit`.
+        figure: the result, in `unit`.
         unit: `transactions/s` or `s`.
         higher_is_better: False for seconds.
         warm_up_s: how long the warm-up took.
         window_s: length of the measured window.
         load: details from the load engine, or None.
-        warnings: caveats about the figure.
+        warnings: caveats about the result.
         commits: transactions that the server acknowledged in the window, each of which changed rows; None
             where the workload does not know.
         connections: on which they were made, each with at most one at a time; None where unknown.
@@ -83,7 +83,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
 
 
 COMMITS = 20
-"""A slice has room for so many commits of each connection: what is cut at its edges must not matter."""
+"""Commits of each connection that fit into a slice: transactions cut at its edges must not matter."""
 MOST_SLICE_S = 10.0
 
 
@@ -92,8 +92,8 @@ class Driving(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         spec: the load.
-        unit: of the figure.
-        grain: share of one event in the figure; the resolution of a second.
+        unit: of the result.
+        grain: share of one event in the result; the resolution of a second.
     """
 
     spec: LoadSpec

@@ -24,7 +24,7 @@ _MAX_BYTES = 256 << 20
 
 
 class SqlWorkload(engine.Connected, frozen=True, kw_only=True, omit_defaults=True):
-    """An SQL script, run once per trial; its figure is the seconds that it takes.
+    """An SQL script, run once per trial; its result is the duration in seconds.
 
     Attributes:
         name: `sql:FILE`, as the user wrote it.

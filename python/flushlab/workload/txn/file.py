@@ -1,8 +1,8 @@
 """From the text of `txn:FILE` to transactions for the engine. Pure: the text is given, nothing is opened.
 
-A file is TOML, or SQL whose lines beginning with `--:` hold the TOML: what stands before the first
-transaction is then the setup, and each transaction is headed by its table. Either way a mistake is a
-UsageError that names path, line, column and a way out.
+A file is TOML, or SQL whose lines beginning with `--:` hold the TOML. In SQL, the statements before the first
+transaction are the setup, and the TOML table of each transaction stands above its statements. A mistake in
+either form is a UsageError with path, line, column and a remedy.
 """
 
 from __future__ import annotations

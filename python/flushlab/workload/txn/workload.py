@@ -31,7 +31,7 @@ _MARK = "flushlab_txn_setup"
 
 
 class TxnWorkload(EngineOptions, frozen=True, kw_only=True):
-    """The user's own transactions; the figure is transactions/s over all their kinds.
+    """The user's own transactions; the result is transactions/s over all their kinds.
 
     Attributes:
         name: `txn:FILE`, as the user wrote it.
