@@ -1,4 +1,4 @@
-"""pytest plugin: `pytest --flushlab` gives tests a fast throwaway server.
+"""pytest plugin: `pytest --flushlab` gives tests a fast sandbox.
 
 Beside the layers: every pytest run loads the plugin, so it imports nothing of flushlab. It starts the command
 `flushlab test` around a child that waits for the end of pytest. Inside `flushlab test`, the plugin uses the
@@ -166,8 +166,12 @@ class Held:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The plugin's options: those of `flushlab test`."""
-    group = parser.getgroup("flushlab", "throwaway MySQL and MariaDB servers")
-    group.addoption("--flushlab", action="store_true", help="run the tests on a throwaway server")
+    group = parser.getgroup("flushlab", "sandboxes of MySQL and MariaDB")
+    group.addoption(
+        "--flushlab",
+        action="store_true",
+        help="run the tests on a sandbox (MySQL or MariaDB)",
+    )
     prepare = "a shell command that fills the database; the result is kept as a template"
     inputs = "files that --flushlab-prepare reads; repeatable"
     clones = "standby servers per worker, for faster resets; default: 2 after three resets"

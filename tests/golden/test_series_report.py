@@ -309,6 +309,6 @@ def test_ratios_of_a_cluster_on_one_machine_are_said_not_to_carry_over() -> None
 def test_of_your_own_server_nothing_is_said_of_this_machine() -> None:
     seen = changed(FACTS, interleaved=True, warnings=(Warning("external", "not flushlab's"),))
     text = text_of(campaign.render(seen))
-    assert "measured in turns on your server, switched by SET GLOBAL" in text
+    assert "measured in alternating slices on your server, switched by SET GLOBAL" in text
     assert "what carries over to the load that your server has" in text
     assert "this machine" not in text

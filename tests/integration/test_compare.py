@@ -55,7 +55,7 @@ def test_settings_and_an_option_file_are_compared_and_the_page_is_written(
     assert found["control"]["comparison"] is not None and found["control"]["p99"] is not None
     assert (found["interleaved"], found["plan"]["rounds"] > 0) == (True, True)
     assert "again: flushlab compare " in said
-    assert "Every turn over time" in (tmp_path / "out" / "report.html").read_text()
+    assert "Every slice over time" in (tmp_path / "out" / "report.html").read_text()
 
 
 @pytest.mark.server("mariadb@10.11")

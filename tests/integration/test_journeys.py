@@ -100,7 +100,7 @@ def test_an_option_file_a_dump_and_a_script_give_a_proven_gain_or_an_honest_none
     assert result["base"]["figure"] > 0 and result["base"]["settings"]["sync_binlog"] == 1
     disturbed = result["disturbed"]  # repeated at the expense of blocks
     assert result["blocks"] >= 3 or disturbed
-    assert {line["what"] for line in result["carry_over"]} >= {"guarantees", "ratios", "figures"}
+    assert {line["what"] for line in result["carry_over"]} >= {"guarantees", "ratios", "results"}
     page = (tmp_path / "out" / "report.html").read_text()
     assert "loaded 50 orders" in page
     if result["tuning"]["winner"] is None:

@@ -54,7 +54,7 @@ def test_tune_survives_kill_and_ctrl_c_and_hands_over_a_file_that_works(home: Pa
         assert store.campaign(campaign.id).state == "done"
     assert after[: len(before)] == before, "stored trials are never run again"
     assert len(after) <= 68
-    assert all(trial.slices for trial in after if trial.outcome == "measured"), "servers stood side by side"
+    assert all(trial.slices for trial in after if trial.outcome == "measured"), "servers ran side by side"
 
     kept = [file for folder in (home, out) for file in folder.rglob("*") if file.is_file()]
     assert {"store.sqlite", "report.html", "tune.json"} <= {file.name for file in kept}

@@ -252,7 +252,7 @@ def _on_server(facts: CampaignFacts, base: ArmFacts, arms: tuple[ArmFacts, ...])
         text.append(f"{_nothing_better(facts.objective, base.name)}{at}.", style="bold")
     for arm in others:
         assert arm.comparison is not None
-        times = f"{arm.comparison.ratio.estimate:.2f} times the figure of {base.name}"
+        times = f"{arm.comparison.ratio.estimate:.2f} times the result of {base.name}"
         bounds = f"[{arm.comparison.ratio.low:.2f}, {arm.comparison.ratio.high:.2f}]"
         text.append("\n" if text else "")
         text.append(f"{arm.name} has {times} {bounds}, but counts other work: see the warning.")

@@ -94,10 +94,11 @@ def render(trial: Trial) -> RenderableType:
     warnings = [Text(f"warning: {warning.text}", style="yellow") for warning in trial.warnings]
     tables = _tables(trial.load) if trial.load is not None else ()
     one = Text(
-        "one run proves no difference: flushlab compare measures in turns, with intervals", style="dim"
+        "one run proves no difference: flushlab compare alternates slices, with intervals",
+        style="dim",
     )
     discarded = (
-        [f"discarded: {trial.reason}, so these figures do not count"] if trial.outcome == "discarded" else []
+        [f"discarded: {trial.reason}, so these results do not count"] if trial.outcome == "discarded" else []
     )
     return Group(*(Text(words, style="bold red") for words in discarded), table, *tables, *warnings, one)
 

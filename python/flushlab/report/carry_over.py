@@ -50,7 +50,7 @@ def _lines(facts: CampaignFacts, servers: Sequence[ServerIdentity]) -> Iterator[
         why = "it is your server, but this workload: your statements may gain more, or less"
         yield CarryOver(what="ratios", carries="roughly", why=why)
         why = "they are of this workload, beside whatever else the server did"
-        yield CarryOver(what="figures", carries="no", why=why)
+        yield CarryOver(what="results", carries="no", why=why)
         return
     known = sizes(facts)
     like = f" and {' : '.join(known)} is about {' : '.join(known.values())}" if known else ""
@@ -69,7 +69,7 @@ def _lines(facts: CampaignFacts, servers: Sequence[ServerIdentity]) -> Iterator[
     absolute = "seconds are" if facts.unit == "s" else f"{facts.unit or 'throughput'} and latency are"
     machine = facts.machine
     here = f"{machine.cpu_count} CPUs, {format_size(machine.memory_bytes)}, {machine.filesystem}"
-    yield CarryOver(what="figures", carries="no", why=f"{absolute} this machine's ({here})")
+    yield CarryOver(what="results", carries="no", why=f"{absolute} this machine's ({here})")
     if any(arm.recovery_s is not None for arm in (facts.base, *facts.arms)):
         yield CarryOver(what="recovery", carries="no", why="it depends on the redo log and the disk there")
 

@@ -74,11 +74,11 @@ def _trials(trials: Dated) -> Iterator[Metric]:
     labels = ["trial", "arm", "stage", "block"]
     info = GaugeMetricFamily("flushlab_trial_info", "The trial that ran.", labels=labels)
     figures = GaugeMetricFamily(
-        "flushlab_trial_events_per_second", "Figure of the arm's last finished trial.", labels=["arm"]
+        "flushlab_trial_events_per_second", "Rate of the arm's last finished trial.", labels=["arm"]
     )
     times = GaugeMetricFamily(
         "flushlab_trial_seconds",
-        "Figure of the arm's last finished trial, where it is a time.",
+        "Time of the arm's last finished trial, if its result is a time.",
         labels=["arm"],
     )
     found: dict[str, list[tuple[float, Trial]]] = defaultdict(list)

@@ -97,7 +97,7 @@ def ceilings(record: ProbeRecord) -> Iterator[Section]:
                 probe_plots.ceilings(
                     cells,
                     name=f"ceiling-{settings.trx_commit}-{settings.sync_binlog}",
-                    title=f"Commits per second over threads at {settings.name}; the table has the figures",
+                    title=f"Commits per second over threads at {settings.name}; the table has the numbers",
                 ),
             ),
             tables=(_cells(cells),),
@@ -186,25 +186,26 @@ def _scaling(record: ProbeRecord) -> Iterator[Section]:
     yield Section(
         "scaling",
         "On more processors",
-        f"Computed, not measured: what {one.threads} threads and more could reach at {settings.name} on"
-        f" up to {PROCESSORS[-1]} processors, from the time per commit that only one thread at a time can"
-        f" spend: {', '.join(_single(curve) for curve in found.values())}. The dots were measured here.",
+        f"Computed, not measured: the rate that {one.threads} threads and more could reach at {settings.name}"
+        f" on up to {PROCESSORS[-1]} processors. The basis is the time per commit that only one thread"
+        f" at a time can spend: {', '.join(_single(curve) for curve in found.values())}. The dots were"
+        " measured here.",
         plots=(
             probe_plots.scaling(
                 tuple(found.values()),
                 reached,
                 dict.fromkeys(STORY_PROCESSORS, f"+{low}–{high} %"),
                 name="scaling",
-                title="Ceilings over processors; the table has the figures",
+                title="Ceilings over processors; the table has the numbers",
             ),
         ),
         tables=(_gains(record, found),),
         notes=(
-            "Published of Binlog Parallel Flush on real servers of"
+            "Published gain of Binlog Parallel Flush on real servers of"
             f" {' and '.join(map(str, STORY_PROCESSORS))} processors: +{low} to {high} % transactions/s. A"
-            " server spends most of a transaction on other"
-            " work, which runs in parallel either way: its gain is far below that of threads that only"
-            " commit, and begins on as many processors as fill the part that is passed one by one.",
+            " server spends most of a transaction on other work, which runs in parallel either way. Its gain"
+            " is therefore far below the gain of threads that only commit. It begins on as many processors"
+            " as fill the part that is passed one by one.",
         ),
     )
 
@@ -265,7 +266,7 @@ def _disk(record: ProbeRecord) -> Iterator[Section]:
             probe_plots.syncs(
                 [one for one in measured if one.bytes == 4096 or one.way == "pair"],
                 name="disk",
-                title="Latency of synchronous writes by way; the table has the figures",
+                title="Latency of synchronous writes by way; the table has the numbers",
             ),
         ),
         tables=(_figures(alone),),

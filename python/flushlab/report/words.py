@@ -19,9 +19,9 @@ from flushlab.units import format_latency, format_size, option_size
 OUTCOMES = {"measured": "too few blocks", "not_in_version": "not in this version"}
 """What stands for the verdict of an arm that has none, where the word itself would not do."""
 
-_IN_TURNS = "measured side by side, in turns, on servers that stood throughout"
-_ON_YOURS = "measured in turns on your server, switched by SET GLOBAL"
-_ON_CLUSTERS = "measured in turns on clusters that stood throughout, switched by SET GLOBAL"
+_IN_TURNS = "measured side by side, in alternating slices, on servers that kept running"
+_ON_YOURS = "measured in alternating slices on your server, switched by SET GLOBAL"
+_ON_CLUSTERS = "measured in alternating slices on clusters that kept running, switched by SET GLOBAL"
 
 
 def spell(value: Value) -> str:

@@ -96,7 +96,7 @@ SERVER = (
         {"commits": _rate('mysql_global_status_handlers_total{handler="commit"}')},
     ),
     Panel(
-        "Redo age against capacity",
+        "Checkpoint age against capacity",
         "bytes",
         {"age": "flushlab_redo_checkpoint_age_bytes", "capacity": "flushlab_redo_capacity_bytes"},
     ),
@@ -183,7 +183,7 @@ ALERTS = (
         "flushlab_redo_checkpoint_age_bytes / flushlab_redo_capacity_bytes > 0.8",
         "1m",
         "warning",
-        "Redo age is over 80 % of the capacity: writes are about to wait for pages to be flushed",
+        "Checkpoint age is over 80 % of the capacity: writes are about to wait for pages to be flushed",
     ),
     Alert(
         "AsleepInTransaction",

@@ -110,7 +110,7 @@ def running(what: Running) -> Iterator[Metric]:
     yield labelled(
         GaugeMetricFamily,
         "flushlab_trial_events_per_second",
-        "Figure of the arm's last finished trial.",
+        "Rate of the arm's last finished trial.",
         ["arm"],
         (([arm], figure) for arm, figure in what.trial_figures.items()),
     )

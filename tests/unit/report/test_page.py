@@ -368,7 +368,7 @@ def test_a_workload_without_seconds_shows_every_trial() -> None:
     ]
     facts = made.series_facts(unit="s", higher_is_better=False)
     text = text_of(show(made.row("series", facts), own))
-    assert "Each trial yields one figure in s; less is better." in text
+    assert "Each trial yields one result in s; less is better." in text
     assert "base 11.00 12.50 13.00 3" in text
 
 
@@ -481,13 +481,13 @@ def compared(switch_s: float = 0.0) -> str:
     return show(made.row("compare", facts), trials)
 
 
-def test_every_turn_of_a_standing_server_is_drawn_and_those_that_do_not_count_are_told() -> None:
+def test_every_slice_is_drawn_and_those_that_do_not_count_are_reported() -> None:
     text = text_of(compared())
-    assert "Every turn over time" in text
-    assert "A cross is a turn whose round does not count" in text
+    assert "Every slice over time" in text
+    assert "A cross is a slice whose round does not count" in text
     assert "base 8,000 8,010 8,018 9 0.5 s 1 25%" in text
     assert f"{TWO} 14,000 14,010 14,018 9 0.5 s 1 25%" in text
-    assert "Servers stood side by side and took turns" in text
+    assert "All servers kept running, and the load ran on one at a time" in text
 
 
 def test_the_hardware_of_the_client_is_not_shown_as_that_of_somebodys_own_server() -> None:
@@ -502,8 +502,8 @@ def test_the_hardware_of_the_client_is_not_shown_as_that_of_somebodys_own_server
 
 def test_turns_on_one_server_are_not_said_to_be_of_servers_side_by_side() -> None:
     text = text_of(compared(switch_s=0.01))
-    assert "Arms took turns on the same server, which was switched to their settings by SET GLOBAL." in text
-    assert "Servers stood" not in text
+    assert "Arms alternated on one server, which SET GLOBAL switched to their settings." in text
+    assert "All servers kept running" not in text
 
 
 def test_a_series_in_mixed_ways_says_which_arm_was_measured_how() -> None:

@@ -37,8 +37,8 @@ _SOUND = (
     " with sound tables."
 )
 _BOUND = (
-    "“Fail at most” is the upper end of the one-sided 95 % interval of Clopper and Pearson for the share of"
-    " crashes that do not keep everything: at random moments, and of this run. Chosen moments are counted"
+    "“Fail at most” is the upper end of the one-sided 95 % interval of Clopper and Pearson. It bounds the"
+    " share of crashes that do not keep everything, at random moments of this run. Chosen moments are counted"
     " separately."
 )
 

@@ -144,7 +144,7 @@ def _blocks(facts: CampaignFacts) -> str:
     if (tuning := facts.tuning) is not None:
         way = "on fresh servers"
         if facts.interleaved:
-            way = "in turns on your server" if facts.is_remote else "side by side"
+            way = "in alternating slices on your server" if facts.is_remote else "side by side"
         return f"{counted(facts.blocks, 'block')} {way}, {counted(tuning.looks, 'look')}"
     planned = facts.plan.blocks if facts.plan is not None else 0
     return f"{facts.blocks}{f' of {planned}' if facts.blocks < planned else ''} blocks"

@@ -56,15 +56,15 @@ def _left(count: int) -> tuple[str, ...]:
 def _every_slice(subject: Subject, panels: Sequence[Rounds], notes: tuple[str, ...]) -> Section:
     unit = subject.units or "events/s"
     dropped = any(panel.dropped for panel in panels)
-    cross = " A cross is a turn whose round does not count, because the clock had a gap." if dropped else ""
-    turns = "Servers stood side by side and took turns, one at a time."
+    cross = " A cross is a slice whose round does not count, because the clock had a gap." if dropped else ""
+    turns = "All servers kept running, and the load ran on one at a time, in alternating slices."
     if any(panel.switched for panel in panels):
-        turns = "Arms took turns on the same server, which was switched to their settings by SET GLOBAL."
-    lead = f"{turns} A dot is one turn, in {unit}, when it was measured.{cross}"
-    head = (Cell("arm"), *numbers("least", "median", "most", "turns", "each", "dropped", "others' CPU"))
+        turns = "Arms alternated on one server, which SET GLOBAL switched to their settings."
+    lead = f"{turns} A dot is one slice, in {unit}, when it was measured.{cross}"
+    head = (Cell("arm"), *numbers("least", "median", "most", "slices", "each", "dropped", "others' CPU"))
     table = Table(head, tuple(map(_rounds_row, panels)))
-    drawn = (plots.rounds(panels, unit=unit, name="time", title=f"Every turn in {unit}, per arm"),)
-    return Section("time", "Every turn over time", lead, drawn, tables=(table,), notes=notes)
+    drawn = (plots.rounds(panels, unit=unit, name="time", title=f"Every slice in {unit}, per arm"),)
+    return Section("time", "Every slice over time", lead, drawn, tables=(table,), notes=notes)
 
 
 def _rounds_row(panel: Rounds) -> tuple[Cell, ...]:
@@ -104,8 +104,8 @@ def _every_trial(subject: Subject, shown: Sequence[str], notes: tuple[str, ...])
         ),
     )
     better = "more" if all(trial.higher_is_better for trial in subject.trials) else "less"
-    lead = f"Each trial yields one figure in {unit}; {better} is better. A dot is a trial."
-    drawn = (plots.figures(rows, unit=unit, name="time", title=f"Figure of every trial in {unit}, per arm"),)
+    lead = f"Each trial yields one result in {unit}; {better} is better. A dot is a trial."
+    drawn = (plots.figures(rows, unit=unit, name="time", title=f"Result of every trial in {unit}, per arm"),)
     yield Section("time", "Every trial", lead, drawn, tables=(table,), notes=notes)
 
 
@@ -237,10 +237,11 @@ def nodes(subject: Subject) -> Iterator[Section]:
     figures = ("commits", "received", "paused", "pauses asked", "queue", "conflicts lost", "side by side")
     head = (Cell("arm"), Cell("node"), *numbers(*figures))
     lead = (
-        "What each node told of the windows: transactions of its own clients and write sets it received, the "
-        "share of the time that flow control paused writers, how often this node asked for it, how many "
-        "write sets waited to be applied, transactions lost to certification or to applied ones, and how "
-        "many could have been applied side by side: more appliers than that are idle."
+        "Each node's own report on the windows. Commits: transactions of its own clients. Received: write "
+        "sets of the other nodes. Paused: share of the time in which flow control paused writers. Pauses "
+        "asked: how often this node asked for a pause. Queue: write sets that waited to be applied. Conflicts"
+        " lost: transactions lost to certification or to applied ones. Side by side: how many write sets"
+        " could have been applied at once; appliers beyond that number are idle."
     )
     yield Section("nodes", "Nodes of the cluster", lead, tables=(Table(head, rows),))
 
@@ -303,7 +304,7 @@ def warnings(subject: Subject) -> Iterator[Section]:
     outcomes = Counter(trial.outcome for trial in subject.trials if trial.outcome != "measured")
     rows += [(Cell(f"Trials {_OUTCOMES[name]}"), _share(count, whole)) for name, count in outcomes.items()]
     if rows:
-        lead = "Reasons not to take the figures at face value."
+        lead = "Reasons not to take the results at face value."
         table = Table((Cell("warning"), Cell("about", "num")), tuple(rows))
         yield Section("warnings", "Warnings", lead, tables=(table,))
     elif subject.facts is not None:

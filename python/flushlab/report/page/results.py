@@ -89,7 +89,7 @@ def _section(blank: Section, arms: Sequence[ArmFacts], facts: CampaignFacts) -> 
             for arm, compared in plotted
         ],
         name=blank.key,
-        title="Ratio of each row with its interval; the table gives the same figures",
+        title="Ratio of each row with its interval; the table gives the same numbers",
     )
     latency = facts.objective != "p99" and any(arm.p99 is not None for arm in arms)
     absolute = any(arm.figure is not None for arm in arms)
@@ -204,7 +204,7 @@ def effects(subject: Subject) -> Iterator[Section]:
             for one in plan.effects
         ],
         name="effects",
-        title="Effect of each factor and of factors together; the table gives the same figures",
+        title="Effect of each factor and of factors together; the table gives the same numbers",
     )
     head = (Cell("factor"), *numbers("ratio", "interval"), Cell("verdict"))
     lead = (
