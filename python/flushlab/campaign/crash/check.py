@@ -181,7 +181,7 @@ def _together(found: Sequence[CrashFacts]) -> CrashFacts | None:
 
 
 ABOUT_S = 2 * FLUSH_INTERVAL_S
-"""What "about a second" is taken for: servers flush once a second, and not on the dot."""
+"""Meaning of "about a second": servers flush once a second, but not exactly."""
 
 _WORDS = {"not_started": "the server did not start again", "inconsistent": "what came back was inconsistent"}
 
@@ -222,12 +222,14 @@ def broke_guarantee(facts: CrashFacts) -> tuple[str, ...]:
 
 
 def broken(arm: CrashArm, kind: CrashKind, floor: Floor) -> str | None:
-    """What the crashes of a configuration took beyond its floor, in words; None if nothing.
+    """The losses of a configuration's crashes beyond its floor, in words; None if there are none.
 
-    `throwaway` promises nothing. The others promise that the server starts and that what comes back is a
-    state that it was in. `strict` allows no acknowledged commit to be missing, from the tables or from the
-    binary log; `second` allows those of about a second to be, but not where only the process was killed;
-    `relaxed` allows that, too.
+    `throwaway` promises nothing. All other floors promise that the server starts and comes back in a state
+    that it had before. Acknowledged commits that may be missing from the tables or from the binary log:
+
+    - `strict`: none
+    - `second`: the commits of about a second, but none if only mysqld was killed
+    - `relaxed`: the commits of about a second, even if only mysqld was killed
     """
     if floor is Floor.THROWAWAY:
         return None

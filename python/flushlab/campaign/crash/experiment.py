@@ -1,6 +1,6 @@
 """Experiment: the crashes of every configuration, then those of the positive control if nothing was lost.
 
-Sits in `campaign.crash`; pure. As every experiment, it is a function of its plan and the rows it was told.
+Sits in `campaign.crash`; pure. As every experiment, it is a function of its plan and its rows.
 
 If nothing was lost, an unsafe configuration is crashed too, to prove that losses are detected: the positive
 control. Without an acknowledgement table, it must damage tables instead; if the disk keeps all writes

@@ -143,8 +143,8 @@ class CrashPlan(msgspec.Struct, frozen=True, kw_only=True):
         return "all" if arm.positive_control else which_nodes(self.spec)
 
     def judged(self, arm: CrashArm, storage: Storage | None) -> CrashArm:
-        """The arm with its floor and what the durability model says of its crashes; as it is where the
-        storage is not known."""
+        """The arm with its floor and the durability model's promise for its crashes; unchanged if the storage
+        is unknown."""
         if storage is None:
             return arm
         situation = arm.settings, self.target.identity, storage, Launch()
