@@ -1,8 +1,8 @@
 """Blocks: every arm once per round, in random order, the base twice.
 
 Sits in `experiment`; pure. `run_block` is the round that all experiments share. `Sheet` keeps the scores, so
-that a ratio of what is compared and one of p99 latency come from the same cells. `Blocks` compares given arms
-over a number of rounds.
+that the ratio of the objective and the ratio of p99 latency come from the same cells. `Blocks` compares given
+arms over a number of rounds.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ def run_block(
 ) -> Steps[Round]:
     """Runs every arm once per workload variant, in random order.
 
-    A discarded trial is repeated at the end of the same block, up to `DISCARDED_ATTEMPTS` trials in all.
-    A refused, failed or invalid trial drops its arm. Two cases get the same attempts as a discarded trial
-    without a result: an arm in `patient` (the base), and an arm whose server found too little memory, because
-    the machine may have more memory later. A trial is repeated only if `spare` trials remain beyond the cells
+    A discarded trial is repeated at the end of the same block, up to `DISCARDED_ATTEMPTS` trials in all. A
+    refused, failed or invalid trial drops its arm. Two kinds of arms get the attempts of a discarded trial
+    instead: arms in `patient` (the base), and arms whose server found too little memory, because the machine
+    may have more memory later. A trial is repeated only if `spare` trials remain beyond the cells
     that are due.
     """
     cells = [(arm, variant) for arm in arms for variant in range(variants)]
@@ -110,7 +110,7 @@ def run_block(
 
 
 def no_base(reason: str, hint: str | None) -> MeasurementError:
-    """What ends an experiment whose base cannot be measured; what went wrong is said first.
+    """The error that ends an experiment whose base cannot be measured; the message begins with the reason.
 
     Args:
         reason: as in `Round.out`.
@@ -118,7 +118,7 @@ def no_base(reason: str, hint: str | None) -> MeasurementError:
     """
     why = reason.removeprefix("failed: ").rstrip()
     return MeasurementError(
-        f"{why}\nThat was the base: without its figure there is nothing to compare with.", hint=hint
+        f"{why}\nThat was the base: without its result there is nothing to compare with.", hint=hint
     )
 
 
@@ -148,7 +148,7 @@ class Sheet:
 
     @property
     def measures(self) -> tuple[Objective, ...]:
-        """What the arms are scored by: what is compared, then p99 latency."""
+        """The scores of the arms: the objective, then p99 latency."""
         return tuple(self._cells)
 
     @property
@@ -268,7 +268,7 @@ class Blocks:
 
     @property
     def measures(self) -> tuple[Objective, ...]:
-        """What the arms are scored by: what is compared, then p99 latency."""
+        """The scores of the arms: the objective, then p99 latency."""
         return self._sheet.measures
 
     @property
@@ -277,8 +277,9 @@ class Blocks:
         return self._sheet.stalled
 
     def scores(self, by: Objective) -> Scores:
-        """Score of each arm in each finished block, without the arms that are out and, as far as it can be
-        done without them, the cells that were disturbed; the base always stays."""
+        """Score of each arm in each finished block; the base always stays.
+
+        Arms that are out are left out. Disturbed cells are left out as far as enough other cells remain."""
         left = set(self._sheet.arms) - self.out.keys()
         return self._sheet.scores(by, self._base.name, arms=left)
 

@@ -113,25 +113,26 @@ class TuneResult(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         base: the arm that everything is compared with.
-        frontier: from the safest reachable floor to the lowest that may run; empty before the first look, and
-            where there was nothing to try.
+        frontier: from the safest reachable floor to the lowest that may run; empty before the first interim
+            analysis, and where there was nothing to try.
         winner: the best point at the plan's floor, and the safest of equals; None: no improvement was proven.
         offers: points below the plan's floor that gain more than every safer one, the safest first.
-        control: the base against itself; None before the first look.
+        control: the base against itself; None before the first interim analysis.
         yours: the user's own settings against the base that raises them to the floor; None where the base is
             theirs, or theirs were not measured.
-        confirmed: all comparisons of the last look.
+        confirmed: all comparisons of the last interim analysis.
         p99: the same of p99 latency, by arm; without those whose workload has none.
         dropped: by reduction.
         rejected: by the guards or from outside.
         excluded: refused by the server, or left out by a rule.
         tried: changes that were in the running to the end; 0: none existed, or all are `excluded`.
         detectable: smallest gain, as a fraction, that the whole procedure would have found with a power of
-            about 0.8; None before the first look, and where nothing was tried.
-        looks: number of looks taken at the confirmation.
-        blocks: confirmation blocks behind the figures.
+            about 0.8; None before the first interim analysis, and where nothing was tried.
+        looks: number of interim analyses of the confirmation.
+        blocks: confirmation blocks behind the results.
         finished: False if the campaign may still be continued.
-        cut_short: why it ended before its last look, where the base could no longer be measured; else empty.
+        cut_short: why it ended before its last interim analysis, if the base could no longer be measured;
+            else empty.
     """
 
     base: Arm

@@ -1,7 +1,7 @@
-"""Objective: what a trial is scored by, and the words for it.
+"""Objective: the quantity that scores a trial, and the words for it.
 
-Sits in `experiment`; pure. Promises a score in log units in which more is better, whatever the unit, so that
-every ratio above 1 is a gain: of p99 latency, it is how many times lower it is than the base's.
+Sits in `experiment`; pure. Promises a score in log units in which more is better, whatever the unit. So every
+ratio above 1 is a gain. A ratio of p99 latency says how many times lower the latency is than the base's.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def score(trials: Iterable[Trial], objective: Objective = "throughput") -> float
     """Mean log score of one cell, over its workload variants and the attempts at each: a geometric mean.
 
     Raises:
-        MeasurementError: a figure is not above 0, or the objective is p99 and there is no latency.
+        MeasurementError: a result is not above 0, or the objective is p99 and there is no latency.
     """
     scores: dict[int, list[float]] = {}
     for trial in trials:
@@ -104,7 +104,7 @@ def stall_share(trial: Trial) -> float | None:
 
 
 def figure_of(trial: Trial, objective: Objective) -> tuple[float, str]:
-    """What a measured trial is scored by, and its unit: its figure, or its p99 latency in microseconds."""
+    """Value that scores a measured trial, and its unit: its result, or its p99 latency in microseconds."""
     latency = p99_us(trial) if objective == "p99" else None
     return (trial.figure or 0.0, trial.unit) if latency is None else (latency, P99)
 

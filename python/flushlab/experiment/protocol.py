@@ -48,8 +48,9 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
         done: trials told.
         total: trials expected in all; an upper estimate that shrinks when the experiment stops early.
         best: the best ratio proven so far, or None.
-        found: comparisons by arm that may be shown while it runs, the control's among them: what looks have
-            proven, which no later look takes back. Empty where figures are judged at the end only.
+        found: comparisons by arm that may be shown while it runs, the control's among them: claims that
+            interim analyses have proven, and that no later analysis revokes. Empty if results are judged at
+            the end only.
         after: work that follows the last trial, in trials' worth.
         left_s: about what is left takes, where trials so far do not tell it; else None.
         objective: what the ratios compare.
@@ -69,11 +70,11 @@ class Experiment(Protocol[Row]):
     """A pure planner, whose requests come to rows of a kind."""
 
     def ask(self) -> Request | None:
-        """The trial to run now, the same until it is told; None when the experiment is done."""
+        """The trial to run now, the same until `tell` has its record; None when the experiment is done."""
         ...
 
     def tell(self, row: Row, /) -> None:
-        """Takes the record of what was asked for. A stored one may be told without asking.
+        """Takes the record of the requested trial. A stored record may be handed over without asking.
 
         Raises:
             UsageError: it is not the one that is due.

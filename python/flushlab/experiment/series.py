@@ -7,19 +7,19 @@ Sits on top of `experiment`; pure. The story is `Series._story`:
    measured in the same rounds run in groups, one after the other, each with base and control.
 2. best: the composition of all arms that proved faster, in fresh blocks with base and control.
 
-What keeps its claims honest:
+Its claims are valid for these reasons:
 
-- Arms are fixed before the first block and none is added, stopped or favoured by its figures, so their ratios
-  carry no selection. Choosing the fastest of many afterwards would; the limits are simultaneous (Dunnett's),
-  so they hold for whichever arm one looks at.
-- `best` *is* chosen by the figures of the arms. Those figures flatter what they choose, so its ratio,
-  interval and verdict come from its own blocks alone.
-- Figures are judged once, when all blocks are done. A series that is stopped early shows intervals that hold
-  if it was not stopped because of them.
-- With `looks` they are judged while it runs too, after numbers of blocks that are fixed beforehand. The
-  intervals of all looks hold together, so what one has proven is kept (`statistics.held`), and an arm may
-  leave, or the whole may end, because its interval is narrow enough.
-- Everything that is judged (arms, `best`, pairs of arms, effects of factors) has its share of alpha, fixed
+- Arms are fixed before the first block. No arm is added, stopped or favoured by its results, so the ratios
+  carry no selection bias. To choose the fastest of many afterwards would add bias; the limits are
+  simultaneous (Dunnett's), so they hold for whichever arm a reader picks.
+- `best` *is* chosen by the results of the arms. These results are biased in favour of the chosen arms, so the
+  ratio, interval and verdict of `best` come from its own blocks alone.
+- Results are judged once, when all blocks are done. A series that is stopped early shows intervals that hold
+  if the series was not stopped because of them.
+- With `looks` there are interim analyses too, after numbers of blocks that are fixed beforehand. The
+  intervals of all analyses hold together, so a proven claim is kept (`statistics.held`). An arm may leave, or
+  the series may end, because the interval is narrow enough.
+- Every judged ratio (arms, `best`, pairs of arms, effects of factors) has its share of alpha, fixed
   beforehand: all intervals together miss nothing with probability 1 - alpha.
 
 Deterministic in plan and records.
@@ -42,8 +42,9 @@ BEST = "best"
 """Name of the arm that is composed of all that proved faster."""
 
 Compose = Callable[[tuple[str, ...]], Arm | None]
-"""From the arms that proved faster, the least ratio first (so that the larger ones have the last word on a
-setting), to the arm `best`; None if they cannot be composed."""
+"""From the arms that proved faster to the arm `best`; None if they cannot be composed.
+
+The arms are in the order of their ratios, the least first, so that the larger ratio decides on a setting."""
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,14 +68,14 @@ class SeriesPlan(msgspec.Struct, frozen=True, kw_only=True):
         base: what the others are compared with; its name is `base`.
         arms: the changes, each with all of its settings.
         blocks: rounds of the arms, and again of `best`; at least 2.
-        groups: arms that run in rounds of their own, each arm in one of them; none: all run in the same.
-            `best` has as many rounds as the last group that a part of it comes from.
+        groups: arms that run in rounds of their own, each arm in one group; none: all run in the same rounds.
+            The rounds of `best` are as many as those of the last group that a part of `best` comes from.
         compose: makes `best`; None: there is none.
         objective: what is compared.
-        looks: the arms are judged at several looks, not only at the end.
-        precision: with looks, an arm leaves once its interval is within so much (0.02 is ± 2 %); base and
-            control stay until the last of them has left, and so do arms that are compared with each other
-            or crossed, whose ratios are judged at the end alone.
+        looks: the arms are judged at interim analyses too, not only at the end.
+        precision: with `looks`, an arm leaves once its interval is within so much (0.02 is ± 2 %). Base and
+            control stay until the last arm has left. So do arms that are compared with each other or crossed,
+            because their ratios are judged at the end alone.
         against: by arm, the arm that it is compared with in place of the base: the base of another
             server. Both are in one group, and such a base is itself compared with `base`.
         pairs: two arms whose ratio is asked for besides.
@@ -142,7 +143,7 @@ class Series:
     """Runs a `SeriesPlan`.
 
     Raises:
-        MeasurementError: from `tell`, when the base yields no figure in the first block.
+        MeasurementError: from `tell`, when the base yields no result in the first block.
     """
 
     def __init__(self, plan: SeriesPlan) -> None:
@@ -186,7 +187,7 @@ class Series:
 
     @property
     def progress(self) -> Progress:
-        """Where it stands. Of figures it tells what looks have proven, so that nobody stops by others."""
+        """Progress, with the proven claims of interim analyses only: no other result may lead to a stop."""
         due = self.ask()
         told = self._conversation.trials
         by = self._plan.objective

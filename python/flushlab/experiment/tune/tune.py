@@ -3,20 +3,24 @@
 Sits on top of `experiment`; pure. The story is `Tune._story`:
 
 1. calibrate: the base alone; what a trial costs, how much it scatters. Fixes how trials are spent.
-2. screen: what lowers a guarantee is tried alone on the base; everything else in trials that each switch
-   about half of the candidates on, on the base *and* on the fastest foundation that the floor allows,
-   because at flush=1 the disk hides what the others do (`statistics.factorial`).
+2. screen: a change that lowers a guarantee is tried alone on the base. All other changes are tried in trials
+   that each switch about half of the candidates on (`statistics.factorial`). These trials run on the base
+   *and* on the fastest foundation that the floor allows, because at `trx_commit=1` the disk hides the other
+   effects.
 3. combine: per floor, what looked good and may stand together. No trials.
 4. reduce: each combination against itself without one change; drops settings whose removal costs less than
    1 % or the noise. It comes before the confirmation so that what is confirmed is what is handed over.
    Where no change is left by then, and the base is no result either, it ends.
-5. confirm: fresh blocks with base, control, the combination of each floor and its free part; looks fixed
-   beforehand. Every reported figure comes from here.
+5. confirm: fresh blocks with base, control, the combination of each floor and its free part; interim analyses
+   fixed beforehand. Every reported result comes from here.
 
-Promises: no request below `TunePlan.lowest` but for `TunePlan.yours`, which is never handed over; no winner
-below `TunePlan.floor`; deterministic in
-plan and records; a claim of `faster` is wrong in at most a share alpha of campaigns, stopping and selection
-included (`benchmarks/false_positives.py`).
+Promises:
+
+- No request is below `TunePlan.lowest` but for `TunePlan.yours`, which is never handed over.
+- No winner is below `TunePlan.floor`.
+- Requests are deterministic in plan and records.
+- A claim of `faster` is wrong in at most a share alpha of campaigns, stopping and selection included
+  (`benchmarks/false_positives.py`).
 """
 
 from __future__ import annotations
@@ -38,8 +42,9 @@ from flushlab.record import Arm, Trial
 from flushlab.statistics import InterimAnalyses
 
 STAGE_POWER = 0.93
-"""Power asked of screening and of confirmation, so that both together have 0.8: a little more than its
-square root, because a find takes blocks from the others (checked by simulation)."""
+"""Power asked of screening and of confirmation, so that both together have 0.8.
+
+A little more than the square root of 0.8, because a find takes blocks from the others (simulated)."""
 
 STAGE_DEVIATES = 1.48
 """The normal deviate of that power."""
@@ -50,8 +55,8 @@ class Tune:
 
     Raises:
         BelowFloor: the base itself is below the floor.
-        BudgetTooSmall: the budget does not hold the smallest honest campaign. If that shows only once the
-            first trials tell how long they take, `ask` or `tell` raises it.
+        BudgetTooSmall: the budget does not hold the smallest valid campaign. If the time of the first trials
+            is the reason, `ask` or `tell` raises the error.
         MeasurementError: from `tell`, when the base cannot be measured and nothing is proven.
     """
 
@@ -99,7 +104,7 @@ class Tune:
 
     @property
     def least_trials(self) -> int:
-        """So many hold the smallest honest campaign."""
+        """Trials of the smallest valid campaign."""
         return self._budget.least_trials
 
     @property
@@ -155,7 +160,7 @@ class Tune:
 
     @property
     def _has_to_measure(self) -> bool:
-        """Whether there is a change to try, or a base to hand over; else its figures are for nobody."""
+        """Whether there is a change to try, or a base to hand over; else its results are of no use."""
         return bool(self._pool.usable) or self._plan.raised or self._plan.yours is not None
 
     def _story(self) -> Steps[None]:
@@ -178,7 +183,7 @@ class Tune:
         while block < wanted:
             finished, _, _ = yield from self._rounds.run([self._pool.base], "calibrate", block)
             if BASE not in finished:
-                raise MeasurementError("the base yielded no figure, so there is nothing to compare with")
+                raise MeasurementError("the base yielded no result, so there is nothing to compare with")
             trials = finished[BASE]
             self._screening.add(frozenset(), 0, -1, trials)
             steady = steady and not any(w.slug == "window-too-short" for t in trials for w in t.warnings)
