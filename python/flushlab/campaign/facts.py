@@ -134,8 +134,8 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
         settings: of the base all, as the server reported them; of any other arm those that differ from the
             base's.
         workload: what differs from the base's workload: options, and its `name` if that is another.
-        unit: of its figure, where this counts other work than the base's, so that their ratio proves no gain;
-            else empty.
+        unit: of its result, where the result counts other work than the base's; the ratio of the two proves
+            no gain then. Else empty.
         data_root, disk_iops, disk: its own place; null: that of the base.
         contract: its settings that change the service itself: binary log, isolation, checksums.
         no_effect: its settings that have no effect, as there is no binary log.
@@ -146,7 +146,7 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
         p99: the same of p99 latency, whatever the objective is; null where the workload has none.
         against: the arm that it is compared with, where that is the base of a further server; else empty. The
             base of a further server is compared with the first server's.
-        figure: geometric mean of its figures in the workload's unit, or null.
+        figure: geometric mean of its results in the workload's unit, or null.
         p99_us: 99th percentile of the latency, geometric mean; null where the workload has none.
         recovery_s: from SIGKILL under load to the first answer; null: not measured.
         composed_of: arms that `best` is made of.
@@ -232,7 +232,7 @@ class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):
         wanted: the ratio that it claims: `1.10`, `at least 2`, `at most 1`.
         answer: `confirmed`, `refuted`, `no difference`, `undecided` or `not measured`; docs/how-to/series.md
             has the rule.
-        ratio: of `arm` to `against`; null: one of them has no figure. Of counts, its bounds are the least and
+        ratio: of `arm` to `against`; null: one of them has no result. Of counts, its bounds are the least and
             the most that any block had.
         source: where the claim comes from.
         figure: what was counted; empty: how fast they are.
@@ -254,7 +254,7 @@ class TuningFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What a tuning found out beyond its arms.
 
     Attributes:
-        frontier: the best settings of each floor, the safest first; empty before the first look.
+        frontier: the best settings of each floor, the safest first; empty before the first interim analysis.
         winner: the best point at the floor, and the safest of equals; null: no improvement was proven.
         offers: points below the floor that gain more than every safer one, the safest first.
         lowest: the lowest floor that trials ran at.
@@ -264,8 +264,8 @@ class TuningFacts(msgspec.Struct, frozen=True, kw_only=True):
             null.
         tried: changes that were in the running to the end; 0: none existed, or all are `excluded`.
         detectable: smallest gain that would probably have been detected, as a fraction; null before the first
-            look, and where nothing was tried.
-        looks: number of looks at the confirmation.
+            interim analysis, and where nothing was tried.
+        looks: number of interim analyses of the confirmation.
         dropped: changes that the winner does without.
         rejected: arms that may not win.
         excluded: changes that were not tried to the end.
@@ -344,7 +344,7 @@ class CampaignFacts(msgspec.Struct, frozen=True, kw_only=True):
         sources: the texts that ran, as they were at the start.
         objective: what `comparison` and its verdicts compare: `throughput`, or `p99` (latency).
         unit: of every `figure`.
-        higher_is_better: false where the figure is a time. A ratio above 1 is better all the same.
+        higher_is_better: false where the result is a time. A ratio above 1 is better all the same.
         floor: the weakest guarantees that may be recommended, as asked for; empty: those of each server's
             base.
         base: what the arms are compared with; of a tuning, the user's settings, raised to the floor.
@@ -360,7 +360,7 @@ class CampaignFacts(msgspec.Struct, frozen=True, kw_only=True):
         pool_bytes: size of the base's buffer pool; null: not known.
         redo_bytes: size of the base's redo log; null: not known.
         machine: the machine that measured.
-        warnings: reasons not to take the figures at face value.
+        warnings: caveats about the results.
         files: paths of what was written.
         tuning: what only a tuning has; else null.
         plan: what only a series and a comparison have; else null.
@@ -448,7 +448,7 @@ class CampaignFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CampaignRun(msgspec.Struct, frozen=True, kw_only=True):
-    """What facts say of the run itself, as in `CampaignFacts`."""
+    """Facts of the run itself, as in `CampaignFacts`."""
 
     campaign_id: str
     ending: str

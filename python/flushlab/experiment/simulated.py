@@ -20,7 +20,7 @@ DISCARD_SHARE = 0.25
 
 
 class Noise(msgspec.Struct, frozen=True, kw_only=True):
-    """What blurs a simulated figure, in log units.
+    """Noise of a simulated result, in log units.
 
     Attributes:
         trial: standard deviation of one trial.

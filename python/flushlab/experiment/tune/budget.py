@@ -50,8 +50,8 @@ END_S = 15.0
 processors the hypervisor takes half (measured)."""
 
 LATE_MARGIN, HINT_MARGIN = 1.1, 1.05
-"""A budget that was taken is refused only if the first trials show that it needs so many times as much; so
-many times what they show is named as enough."""
+"""Factors on the time that the first trials predict. An accepted budget is refused only if the prediction
+exceeds the budget by the first factor. The hint then asks for the prediction times the second factor."""
 
 
 class Budget:
@@ -103,12 +103,12 @@ class Budget:
 
     @property
     def least_trials(self) -> int:
-        """So many hold the smallest honest campaign."""
+        """Trials of the smallest valid campaign."""
         return (2 + self._screen_least() + self.confirm_least) * self._plan.variants
 
     @property
     def confirm_least(self) -> int:
-        """So many cells hold the smallest honest confirmation."""
+        """Cells of the smallest valid confirmation."""
         return self.blocks.confirm_least * self.confirm_arms_most()
 
     def cells(self, starting: int = 0) -> int:
@@ -143,16 +143,16 @@ class Budget:
         return self._spent_s + block_s > self._plan.budget_s - self._end_s
 
     def demand(self) -> None:
-        """Refuses a budget that holds no honest confirmation.
+        """Refuses a budget that is too small for a valid confirmation.
 
         Raises:
-            BudgetTooSmall: says the least that makes sense.
+            BudgetTooSmall: the message has the smallest budget that makes sense.
         """
         plan, least = self._plan, self.least_trials
         whom = (
             f"{counted(len(self._pool.usable), 'candidate')} down to the floor {plan.runs_at} need at least"
         )
-        ways = "a safer --floor, or --fixed some settings as they are"
+        ways = "a safer --floor, or --fixed NAME for settings that stay as they are"
         if plan.budget_trials is not None and plan.budget_trials < least:
             raise BudgetTooSmall(
                 f"--trials {plan.budget_trials} is too few: {whom} {least}",
@@ -237,7 +237,7 @@ class Budget:
         return (2 * (bought + 1) if bought >= 2 else 0) + 4 * contexts
 
     def _stands_least(self) -> int:
-        """Servers that the smallest honest campaign has still to start, where they stand side by side."""
+        """Servers that the smallest valid campaign has still to start, where they stand side by side."""
         started = sum(stage == "screen" for stage, _ in self._stood)
         screened = self._screen_least() // self.blocks.screen_least
         return max(screened - started, 0) + self.confirm_arms_most()

@@ -1,8 +1,10 @@
-"""Confirmation: what fresh blocks say about the arms that screening picked.
+"""Confirmation: fresh blocks of the arms that screening picked.
 
-Sits in `experiment`, below `tune`; pure. Promises that figures come from these blocks only and from
-looks that were fixed beforehand, so every interval of every look holds with probability 1 - alpha and what
-one of them has proven stays proven; and that nothing is handed over that was rejected.
+Sits in `experiment`, below `tune`; pure. Promises:
+
+- Results come from these blocks only, and from interim analyses that were fixed beforehand.
+- So all intervals of all analyses hold with probability 1 - alpha, and a proven claim stays proven.
+- No rejected arm is handed over.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ PRECISE_LOG = math.log(1.05)
 
 
 class _Look(NamedTuple):
-    """What was known when the figures were judged."""
+    """State of the comparisons at one interim analysis."""
 
     blocks: int
     alpha: float
@@ -78,7 +80,7 @@ class Confirmation:
     def judge(
         self, blocks: int, alpha: float, *, since: int = 0, arms: Collection[str] | None = None
     ) -> None:
-        """One look, after `blocks` blocks, at its share of the error rate.
+        """One interim analysis, after `blocks` blocks, at its share of the error rate.
 
         Args:
             blocks: of these arms.
@@ -125,17 +127,17 @@ class Confirmation:
 
     @property
     def looks(self) -> int:
-        """How often the figures were judged."""
+        """Number of interim analyses."""
         return len(self._looks)
 
     @property
     def blocks(self) -> int:
-        """Blocks behind the last look."""
+        """Blocks behind the last interim analysis."""
         return self._looks[-1].blocks if self._looks else 0
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:
-        """All arms and the control against the base: what the looks have proven."""
+        """All arms and the control against the base: with the proven claims of the analyses."""
         return self.compared_by(self._objective)
 
     def compared_by(self, by: Objective) -> tuple[Comparison, ...]:
@@ -148,7 +150,7 @@ class Confirmation:
         return tuple(Rejected(arm=arm, reason=reason) for arm, reason in self._reasons().items())
 
     def compared(self, arm: str, by: Objective | None = None) -> Comparison | None:
-        """One arm against the base: what the looks have proven; None if none saw it.
+        """One arm against the base: with the proven claims of the analyses; None if no analysis has the arm.
 
         Args:
             arm: its name.
@@ -159,7 +161,7 @@ class Confirmation:
         return held(looks) if looks else None
 
     def frontier(self, floors: Iterable[Floor]) -> tuple[FrontierPoint, ...]:
-        """The best proven arm at each floor, safest first; empty before the first look.
+        """The best proven arm at each floor, safest first; empty before the first interim analysis.
 
         Choosing the best of several proven arms is covered: their intervals hold all at once.
         """
