@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
 from pathlib import Path
 
+import msgspec
 import pytest
+
+from flushlab.report.crash import CrashDocument
 
 ROOT = Path(__file__).parents[3]
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "json_reference.py"))
@@ -28,3 +32,9 @@ def test_every_field_has_a_meaning(name: str) -> None:
 def test_every_type_that_is_named_has_its_table(name: str) -> None:
     named = set(re.findall(r"\]\(#(\w+)\)", PAGES[name]))
     assert named <= {title.lower() for title in re.findall(r"^## (\w+)$", PAGES[name], re.MULTILINE)}
+
+
+def test_the_published_crash_document_has_the_fields_of_the_reference() -> None:
+    published = json.loads((ROOT / "docs" / "data" / "crash-trx-commit.json").read_text())
+    fields = {field.encode_name for field in msgspec.structs.fields(CrashDocument)}
+    assert set(published) == {"schema", *fields}
