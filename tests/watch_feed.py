@@ -45,7 +45,7 @@ def sample(t: float, **instead: Any) -> dict[str, Any]:
         "unit": "transactions/s",
         "p50_ms": 1.9 / speed,
         "p99_ms": 9.0 / speed * (1 + 0.3 * math.sin(t / 11) ** 8),
-        "redo": {"age": int(52e6 + 30e6 * math.sin(t / 90)), "capacity": 100_663_296},
+        "redo": {"checkpoint_age": int(52e6 + 30e6 * math.sin(t / 90)), "capacity": 100_663_296},
         "dirty": 0.31 + 0.1 * math.sin(t / 70),
         "fsyncs": {"redo": 410 * speed, "data": 60 + 20 * math.sin(t / 9), "binlog": 395 * speed},
         "commits_per_group": 18 + 4 * math.sin(t / 5),

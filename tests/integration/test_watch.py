@@ -72,7 +72,7 @@ def test_a_server_tells_the_same_under_the_same_names_and_an_account_only_what_i
         wait_until(lambda: len(users_in(watch)) == 2, "both are seen")
         sample, known = told(watch)
     assert sample.server.name == server.identity.name
-    assert sample.redo.age is not None and sample.redo.age >= 0
+    assert sample.redo.checkpoint_age is not None and sample.redo.checkpoint_age >= 0
     assert sample.redo.capacity is not None and sample.redo.capacity > 1 << 20
     assert sample.dirty is not None and sample.rows_per_s.inserted is not None
     assert sorted(one.user for one in sample.connections) == ["flushlab", "watcher"]

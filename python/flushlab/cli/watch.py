@@ -196,7 +196,7 @@ def _throughput(sample: Sample) -> str:
 
 
 def _redo(sample: Sample) -> str:
-    age, capacity = sample.redo.age, sample.redo.capacity
+    age, capacity = sample.redo.checkpoint_age, sample.redo.capacity
     if age is None:
         return ""
     of = f" of {format_size(capacity)} ({age / capacity:.0%})" if capacity else ""

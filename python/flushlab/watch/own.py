@@ -54,7 +54,7 @@ def server(seen: ServerStatus) -> Iterator[Metric]:
     """What every flavor and version tells under another name."""
     redo = seen.redo
     for name, text, value in (
-        ("flushlab_redo_checkpoint_age_bytes", "Redo that a recovery would read.", redo.age),
+        ("flushlab_redo_checkpoint_age_bytes", "Redo that a recovery would read.", redo.checkpoint_age),
         ("flushlab_redo_capacity_bytes", "Size of the redo log.", redo.capacity),
     ):
         if value is not None:

@@ -54,9 +54,14 @@ class RunningNow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Redo(msgspec.Struct, frozen=True, kw_only=True):
-    """The redo log: bytes that a recovery would have to read, and bytes that it holds."""
+    """The redo log.
 
-    age: int | None = None
+    Attributes:
+        checkpoint_age: bytes of redo since the last checkpoint, which a recovery reads.
+        capacity: bytes that the redo log holds.
+    """
+
+    checkpoint_age: int | None = None
     capacity: int | None = None
 
 

@@ -74,10 +74,10 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def redo(self) -> Redo:
         """Age of the checkpoint and size of the log, under one name for every flavor and version."""
-        return Redo(age=self._redo_age, capacity=self._redo_capacity or None)
+        return Redo(checkpoint_age=self._checkpoint_age, capacity=self._redo_capacity or None)
 
     @property
-    def _redo_age(self) -> int | None:
+    def _checkpoint_age(self) -> int | None:
         if (age := self.number("innodb_checkpoint_age")) is not None:
             return int(age)
         current, checkpoint = (

@@ -316,6 +316,6 @@ def _sample(running: Running, ended: float, trial: Trial) -> Sample:
         unit=trial.unit if trial.higher_is_better else "",
         p50_ms=latency.p50 / 1000 if latency else None,
         p99_ms=latency.p99 / 1000 if latency else None,
-        redo=Redo(age=trial.after.checkpoint_age_bytes if trial.after else None),
+        redo=Redo(checkpoint_age=trial.after.checkpoint_age_bytes if trial.after else None),
         marks=(Mark(t=ended, kind="trial", text=trial.arm.name),),
     )

@@ -36,7 +36,7 @@ SAMPLE = Sample(
     unit="transactions/s",
     p50_ms=1.234,
     p99_ms=9.87,
-    redo=Redo(age=10 << 20, capacity=100 << 20),
+    redo=Redo(checkpoint_age=10 << 20, capacity=100 << 20),
     dirty=0.123,
     fsyncs=Syncs(redo=700.0, data=3.25),
     commits_per_group=3.4,

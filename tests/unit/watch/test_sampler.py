@@ -69,7 +69,7 @@ def test_a_server_that_is_gone_says_since_when_and_why() -> None:
     sample = taken(known)
     assert (sample.server.up, sample.server.since, sample.server.why) == (False, 9.0, "Can't connect")
     assert sample.server.name == "mysql@9.7.4"
-    assert (sample.throughput, sample.redo.age, sample.connections) == (None, None, ())
+    assert (sample.throughput, sample.redo.checkpoint_age, sample.connections) == (None, None, ())
 
 
 def test_what_was_told_long_ago_is_not_shown_as_present() -> None:

@@ -28,7 +28,7 @@ const PLOTS = [
     key: "redo",
     title: "Checkpoint age",
     about: "What a recovery would read; close to the capacity, writes wait for pages to be flushed.",
-    lines: [line("redoAge", "age", "class-redo", size), line("redoCapacity", "capacity", "mute", size)],
+    lines: [line("checkpointAge", "age", "class-redo", size), line("redoCapacity", "capacity", "mute", size)],
     axis: size,
     binary: true,
   },
