@@ -28,7 +28,7 @@ HEAD = """# Settings of the write path
 Made from `python/flushlab/settings/catalog/` by `scripts/settings_reference.py`; do not edit it here.
 `flushlab settings NAME` prints one of them, `flushlab settings --server S` what a server has, and
 `flushlab settings --check my.cnf --server S` what an option file means. Each table says for which servers
-the facts hold, *until* excluded. Contract settings are the service itself: `tune` inherits and never changes
+the facts hold, *until* excluded. Fixed settings define the service: `tune` inherits and never changes
 them. Settings marked *long windows* are credited only in windows that outlast the redo log; those marked
 *binary log only* have no effect without one; those marked *clusters only* act on nodes of a Galera cluster.
 """
@@ -51,7 +51,7 @@ def _section(entry: SettingEntry) -> str:
     marks = [
         mark
         for holds, mark in (
-            (entry.contract, "contract"),
+            (entry.fixed, "fixed"),
             (entry.binlog, "binary log only"),
             (entry.cluster, "clusters only"),
             (entry.layout, "fixed in the data directory"),

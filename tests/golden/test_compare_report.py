@@ -44,7 +44,7 @@ ARMS = (
         },
         floor="throwaway",
         guarantees={**STRICT, "torn_page": "the data directory is at risk"},
-        contract=("log_bin",),
+        fixed=("log_bin",),
         p99_us=2_800.0,
         p99=comparison(BOTH, ratio(0.99, 0.85, 1.15)),
     ),

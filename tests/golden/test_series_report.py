@@ -44,7 +44,7 @@ ARMS = (
         "",
         ratio(1.11, 1.02, 1.21),
         settings={"log_bin": "OFF"},
-        contract=("log_bin",),
+        fixed=("log_bin",),
     ),
     ArmFacts(
         name="F",
@@ -191,7 +191,7 @@ FACTORIAL = changed(
     base_settings={"log_bin": "OFF", "innodb_flush_log_at_trx_commit": 1},
     base_text="",
     arms=(
-        measured("binlog", "", ratio(0.97, 0.93, 1.01), settings={"log_bin": "ON"}, contract=("log_bin",)),
+        measured("binlog", "", ratio(0.97, 0.93, 1.01), settings={"log_bin": "ON"}, fixed=("log_bin",)),
         measured("flush 2", "", ratio(1.12, 1.08, 1.16), settings=POLICY_2, floor="second"),
         measured(
             "binlog + flush 2",
@@ -199,7 +199,7 @@ FACTORIAL = changed(
             ratio(1.14, 1.10, 1.18),
             settings={"log_bin": "ON", **POLICY_2},
             floor="second",
-            contract=("log_bin",),
+            fixed=("log_bin",),
         ),
     ),
     factors=("binlog", "flush 2"),

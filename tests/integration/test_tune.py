@@ -69,7 +69,7 @@ def test_tune_survives_kill_and_ctrl_c_and_hands_over_a_file_that_works(home: Pa
         assert one["ratio"]["low"] <= one["ratio"]["estimate"] <= one["ratio"]["high"]
     assert "nothing is lost" in result["base"]["guarantees"]["os_crash"]
     assert [point["floor"] for point in found["offers"]] in ([], ["second"])
-    for trial in after:  # never below the lowest floor, contract untouched
+    for trial in after:  # never below the lowest floor, fixed settings untouched
         assert trial.settings.get("innodb_flush_log_at_trx_commit") in (1, 2, 3)
         assert trial.settings.get("innodb_doublewrite") == "ON"
         assert trial.settings.get("log_bin") == "OFF"

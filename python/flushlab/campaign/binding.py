@@ -449,7 +449,7 @@ def judged(
         arm,
         changes=changes,
         workload_changes=difference(arm.workload, base.workload),
-        contract=tuple(name for name in changes if name in catalog and catalog.setting(name).contract),
+        fixed=tuple(name for name in changes if name in catalog and catalog.setting(name).fixed),
         no_effect=tuple(name for name in changes if configuration.without_effect(name)),
         floor=floor,
         guarantees=words,

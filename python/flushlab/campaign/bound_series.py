@@ -284,7 +284,7 @@ class BoundSeries(Analysis[Series]):
             data_root=arm.data_root,
             disk_iops=arm.disk_iops,
             disk=arm.disk,
-            contract=arm.contract,
+            fixed=arm.fixed,
             no_effect=arm.no_effect,
             floor=arm.floor,
             guarantees=arm.guarantees,

@@ -137,7 +137,7 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
         unit: of its result, where the result counts other work than the base's; the ratio of the two proves
             no gain then. Else empty.
         data_root, disk_iops, disk: its own place; null: that of the base.
-        contract: its settings that change the service itself: binary log, isolation, checksums.
+        fixed: its settings that change the service itself: binary log, isolation, checksums.
         no_effect: its settings that have no effect, as there is no binary log.
         floor: the safest floor that it meets; empty: it could not run.
         guarantees: plain words per failure (`process_crash`, `os_crash`, `power_loss`, `torn_page`,
@@ -166,7 +166,7 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
     data_root: str | None = None
     disk_iops: int | None = None
     disk: str | None = None
-    contract: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
     no_effect: tuple[str, ...] = ()
     floor: str = ""
     guarantees: Mapping[str, str] = {}

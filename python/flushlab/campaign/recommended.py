@@ -354,8 +354,8 @@ def _not_shown(arm: ArmFacts, base: ArmFacts, facts: CampaignFacts) -> Iterator[
     if arm.workload:
         options = ", ".join(f"{name}={value}" for name, value in as_told(arm.workload).items())
         yield f"The ratio includes another workload ({options}), which no setting of a server gives."
-    if arm.contract:
-        yield f"Changes the service itself: {', '.join(arm.contract)}."
+    if arm.fixed:
+        yield f"Changes the service itself: {', '.join(arm.fixed)}."
     if arm.no_effect:
         yield f"Left out, as it has {NO_BINLOG}: {', '.join(arm.no_effect)}."
     compared = {arm.name, base.name, *arm.composed_of, *(() if base.server else (CONTROL,))}

@@ -159,7 +159,7 @@ class BoundArm(msgspec.Struct, frozen=True, kw_only=True):
         data_root: a folder of its own, absolute, or None.
         disk_iops: a disk limit of its own, or None.
         disk: a disk of its own, as slow as this one, or None.
-        contract: names among `changes` that change the service itself.
+        fixed: names among `changes` that change the service itself.
         no_effect: names among `changes` that have none, as there is no binary log.
         floor: the safest floor that it meets.
         guarantees: plain words per failure.
@@ -181,7 +181,7 @@ class BoundArm(msgspec.Struct, frozen=True, kw_only=True):
     data_root: str | None = None
     disk_iops: int | None = None
     disk: str | None = None
-    contract: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
     no_effect: tuple[str, ...] = ()
     floor: str = ""
     guarantees: Mapping[str, str] = {}

@@ -120,7 +120,7 @@ def differing(base: Trial, own: Trial, asked: Iterable[str]) -> str:
         and base.settings[name] != value
         and name not in set(asked)
         and name in catalog
-        and (catalog.setting(name).contract or catalog.setting(name).durability)
+        and (catalog.setting(name).fixed or catalog.setting(name).durability)
     }
     first = sorted(found.items(), key=lambda one: (not catalog.setting(one[0]).durability, one[0]))
     words = [f"{name}{_spelled(value, before)}" for name, (value, before) in first]

@@ -149,8 +149,8 @@ def _versions(entry: SettingEntry) -> list[tuple[str, SettingHere]]:
 
 def _explanation(entry: SettingEntry) -> str:
     lines = [entry.name, f"  {entry.effect}"]
-    if entry.contract:
-        lines.append("  Part of the service's contract: tune inherits it and never changes it.")
+    if entry.fixed:
+        lines.append("  A fixed setting: tune takes its value from the base and never changes it.")
     if entry.binlog:
         lines.append("  It has no effect without a binary log.")
     if entry.layout:
@@ -185,7 +185,7 @@ def _explanation(entry: SettingEntry) -> str:
 
 
 def _document(entry: SettingEntry) -> dict[str, object]:
-    names = ("name", "group", "effect", "contract", "layout", "needs_steady_state", "durability", "successor")
+    names = ("name", "group", "effect", "fixed", "layout", "needs_steady_state", "durability", "successor")
     of_version = ("type", "unit", "default", "minimum", "maximum", "values", "dynamic", "deprecated")
     return {
         **{name: getattr(entry, name) for name in (*names, "source")},

@@ -190,7 +190,7 @@ def _line(name: str, here: ServerSettings, catalog: Catalog) -> str:
     value = here.values[name]
     mark = "*" if _differs(setting, value) else " "
     tries = ", ".join(_try(one, name, catalog, here) for one in _of(name, here))
-    tries = tries or ("contract" if setting.entry.contract else "")
+    tries = tries or ("fixed" if setting.entry.fixed else "")
     text = setting.render(value) or "(empty)"
     text = text if len(text) <= _VALUE else f"{text[: _VALUE - 1]}…"
     first = f"  {name:<{_NAME}}{mark} {text:<{_VALUE}}  "
@@ -246,7 +246,7 @@ def _one(name: str, value: Value, here: ServerSettings, catalog: Catalog) -> dic
         "default": setting.default,
         "differs": _differs(setting, value),
         "dynamic": setting.dynamic,
-        "contract": setting.entry.contract,
+        "fixed": setting.entry.fixed,
         "deprecated": setting.deprecated,
         "candidates": [
             {"settings": dict(one.settings), "why": one.why, "needs_steady_state": one.needs_steady_state}

@@ -130,8 +130,8 @@ def _about(arm: ArmFacts, base: ArmFacts, facts: CampaignFacts, what: str) -> It
         yield _below(f"{failures}: {text}")
     if arm.reason:
         yield _below(arm.reason.strip().splitlines()[0], style="yellow")
-    if arm.contract:
-        yield _below(f"changes the service: {', '.join(arm.contract)}", style="yellow")
+    if arm.fixed:
+        yield _below(f"changes the service: {', '.join(arm.fixed)}", style="yellow")
     if arm.no_effect:
         yield _below(f"{NO_BINLOG}: {', '.join(arm.no_effect)}", style="yellow")
 

@@ -1,6 +1,6 @@
 """Candidates: what `tune` may try on top of a base, and what raises a base that is below its floor.
 
-Sits in `settings`, pure. Promises: `propose` never yields a contract setting, a setting in `keep`, a value
+Sits in `settings`, pure. Promises: `propose` never yields a fixed setting, a setting in `keep`, a value
 that the base has already, or a change that alone or together with any others it yields is below the floor.
 """
 
@@ -125,7 +125,7 @@ def raise_to_floor(
 ) -> tuple[dict[str, Value], tuple[str, ...]]:
     """The fewest safer values that bring a base up to the floor, and the reason for each.
 
-    Contract settings and those in `keep` are left alone. Returns two empty values if nothing is needed.
+    Fixed settings and those in `keep` are left alone. Returns two empty values if nothing is needed.
 
     Raises:
         BelowFloor: no change of these settings can (data in memory, syncs switched off at launch, page
@@ -186,7 +186,7 @@ def _entries(
     catalog: Catalog, identity: ServerIdentity, kept: set[str], floor: Floor, steady_state: bool
 ) -> Iterator[tuple[SettingEntry, CandidateEntry]]:
     for entry in catalog.settings():
-        if entry.contract or entry.name in kept or (entry.needs_steady_state and not steady_state):
+        if entry.fixed or entry.name in kept or (entry.needs_steady_state and not steady_state):
             continue
         if entry.cluster and identity.nodes == 1:
             continue
@@ -222,7 +222,7 @@ def _candidate(
     settings: dict[str, Value] = {}
     for name, with_value in one.settings_with.items():  # first: io_capacity is cut to io_capacity_max
         other = catalog.here(name, identity.flavor, identity.version)
-        if other is None or other.entry.contract or other.name in kept or not _allows(other, with_value):
+        if other is None or other.entry.fixed or other.name in kept or not _allows(other, with_value):
             return None
         settings[other.name] = other.parse(with_value)
     settings[here.name] = here.parse(value)

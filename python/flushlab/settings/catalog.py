@@ -107,7 +107,7 @@ class SettingEntry(_Facts, frozen=True, kw_only=True, forbid_unknown_fields=True
         candidate: values worth trying.
         aliases: other names of the same setting.
         durability: names of the durability rules that read it.
-        contract: it changes the service itself: inherited from the base, never changed by `tune`.
+        fixed: the setting defines the service: `tune` takes its value from the base.
         layout: it changes what an initialised data directory looks like: part of a snapshot's key.
         needs_steady_state: its effect is credited only in windows that outlast the redo log.
         binlog: it acts on the binary log alone, and on nothing where that is off.
@@ -134,7 +134,7 @@ class SettingEntry(_Facts, frozen=True, kw_only=True, forbid_unknown_fields=True
     candidate: tuple[CandidateEntry, ...] = ()
     aliases: tuple[str, ...] = ()
     durability: tuple[str, ...] = ()
-    contract: bool = False
+    fixed: bool = False
     layout: bool = False
     needs_steady_state: bool = False
     binlog: bool = False
@@ -560,8 +560,8 @@ def _check(catalog: Catalog, entry: SettingEntry, file: str) -> None:
 def _check_candidate(catalog: Catalog, entry: SettingEntry, candidate: CandidateEntry, file: str) -> None:
     if (candidate.value is None) == (candidate.memory_share is None):
         raise UsageError(f"{file}: {entry.name}: candidate: give exactly one of value and memory_share")
-    if entry.contract:
-        raise UsageError(f"{file}: {entry.name}: candidate: a contract setting has none")
+    if entry.fixed:
+        raise UsageError(f"{file}: {entry.name}: candidate: a fixed setting has none")
     for name in candidate.settings_with:
         if name not in catalog:
             raise UsageError(f"{file}: {entry.name}: candidate: with: {name} is not in the catalog")

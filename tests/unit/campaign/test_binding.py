@@ -222,7 +222,7 @@ def test_a_setting_that_places_the_server_is_refused(tmp_path: Path) -> None:
 
 def test_contract_settings_are_labelled(tmp_path: Path) -> None:
     arm = only(plan(ArmPlan(name="A", settings={"log_bin": "ON", "sync_binlog": 1})), tmp_path)
-    assert arm.contract == ("log_bin",)
+    assert arm.fixed == ("log_bin",)
 
 
 def test_floor_and_guarantees_are_those_of_the_arm(tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def series_facts(**changes: Any) -> CampaignFacts:
                 text="no sync at commit",
                 outcome="measured",
                 settings={"innodb_flush_log_at_trx_commit": 0},
-                contract=("unique_checks",),
+                fixed=("unique_checks",),
                 floor="relaxed",
                 guarantees=LOSSY,
                 comparison=comparison("G", ratio(1.9, 1.7, 2.1)),

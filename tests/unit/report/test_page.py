@@ -260,7 +260,7 @@ def test_what_people_and_servers_wrote_is_escaped_and_changes_no_markup() -> Non
             settings={HOSTILE: HOSTILE},
             workload={HOSTILE: HOSTILE},
             data_root=HOSTILE,
-            contract=(HOSTILE,),
+            fixed=(HOSTILE,),
             floor="strict",
             guarantees={"os_crash": HOSTILE},
             comparison=made.comparison(HOSTILE, made.ratio(1.5, 1.4, 1.6)),

@@ -242,7 +242,7 @@ def test_no_combination_of_what_is_proposed_is_below_the_floor(
         assert dict(candidate.settings).items() - base.items()
         for name, value in candidate.settings.items():
             here = CATALOG.require(name, identity.flavor, identity.version)
-            assert not here.entry.contract
+            assert not here.entry.fixed
             assert name not in keep
             assert here.parse(value) == value
 

@@ -100,7 +100,7 @@ def test_a_candidate_that_no_version_allows_is_refused(tmp_path: Path) -> None:
 
 def test_a_contract_setting_has_no_candidates(tmp_path: Path) -> None:
     text = GOOD.replace("dynamic = true", "dynamic = true\ncontract = true")
-    with pytest.raises(UsageError, match="a contract setting has none"):
+    with pytest.raises(UsageError, match="a fixed setting has none"):
         read(tmp_path, text + '\n[[setting.candidate]]\nvalue = 2\nwhy = "x"\n')
 
 

@@ -59,8 +59,8 @@ def _of_best(facts: CampaignFacts, best: ArmFacts, gain: str) -> Iterator[str]:
         yield f"The floor is still {best.verdict}."
     elif best.floor and not best.composed_of:
         yield f"Its floor is {best.verdict}. That of the base is {facts.base.verdict}."
-    if best.contract:
-        yield f"It changes the service itself: {', '.join(best.contract)}."
+    if best.fixed:
+        yield f"It changes the service itself: {', '.join(best.fixed)}."
     if best.workload:
         yield f"It also changes the workload: {changes(as_told(best.workload))}."
 

@@ -146,8 +146,8 @@ def _about(arm: ArmFacts, facts: CampaignFacts) -> Iterator[str]:
         if not arm.is_base and facts.below_floor(arm, base):
             lower = f", below {facts.floor or base.floor}: not recommended"
         yield f"floor {arm.verdict}{lower}"
-    if arm.contract:
-        yield f"changes the service: {', '.join(arm.contract)}"
+    if arm.fixed:
+        yield f"changes the service: {', '.join(arm.fixed)}"
     if arm.no_effect:
         yield f"{NO_BINLOG}: {', '.join(arm.no_effect)}"
     if arm.against:
