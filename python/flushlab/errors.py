@@ -61,7 +61,7 @@ class BuildNotFound(UsageError):
 
 
 class BudgetTooSmall(UsageError):
-    """A budget that does not hold the smallest campaign."""
+    """A budget below the smallest campaign."""
 
 
 class ServerError(FlushlabError):

@@ -17,7 +17,7 @@ from tests.unit.records import trial
 from tests.unit.report.campaigns import comparison, ratio
 
 KEPT = "nothing is lost: commits are in the log file"
-SYNCED = "nothing is lost if the device is honest: commits are synced"
+SYNCED = "nothing is lost if the device honors flushes: commits are synced"
 SECOND = "about 1 s of acknowledged commits may be lost (not a strict bound)"
 STRICT = {"process_crash": KEPT, "os_crash": SYNCED, "power_loss": SYNCED, "torn_page": "repaired"}
 TWO = "innodb_flush_log_at_trx_commit=2"

@@ -355,10 +355,10 @@ def test_bench_shows_figure_latency_and_caveats() -> None:
 
 def test_bench_shows_the_floor_that_its_settings_meet_and_the_condition() -> None:
     unseen = trial(storage=Storage(visible=False), launch=Launch())
-    assert "floor    strict, if the disk is honest" in text_of(bench.render(unseen))
+    assert "floor    strict, if the disk honors flushes" in text_of(bench.render(unseen))
     document = bench.document(unseen)
     assert document.floor == "strict"
-    assert document.guarantees["floor"] == "strict, if the disk is honest"
+    assert document.guarantees["floor"] == "strict, if the disk honors flushes"
     preloaded = trial(storage=Storage(), launch=Launch(preload="libeatmydata.so"))
     assert "floor    throwaway" in text_of(bench.render(preloaded))
     assert "libeatmydata.so" in bench.document(preloaded).guarantees["os_crash"]

@@ -19,7 +19,7 @@ from flushlab.record import Medium
 from flushlab.units import format_size
 
 MIN_FREE_BYTES = 256 << 20
-"""Less than this holds no honest probe."""
+"""Least free space for a probe."""
 
 MAX_BYTES = 1 << 30
 """What a probe's files take at most, all together; half of what is free if that is less."""

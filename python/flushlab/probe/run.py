@@ -21,7 +21,7 @@ import msgspec
 
 from flushlab import _core, machine
 from flushlab.errors import UsageError
-from flushlab.probe import against, ceilings, disk, honesty
+from flushlab.probe import against, ceilings, disk, honored_flushes
 from flushlab.probe.against import MeasuredServer
 from flushlab.probe.ceilings import CommitCell, Maker, Matrix, SwitchCell
 from flushlab.probe.disk import DiskCell
@@ -130,7 +130,7 @@ def probe(request: ProbeRequest, watch: ProgressReporter, make: Maker = _core.Co
         switches=switched,
         against=against.shares(request.servers, reached, medium),
         warnings=(
-            *honesty.honesty_warnings(medium, measured),
+            *honored_flushes.flush_warnings(medium, measured),
             *_short(reached),
             *_caveats(facts, begin, steps.left_out),
         ),

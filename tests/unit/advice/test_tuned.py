@@ -114,5 +114,5 @@ def test_what_its_crashes_left_stands_in_the_option_file() -> None:
 def test_the_file_for_a_server_whose_host_is_not_seen_has_the_condition_of_its_floor() -> None:
     unseen = Storage(visible=False)
     found = tuned_option_file(facts(SECOND), REQUEST, unseen, Launch()).replace("\n# ", " ")
-    assert "Durability floor that this meets: second, if the disk is honest." in found
-    assert "nobody knows whether its disk is honest" in found
+    assert "Durability floor that this meets: second, if the disk honors flushes." in found
+    assert "whether its disk honors flushes is unknown" in found

@@ -116,7 +116,7 @@ def test_a_disk_that_cannot_be_seen_is_not_the_fault_of_the_settings(tmp_path: P
     safe = {"innodb_flush_log_at_trx_commit": 1}
     arm = only(plan(ArmPlan(name="A", settings=safe)), tmp_path, visible=False)
     assert arm.floor == "strict"
-    assert "nobody knows whether its disk is honest" in arm.guarantees["power_loss"]
+    assert "whether its disk honors flushes is unknown" in arm.guarantees["power_loss"]
     assert (
         only(plan(ArmPlan(name="A", settings={"sync_binlog": 1})), tmp_path, visible=False).floor == "second"
     )

@@ -42,4 +42,4 @@ def test_the_model_of_a_clusters_control_is_that_of_all_nodes_at_once() -> None:
     assert cascade.judged(base, disk).guarantee == must_lose.guarantee
     assert judged.floor == must_lose.floor == "relaxed"
     assert plan.judged(control, None) == control
-    assert plan.judged(control, Storage(visible=False)).floor == "relaxed, if the disk is honest"
+    assert plan.judged(control, Storage(visible=False)).floor == "relaxed, if the disk honors flushes"

@@ -108,7 +108,7 @@ def test_a_killed_tuning_of_somebodys_own_server_is_judged_as_it_ran() -> None:
     facts = facts_so_far(row(request, "tune"), simulate(experiment, 1_000, UNSEEN))
     assert facts is not None and facts.tuning is not None
     assert facts.tuning.frontier == experiment.result().frontier
-    assert facts.base.guarantees[FLOOR] == "strict, if the disk is honest"
+    assert facts.base.guarantees[FLOOR] == "strict, if the disk honors flushes"
     assert (
         facts.resume
         == f"flushlab tune --resume {facts.campaign_id} --dsn … --allow-writes --allow-set-global"

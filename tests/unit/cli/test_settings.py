@@ -98,7 +98,7 @@ def test_a_check_prints_each_finding_with_its_place_and_what_the_file_guarantees
     assert f"{TWENTY}:7: error: innodb_flush_log_at_trx_comit is not an option of mysql 8.0.15" in said
     assert "hint: did you mean innodb_flush_log_at_trx_commit?" in said
     assert "the server does not start with it" in said
-    assert "the power fails nothing is lost if the device is honest" in said
+    assert "the power fails nothing is lost if the device honors flushes" in said
     assert max(map(len, text.replace(str(TWENTY), "FILE").splitlines())) <= 80
 
 

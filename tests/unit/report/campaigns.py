@@ -55,8 +55,8 @@ MACHINE = Machine(
 )
 SAFE = {
     "process_crash": "nothing is lost",
-    "os_crash": "nothing is lost if the device is honest",
-    "power_loss": "nothing is lost if the device is honest",
+    "os_crash": "nothing is lost if the device honors flushes",
+    "power_loss": "nothing is lost if the device honors flushes",
     "torn_page": "covered: doublewrite repairs torn pages",
     "replication": "no binary log, so no replicas",
 }

@@ -556,7 +556,7 @@ def test_the_page_of_a_factorial_tells_what_the_factors_do_and_what_was_counted(
 
 
 def test_the_key_of_the_floor_has_its_condition_and_a_raised_base_is_called_so() -> None:
-    said = "second, if the disk is honest"
+    said = "second, if the disk honors flushes"
     free, fast, slow = made.tune_facts().arms
     fast = msgspec.structs.replace(fast, guarantees={**made.SAFE, "floor": said})
     text = text_of(show(made.row("tune", made.tune_facts(arms=(free, fast, slow))), []))
@@ -564,7 +564,7 @@ def test_the_key_of_the_floor_has_its_condition_and_a_raised_base_is_called_so()
     yours = ArmFacts(name="yours", guarantees=made.SAFE)
     raised = made.tune_facts(raised={"sync_binlog": 1}, arms=(free, fast, slow), yours=yours)
     assert f"floor {said} raised 12,346 transactions/s" in text_of(show(made.row("tune", raised), []))
-    honest = "strict, if the disk is honest"
+    honest = "strict, if the disk honors flushes"
     series = made.series_facts(floor="", base_guarantees={**made.SAFE, "floor": honest})
     assert f"floor {honest} base" in text_of(show(made.row("series", series), []))
 

@@ -98,8 +98,8 @@ def test_a_candidate_that_no_version_allows_is_refused(tmp_path: Path) -> None:
         read(tmp_path, GOOD + '\n[[setting.candidate]]\nvalue = 99\nwhy = "x"\n')
 
 
-def test_a_contract_setting_has_no_candidates(tmp_path: Path) -> None:
-    text = GOOD.replace("dynamic = true", "dynamic = true\ncontract = true")
+def test_a_fixed_setting_has_no_candidates(tmp_path: Path) -> None:
+    text = GOOD.replace("dynamic = true", "dynamic = true\nfixed = true")
     with pytest.raises(UsageError, match="a fixed setting has none"):
         read(tmp_path, text + '\n[[setting.candidate]]\nvalue = 2\nwhy = "x"\n')
 

@@ -38,10 +38,10 @@ def test_a_floor_that_holds_with_any_cache_has_no_condition() -> None:
 @pytest.mark.parametrize(
     ("identity", "settings", "said"),
     [
-        (MARIADB, {}, "strict, if the disk is honest"),
-        (MARIADB, {"innodb_flush_log_at_trx_commit": 2}, "second, if the disk is honest"),
+        (MARIADB, {}, "strict, if the disk honors flushes"),
+        (MARIADB, {"innodb_flush_log_at_trx_commit": 2}, "second, if the disk honors flushes"),
         (MARIADB, {"innodb_flush_method": "nosync"}, "throwaway"),
-        (MYSQL, {}, "strict, if the disk is honest and has no volatile write cache; throwaway with one"),
+        (MYSQL, {}, "strict, if the disk honors flushes and has no volatile write cache; throwaway with one"),
     ],
 )
 def test_the_floor_of_a_server_whose_host_is_not_seen_holds_on_an_honest_disk(
@@ -54,7 +54,7 @@ def test_the_floor_of_a_server_whose_host_is_not_seen_holds_on_an_honest_disk(
 def test_a_power_cut_on_an_unseen_host_is_told_by_the_settings_and_the_open_question(policy: int) -> None:
     settings: dict[str, Value] = {"innodb_flush_log_at_trx_commit": policy}
     seen, unseen = (described(settings, MARIADB, one, Launch()) for one in (Storage(), UNSEEN))
-    asks = "flushlab cannot see the server's host, so nobody knows whether its disk is honest"
+    asks = "flushlab cannot see the server's host, so whether its disk honors flushes is unknown"
     assert unseen == {**seen, "power_loss": f"{seen['power_loss']}; {asks}", "floor": unseen["floor"]}
     assert unseen["floor"] == str(verdict(settings, MARIADB, UNSEEN, Launch()))
 

@@ -1,9 +1,9 @@
 """The model: all rules applied to one situation; the worst effect on each failure is the guarantee. Pure.
 
-A verdict is the floor that guarantees meet on the disk that is there. If its write cache is not known (a file
-for another machine, a remote server), the verdict has both cases; if the host is not seen, the disk must be
-honest, too. Wherever one floor is needed, the settings count as on an honest disk with a protected cache: the
-disk is its owner's to answer for.
+A verdict is the floor that the guarantees meet on the given disk. If the disk's write cache is unknown (a
+file for another machine, a remote server), the verdict names both cases. If the host is not visible, the
+verdict also requires a disk that honors flushes. Callers that need one floor assume a disk that honors
+flushes and has a protected cache: the disk's owner answers for the disk.
 """
 
 from __future__ import annotations
@@ -163,13 +163,13 @@ def verdict(
     floor, protected, volatile = on(storage.volatile_cache), on(False), on(True)
     if protected is volatile:
         unsure = not storage.visible and floor is not Floor.THROWAWAY
-        return Verdict(floor=floor, condition="if the disk is honest" if unsure else "")
+        return Verdict(floor=floor, condition="if the disk honors flushes" if unsure else "")
     if storage.volatile_cache is None:
         other = volatile if floor is protected else protected
         has, otherwise = ("has no", "with") if floor is protected else ("has a", "without")
-        honest = "" if storage.visible else "is honest and "
+        honors = "" if storage.visible else "honors flushes and "
         return Verdict(
-            floor=floor, condition=f"if the disk {honest}{has} volatile write cache; {other} {otherwise} one"
+            floor=floor, condition=f"if the disk {honors}{has} volatile write cache; {other} {otherwise} one"
         )
     if storage.volatile_cache:
         return Verdict(

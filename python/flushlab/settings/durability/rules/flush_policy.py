@@ -19,7 +19,9 @@ def _find(situation: Situation) -> Iterator[Effect]:
             on="process_crash", level="nothing_lost", text="nothing is lost: commits are in the log file"
         )
     if policy in (1, 3):
-        yield from on_crashes("nothing_lost", "nothing is lost if the device is honest: commits are synced")
+        yield from on_crashes(
+            "nothing_lost", "nothing is lost if the device honors flushes: commits are synced"
+        )
     else:
         yield from on_crashes("window", lost, window_s)
 

@@ -10,7 +10,7 @@ from flushlab.settings.durability.rule import Effect, Rule, Situation, on_crashe
 def _find(situation: Situation) -> Iterator[Effect]:
     storage = situation.storage
     if not storage.visible:
-        text = "flushlab cannot see the server's host, so nobody knows whether its disk is honest"
+        text = "flushlab cannot see the server's host, so whether its disk honors flushes is unknown"
         yield Effect(on="power_loss", level="unknown", text=text, remark=True)
     elif storage.in_memory:
         yield from on_crashes("at_risk", "everything is lost: the data directory is in memory", whole=True)

@@ -1,8 +1,7 @@
 """doublewrite: innodb_doublewrite=OFF, judged by the pages that were written twice.
 
-Sound: the counter grows only where a page is put into the doublewrite buffer. The reverse, ON without
-such pages, has honest reasons (pages that are new, temporary, or on a device with atomic writes) and is not
-judged.
+Sound: the counter grows only if a page enters the doublewrite buffer. The rule does not judge ON without such
+pages: new pages, temporary pages and devices with atomic writes are legitimate reasons.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Honesty: does an fsync here mean that the data survive? Pure: figures and facts in, warnings out.
+"""Honored flushes: does data survive a crash after fsync? Pure: figures and facts in, warnings out.
 
 Probe layer. What a rate can prove is one-sided: a sync that is faster than any medium was not one; a sync
 that takes its time may still end in a volatile cache. The limits and where they come from:
@@ -29,7 +29,7 @@ _MEMORY_ON_A_BUS = "pmem"
 _NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs", "ceph", "glusterfs"})
 
 
-def honesty_warnings(medium: Medium, disk: Iterable[DiskFigure]) -> tuple[Warning, ...]:
+def flush_warnings(medium: Medium, disk: Iterable[DiskFigure]) -> tuple[Warning, ...]:
     """What speaks against the durability of this place."""
     figures = [one for one in disk if one.latency_us is not None and one.depth == 1]
     return (*_of_medium(medium), *_of_rates(medium, figures))

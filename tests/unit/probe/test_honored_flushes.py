@@ -5,13 +5,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from flushlab.probe.honesty import honesty_warnings
+from flushlab.probe.honored_flushes import flush_warnings
 from flushlab.record import Medium
 from tests.unit.probes import MEDIUM, disk_figure
 
 
 def slugs(medium: Medium, *figures: Any) -> list[str]:
-    return [one.slug for one in honesty_warnings(medium, figures)]
+    return [one.slug for one in flush_warnings(medium, figures)]
 
 
 def on(**changes: Any) -> Medium:
