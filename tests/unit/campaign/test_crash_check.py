@@ -192,7 +192,7 @@ def test_offers_are_crashed_too_and_rejected_by_themselves() -> None:
     ("floor", "failure", "named"),
     [
         ("strict", "power", ["strict"]),
-        ("strict, if the disk is honest", "torn", ["strict"]),
+        ("strict, if the disk honors flushes", "torn", ["strict"]),
         ("strict, if the disk has no volatile write cache; throwaway with one", "power", []),
         ("throwaway", "power", []),
         ("", "power", []),
