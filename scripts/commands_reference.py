@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from flushlab.cli.app import COMMANDS, make_app
+from flushlab.spec.option import OUTPUT, PANELS
 
 FILE = Path(__file__).parents[1] / "docs" / "reference" / "commands.md"
 
@@ -20,10 +21,10 @@ HEAD = """# Commands
 
 Made from the declaration of the command line by `scripts/commands_reference.py`; do not edit it here.
 
-`flushlab COMMAND --help` prints the same texts. Every command that yields data takes `--json FILE` (`-` for
-stdout). Underscores in the name of an option count as dashes. `flushlab --install-completion` sets up
-completion in your shell. [Environment variables](environment.md) and [exit codes](exit-codes.md) have pages
-of their own.
+`flushlab COMMAND --help` prints the usual options, `--help-all` all of them, and `--workload NAME --help`
+also those of a workload. Every command that yields data takes `--json FILE` (`-` for stdout). Underscores in
+the name of an option count as dashes. `flushlab --install-completion` sets up completion in your shell.
+[Environment variables](environment.md) and [exit codes](exit-codes.md) have pages of their own.
 
 | command | purpose |
 |---|---|
@@ -79,10 +80,10 @@ def _about(text: str) -> Iterator[str]:
 def _options(command: click.Command) -> Iterator[str]:
     options = [one for one in command.params if isinstance(one, click.Option)]
     shown = [one for one in options if not getattr(one.type, "option_kind", "")]
-    panels = dict.fromkeys(getattr(one, "panel", "") for one in shown)
+    panels = [panel for panel in PANELS if any(getattr(one, "panel", "") == panel for one in shown)]
     for panel in panels:
         rows = [_row(one, command) for one in shown if getattr(one, "panel", "") == panel]
-        title = f"**{panel}**\n\n" if panel else ""
+        title = f"**{panel}**\n\n" if panels != [OUTPUT] else ""
         yield f"{title}| option | meaning |\n|---|---|\n" + "\n".join(rows) + "\n"
     if len(shown) < len(options):
         yield f"{WORKLOADS}\n"

@@ -102,7 +102,7 @@ def _print_version(context: click.Context, _param: click.Parameter, wanted: bool
 
 def _begin() -> None:
     context = click.get_current_context()
-    if context.invoked_subcommand != "fill" and "--help" not in sys.argv:
+    if context.invoked_subcommand != "fill" and not {"--help", "--help-all"} & {*sys.argv}:
         _undo_left()  # `fill` itself does
 
 

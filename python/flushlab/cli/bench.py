@@ -32,9 +32,6 @@ def bench(given: Mapping[str, Any], watch: options.Watch = False, json: options.
       flushlab bench --workload oltp_read_write --point-selects 5 --skip-trx
 
     Exits with 4 if other load disturbed the window (discarded).
-
-    OLTP workloads also take sysbench's options, and a command takes --timeout,
-    --reset and --warm-up-runs: docs/reference/workloads.md.
     """
     from flushlab.campaign.bench import bench as run
     from flushlab.report import bench as report

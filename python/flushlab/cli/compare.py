@@ -41,8 +41,6 @@ def compare(
                        --workload 'command: ./load.sh'
       flushlab compare base sync_binlog=0 --dsn mysql://me:secret@db1 \\
                        --allow-writes --allow-set-global
-
-    Workloads also take their own options; docs/reference/workloads.md lists them.
     """
     from flushlab.campaign.compare import compare as run
     from flushlab.cli.progress import LiveTable

@@ -11,6 +11,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
@@ -19,7 +20,7 @@ from msgspec import convert
 
 from flushlab.errors import UsageError
 from flushlab.near import nearest
-from flushlab.spec.option import Field, Spec, field_of, fields, flag, spelled
+from flushlab.spec.option import OUTPUT, PANELS, RUN, Field, Spec, field_of, fields, flag, spelled
 
 if TYPE_CHECKING:
     from flushlab.workload.options import OptionInfo
@@ -36,11 +37,9 @@ _METAVARS = {
     "wholes": "INTEGER,…",
     "settings": "NAME=VALUE",
 }
-SHOWN = (
-    *("threads", "tables", "table_size", "transport", "ssl_mode", "ssl_ca", "rand_type", "rate"),
-    *("rows", "key", "hit_ratio", "commit"),
-)
-"""Options of workloads that --help lists; docs/reference/workloads.md has all."""
+_HELP_ALL = "flushlab.help_all"
+_WORKLOAD = "flushlab.help_of_workload"
+_HELP, _EVERY = "--help", "--help-all"
 
 
 class _Takes(click.ParamType[Any]):
@@ -111,10 +110,13 @@ def _metavar(field: Field) -> str:
 
 
 class _Option(click.Option):
-    """An option whose default, where it tells anything, stands behind its help."""
+    """An option with a section of --help; its default, where it tells anything, stands behind its help."""
 
-    def __init__(self, *names: Any, said: str = "", **how: Any) -> None:
+    def __init__(
+        self, *names: Any, said: str = "", panel: str = OUTPUT, rare: bool = False, **how: Any
+    ) -> None:
         super().__init__(*names, **how)
+        self.panel, self.rare = panel, rare
         self.plain = self.help
         self.help = f"{self.help}  [default: {said}]" if said else self.help
 
@@ -129,6 +131,8 @@ class Command(click.Command):
         """Reads the words of the command line; a mistake in them is a UsageError."""
         if any(one.name == "ask_pass" for one in self.params):
             _refuse_password(args)
+        if self.takes_workloads:
+            context.meta[_WORKLOAD] = _workload_named(args)
         try:
             rest = super().parse_args(context, self._with_switches(args))
         except click.exceptions.NoSuchOption as error:
@@ -144,6 +148,49 @@ class Command(click.Command):
             words = " ".join(context.args)
             raise UsageError(f"unexpected argument: {words}", hint=f"see {context.command_path} --help")
         return rest
+
+    def get_params(self, context: click.Context) -> list[click.Parameter]:
+        """All parameters, with --help and --help-all at the end."""
+        return [*super().get_params(context), self._help_all]
+
+    @functools.cached_property
+    def _help_all(self) -> click.Option:
+        return _Option(
+            [_EVERY],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_print_help_all,
+            help="Show all options and exit.",
+        )
+
+    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Lists the usual options, or all with --help-all, by section."""
+        every = bool(context.meta.get(_HELP_ALL))
+        named = context.meta.get(_WORKLOAD) or ""
+        taken = _taken(named)
+        of_workloads = [one for one in self.params if _is_of_workloads(one)]
+        options = [one for one in self.params if isinstance(one, _Option) and not _is_of_workloads(one)]
+        rows: dict[str, list[click.Parameter]] = {}
+        for panel in PANELS:
+            rows[panel] = [one for one in options if one.panel == panel and (every or not one.rare)]
+            if panel == RUN and (every or named):
+                title = "Options of workloads" if every else f"Options of {named.partition(':')[0]}"
+                rows[title] = of_workloads if every else [one for one in of_workloads if one.name in taken]
+        rows[OUTPUT] += self.get_params(context)[-2:]
+        filled = {title: found for title, found in rows.items() if found}
+        if sum(len(found) > 0 for title, found in rows.items() if title != OUTPUT) == 0:
+            filled = {"Options": rows[OUTPUT]}
+        for title, found in filled.items():
+            with formatter.section(title):
+                formatter.write_dl([row for one in found if (row := one.get_help_record(context))])
+
+    def format_epilog(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Where the options of workloads are listed."""
+        if not self.takes_workloads or context.meta.get(_HELP_ALL) or context.meta.get(_WORKLOAD):
+            return
+        formatter.write_paragraph()
+        formatter.write_text(f"Options of a workload: {context.command_path} --workload NAME {_HELP}")
 
     def _with_switches(self, args: Sequence[str]) -> list[str]:
         """The words, with `on` for switches of workloads that are given without a value."""
@@ -167,7 +214,7 @@ class Command(click.Command):
             if (hint := NOT_TAKEN.get(spelled_.lstrip("-").replace("-", "_"))) is not None:
                 return UsageError(f"sysbench's option {spelled_} is not supported", hint=hint)
         known = [one for param in self.params for one in param.opts if one.startswith("--")]
-        near = nearest(spelled_, [*known, "--help"], most=2, cutoff=_NEAR)
+        near = nearest(spelled_, [*known, _HELP, _EVERY], most=2, cutoff=_NEAR)
         hint = f"did you mean {' or '.join(near)}?" if near else f"see flushlab {self.name} --help"
         return UsageError(f"no such option: {name}", hint=hint)
 
@@ -177,6 +224,38 @@ class Command(click.Command):
             return UsageError(f"{name} takes no value", hint=f"see {context.command_path} --help")
         hint = option.plain if isinstance(option, _Option) else f"see {context.command_path} --help"
         return UsageError(f"{name} requires an argument", hint=hint)
+
+
+def _print_help_all(context: click.Context, _param: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        context.meta[_HELP_ALL] = True
+        click.echo(context.get_help())
+        context.exit()
+
+
+def _is_of_workloads(parameter: click.Parameter) -> bool:
+    return bool(getattr(parameter.type, "option_kind", ""))
+
+
+def _workload_named(args: Sequence[str]) -> str | None:
+    """The workload of a request for help, which is printed before options are read; None without one."""
+    words = list(args[: args.index("--")] if "--" in args else args)
+    if _HELP not in words:
+        return None
+    for place, word in enumerate(words):
+        name, separator, value = word.partition("=")
+        if name == "--workload":
+            return value if separator else next(iter(words[place + 1 : place + 2]), None)
+    return None
+
+
+def _taken(workload: str) -> Iterable[str]:
+    """The options of a workload; none of an unknown one."""
+    from flushlab.workload import workload_options
+
+    with suppress(UsageError):
+        return workload_options(workload)
+    return ()
 
 
 class Group(click.Group):
@@ -275,7 +354,7 @@ def command(
             **context,
         },
     )
-    made.takes_workloads = any(getattr(one.type, "option_kind", "") for one in params)
+    made.takes_workloads = any(map(_is_of_workloads, params))
     return made
 
 
@@ -311,16 +390,14 @@ def _of_workloads(taken: Mapping[str, Field]) -> Iterable[click.Parameter]:
     from flushlab.workload import all_options, defaults_of
 
     every = {name: info for name, info in all_options().items() if name not in taken}
-    shown = [name for name in SHOWN if name in every]
-    for name in (*shown, *(name for name in every if name not in shown)):
-        info, takes = every[name], _Takes.option(every[name])
+    for name, info in every.items():
+        takes = _Takes.option(info)
         yield _Option(
             [flag(name), name],
             type=takes,
             help=info.help,
             said=spelled(info.default) if info.default and len(defaults_of(name)) == 1 else "",
             default=None,
-            hidden=name not in shown,
             metavar=takes.name,
         )
 
@@ -342,7 +419,14 @@ def _parameter(field: Field, key: str | None = None) -> click.Parameter:
         )
     if field.kind == "switch":
         names = f"{field.flag}/--no-{field.flag[2:]}" if field.default is True else field.flag
-        return _Option([names, *short, name], is_flag=True, default=field.default, help=option.help)
+        return _Option(
+            [names, *short, name],
+            is_flag=True,
+            default=field.default,
+            help=option.help,
+            panel=option.panel or OUTPUT,
+            rare=option.rare,
+        )
     return _Option(
         [field.flag, *short, name],
         type=_Takes.field(field),
@@ -351,6 +435,8 @@ def _parameter(field: Field, key: str | None = None) -> click.Parameter:
         help=option.help,
         said=_default(field),
         metavar=option.metavar or _metavar(field),
+        panel=option.panel or OUTPUT,
+        rare=option.rare,
     )
 
 

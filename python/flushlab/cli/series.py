@@ -13,6 +13,7 @@ from flushlab.cli.output import stdout, write_file
 from flushlab.errors import NotWritable, UsageError
 from flushlab.spec import Option
 from flushlab.spec.kinds import SeriesSpec
+from flushlab.spec.option import RUN
 
 FILES = ("series.json", "report.html", *FOUND)
 """In the folder of --out; `FOUND` where something is recommended."""
@@ -29,8 +30,8 @@ def series(
         Path | None,
         Option("Folder for series.json, report.html and, where something is recommended, my.cnf and SQL."),
     ] = None,
-    init: Annotated[bool, Option("Write a commented plan to PLAN (default: plan.toml).")] = False,
-    force: Annotated[bool, Option("Let --init overwrite an existing file.")] = False,
+    init: Annotated[bool, Option("Write a commented plan to PLAN (default: plan.toml).", panel=RUN)] = False,
+    force: Annotated[bool, Option("Let --init overwrite an existing file.", panel=RUN)] = False,
 ) -> None:
     """Run a plan: each change by itself, then the best together.
 

@@ -33,9 +33,6 @@ def tune(
       flushlab tune --base my.cnf --dataset dump.sql \\
                     --workload 'command: ./load.sh'
       flushlab tune --dsn mysql://me:secret@db1 --allow-writes --allow-set-global
-
-    OLTP workloads also take sysbench's options, and a command takes --timeout,
-    --reset and --warm-up-runs: docs/reference/workloads.md.
     """
     from flushlab.campaign.crash.check import not_passed
     from flushlab.campaign.tune import tune as run

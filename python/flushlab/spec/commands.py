@@ -6,14 +6,14 @@ Sits in `spec`, beside `kinds`. The order of attributes is that of --help.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from msgspec import structs
 
 from flushlab.errors import UsageError
 from flushlab.record import Value
 from flushlab.settings.floor import Floor
-from flushlab.spec.option import Option, Spec, Without, fields
+from flushlab.spec.option import DATA, OUTPUT, SERVER, SURE, Option, Panel, Spec, Without, fields
 from flushlab.spec.parts import DEFAULT_SERVER, DataSpec, FileSpec, RemoteAccess, ServerSpec, StorageSpec
 
 MOST_WORKERS = 64
@@ -30,6 +30,8 @@ _Compared = {"needs": "compare", "hint": "add --compare"}
 class StartSpec(Spec, frozen=True, kw_only=True):
     """What `server start` is asked for."""
 
+    panel: ClassVar[Panel] = SERVER
+
     server: Annotated[str, fields(ServerSpec)["server"].option] = DEFAULT_SERVER
     basedir: Annotated[str | None, _BaseDir] = None
     name: Annotated[str | None, Option("Its name; default: random.")] = None
@@ -37,7 +39,7 @@ class StartSpec(Spec, frozen=True, kw_only=True):
     data_root: Annotated[str | None, _DataRoot] = None
     disk: Annotated[str | None, _Disk] = None
     disk_iops: Annotated[
-        int | None, Option("The same as --disk iops=N: at most N writes/s (root).", least=1)
+        int | None, Option("The same as --disk iops=N: at most N writes/s (root).", least=1, panel=DATA)
     ] = None
     cluster: Annotated[int | None, fields(ServerSpec)["cluster"].option] = None
     port: Annotated[int | None, Option("Port on 127.0.0.1; default: a free one.", least=1, most=65535)] = None
@@ -70,9 +72,11 @@ class DatabaseSpec(Spec, frozen=True, kw_only=True):
     database: Annotated[
         str | None, Option("Database to create first; default: that of --dataset, or app.")
     ] = None
-    charset: Annotated[str | None, Option("Character set of the database; default: the server's own.")] = None
+    charset: Annotated[
+        str | None, Option("Character set of the database; default: the server's own.", rare=True)
+    ] = None
     collation: Annotated[
-        str | None, Option("Collation of the database; default: that of its character set.")
+        str | None, Option("Collation of the database; default: that of its character set.", rare=True)
     ] = None
     base: Annotated[str | None, fields(FileSpec)["base"].option] = None
     no_scale: Annotated[bool, fields(FileSpec)["no_scale"].option] = False
@@ -83,15 +87,21 @@ class DatabaseSpec(Spec, frozen=True, kw_only=True):
             "Standby servers per worker, for faster resets; default: 2 after three resets, if memory allows.",
             least=0,
             most=8,
+            panel=SERVER,
         ),
     ] = None
-    port: Annotated[int | None, Option("Port on 127.0.0.1; default: a free one.", least=1024, most=65535)] = (
-        None
-    )
-    in_memory: Annotated[bool, Option("Keep the data in memory if it fits.")] = True
-    cache: Annotated[str | None, Option("Folder for compressed templates, for a CI cache.", path=True)] = None
+    port: Annotated[
+        int | None, Option("Port on 127.0.0.1; default: a free one.", least=1024, most=65535, panel=SERVER)
+    ] = None
+    in_memory: Annotated[bool, Option("Keep the data in memory if it fits.", panel=DATA)] = True
+    cache: Annotated[
+        str | None, Option("Folder for compressed templates, for a CI cache.", path=True, panel=DATA)
+    ] = None
     cache_size: Annotated[
-        str, Option("Size limit of templates, here and in --cache; the least recently used go.")
+        str,
+        Option(
+            "Size limit of templates, here and in --cache; the least recently used go.", panel=DATA, rare=True
+        ),
     ] = "8G"
     basedir: Annotated[str | None, _BaseDir] = None
     data_root: Annotated[str | None, _DataRoot] = None
@@ -117,9 +127,11 @@ class SuiteSpec(Spec, frozen=True, kw_only=True):
     ] = 1
     compare: Annotated[
         bool,
-        Option("Also run the suite on a stock server, on the disk of --data-root, and compare."),
+        Option("Also run the suite on a stock server, on the disk of --data-root, and compare.", panel=SURE),
     ] = False
-    blocks: Annotated[int, Option("How many times --compare runs both.", least=1, most=20, **_Compared)] = 1
+    blocks: Annotated[
+        int, Option("How many times --compare runs both.", least=1, most=20, panel=SURE, **_Compared)
+    ] = 1
     disk_iops: Annotated[int | None, structs.replace(_DiskIops, **_Compared)] = None
     disk: Annotated[str | None, structs.replace(_Disk, **_Compared)] = None
 
@@ -129,12 +141,12 @@ class ProbeSpec(Spec, frozen=True, kw_only=True):
 
     data_root: Annotated[
         str | None,
-        Option("A directory on the disk; default: where sandboxes keep their data.", path=True),
+        Option("A directory on the disk; default: where sandboxes keep their data.", path=True, panel=DATA),
     ] = None
-    quick: Annotated[bool, Option("Measure less, in 15 s instead of 60 s.")] = False
+    quick: Annotated[bool, Option("Measure less, in 15 s instead of 60 s.", panel=SURE)] = False
     window: Annotated[
         float | None,
-        Option("Length of every window in seconds, instead of what fits.", least=0.05, most=60),
+        Option("Length of every window in seconds, instead of what fits.", least=0.05, most=60, panel=SURE),
     ] = None
     trx_commit: Annotated[
         tuple[str, ...],
@@ -161,7 +173,9 @@ class ProbeSpec(Spec, frozen=True, kw_only=True):
             metavar="TRIAL",
         ),
     ] = None
-    server: Annotated[str | None, Option("Compare a short bench on this server with the ceiling.")] = None
+    server: Annotated[
+        str | None, Option("Compare a short bench on this server with the ceiling.", panel=SERVER)
+    ] = None
     settings: Annotated[
         Mapping[str, Value],
         Option(
@@ -169,6 +183,7 @@ class ProbeSpec(Spec, frozen=True, kw_only=True):
             flag="set",
             needs="server",
             hint="add --server, or remove --set",
+            panel=SERVER,
         ),
     ] = {}
     disk: Annotated[str | None, _Disk] = None
@@ -180,7 +195,7 @@ class SettingsSpec(Spec, frozen=True, kw_only=True):
     name: Annotated[str | None, Option("A setting to explain; default: list all.", positional=True)] = None
     server: Annotated[
         str | None,
-        Option("Show this server's values (a build or sandbox:NAME), or check against it."),
+        Option("Show this server's values (a build or sandbox:NAME), or check against it.", panel=SERVER),
     ] = None
     floor: Annotated[Floor | None, Option("Floor for values to try, or for the checked file.")] = None
     check: Annotated[
@@ -213,7 +228,8 @@ class WatchSpec(Spec, frozen=True, kw_only=True):
         str | None,
         Option(
             "A kept sandbox (sandbox:NAME), or a build (mariadb, mysql@8.0), started for as long as you"
-            " watch it."
+            " watch it.",
+            panel=SERVER,
         ),
     ] = None
     remote: Annotated[RemoteAccess, Without(("allow_writes", "allow_set_global"))] = RemoteAccess()
@@ -226,6 +242,7 @@ class WatchSpec(Spec, frozen=True, kw_only=True):
             "Address of the page; default: 127.0.0.1:9194, or a free port. Addresses of other machines need"
             " the token in the URL.",
             metavar="[HOST:]PORT",
+            panel=OUTPUT,
         ),
     ] = None
 

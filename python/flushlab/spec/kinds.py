@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 
 from flushlab.record import CrashKind
 from flushlab.settings.floor import Floor
-from flushlab.spec.option import Option, Spec, Without
+from flushlab.spec.option import DATA, OUTPUT, SERVER, SURE, Option, Spec, Without
 from flushlab.spec.parts import (
     BaseSpec,
     CrashWorkloadSpec,
@@ -27,25 +27,36 @@ from flushlab.spec.parts import (
 MOST_BLOCKS = 1_000
 _SEED = 2**63 - 1
 
-_Window = Option("Length of a measured window in seconds.", least=0.5, most=86_400)
-_Duration = Option("Length of the measurement in seconds.", least=0.5, most=86_400)
+_Window = Option("Length of a measured window in seconds.", least=0.5, most=86_400, panel=SURE)
+_Duration = Option("Length of the measurement in seconds.", least=0.5, most=86_400, panel=SURE)
 _Precision = Option(
     "End as soon as every interval is this narrow, like 2%; then --blocks and --duration are limits.",
     metavar="PERCENT",
     above=0,
     most=0.99,
     range_hint="for example 2%",
+    panel=SURE,
 )
 _Blocks = Option(
     "How often each configuration runs; default: 5.",
     least=2,
     most=MOST_BLOCKS,
     range_hint="an interval needs two blocks, a good one five",
+    panel=SURE,
 )
-_Objective = Option("What to compare: throughput, or at a fixed rate p99 latency; default: whichever it is.")
-_Seed = Option("Seed of the random order.", least=0, most=_SEED)
-_Fresh = Option("Start a fresh server for every window; do not measure arms side by side.", started=True)
-_Quiet = Option("Wait, at most 30 minutes, until the machine is quiet.")
+_Objective = Option(
+    "What to compare: throughput, or at a fixed rate p99 latency; default: whichever it is.",
+    panel=SURE,
+    rare=True,
+)
+_Seed = Option("Seed of the random draws (order of the trials).", least=0, most=_SEED, panel=SURE, rare=True)
+_Fresh = Option(
+    "Start a fresh server for every window; do not measure arms side by side.",
+    started=True,
+    panel=SURE,
+    rare=True,
+)
+_Quiet = Option("Wait, at most 30 minutes, until the machine is quiet.", panel=SURE, rare=True)
 
 
 class TuneSpec(Spec, frozen=True, kw_only=True):
@@ -61,13 +72,15 @@ class TuneSpec(Spec, frozen=True, kw_only=True):
         Floor | None,
         Option(
             "Also measure down to this floor, and offer gains below --floor; default: second, on your own"
-            " server none."
+            " server none.",
+            rare=True,
         ),
     ] = None
     minutes: Annotated[
-        float | None, Option("Budget in minutes; default: 5, on fresh servers 10.", above=0, most=525_600)
+        float | None,
+        Option("Budget in minutes; default: 5, on fresh servers 10.", above=0, most=525_600, panel=SURE),
     ] = None
-    trials: Annotated[int | None, Option("Budget in trials.", least=1)] = None
+    trials: Annotated[int | None, Option("Budget in trials.", least=1, panel=SURE, rare=True)] = None
     base: BaseSpec = BaseSpec()
     fixed: Annotated[tuple[str, ...], Option("A setting to leave unchanged; repeatable.")] = ()
     data: DataSpec = DataSpec()
@@ -77,13 +90,22 @@ class TuneSpec(Spec, frozen=True, kw_only=True):
     objective: Annotated[str | None, _Objective] = None
     p99_limit: Annotated[
         float,
-        Option("Reject a winner whose p99 is more than this many times the base's.", least=1),
+        Option(
+            "Reject a winner whose p99 is more than this many times the base's.",
+            least=1,
+            panel=SURE,
+            rare=True,
+        ),
     ] = 2.0
-    no_replicas: Annotated[bool, Option("There are no replicas.")] = False
+    no_replicas: Annotated[bool, Option("There are no replicas.", rare=True)] = False
     window: Annotated[
         float | None,
         Option(
-            "Length of a measured window in seconds; default: depends on the budget.", least=0.5, most=86_400
+            "Length of a measured window in seconds; default: depends on the budget.",
+            least=0.5,
+            most=86_400,
+            panel=SURE,
+            rare=True,
         ),
     ] = None
     storage: StorageSpec = StorageSpec()
@@ -95,6 +117,7 @@ class TuneSpec(Spec, frozen=True, kw_only=True):
             "Crash the winner before it is handed over, and reject it if it breaks its floor: the power fails"
             " (needs root and FUSE), or else the server is killed.",
             started=True,
+            panel=SURE,
         ),
     ] = False
     crashes: Annotated[
@@ -105,6 +128,8 @@ class TuneSpec(Spec, frozen=True, kw_only=True):
             most=100_000,
             needs="crash",
             hint="add --crash",
+            panel=SURE,
+            rare=True,
         ),
     ] = None
     run: RunSpec = RunSpec()
@@ -131,7 +156,9 @@ class SeriesSpec(Spec, frozen=True, kw_only=True, tag="series"):
     ] = None
     objective: Annotated[str | None, _Objective] = None
     threads: Annotated[int | None, Option("Connections, instead of the plan's.", least=1, most=4096)] = None
-    scale: Annotated[float, Option("Multiply the plan's table_size by this.", above=0, most=1e6)] = 1.0
+    scale: Annotated[
+        float, Option("Multiply the plan's table_size by this.", above=0, most=1e6, rare=True)
+    ] = 1.0
     data: DataSpec = DataSpec()
     storage: StorageSpec = StorageSpec()
     seed: Annotated[int | None, _Seed] = None
@@ -157,7 +184,8 @@ class CompareSpec(Spec, frozen=True, kw_only=True, tag="compare"):
     remote: RemoteAccess = RemoteAccess()
     workload: WorkloadSpec = WorkloadSpec()
     duration: Annotated[
-        float | None, Option("Measured seconds in all; default: 60, with --precision 600.", above=0)
+        float | None,
+        Option("Measured seconds in all; default: 60, with --precision 600.", above=0, panel=SURE),
     ] = None
     blocks: Annotated[int | None, _Blocks] = None
     precision: Annotated[float | None, _Precision] = None
@@ -189,15 +217,25 @@ class BenchSpec(Spec, frozen=True, kw_only=True):
     seed: Annotated[
         int | None,
         Option(
-            "Seed of the load's random draws; default: 1, on a kept server a random one: rows that are set to"
-            " what an earlier run has set them to cost next to nothing.",
+            "Seed of the random draws (rows of the load); default: 1, on a kept server a random one. A row"
+            " that already has the drawn value costs next to nothing.",
             least=0,
+            panel=SURE,
+            rare=True,
         ),
     ] = None
     hdr_log: Annotated[
-        str | None, Option("Write each second's latencies to a file in HdrHistogram log format.", path=True)
+        str | None,
+        Option(
+            "Write each second's latencies to a file in HdrHistogram log format.",
+            path=True,
+            panel=OUTPUT,
+            rare=True,
+        ),
     ] = None
-    per_second: Annotated[str | None, Option("Write a CSV file with a line per second.", path=True)] = None
+    per_second: Annotated[
+        str | None, Option("Write a CSV file with a line per second.", path=True, panel=OUTPUT)
+    ] = None
     wait_for_quiet: Annotated[bool, _Quiet] = False
 
 
@@ -231,28 +269,40 @@ class CrashSpec(Spec, frozen=True, kw_only=True):
             " up, later the power fails)."
         ),
     ] = "power"
-    crashes: Annotated[int, Option("Crashes of each configuration.", least=1, most=100_000)] = 30
+    crashes: Annotated[int, Option("Crashes of each configuration.", least=1, most=100_000, panel=SURE)] = 30
     duration: Annotated[
-        float, Option("Seconds of load to record, or at most before each kill.", least=0.2, most=600)
+        float,
+        Option("Seconds of load to record, or at most before each kill.", least=0.2, most=600, panel=SURE),
     ] = 3.0
     threads: Annotated[int, Option("Number of connections.", least=1, most=1000)] = 4
     rows: Annotated[
-        int, Option("Rows of each of the acknowledgement table's transactions.", least=1, most=1000)
+        int,
+        Option("Rows of each of the acknowledgement table's transactions.", least=1, most=1000, rare=True),
     ] = 1
     base: Annotated[BaseSpec, Without(("memory", "no_scale"))] = BaseSpec()
-    fs: Annotated[Literal["ext4", "xfs", "btrfs"], Option("File system of the disk.")] = "ext4"
+    fs: Annotated[
+        Literal["ext4", "xfs", "btrfs"], Option("File system of the disk.", panel=DATA, rare=True)
+    ] = "ext4"
     tear: Annotated[
-        int, Option("Bytes that the disk writes atomically: 512, 4096, or 0 for whole writes.")
+        int,
+        Option(
+            "Bytes that the disk writes atomically: 512, 4096, or 0 for whole writes.", panel=DATA, rare=True
+        ),
     ] = 512
-    dropped_flushes: Annotated[int, Option("Final flushes that the disk drops.", least=1, most=1_000_000)] = (
-        10
-    )
-    disk_size: Annotated[int, Option("Size of the disk in MiB.", least=256, most=65_536)] = 1024
+    dropped_flushes: Annotated[
+        int, Option("Final flushes that the disk drops.", least=1, most=1_000_000, panel=DATA, rare=True)
+    ] = 10
+    disk_size: Annotated[
+        int, Option("Size of the disk in MiB.", least=256, most=65_536, panel=DATA, rare=True)
+    ] = 1024
     storage: StorageSpec = StorageSpec()
-    positive_control: Annotated[bool, Option("Run a configuration that must lose, if nothing else did.")] = (
-        True
-    )
-    seed: Annotated[int, Option("Seed of the crash points.", least=0, most=999_999_999)] = 1
+    positive_control: Annotated[
+        bool, Option("Run a configuration that must lose, if nothing else did.", panel=SURE)
+    ] = True
+    seed: Annotated[
+        int,
+        Option("Seed of the random draws (crash points).", least=0, most=999_999_999, panel=SURE, rare=True),
+    ] = 1
     nodes: Annotated[
         str | None,
         Option(
@@ -267,13 +317,15 @@ class CrashSpec(Spec, frozen=True, kw_only=True):
             " new one: do they follow, diverge or stop?"
         ),
     ] = False
-    save_recording: Annotated[str | None, Option("Keep the records in this folder.", path=True)] = None
+    save_recording: Annotated[
+        str | None, Option("Keep the records in this folder.", path=True, panel=OUTPUT)
+    ] = None
     replay: Annotated[
         str | None,
         Option("Judge one crash of a kept recording.", metavar="FOLDER:at=N:seed=N"),
     ] = None
     minimise: Annotated[
-        bool, Option("With --replay: find the fewest unsynced sectors that explain the failure.")
+        bool, Option("With --replay: find the fewest unsynced sectors that explain the failure.", rare=True)
     ] = False
     run: Annotated[RunSpec, Without(("wait_for_quiet", "dry_run"))] = RunSpec()
 
@@ -289,11 +341,15 @@ class FillSpec(Spec, frozen=True, kw_only=True):
     rows: Annotated[int | None, Option("Rows of the largest table; default: the plan's.", least=1)] = None
     server: Annotated[ServerOrKeptSpec, Without(("network_latency",))] = ServerOrKeptSpec()
     remote: Annotated[RemoteAccess, Without(("allow_writes",))] = RemoteAccess()
-    database: Annotated[str | None, Option("Database of the tables; default: app, or the DSN's.")] = None
+    database: Annotated[
+        str | None, Option("Database of the tables; default: app, or the DSN's.", panel=SERVER)
+    ] = None
     threads: Annotated[
         int | None, Option("Connections; default: as many as prove fastest.", least=1, most=1024)
     ] = None
-    method: Annotated[Literal["auto", "load-data", "insert", "single"], Option("How rows are sent.")] = "auto"
+    method: Annotated[
+        Literal["auto", "load-data", "insert", "single"], Option("How rows are sent.", rare=True)
+    ] = "auto"
     floor: Annotated[
         Floor | None,
         Option(
@@ -304,14 +360,20 @@ class FillSpec(Spec, frozen=True, kw_only=True):
     create: Annotated[bool, Option("Create the database and its tables if they are missing.")] = False
     append: Annotated[bool, Option("Add rows to tables that have some.")] = False
     truncate: Annotated[bool, Option("Remove all rows of the tables first.")] = False
-    seed: Annotated[int | None, Option("Seed of the rows; default: the plan's.")] = None
+    seed: Annotated[
+        int | None, Option("Seed of the random draws (values of the rows); default: the plan's.", rare=True)
+    ] = None
     replica: Annotated[
         tuple[str, ...],
-        Option("Wait while this replica of your own server lags; repeatable.", metavar="DSN|FILE"),
+        Option(
+            "Wait while this replica of your own server lags; repeatable.", metavar="DSN|FILE", panel=SERVER
+        ),
     ] = ()
-    max_lag: Annotated[float, Option("Seconds that replicas may be behind.", least=0)] = 1.0
+    max_lag: Annotated[
+        float, Option("Seconds that replicas may be behind.", least=0, panel=SERVER, rare=True)
+    ] = 1.0
     continue_: Annotated[bool, Option("Continue a load that was interrupted.")] = False
     compare_methods: Annotated[
-        bool, Option("First measure each way of loading, from one row per statement up.")
+        bool, Option("First measure each way of loading, from one row per statement up.", rare=True)
     ] = False
     storage: StorageSpec = StorageSpec()

@@ -21,6 +21,11 @@ import msgspec
 from flushlab.errors import UsageError
 from flushlab.record import Value
 
+Panel = Literal["What to run", "Which server", "How long and how sure", "Where the data live", "Output"]
+"""A section of --help."""
+PANELS: tuple[Panel, ...] = get_args(Panel)
+RUN, SERVER, SURE, DATA, OUTPUT = PANELS
+
 Kind = Literal["text", "path", "whole", "number", "switch", "word", "texts", "wholes", "settings"]
 
 
@@ -42,6 +47,8 @@ class Option(msgspec.Struct, frozen=True):
         hint: the way out where that is missing.
         started: only for servers that flushlab starts.
         always: the command that repeats a campaign says it also where it has its default.
+        panel: the section of --help; None: that of the part.
+        rare: only --help-all lists the option.
     """
 
     help: str
@@ -59,6 +66,8 @@ class Option(msgspec.Struct, frozen=True):
     hint: str = ""
     started: bool = False
     always: bool = False
+    panel: Panel | None = None
+    rare: bool = False
 
 
 class Without(msgspec.Struct, frozen=True):
@@ -74,6 +83,14 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether fields of this part go with --resume."""
     stored: ClassVar[bool] = True
     """Whether the part is kept with a campaign."""
+    panel: ClassVar[Panel] = RUN
+    """The section of --help for options that declare none."""
+
+
+class _Own(Spec, frozen=True):
+    """Owner of a command's own parameters."""
+
+    panel: ClassVar[Panel] = OUTPUT
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -259,7 +276,7 @@ def part_type(hint: Any) -> type[Spec] | None:
 def field_of(name: str, hint: Any, default: Any) -> Field | None:
     """A parameter of a command's own function as a field; None where it is not declared as one."""
     bare, notes = _split(hint)
-    return _field(name, "", Spec, bare, notes, default)
+    return _field(name, "", _Own, bare, notes, default)
 
 
 def _field(
@@ -268,6 +285,7 @@ def _field(
     option = next((note for note in notes if isinstance(note, Option)), None)
     if option is None:
         return None
+    option = msgspec.structs.replace(option, panel=option.panel or owner.panel)
     kind, words = _kind(hint, option)
     return Field(name, part, owner, kind, words, default, option, hint)
 

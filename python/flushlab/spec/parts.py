@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
 from flushlab.record import Value
-from flushlab.spec.option import Option, Spec, flag
+from flushlab.spec.option import DATA, SERVER, SURE, Option, Panel, Spec, flag
 from flushlab.units import parse_latency
 
 DEFAULT_SERVER = "mariadb"
@@ -21,8 +21,10 @@ LOGIN = (
 
 
 class _Nodes(Spec, frozen=True, kw_only=True):
+    panel: ClassVar[Panel] = SERVER
+
     basedir: Annotated[
-        str | None, Option("Use the server installed in this directory.", path=True, started=True)
+        str | None, Option("Use the server installed in this directory.", path=True, started=True, rare=True)
     ] = None
     cluster: Annotated[
         int | None,
@@ -40,6 +42,7 @@ class _Nodes(Spec, frozen=True, kw_only=True):
             needs="cluster",
             hint="add --cluster 3",
             started=True,
+            rare=True,
         ),
     ] = None
 
@@ -111,10 +114,12 @@ class ServersSpec(_Nodes, frozen=True, kw_only=True):
 class StorageSpec(Spec, frozen=True, kw_only=True):
     """Where data directories lie, and how slow that is."""
 
+    panel: ClassVar[Panel] = DATA
+
     data_root: Annotated[str | None, Option("Where to put data directories.", path=True, started=True)] = None
     disk_iops: Annotated[
         int | None,
-        Option("Limit the disk to this many writes/s (root, cgroups).", least=1, started=True),
+        Option("Limit the disk to this many writes/s (root, cgroups).", least=1, started=True, rare=True),
     ] = None
     disk: Annotated[
         str | None,
@@ -130,6 +135,7 @@ class RemoteAccess(Spec, frozen=True, kw_only=True):
     """The user's running server: how to log in, as with every MySQL client, and the permissions there."""
 
     with_resume: ClassVar[bool] = True
+    panel: ClassVar[Panel] = SERVER
 
     host: Annotated[
         str | None,
@@ -152,7 +158,11 @@ class RemoteAccess(Spec, frozen=True, kw_only=True):
     ] = None
     defaults_group_suffix: Annotated[
         str | None,
-        Option("Also read the option groups with this suffix: _two for [client_two].", metavar="SUFFIX"),
+        Option(
+            "Also read the option groups with this suffix: _two for [client_two].",
+            metavar="SUFFIX",
+            rare=True,
+        ),
     ] = None
     dsn: Annotated[
         str | None,
@@ -189,6 +199,8 @@ class RemoteAccess(Spec, frozen=True, kw_only=True):
 
 class DataSpec(Spec, frozen=True, kw_only=True):
     """The user's own data."""
+
+    panel: ClassVar[Panel] = DATA
 
     dataset: Annotated[
         str | None,
@@ -279,7 +291,7 @@ class FileSpec(Spec, frozen=True, kw_only=True):
     ] = None
     no_scale: Annotated[
         bool,
-        Option("Refuse a base that this machine cannot hold; do not scale it.", started=True),
+        Option("Refuse a base that this machine cannot hold; do not scale it.", started=True, rare=True),
     ] = False
 
 
@@ -297,7 +309,9 @@ class RunSpec(Spec, frozen=True, kw_only=True):
     with_resume: ClassVar[bool] = True
     stored: ClassVar[bool] = False
 
-    wait_for_quiet: Annotated[bool, Option("Wait, at most 30 minutes, until the machine is quiet.")] = False
+    wait_for_quiet: Annotated[
+        bool, Option("Wait, at most 30 minutes, until the machine is quiet.", panel=SURE, rare=True)
+    ] = False
     dry_run: Annotated[
         bool,
         Option("Say what would be tried and written, and how long it would take; start and write nothing."),
