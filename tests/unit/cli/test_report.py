@@ -167,14 +167,14 @@ def test_a_stored_tuning_hands_over_the_files_of_another_floor(tmp_path: Path) -
         for trial in trials:
             store.save("tune-1", msgspec.structs.replace(trial, launch=Launch()))
         store.set_state("tune-1", "done", row.result)
-    done = flushlab(tmp_path, "tune-1", "--floor", "strict", "--html", str(tmp_path / "strict"))
+    done = flushlab(tmp_path, "tune-1", "--floor", "strict", "--out", str(tmp_path / "strict"))
     assert (done.returncode, done.stderr) == (0, "")
     assert "1.08× as fast as the base at floor strict" in done.stdout
     page = (tmp_path / "strict" / "report.html").read_text()
     assert "1.08× as fast as the base at floor strict" in page
     statements = (tmp_path / "strict" / "settings.sql").read_text()
     assert "innodb_log_buffer_size" in statements and "trx_commit" not in statements
-    lower = flushlab(tmp_path, "tune-1", "--floor", "relaxed", "--html", str(tmp_path / "relaxed"))
+    lower = flushlab(tmp_path, "tune-1", "--floor", "relaxed", "--out", str(tmp_path / "relaxed"))
     assert lower.returncode == 2
     assert "tune-1 measured nothing below the floor second" in lower.stderr
     assert not (tmp_path / "relaxed").exists()
