@@ -17,17 +17,17 @@ from flushlab.settings.configuration import Configuration
 from flushlab.units import counted, format_size
 
 NOISE_RANGE = 0.30
-"""Figures of the base that scatter over more than this share of their mean mark an unstable machine
+"""Results of the base that scatter over more than this share of their mean mark an unstable machine
 (TUNA, EuroSys 2025, uses the same mark for unstable configurations)."""
 
 BUSY_SHARE = 0.25
-"""A campaign that found nothing blames the machine where this share of its trials was disturbed: each was
-repeated, at the expense of blocks, and blocks that were disturbed again say less or nothing. Arms that take
-turns are told of others that used such a share of the CPU time."""
+"""From this share of disturbed trials on, a campaign that found nothing blames the machine. Each disturbed
+trial was repeated, at the expense of blocks; blocks that were disturbed again prove less or nothing. If arms
+alternate in slices, the limit applies to the share of the CPU time that other programs used."""
 
 
 LOPSIDED = 2.0
-"""Where one bound is so many times as far from the ratio as the other, the reader is told why."""
+"""If one bound is this many times as far from the ratio as the other, a warning gives the reason."""
 
 GROWTH = 1.25
 """Data that are this many times as large at the end as at the beginning are another workload."""
@@ -75,7 +75,7 @@ def gathered(
         request: of the campaign.
         identity: the server, where no trial tells.
         trials: all of the campaign.
-        base: the base's trials that have a figure.
+        base: the base's trials that have a result.
         run: of the campaign.
         rest: of `CampaignFacts`.
     """
@@ -129,7 +129,7 @@ class Sizes(NamedTuple):
 
     @classmethod
     def of(cls, base: Sequence[Trial], configuration: Configuration) -> Sizes:
-        """As its trials that have a figure tell them, and its settings as they were reported."""
+        """As its trials that have a result report them, and its settings as they were reported."""
         pool = base[-1].settings.get("innodb_buffer_pool_size") if base else None
         return cls(
             max((trial.data_bytes or 0 for trial in base), default=0) or None,
@@ -142,7 +142,7 @@ def of_base(base: Sequence[Trial], sizes: Sizes) -> Iterator[Warning]:
     """What a reader should know of a base before believing ratios to it.
 
     Args:
-        base: its trials that have a figure.
+        base: its trials that have a result.
         sizes: of it.
     """
     data, pool, redo = sizes
@@ -157,7 +157,7 @@ def of_base(base: Sequence[Trial], sizes: Sizes) -> Iterator[Warning]:
         len(figures) > 2
         and (spread := (max(figures) - min(figures)) * len(figures) / sum(figures)) > NOISE_RANGE
     ):
-        yield Warning("noisy", f"the base's figures vary over {spread:.0%} of their mean")
+        yield Warning("noisy", f"the base's results vary over {spread:.0%} of their mean")
     seen = [trial.data_bytes for trial in base if trial.data_bytes]
     if seen and seen[-1] > GROWTH * seen[0]:
         grew = f"the data grew from {format_size(seen[0])} to {format_size(seen[-1])} from run to run"
@@ -167,7 +167,7 @@ def of_base(base: Sequence[Trial], sizes: Sizes) -> Iterator[Warning]:
 def of_machine(
     trials: Collection[Trial], *, disk_iops: int | None, disk: str | None = None
 ) -> Iterator[Warning]:
-    """What a reader should know of the machine before believing the figures.
+    """Caveats about the machine that a reader needs before relying on the results.
 
     Args:
         trials: all of the campaign.
@@ -193,16 +193,19 @@ def of_machine(
 
 
 def of_looks(comparisons: Iterable[Comparison]) -> Iterator[Warning]:
-    """Comparisons whose looks exclude each other, and those that an earlier look still bounds so that the
-    ratio is far from the middle of the interval (a look's own interval is symmetric, in logarithms). Of a
-    control that differs, `of_controls` has told already."""
+    """Caveats of comparisons with several interim analyses.
+
+    Two kinds of comparison have a caveat: its interim analyses exclude each other, or an earlier one still
+    bounds the interval. Then the ratio is far from the middle of the interval (the interval of one interim
+    analysis is symmetric, in logarithms). `of_controls` reports a control that differs.
+    """
     for one in comparisons:
         if one.arm == CONTROL and differs(one):
             continue
         if one.contradicted:
             yield Warning(
                 "looks-disagree",
-                f"{one.arm}: the figures of an earlier part and those of the whole exclude each other, so "
+                f"{one.arm}: the results of an earlier part and those of the whole exclude each other, so "
                 "something changed that other arms did not feel. The interval spans both; repeat this before "
                 "relying on it.",
                 arms=(one.arm,),
@@ -240,9 +243,11 @@ def too_busy(trials: int, disturbed: int) -> str:
 
 
 def mean_figure(trials: Iterable[Trial]) -> float | None:
-    """Mean of the figures, or None where there is none; of those that were not disturbed, where there is one.
-    The geometric one; where nothing was committed in some window the arithmetic one, as ratios are of sums
-    then."""
+    """Mean of the results, or None where there is none; of undisturbed trials, where there are any.
+
+    The geometric mean; if nothing was committed in some window, the arithmetic mean, as ratios are then
+    ratios of sums.
+    """
     good = _good(trials)
     figures = [trial.figure for trial in good if trial.figure]
     if not figures:

@@ -34,7 +34,7 @@ def bench(*, progress: Progress = silent, **given: Any) -> Trial:
     On what is kept (`sandbox:NAME`, `cluster:NAME`) the settings are applied and stay.
 
     Returns:
-        The record; it has a figure.
+        The record; it has a result.
 
     Raises:
         UsageError: what makes no sense, or settings that the server refuses.

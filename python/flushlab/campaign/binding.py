@@ -1,8 +1,12 @@
 """Binding: a plan becomes what this server and this machine can run of it.
 
-Sits in `campaign`. Nothing is measured here. What the server's version lacks, what the machine has no place
-for and what the plan requires in vain is an outcome with its reason; what is wrong with the plan itself stops
-with the place in its file.
+Sits in `campaign`. Nothing is measured here. An arm that cannot run has an outcome with its reason:
+
+- the server's version lacks it;
+- the machine has no place for it;
+- a requirement of the plan is not met.
+
+An error in the plan itself stops the command and names the place in the file.
 """
 
 from __future__ import annotations
@@ -51,7 +55,7 @@ class ServerHere:
         launch: arguments that every arm starts with.
         storage, folder: where the base runs.
         has: what arms have unless they change it, on a server that is not started for them.
-        shares: arms share it: it is never restarted for them, and they take turns on it.
+        shares: arms share it: it is never restarted for them, and they alternate in slices on it.
     """
 
     identity: ServerIdentity
@@ -351,7 +355,7 @@ class _Binder:
         return ""
 
     def _not_in_turns(self, name: str, made: _Made) -> str:
-        """Why an arm cannot take turns with the base on a server that goes on running, or an empty string."""
+        """Why an arm and the base cannot alternate in slices on a running server, or an empty string."""
         if why := why_not(made.settings, self._here.has, self._here.identity):
             return why
         own = self._built(made.workload)
@@ -394,7 +398,7 @@ class _Binder:
         return "the base" if self._plan.base_name == BASE else self._plan.base_name
 
     def _other_event(self, name: str, workload: Workload, base: Workload) -> str:
-        """How the arm's figure counts other work than the base's; empty if it does not."""
+        """How the arm's result counts other work than the base's; empty if it does not."""
         own, other = event_of(workload), event_of(base)
         if not own.differs(other):
             return ""

@@ -4,7 +4,7 @@
     answered, warnings gathered -> CampaignFacts
 
 Sits in `campaign`. `best` is composed here, because only here is known which arms are settings and which are
-places; when it runs and what its figures count is the experiment's.
+places; the experiment decides when it runs and what its results count.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from flushlab.workload import changed, workload_options
 _SIZES = ("threads", "tables", "table_size")
 
 DEBT_BYTES, DEBT_FACTOR = 4096, 1.5
-"""An arm's debts are told of from so many bytes per event on, if they differ so much from the base's."""
+"""A warning reports an arm's debts from these bytes per event and this factor between arm and base on."""
 BEST_TEXT = "all that proved faster, together"
 
 
@@ -356,7 +356,7 @@ class BoundSeries(Analysis[Series]):
                 Warning(
                     "interrupted",
                     f"stopped after {result.blocks} of {planned}. Valid only if you "
-                    "did not stop because you liked the figures.",
+                    "did not stop because you liked the results.",
                 )
             )
         if BASE in result.out:
@@ -557,5 +557,5 @@ def _ratio(claim: Claim, result: SeriesResult) -> Ratio | None:
 
 
 def _kind(warning: Warning) -> tuple[str, str]:
-    """What makes two warnings the same one: their words, whatever their figures."""
+    """Identity of a warning: its words without its numbers."""
     return warning.slug, re.sub(r"[0-9.,]+", "", warning.text)

@@ -1,4 +1,4 @@
-"""Claims: what a plan says of an arm, and what the measurement says to it. Pure.
+"""Claims: what a plan claims about an arm, and whether the measurement confirms it. Pure.
 
 `expected`: refuted if the interval excludes it; confirmed if the interval contains it and excludes 1 (for 1
 itself: contains it and lies within 5 % of 1); else undecided, as an interval that contains both says nothing
@@ -7,7 +7,7 @@ it lies wholly on the other, else undecided. Where that ratio is 1, the claim is
 interval with 1 inside and both bounds within 2.5 % of it decides that, too: no difference.
 
 A claim about something counted is judged alike. A count has no noise of the clock, so its bounds are no
-confidence interval: they are the least and the most ratio that any block had, and two blocks are needed.
+confidence interval: they are the least and the greatest ratio of any block. Two blocks are needed.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from flushlab.record import Ratio, Trial
 NO_DIFFERENCE = (0.95, 1.05)
 """An interval within these bounds confirms the claim that something makes no difference."""
 NEAR_ONE = (0.975, 1.025)
-"""An interval within these bounds says that there is none where a claim says that there is one: narrower, so
-that an effect of 3 %, which people report, is not called none."""
+"""An interval within these bounds refutes a claim of an effect. The bounds are narrow, so that an effect of
+3 %, which people report, does not count as no effect."""
 
 
 _CLASSES = dict(zip(COUNTED, ("redo", "binlog"), strict=True))
@@ -47,7 +47,7 @@ def counted_answer(claim: Claim, trials: Iterable[Trial]) -> ClaimFacts:
     """A claim about something counted, with its answer.
 
     Args:
-        claim: its figure is one of `COUNTED`.
+        claim: its `figure` is one of `COUNTED`.
         trials: of the series, those in whose window nothing was counted included.
     """
     seen: dict[str, dict[tuple[str, int], tuple[int, int]]] = {claim.arm: {}, claim.against: {}}

@@ -1,7 +1,7 @@
 """Data: the user's data set as a campaign has it: what it is, and which of its databases the workload uses.
 
-Sits in `campaign`. It is opened before anything else happens: a path that is no data set, or a database that
-it does not have, is found out before a server is fetched or started.
+Sits in `campaign`. The data set is opened before anything else. A path that is no data set, or a database
+that the data set lacks, is reported before a server is fetched or started.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def data_of(request: ComparingRequest, progress: Progress = silent) -> Data | No
     if data is not None and dict(data.dataset.key) != dict(request.dataset_key):
         raise UsageError(
             f"the data set {asked.dataset} has changed since the campaign began",
-            hint="restore it, or start a new campaign: figures of two data sets are not comparable",
+            hint="restore it, or start a new campaign: results of two data sets are not comparable",
         )
     return data
 
@@ -95,7 +95,7 @@ def settled_data(asked: DataSpec, data: Data | None, own_database: str | None) -
     Args:
         asked: what was asked for.
         data: as it was opened, or None.
-        own_database: the workload's on somebody's own server, or None.
+        own_database: the workload's on the user's own server, or None.
     """
     database = (data.database or None) if data is not None else own_database
     return msgspec.structs.replace(asked, database=database)

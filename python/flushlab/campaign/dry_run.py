@@ -26,7 +26,8 @@ from flushlab.trial.standing import CLUSTER_SLICE_S
 from flushlab.units import option_size
 
 CALM, USUAL = 0.001, 0.05
-"""Standard deviations of simulated trials, in log units; at the first, all is clear at the first look."""
+"""Standard deviations of simulated trials, in log units; with the first, the first interim
+analysis decides everything."""
 
 
 def of_tune(tuning: TuneAnalysis, pool: ServerPool) -> Forecast:
@@ -111,7 +112,7 @@ def _group_s(request: SeriesRequest, group: ArmGroup) -> float:
     trials_s = group.blocks * cells * one_s
     if not group.standing:
         return trials_s
-    if group.places:  # clusters, on which arms take turns; somebody's own stands already
+    if group.places:  # clusters, on which arms alternate in slices; the user's own runs already
         trials_s += SWITCH_S * group.blocks * cells * max(1, round(group.seconds / CLUSTER_SLICE_S))
         trials_s += NODE_S * (request.spec.server.cluster or 0) * group.places
     return trials_s + STAND_S * cells

@@ -127,9 +127,9 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: as the plan, the command line or the tuning names it.
         text: what it stands for, in words.
-        outcome: `measured`; `refused` (the server refused it, or read back other values); `failed` (the
-            server or the load died, or memory was short); `skipped` (its place, or something it requires, is
-            missing, or its turn never came); `not_in_version`.
+        outcome: `measured`, `refused`, `failed`, `skipped`, `not_in_version`. Refused: the server refused it
+            or read back other values. Failed: the server or the load died, or memory was short. Skipped: its
+            place, or something it requires, is missing, or the campaign ended before it.
         reason: why it was not measured, in the server's words where it has any; else empty.
         settings: of the base all, as the server reported them; of any other arm those that differ from the
             base's.
@@ -151,7 +151,7 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
         recovery_s: from SIGKILL under load to the first answer; null: not measured.
         composed_of: arms that `best` is made of.
         server: the server that it ran on, where that is not the first one; else null.
-        why_fresh: why each of its windows had a fresh server, where other arms were measured in turns.
+        why_fresh: why each of its windows had a fresh server, where other arms were measured in slices.
         same_as: the arm with fewer changes that read back the same on its server, but for those without
             effect, or empty.
     """
@@ -235,7 +235,7 @@ class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):
         ratio: of `arm` to `against`; null: one of them has no result. Of counts, its bounds are the least and
             the most that any block had.
         source: where the claim comes from.
-        figure: what was counted; empty: how fast they are.
+        figure: what was counted; empty: the rate.
         counts: of `arm` and of `against`, where something was counted; else null.
     """
 
@@ -306,8 +306,8 @@ class PlanFacts(msgspec.Struct, frozen=True, kw_only=True):
         name: of the plan; `compare`: the arms were named on the command line.
         blocks: planned blocks.
         window_s: length of a measured window.
-        rounds: rounds in which every arm had a turn that counts; null: every window had a fresh server.
-        slice_s: shortest and longest turn, or null.
+        rounds: rounds in which every arm had a slice that counts; null: every window had a fresh server.
+        slice_s: shortest and longest slice, or null.
         scale: factor on the size of the plan's tables.
         alternate: settings were switched on one running server.
         precision: half-width of the intervals that was asked for, so that arms ran until theirs were within
@@ -354,7 +354,7 @@ class CampaignFacts(msgspec.Struct, frozen=True, kw_only=True):
         trials: number of trials.
         disturbed: how many of them other load disturbed.
         others: other load on the machine before the first trial; null: nobody looked.
-        interleaved: servers ran side by side and were measured in turns; else each window had a fresh server.
+        interleaved: servers ran side by side and were measured in slices; false: each window had a fresh one.
         why_fresh: why each window had a fresh server, where `--fresh` did not ask for it; else empty.
         data_bytes: size of the workload's data; null: not known.
         pool_bytes: size of the base's buffer pool; null: not known.

@@ -1,8 +1,8 @@
 """The loop: ask, run, save, tell; until the experiment is done, the budget is spent or Ctrl-C.
 
-A record is saved before it is told, and stored records are told before the first question, so that a
-campaign that was killed goes on where it was; kill -9 costs at most the trial that ran. The store knows how a
-campaign ended, whatever happens.
+The loop saves a record before it reports the record to the experiment. It reports stored records before the
+first question, so a campaign that was killed goes on where it was. kill -9 costs at most the trial that ran.
+The store knows how a campaign ended, whatever happens.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def run(
     """Runs a campaign, from its beginning or from where it was.
 
     Args:
-        experiment: fresh; stored rows are told to it first.
+        experiment: fresh; the loop reports stored rows to it first.
         run_trial: runs one request.
         known: rows of earlier sessions, by the campaign's id.
         store: has the campaign.
@@ -167,7 +167,7 @@ class Run(NamedTuple, Generic[Row, F]):
         known: rows of earlier sessions, by the campaign's id.
         run_trial: runs one request.
         conclude: from the campaign's id and its ending to its facts.
-        access: to somebody's own server that it runs on; empty for servers that flushlab starts.
+        access: to the user's own server that it runs on; empty for servers that flushlab starts.
         budget: over all sessions; its seconds are shown as time left, or else an estimate from the trials.
     """
 
@@ -259,7 +259,7 @@ def run_campaign(request: StoredRequest, key: str, session: Session, campaign: R
     if request.build_id != key:
         raise UsageError(
             f"the campaign ran on {request.build_id}, but {request.build} is now {key}",
-            hint="start a new campaign: figures of two binaries are not comparable",
+            hint="start a new campaign: results of two binaries are not comparable",
         )
     campaign_id = resumed or new_id(request.kind)
     live_status().is_about(campaign=campaign_id, server=request.build, workload=request.workload)

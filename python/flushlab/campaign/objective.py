@@ -80,7 +80,7 @@ def objective_of_plan(asked: str | None, plan: Plan, path: str, only: Collection
 
 
 def require_comparable(workloads: Mapping[str, WorkloadSpec], places: Mapping[str, str] = {}) -> None:
-    """Refuses workloads whose figures cannot be compared.
+    """Refuses workloads whose results cannot be compared.
 
     Args:
         workloads: by the arms' names; the first is the base's.
@@ -97,7 +97,7 @@ def require_comparable(workloads: Mapping[str, WorkloadSpec], places: Mapping[st
         if ends_by_itself(workload.name) != ends_by_itself(base.name):
             raise UsageError(
                 f"{at}arm {name!r} runs {_short(workload.name)}, the base {_short(base.name)}: one is timed"
-                " until it ends, the other counted in a window, so they have no figure in common",
+                " until it ends, the other counted in a window, so their results have no common unit",
                 hint="write both as 'command: …', or both as txn:FILE",
             )
         own = _schedule(workload.name, workload.options)

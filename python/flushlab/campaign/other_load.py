@@ -24,7 +24,7 @@ from flushlab.units import format_seconds
 
 WATCH_S = 3.0
 PAUSE_S = 5.0
-"""Between two looks while waiting: looking takes what others leave of the processors."""
+"""Seconds between two samples while waiting: a sample uses CPU time that others leave."""
 MOST_WAIT_S = 1800.0
 TELL_S = 60.0
 """So often it is said that the machine is still busy."""

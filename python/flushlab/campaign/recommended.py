@@ -1,7 +1,7 @@
 """Recommended: what a campaign says to change, for whom, and how far it was proven.
 
-Sits in `campaign`; pure. The sentence on a page and the comments of the option file and of the statements
-are all made from one `Recommended`, so none of them can say more than the others.
+Sits in `campaign`; pure. One `Recommended` is the source of the sentence on a page and of the comments in the
+option file and the statements. So none of them can claim more than the others.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class TuneRequest(ComparingRequest, frozen=True, kw_only=True):
         candidates: what may be tried.
         lowest: the lowest floor that trials may run at; see `ServerPool.lowest`.
         steady_state: windows outlast the redo log, and what needs that may be tried.
-        side_by_side: servers that stand at once and take turns; 0: each trial has a fresh one.
+        side_by_side: servers that run at once and alternate in slices; 0: each trial has a fresh one.
         why_fresh: why they are fresh where that was not asked for; empty otherwise.
         crash_fail: what crashes before the winner is handed over.
     """
@@ -155,7 +155,7 @@ class BoundArm(msgspec.Struct, frozen=True, kw_only=True):
         workload: what writes, with all options that were given.
         workload_changes: what differs from the base's, as a plan's arm has it: options, and its `name`.
         workload_digest: changes with the content of its file; a resumed series must find the same.
-        other_event: how its figure counts other work than the base's, a sentence; empty if it does not.
+        other_event: how its result counts other work than the base's, a sentence; empty if it does not.
         data_root: a folder of its own, absolute, or None.
         disk_iops: a disk limit of its own, or None.
         disk: a disk of its own, as slow as this one, or None.
@@ -217,7 +217,7 @@ class ArmGroup(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         arms: their names.
-        standing: they stand side by side and are measured in turns; else each window has a fresh server.
+        standing: servers run side by side and are measured in slices; else each window has a fresh server.
         blocks: rounds.
         seconds: measured of each arm in a round.
         why: by arm, why it has fresh servers where that was not asked for.

@@ -1,4 +1,4 @@
-"""Scheduling: what is measured in turns, on standing servers, what on fresh ones, and how long trials take.
+"""Scheduling: arms in slices on servers kept running, arms on fresh servers, and the length of trials.
 
 Sits in `campaign`; pure. Decided once, before the first trial, and kept with the request. `campaign.pool`
 says how many servers may stand; docs/decisions/0018-standing-servers.md says what they must not be asked.
@@ -17,11 +17,11 @@ from flushlab.trial.switching import restart_settings
 from flushlab.workload import Timing, Workload
 
 LEAST_ROUNDS, MOST_ROUNDS, ENOUGH_BLOCKS = 2, 10, 30
-"""Rounds of a block on standing servers: neighbouring rounds have a little in common, so one alone is no
-block; more than two where that leaves so many blocks, on which the intervals rest."""
+"""Rounds of a block on servers kept running: neighbouring rounds have a little in common, so one alone is no
+block. More than two rounds, if that leaves enough blocks for the intervals."""
 MOST_BLOCKS = 1_000
 LOOKS_BLOCKS = 10
-"""From so many blocks on a comparison is judged while it runs, too: of fewer, a look takes too much."""
+"""From this many blocks on, a comparison has interim analyses; with fewer, each costs too much."""
 
 LEAST_SERVERS = 3
 """Of a series: base, control and one arm."""
@@ -45,7 +45,7 @@ def ends_by_itself(workload: str) -> bool:
 
 
 TURN_FACTOR, TURN_S = 1.1, 0.15
-"""Of a trial on a standing server: what its slices take more than they measure, and telemetry (measured)."""
+"""Of a trial on a server kept running: overhead of its slices, and telemetry (measured)."""
 START_S = 8.0
 """Until the first trial: the server's settings are read, the machine is watched."""
 STAND_S = 4.5
@@ -97,7 +97,7 @@ def slices_of(
         request: the series.
         base: the base's workload.
         workloads: those of the arms, by name.
-        arms: names of those that take turns.
+        arms: names of those that alternate in slices.
         least_s: shortest slice.
     """
     slices = {name: max(least_s, base.slice_s or 0.0, workloads[name].slice_s or 0.0) for name in arms}
@@ -108,7 +108,7 @@ def slices_of(
 def standing_group(
     request: SeriesRequest, arms: tuple[str, ...], seconds: float, slice_s: float, places: int
 ) -> ArmGroup:
-    """Arms that take turns.
+    """Arms that alternate in slices.
 
     Args:
         request: the series.
@@ -128,8 +128,8 @@ def shared_s(request: SeriesRequest, arms: int, groups: int) -> float:
 
 
 def place_of(arm: BoundArm, workload: Workload, identity: ServerIdentity) -> str:
-    """What tells an arm's cluster from those of others: arms with the same place differ only in what every
-    node can be given while it runs, or in how they are driven."""
+    """Identity of an arm's cluster. Arms with the same place differ only in their load, or in
+    settings that every node takes while it runs."""
     settings = restart_settings(arm.settings, identity)
     parts = [
         arm.build,
@@ -175,8 +175,10 @@ def portions(names: Sequence[str], most: int) -> list[tuple[str, ...]]:
 
 
 def blocks_of(blocks: int, seconds: float, slice_s: float = SLICE_S) -> tuple[int, float]:
-    """The blocks of a series on standing servers, and their seconds of each arm: as much is measured of it as
-    in so many blocks with a window of so many seconds; but never less than a slice in a block."""
+    """The blocks of a series on servers kept running, and the seconds of each arm in a block.
+
+    The total of an arm is that of the given blocks and windows, but never less than a slice in a block.
+    """
     total_s = blocks * seconds
     rounds = max(1, round(total_s / slice_s))
     least = LEAST_ROUNDS if rounds >= LEAST_ROUNDS * LOOKS_BLOCKS else 1

@@ -329,7 +329,7 @@ def _settled(asked: SeriesInput, loaded: Loaded, pool: ServerPool) -> SeriesSpec
 
 
 def _scheduled(request: SeriesRequest, pool: ServerPool, watcher: Watcher) -> SeriesRequest:
-    """The request with as many of its arms in turns as can take turns; says how they will be measured."""
+    """The request with its arms in slices, as far as possible; reports how the arms will be measured."""
     base, *others = [workload_of(request, arm) for arm in (request.base, *request.running)]
     workloads = {arm.name: workload for arm, workload in zip(request.running, others, strict=True)}
     groups = pool.groups(request, base, workloads)
@@ -421,7 +421,7 @@ class ArmRunners:
             if fingerprint(workload_of(request, arm)) != arm.workload_digest:
                 raise UsageError(
                     f"the workload {without_passwords(arm.workload.name)} has changed since the series began",
-                    hint="restore its file, or start a new series: figures of two workloads are not"
+                    hint="restore its file, or start a new series: results of two workloads are not"
                     " comparable",
                 )
         for group in request.groups:

@@ -101,7 +101,7 @@ def require_same(request: SeriesRequest, pools: Mapping[str, ServerPool]) -> Non
         if arm.build and pools[arm.build].key != arm.build_id:
             raise UsageError(
                 f"the campaign ran on {arm.build_id}, but {arm.build} is now {pools[arm.build].key}",
-                hint="start a new campaign: figures of two binaries are not comparable",
+                hint="start a new campaign: results of two binaries are not comparable",
             )
 
 

@@ -1,7 +1,7 @@
 """Facts of a campaign that has none stored: it runs, or it was killed.
 
-Sits in `campaign`. An experiment is a pure function of its plan and the trials it was told, so telling them
-again gives what is proven so far, and nothing more. Server and storage are those of the trials.
+Sits in `campaign`. An experiment is a pure function of its plan and its trials. So reporting the stored
+trials again gives the results so far, and nothing more. Server and storage are those of the trials.
 """
 
 from __future__ import annotations

@@ -182,10 +182,10 @@ def _first_look(pool: ServerPool) -> Warning:
     longer = (
         f"--minutes {FIRST_LOOK_MINUTES:.0f} or more"
         if pool.restarts
-        else "longer windows than turns on your own server"
+        else "longer windows than slices on your own server"
     )
     text = (
-        "first look, not steady state: commit-path settings only; redo size, buffer pool, flushing and"
+        "short measurement, not steady state: commit-path settings only; redo size, buffer pool, flushing and"
         f" doublewrite need {longer}"
     )
     return Warning("first-look", text)
@@ -254,7 +254,7 @@ def _start(asked: TuneInput, pool: ServerPool, watcher: Watcher, *, steady: bool
 
 
 def _scheduled(request: TuneRequest, asked: TuneInput, pool: ServerPool, watcher: Watcher) -> TuneRequest:
-    """The request with its arms in turns, where they can take turns; says how it will be measured."""
+    """The request with its arms in slices, if possible; reports how the arms will be measured."""
     workloads = _workloads(request)
     for note in () if pool.restarts else request.notes:  # the server's owner may rather stop now
         watcher.say(note.text)
@@ -404,7 +404,7 @@ def _runner(request: TuneRequest, pool: ServerPool, watcher: Watcher) -> ArmRunn
     if request.workload_digest and fingerprint(workloads[0]) != request.workload_digest:
         raise UsageError(
             f"the workload {request.workload} has changed since the campaign began",
-            hint="restore its file, or start a new campaign: figures of two workloads are not comparable",
+            hint="restore its file, or start a new campaign: results of two workloads are not comparable",
         )
     asked = RunnerInput(
         workloads=workloads,

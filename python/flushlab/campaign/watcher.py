@@ -20,9 +20,9 @@ from flushlab.record import CrashRow, Trial
 from flushlab.units import format_seconds
 
 BUSY_SHARE, QUIET_SHARE = 0.25, 0.1
-"""Of the CPU time: from which on other programs are told of, and below which they are gone again."""
+"""Shares of the CPU time: other programs are reported from the first on, and gone below the second."""
 LATEST = 20
-"""Trials that a look at the others rests on: one on a standing server lasts a second."""
+"""Latest trials for the share of other programs: a trial on a server kept running lasts a second."""
 
 
 class Spent(NamedTuple):
@@ -49,11 +49,11 @@ class Spent(NamedTuple):
 
 
 WIDTH = 120
-"""Figures of several arms of a block that are longer than this are told by the least and the most."""
+"""Longest list of a block's results, in characters; a longer list is reported by its minimum and maximum."""
 CRASHES_TOLD = 10
-"""Of so many crashes one is told."""
+"""The watcher reports one of this many crashes."""
 TELL_S = 10.0
-"""Blocks of turns are short: of those that end in so many seconds, one is told."""
+"""Blocks of slices are short: the watcher reports one of those that end within this many seconds."""
 
 
 class Watcher:
@@ -127,7 +127,7 @@ class Watcher:
             self.say(self._line(trial, progress, spent))
 
     def known(self, row: Trial | CrashRow) -> None:
-        """A row of an earlier session is told."""
+        """Reports a row of an earlier session."""
         if isinstance(row, CrashRow):
             self._crashes.setdefault(row.arm.name, Counter())[row.crash.outcome] += 1
 
@@ -142,8 +142,8 @@ class Watcher:
             self.say(f"{self.known_as(crash.arm.name)}: {done} of {progress.total} judged, {kept}{forecast}")
 
     def look_around(self, trial: Trial) -> None:
-        """Says so when other programs come, and when they go: trials on standing servers are not disturbed by
-        them, but intervals narrow more slowly."""
+        """Reports when other programs begin and stop using CPU time. They do not disturb trials on servers
+        kept running, but intervals narrow more slowly."""
         if not trial.slices or trial.foreign_cpu_share is None:
             return
         self._others.append(trial.foreign_cpu_share)

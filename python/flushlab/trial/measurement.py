@@ -1,8 +1,8 @@
 """One window on one running server, as a Trial record.
 
-Reads back every setting before it measures and judges the window afterwards: a setting that reads
-back differently makes the trial invalid, a disturbed machine makes it discarded, a rounded value, a short
-window or a setting without effect is a caveat that stays with the record.
+Reads back every setting before it measures, and judges the window afterwards. A setting that reads
+back differently makes the trial invalid. A disturbed machine makes it discarded. A rounded value, a
+short window or a setting without effect is a caveat that stays with the record.
 """
 
 from __future__ import annotations
@@ -52,9 +52,10 @@ from flushlab.workload.engine_options import EngineOptions
 
 DISCARD_STEAL_SHARE = 0.10
 DISCARD_FOREIGN_CPU_SHARE = 0.25
-"""A window does not count in which more of the machine's CPU time was stolen, or if others used more of it
-just before the load began or after it ended. What they use beside the load is no reason: it is what the
-server leaves them, so a fast arm would be judged less often than a slow one, and for its slow windows."""
+"""Limit on CPU time that is not the trial's. A window does not count if more of the machine's CPU time was
+stolen, or if other programs used more just before the load began or after it ended. CPU time of other
+programs during the load is no reason. They use the time that the server leaves, so the limit would strike
+slow arms more often than fast ones, and a fast arm for its slow windows."""
 JUDGED_WINDOW_S = 1.0
 """Windows that are or were to be shorter are not judged so: the kernel counts CPU time in ticks of 10 ms."""
 LOOK_S = 0.3
@@ -193,7 +194,7 @@ class Draft:
         return self.ended("failed", error.message, error.hint or "")
 
     def ended(self, outcome: Outcome, reason: str, hint: str = "") -> Trial:
-        """A trial without a figure."""
+        """A trial without a result."""
         return self._trial(
             outcome=outcome, reason=reason, hint=hint, seconds={"failed": time.monotonic() - self.began}
         )
@@ -201,7 +202,7 @@ class Draft:
     def measured(
         self, measured: Measured, seen: Observation, disturbed: str, slices: tuple[Slice, ...] = ()
     ) -> Trial:
-        """A trial with a figure; discarded if `disturbed` gives a reason."""
+        """A trial with a result; discarded if `disturbed` gives a reason."""
         assert self.server is not None
         self.output = measured.output
         self.warnings = (

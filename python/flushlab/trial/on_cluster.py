@@ -1,8 +1,11 @@
 """Caveats on a window of a Galera cluster, from the counters of its nodes. Pure.
 
-Four findings, each with its figures and the setting that bears on it: flow control that paused the writers,
-conflicts between nodes, nodes that were still behind when the window ended, and transactions that changed
-nothing, so that no node heard of them.
+Four findings, each with its numbers and the setting that affects it:
+
+- flow control that paused the writers;
+- conflicts between nodes;
+- nodes that were still behind when the window ended;
+- transactions that changed nothing, so that no node received them.
 """
 
 from __future__ import annotations
@@ -82,7 +85,7 @@ def _behind(nodes: Sequence[NodeActivity], seconds: float) -> Iterator[Warning]:
         if rate and node.recv_queue_end > BEHIND_S * rate:
             text = (
                 f"node {node.node} had {node.recv_queue_end:,} write sets still to apply when the window "
-                f"ended ({node.recv_queue_end / rate:.1f} s of them): the figure leaves that work out"
+                f"ended ({node.recv_queue_end / rate:.1f} s of them): the rate leaves that work out"
             )
             yield Warning("node-behind", text, "wsrep_slave_threads")
 

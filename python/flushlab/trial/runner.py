@@ -5,9 +5,9 @@
 
 Every arm starts alike: from the same snapshot, by the same restore, with a fresh server process. A workload
 whose `reset` is `none` has a snapshot restored once; then each trial starts on what the last one left.
-What the arm or the server does is a fact in the record; only what stops the whole campaign (no
-space, no build, a root that cannot be written) is raised. `RemoteRunner` has a server that runs already;
-`standing.StandingRunner` drives the servers of either in turns.
+An act of the arm or the server is a fact in the record. Only a condition that stops the whole campaign
+raises: no space, no build, a root that cannot be written. `RemoteRunner` has a server that runs already;
+`standing.StandingRunner` drives the servers of either in slices.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class ArmRunner:
         raise NotImplementedError
 
     def switching(self, server: Running, started: Mapping[str, Value]) -> Switching:
-        """The settings of a server that runs, while arms take turns on it.
+        """The settings of a server that runs, while arms alternate in slices on it.
 
         Args:
             server: as `start` returned it.
@@ -99,7 +99,7 @@ class ArmRunner:
         Raises:
             NoSpace, StorageError: a place is full, or cannot be read or written.
         """
-        raise AssertionError("arms of a running server take turns")
+        raise AssertionError("arms of a running server alternate in slices")
 
     def recovery_s(self, arm: Arm) -> float:
         """Seconds from SIGKILL under load to the first answered query.
@@ -264,8 +264,8 @@ class TrialRunner(ArmRunner):
 class AlternatingRunner:
     """All arms on one running server, settings switched by SET GLOBAL between windows.
 
-    It costs no restart, and it sees no restart either: what one window leaves behind (dirty pages, checkpoint
-    age) is there in the next, for every arm alike, as the order is random.
+    It costs no restart, and it measures no restart either. The state that one window leaves (dirty pages,
+    checkpoint age) is there in the next window. As the order is random, this affects every arm alike.
 
     Attributes:
         trials: everything of a trial that is not its arm.

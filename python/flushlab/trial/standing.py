@@ -3,17 +3,17 @@
 Stands beside `TrialRunner`. Neighbouring slices lie a second apart, in which a machine changes little, so
 that intervals come out narrower than those of fresh servers in the same time (docs/how-to/compare.md).
 
-    once an arm:  restore snapshot -> start with its settings -> warm up, while others start -> pause
+    once an arm:  restore snapshot -> start with its settings -> warm up, while others start -> pause.
     each block:   READ BACK every setting -> rounds: every server one slice, in random order
-                  (resume -> window -> pause) -> a record per arm
+                  (resume -> window -> pause). At its end: a record per arm.
     some blocks:  telemetry around them all; it takes as long as a slice
 
-What a server leaves for later it pays in the slices of others. The catalog says of which settings that is the
-very effect; they are not for this runner.
+A server does its postponed work in the slices of others. The catalog marks the settings whose effect is such
+postponed work; this runner does not measure them.
 
-Each arm has a server of its own, unless arms are told to share one (`place_of`), as those of a cluster do
-that differ only in what can be set at run time. Then every slice begins with SET GLOBAL on every node, read
-back, and a short lead under load that does not count.
+Each arm has a server of its own, unless `place_of` makes arms share one. Arms of a cluster share it if
+they differ only in settings that can change at run time. Then every slice begins with SET GLOBAL on every
+node, read back, and a short lead under load that does not count.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ LATE_FACTOR = 2.0
 machine sleeps. What other programs take is no reason: the random order makes noise of it, and to leave rounds
 out for it would favour servers that leave them more."""
 SWITCH_LEAD_S = 0.1
-"""From the first event of a slice to its window where settings were switched: what the last arm left to be
-flushed, and the first group of commits under the new settings, are over by then."""
+"""Seconds from the first event of a slice to its window, if settings were switched. By then, the writes that
+the last arm left and the first group of commits under the new settings are over."""
 DRAIN_LIMIT_S = 30.0
 """Longest wait for the nodes of a cluster to apply what a slice has left them."""
 CLUSTER_SLICE_S = 1.0
@@ -64,7 +64,7 @@ CLUSTER_SLICE_S = 1.0
 STARTS = 2
 """Servers that start at a time: they wait for the disk as long as for a processor."""
 LONGER = 1.25
-"""Turns that last so many times what was planned are told of: the campaign takes longer by as much."""
+"""Slices this many times as long as planned are reported: the campaign takes longer by the same factor."""
 MOST_ROUNDS = 3
 """So many times the rounds that are due are run at most, the ones that do not count included."""
 
@@ -313,7 +313,7 @@ class StandingRunner:
 
 def is_observed(block: int) -> bool:
     """Whether a block has telemetry: the first ones, and then ever fewer, 0, 1, 2, 4, 8 and so on. It costs a
-    tenth of a second and more of each server, and its figures are rates that many blocks tell no better."""
+    tenth of a second and more of each server, and its rates gain nothing from many blocks."""
     return block & (block - 1) == 0
 
 
@@ -325,7 +325,7 @@ class _Stand:
         server: the server.
         arm: that it was started for.
         switching: its settings.
-        shared: arms take turns on it.
+        shared: arms alternate in slices on it.
         suspects: arms that were driven when such a server died; it happens to an arm once by chance.
         turns: its loads, by arm and workload variant; all are paused but for the slice that is running.
         loads: how many it has had.

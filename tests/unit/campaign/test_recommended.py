@@ -194,7 +194,7 @@ def test_a_caveat_on_arms_of_two_servers_is_told_with_both() -> None:
 
 
 def test_a_caveat_on_the_base_of_one_server_is_told_with_that_server_alone() -> None:
-    caveats = (Warning("noisy", "mysql@8.0: the base's figures vary", arms=("mysql@8.0 base",)),)
+    caveats = (Warning("noisy", "mysql@8.0: the base's results vary", arms=("mysql@8.0 base",)),)
     (one,) = of_campaign(msgspec.structs.replace(TWO_SERVERS, warnings=caveats))
     assert (one.server, one.not_shown) == (MARIADB, ())
 

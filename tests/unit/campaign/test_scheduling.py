@@ -92,8 +92,9 @@ def test_one_series_measures_each_arm_in_the_way_that_is_right_for_it(tmp_path: 
         "best": "",
     }
     assert [line for line in said if "side by side" in line or "fresh" in line] == [
-        "one: arms stand side by side and take turns: 31 blocks, at least 1.6 s of each arm in each",
-        "by the clock: arms stand side by side and take turns: 12 blocks, at least 4.2 s of each arm in each",
+        "one: arms run side by side and alternate in slices: 31 blocks, at least 1.6 s of each arm in each",
+        "by the clock: arms run side by side and alternate in slices: 12 blocks,"
+        " at least 4.2 s of each arm in each",
         "later: each window gets a fresh server: innodb_io_capacity shows its effect later, in background"
         " work",
     ]
@@ -192,7 +193,7 @@ def test_a_first_look_is_tuned_side_by_side_in_five_minutes() -> None:
     found, servers, said = tuning()
     assert (found.interleaved, found.why_fresh, servers) == (True, "", BESIDE_MOST)
     assert found.forecast is not None and found.forecast.most_s == 300
-    assert "servers stand side by side and take turns" in said
+    assert "servers run side by side and alternate in slices" in said
 
 
 @pytest.mark.parametrize(
@@ -219,7 +220,7 @@ def test_where_memory_is_short_arms_run_in_turns_against_the_base_and_that_is_sa
     assert (found.interleaved, servers) == (True, 3)
     (line,) = [line for line in said if "side by side" in line]
     assert line.startswith(
-        "servers stand side by side and take turns, 3 at a time against the base (each may"
+        "servers run side by side and alternate in slices, 3 at a time against the base (each may"
     )
     monkeypatch.setattr(room, "available_memory_bytes", lambda: 1 << 30)
     found, servers, said = tuning()
@@ -279,13 +280,15 @@ settings = { innodb_flush_log_at_trx_commit = 2 }
 
 
 def turns_of(said: list[str]) -> list[str]:
-    return [line for line in said if "take turns" in line or "fresh" in line]
+    return [line for line in said if "alternate in slices" in line or "fresh" in line]
 
 
 def test_arms_that_differ_in_dynamic_settings_take_turns_on_one_cluster(tmp_path: Path) -> None:
     said = list[str]()
     found = planned(tmp_path, FLUSH + TWO_MORE, cluster=3, progress=said.append)
-    assert turns_of(said) == ["arms take turns on 1 cluster: 25 blocks, at least 2.0 s of each arm in each"]
+    assert turns_of(said) == [
+        "arms alternate in slices on 1 cluster: 25 blocks, at least 2.0 s of each arm in each"
+    ]
     assert found.forecast is not None
     assert found.forecast.resources.servers == 3
     assert found.server.title == f"3-node Galera cluster of {MARIADB.name}"
@@ -295,7 +298,9 @@ def test_arms_that_differ_in_dynamic_settings_take_turns_on_one_cluster(tmp_path
 def test_arms_with_and_without_a_binlog_take_turns_on_two_clusters(tmp_path: Path) -> None:
     said = list[str]()
     found = planned(tmp_path, FLUSH + TWO_PLACES, before="cluster = 3", progress=said.append)
-    assert turns_of(said) == ["arms take turns on 2 clusters: 25 blocks, at least 2.0 s of each arm in each"]
+    assert turns_of(said) == [
+        "arms alternate in slices on 2 clusters: 25 blocks, at least 2.0 s of each arm in each"
+    ]
     assert found.forecast is not None
     assert found.forecast.resources.servers == 6
 

@@ -117,7 +117,7 @@ def tune_facts(**changes: Any) -> CampaignFacts:
         pool_bytes=128 << 20,
         redo_bytes=96 << 20,
         machine=MACHINE,
-        warnings=(Warning("first-look", "first look, not steady state: commit-path settings only"),),
+        warnings=(Warning("first-look", "short measurement, not steady state: commit-path settings only"),),
         files=("out/my.cnf",),
         tuning=TuningFacts(
             raised_why=("innodb_doublewrite = ON so that torn pages can be repaired",),
@@ -221,7 +221,7 @@ def series_facts(**changes: Any) -> CampaignFacts:
         control=ArmFacts(name="control", comparison=comparison("control", ratio(1.0, 0.97, 1.03))),
         blocks=5,
         machine=MACHINE,
-        warnings=(Warning("noisy", "the base's figures vary over 35 % of their mean"),),
+        warnings=(Warning("noisy", "the base's results vary over 35 % of their mean"),),
         data_bytes=22 << 20,
         pool_bytes=128 << 20,
         redo_bytes=96 << 20,

@@ -213,7 +213,7 @@ def test_a_caveat_is_counted_once_for_each_trial_that_has_it() -> None:
         "before: your base after: the winner",
         "about 1 s of commits",
         "Recovery after SIGKILL under load, base: 1.2 s.",
-        "first look, not steady state: commit-path settings only 20 of 20 trials",
+        "short measurement, not steady state: commit-path settings only 20 of 20 trials",
         "mariadb@10.11.19 (10.11.19-MariaDB-0+deb12u1)",
         "120 writes/s requested, 118 measured, 60 synced (cgroup-v2)",
         "flushlab tune \\ --server mariadb@10.11.19 \\ --table-size 20000",

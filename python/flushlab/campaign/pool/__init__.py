@@ -4,7 +4,7 @@
 
     sandboxes.py   servers that flushlab starts, one for each arm
     clusters.py    Galera clusters that flushlab starts
-    remote.py      a running server of somebody's own, alone or a cluster
+    remote.py      the user's own running server, alone or a cluster
 
 Above this package, no code asks which of them it has.
 """

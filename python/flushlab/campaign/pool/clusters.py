@@ -83,8 +83,8 @@ class ClusterPool(SandboxPool):
         return len({own, *(places[name] for name in names)})
 
     def turns(self, places: int = 0) -> str:
-        """How arms take turns, in words that follow "arms"."""
-        return f"take turns on {counted(places, 'cluster') if places else 'clusters'}"
+        """How arms alternate in slices, in words that follow "arms"."""
+        return f"alternate in slices on {counted(places, 'cluster') if places else 'clusters'}"
 
     def runner(self, asked: RunnerInput, progress: Progress) -> ArmRunner:
         """Starts a cluster for each arm.

@@ -167,7 +167,7 @@ class ServerPool(ABC):
     """Whether servers may be restarted, killed or exchanged for an arm: then windows may also outlast the
     redo log, and recovery may be measured."""
     slice_s: ClassVar[float] = SLICE_S
-    """Shortest slice of a turn."""
+    """Shortest slice, in seconds."""
 
     # -- which servers, and where
 
@@ -199,7 +199,7 @@ class ServerPool(ABC):
 
     @property
     def access(self) -> RemoteAccess:
-        """The access to somebody's own server, without its account; empty for those that flushlab starts."""
+        """The access to the user's own server, without its account; empty for those that flushlab starts."""
         return RemoteAccess()
 
     @property
@@ -267,7 +267,7 @@ class ServerPool(ABC):
         return {}
 
     def persisted(self) -> Mapping[str, str] | None:
-        """What SET PERSIST has stored on somebody's own server; None: not known."""
+        """What SET PERSIST has stored on the user's own server; None: not known."""
         return None
 
     def guarding(self, given: Iterable[str]) -> dict[str, Value]:
@@ -313,8 +313,10 @@ class ServerPool(ABC):
         return floor if offer.at_least(floor) else offer
 
     def may_be_below(self, given: Mapping[str, Value]) -> bool:
-        """Whether the user's own settings, of which these were given, may be measured below the floor: on
-        somebody's own server only if it has them, since nothing below a floor is set there."""
+        """Whether the user's own settings, of which these were given, may be measured below the floor.
+
+        On the user's own server only if the server has them: flushlab sets nothing below a floor there.
+        """
         return self.restarts or has_all(given, self.has(given), self.identity)
 
     @abstractmethod
@@ -326,7 +328,7 @@ class ServerPool(ABC):
         return plan, ()
 
     def warnings(self, changed: Iterable[str] = ()) -> tuple[Warning, ...]:
-        """Warnings on figures of these servers, where arms change settings of these names."""
+        """Warnings on results of these servers, where arms change settings of these names."""
         return ()
 
     # -- scheduling
@@ -345,14 +347,14 @@ class ServerPool(ABC):
         """How many arms of a tuning stand side by side, and why not more.
 
         Raises:
-            UsageError: arms have to take turns, and the load cannot be paused.
+            UsageError: arms have to alternate in slices, and the load cannot be paused.
         """
 
     @abstractmethod
     def groups(
         self, request: SeriesRequest, base: Workload, workloads: Mapping[str, Workload]
     ) -> tuple[ArmGroup, ...]:
-        """How the arms of a series are measured: as many as possible in turns, the others on fresh servers.
+        """How the arms of a series are measured: as many as possible in slices, the others on fresh servers.
 
         Args:
             request: the series.
@@ -360,13 +362,16 @@ class ServerPool(ABC):
             workloads: those of the arms that run, by name.
 
         Raises:
-            UsageError: arms have to take turns, and the load cannot be paused.
+            UsageError: arms have to alternate in slices, and the load cannot be paused.
         """
 
     @abstractmethod
     def turns(self, places: int = 0) -> str:
-        """How arms take turns, in words that follow "arms"; on so many servers or clusters, where they share
-        some."""
+        """How arms alternate in slices: words that follow "arms".
+
+        Args:
+            places: servers or clusters that the arms share; 0: none.
+        """
 
     # -- running
 
@@ -383,7 +388,7 @@ class ServerPool(ABC):
         """The servers as those that may be crashed.
 
         Raises:
-            UsageError: they are somebody's own.
+            UsageError: they are the user's own.
         """
 
     def used(self, use: Use, progress: Progress) -> AbstractContextManager[None]:
@@ -403,7 +408,7 @@ class ServerPool(ABC):
         """
 
     def standing(self, runner_of: Callable[[Arm], ArmRunner], seed: int, place_of: PlaceOf) -> StandingRunner:
-        """Runs trials in turns, on servers that stand; arms with the same place share a cluster."""
+        """Runs trials in slices, on servers kept running; arms with the same place share a cluster."""
         return StandingRunner(
             runner_of, seed, place_of if self.identity.nodes > 1 else None, slice_s=self.slice_s
         )
@@ -413,7 +418,7 @@ class ServerPool(ABC):
 
         Raises:
             BuildNotFound: there is no such build.
-            UsageError: these are somebody's own.
+            UsageError: these are the user's own.
         """
         raise UsageError(f"{server} cannot be compared with your own server", hint="name one of them")
 

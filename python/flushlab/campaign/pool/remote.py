@@ -1,6 +1,6 @@
-"""Remote: a running server of somebody's own, or all nodes of a cluster; nothing is started.
+"""Remote: the user's own running server, or all nodes of a cluster; nothing is started.
 
-Sits in `campaign.pool`; implements `ServerPool`. Arms take turns on the server, which is never
+Sits in `campaign.pool`; implements `ServerPool`. Arms alternate in slices on the server, which is never
 restarted. Reading needs no permission; `remote_use.py` has what takes --allow-writes and
 --allow-set-global, and undoes it.
 """
@@ -173,7 +173,7 @@ class RemoteTarget:
 
 @dataclass(frozen=True)
 class RemotePool(ServerPool):
-    """A running server on which arms take turns.
+    """A running server on which arms alternate in slices.
 
     Attributes:
         server: the server, or all nodes of its cluster.
@@ -285,10 +285,10 @@ class RemotePool(ServerPool):
     def warnings(self, changed: Iterable[str] = ()) -> tuple[Warning, ...]:
         """The server is not flushlab's own, and turns are short."""
         text = (
-            "this is not flushlab's own server: whatever else it does affects the figures, and its host"
+            "this is not flushlab's own server: whatever else it does affects the results, and its host"
             " cannot be seen"
         )
-        later = "shows later, in background work, which short turns cannot measure"
+        later = "shows later, in background work, which short slices cannot measure"
         catalog = load_catalog()
         names = [name for name in changed if name in catalog]
         return (
@@ -306,7 +306,8 @@ class RemotePool(ServerPool):
         """How many loads of a tuning the server lets in."""
         if not all(one.slice_s is not None and isinstance(one, EngineOptions) for one in workloads):
             raise UsageError(
-                f"{workloads[0].name} cannot be paused, and candidates take turns on your own server",
+                f"{workloads[0].name} cannot be paused, and candidates alternate in slices on your own"
+                " server",
                 hint="your own server takes sysbench's workloads, upsert and txn:FILE, without --profile",
             )
         each = sum(map(_threads_of, workloads))
@@ -318,10 +319,10 @@ class RemotePool(ServerPool):
     def groups(
         self, request: SeriesRequest, base: Workload, workloads: Mapping[str, Workload]
     ) -> tuple[ArmGroup, ...]:
-        """All arms in turns, as many in the same rounds as the server has connections for."""
+        """All arms in slices, as many in the same rounds as the server has connections for."""
         if base.slice_s is None:
             raise UsageError(
-                f"{base.name} cannot be paused, and arms take turns on your own server",
+                f"{base.name} cannot be paused, and arms alternate in slices on your own server",
                 hint="remove --profile, --hdr-log and --per-second",
             )
         names = [arm.name for arm in request.running]
@@ -336,8 +337,8 @@ class RemotePool(ServerPool):
         return tuple(standing_group(request, one, seconds, slice_s, 1) for one in groups)
 
     def turns(self, places: int = 0) -> str:
-        """How arms take turns, in words that follow "arms"."""
-        return "take turns on your server"
+        """How arms alternate in slices, in words that follow "arms"."""
+        return "alternate in slices on your server"
 
     # -- running
 
@@ -355,7 +356,7 @@ class RemotePool(ServerPool):
 
     @contextmanager
     def used(self, use: Use, progress: Progress) -> Iterator[None]:
-        """A server whose settings change in turns while a load runs on it; see `remote_use.used`."""
+        """A server whose settings change before each slice while a load runs on it; see `remote_use.used`."""
         loads = [self.reaching(workload, use.database) for workload in use.workloads]
         with remote_use.used(self.server, self.target.access, loads, use, progress):
             yield

@@ -1,4 +1,4 @@
-"""Remote use: what a run needs and changes of somebody's own server, and that it is undone behind it.
+"""Remote use: what a run needs and changes of the user's own server, and how the change is undone.
 
 Sits in `campaign.pool`, below `remote`. Before anything is written it says what will change, where and
 for how long.
@@ -44,10 +44,10 @@ _OFF = ("OFF", "0")
 def used(
     server: RemoteGroup, access: RemoteAccess, loads: Sequence[Load], use: Use, progress: Progress
 ) -> Iterator[None]:
-    """A server whose settings change in turns while a load runs on it; undone behind it.
+    """A server whose settings change before each slice while a load runs on it; undone behind it.
 
     Args:
-        server: somebody's own.
+        server: the user's own.
         access: what is permitted.
         loads: whose tables are needed.
         use: settings of the arms, one of which the server has at a time, their connections and their time.
@@ -83,7 +83,7 @@ def require_permitted(
     """Makes sure that all that is to be done may be done, before any of it is announced.
 
     Args:
-        server: somebody's own.
+        server: the user's own.
         access: what is permitted.
         loads: whose tables are needed.
         wanted: settings that it is to have, one after the other.

@@ -1,5 +1,4 @@
-"""Running server: what of a plan and of a tuning can be tried on a server that is somebody's own and goes on
-running.
+"""Running server: the part of a plan or a tuning that can be tried on the user's own running server.
 
 Sits in `campaign.pool`; pure. What takes a restart is out, with its reason, before anything starts.
 """
@@ -118,5 +117,5 @@ def _why_not_tried(
     if restarts(one.settings, has, identity):
         return f"it {_RESTART}"
     if one.needs_steady_state:
-        return "its effect shows later, in background work, which short turns cannot measure"
+        return "its effect shows later, in background work, which short slices cannot measure"
     return next((differing[name] for name in one.settings if name in differing), "")

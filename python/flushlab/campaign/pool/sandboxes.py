@@ -332,8 +332,8 @@ class SandboxPool(ServerPool):
         return 0
 
     def turns(self, places: int = 0) -> str:
-        """How arms take turns, in words that follow "arms"."""
-        return "stand side by side and take turns"
+        """How arms alternate in slices, in words that follow "arms"."""
+        return "run side by side and alternate in slices"
 
     # -- running
 

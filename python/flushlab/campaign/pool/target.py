@@ -65,7 +65,7 @@ class NewServers:
         """The servers that the campaign was begun with.
 
         Raises:
-            UsageError: the campaign ran on somebody's own server.
+            UsageError: the campaign ran on the user's own server.
         """
         if place := earlier.remote.place:
             raise UsageError(

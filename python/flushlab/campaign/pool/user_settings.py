@@ -27,7 +27,7 @@ def persisted_settings(data: Data | None, identity: ServerIdentity, watcher: Wat
     """Settings that the user's data bring along, where they may enter a sandbox.
 
     That is what SET PERSIST set on a data directory's server, and what shapes the files of a backup. It holds
-    there above every option file, so it is part of the base. The watcher is told what it is.
+    there above every option file, so it is part of the base. The watcher reports it.
 
     Raises:
         StorageError: the data set cannot be read.
@@ -55,7 +55,7 @@ def persisted_settings(data: Data | None, identity: ServerIdentity, watcher: Wat
 def file_settings(
     path: Path | None, build: Build, identity: ServerIdentity, watcher: Watcher
 ) -> dict[str, Value]:
-    """Settings of the user's option file that may enter a sandbox; the watcher is told of the others."""
+    """Settings of the user's option file that may enter a sandbox; the watcher reports the others."""
     if path is None:
         return {}
     found = read_base_file(path, build, identity)

@@ -56,8 +56,8 @@ class TunePlan(msgspec.Struct, frozen=True, kw_only=True):
         redo_to_outlast: bytes of redo that a window must write under some settings before it says anything
             about them; None: windows need not outlast the redo log.
         window_limit_s: longest window, in seconds, that a candidate may need for that.
-        side_by_side: servers that may stand at once and take turns: a block is cheap then, a new arm is not.
-            0: every trial starts a fresh one.
+        side_by_side: servers that may run at once and alternate in slices; a block is cheap then, a new arm
+            is not. 0: every trial starts a fresh one.
         start_s: about how long it takes until the first trial.
         stand_s: about how long it takes until one stands, as far as that is known before the first.
     """
