@@ -538,8 +538,8 @@ def test_with_several_servers_a_caveat_on_a_base_names_its_server(tmp_path: Path
     told = [(one.arms, one.text) for one in facts.warnings if one.slug in ("noisy", "rounded")]
     assert [(arms, text.partition(" vary")[0]) for arms, text in told] == [
         (("two base",), "two base: a was changed"),
-        (("one base",), "one: the base's figures"),
-        (("two base",), "two: the base's figures"),
+        (("one base",), "one: the base's results"),
+        (("two base",), "two: the base's results"),
     ]
 
 
