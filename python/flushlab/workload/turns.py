@@ -32,7 +32,7 @@ LEAD_S = 0.01
 PROBES_S = (0.5, 2.0, 8.0)
 PROBES_AGAIN = 2
 """So many more where a slice would have to be longer than the first: a machine that stalls just then must not
-make every turn of every server long."""
+make every slice of every server long."""
 LATENCIES = 50
 """A slice has room for so many events of each connection, as for `COMMITS`."""
 

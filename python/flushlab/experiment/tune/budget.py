@@ -22,7 +22,7 @@ SCREEN_RUNS_PER_CANDIDATE = 8
 
 
 class Blocks(NamedTuple):
-    """How many blocks steps may have: few long ones on fresh servers, many short ones on standing servers.
+    """Limits of blocks by step: few long ones on fresh servers, many short ones on servers kept running.
 
     Attributes:
         confirm_least, confirm_most: of confirmation.
@@ -40,7 +40,7 @@ class Blocks(NamedTuple):
 FRESH = Blocks(confirm_least=3, confirm_most=16, reduce_most=8, screen_least=1, screen_most=1)
 STANDING = Blocks(confirm_least=6, confirm_most=120, reduce_most=24, screen_least=3, screen_most=16)
 SCREEN_SERVERS_MOST = 8
-"""Mixtures in each context that are screened on standing servers: starting them is most of what they cost."""
+"""Mixtures screened in each context on servers kept running: starting the servers is most of their cost."""
 
 END_TRIALS = 2.5
 """Trials' worth of time that is kept for the end: the base and the winner recover from SIGKILL under load."""

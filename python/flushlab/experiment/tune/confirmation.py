@@ -86,7 +86,7 @@ class Confirmation:
             blocks: of these arms.
             alpha: share of the error rate.
             since: number of the first of these blocks.
-            arms: that stood beside the base in them, if not all; intervals of all arms hold at once.
+            arms: arms that ran beside the base in them, if not all; intervals of all arms hold at once.
         """
         apart, family = frozenset(self._sheet.stalled), len(self._sheet.arms) - 1
         scores = {by: self._sheet.scores(by, BASE, arms=arms, since=since) for by in self._sheet.measures}
