@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _LEAST_WIDTH = 20
 
-app = Group("server", "List and fetch builds; start and stop private servers.")
+app = Group("server", "List and fetch builds; start and stop sandboxes.")
 
 
 @app.add("list")

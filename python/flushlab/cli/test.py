@@ -1,4 +1,4 @@
-"""`flushlab test`: a test suite on a fast throwaway server.
+"""`flushlab test`: a test suite on a fast sandbox, a private server.
 
 Loads only what it needs, when it needs it: the command is to start within a second.
 """
@@ -46,7 +46,7 @@ def test(
         Option("Print an equivalent GitHub Actions workflow and exit."),
     ] = False,
 ) -> None:
-    """Run a test suite on a fast throwaway server.
+    """Run a test suite on a fast sandbox, a private server.
 
     The command finds its server in FLUSHLAB_HOST, FLUSHLAB_PORT, DATABASE_URL
     and more; its exit code is flushlab's. The server and its data are gone

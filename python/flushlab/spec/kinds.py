@@ -38,14 +38,14 @@ _Precision = Option(
     panel=SURE,
 )
 _Blocks = Option(
-    "How often each configuration runs; default: 5.",
+    "Runs of each configuration; default: 5.",
     least=2,
     most=MOST_BLOCKS,
     range_hint="an interval needs two blocks, a good one five",
     panel=SURE,
 )
 _Objective = Option(
-    "What to compare: throughput, or at a fixed rate p99 latency; default: whichever it is.",
+    "Quantity to compare; default: throughput, at a fixed rate p99 latency.",
     panel=SURE,
     rare=True,
 )
@@ -82,7 +82,7 @@ class TuneSpec(Spec, frozen=True, kw_only=True):
     ] = None
     trials: Annotated[int | None, Option("Budget in trials.", least=1, panel=SURE, rare=True)] = None
     base: BaseSpec = BaseSpec()
-    fixed: Annotated[tuple[str, ...], Option("A setting to leave unchanged; repeatable.")] = ()
+    fixed: Annotated[tuple[str, ...], Option("Fixed setting: leave it unchanged; repeatable.")] = ()
     data: DataSpec = DataSpec()
     threads: Annotated[
         tuple[int, ...], Option("Number of connections; several as 1,16,64.", least=1, most=4096)
@@ -97,7 +97,7 @@ class TuneSpec(Spec, frozen=True, kw_only=True):
             rare=True,
         ),
     ] = 2.0
-    no_replicas: Annotated[bool, Option("There are no replicas.", rare=True)] = False
+    no_replicas: Annotated[bool, Option("Assume that the server has no replicas.", rare=True)] = False
     window: Annotated[
         float | None,
         Option(
@@ -114,8 +114,8 @@ class TuneSpec(Spec, frozen=True, kw_only=True):
     crash: Annotated[
         bool,
         Option(
-            "Crash the winner before it is handed over, and reject it if it breaks its floor: the power fails"
-            " (needs root and FUSE), or else the server is killed.",
+            "Crash the winner, and reject a winner that breaks its floor. With root and FUSE the power fails;"
+            " otherwise mysqld is killed.",
             started=True,
             panel=SURE,
         ),
@@ -123,7 +123,7 @@ class TuneSpec(Spec, frozen=True, kw_only=True):
     crashes: Annotated[
         int | None,
         Option(
-            "How often to crash it; default: 30, for a cluster 8.",
+            "Number of crashes; default: 30, for a cluster 8.",
             least=1,
             most=100_000,
             needs="crash",
@@ -256,17 +256,17 @@ class CrashSpec(Spec, frozen=True, kw_only=True):
     background: Annotated[
         str | None,
         Option(
-            "What runs beside the load: ddl (tables are made, changed and dropped, and judged too),"
-            " 'command: …' or sql:FILE."
+            "Run beside the load: ddl, 'command: …' or sql:FILE. ddl creates, alters and drops tables, which"
+            " are judged too."
         ),
     ] = None
     failure: Annotated[
         CrashKind,
         Option(
-            "process (the server is killed), os (the system crashes), power (what the disk has not flushed"
-            " is lost), lying-disk (so is what it only claimed to have flushed), torn (a page write is cut"
-            " short), eio (a flush fails under load, later the power does) or full (the file system fills"
-            " up, later the power fails)."
+            "With process, mysqld is killed. With os, the operating system crashes. With power, the power"
+            " fails and unflushed writes are lost. With lying-disk, so are writes that the disk only claimed"
+            " to have flushed. With torn, a page is torn. With eio, a flush fails; later the power fails."
+            " With full, the file system fills up; later the power fails."
         ),
     ] = "power"
     crashes: Annotated[int, Option("Crashes of each configuration.", least=1, most=100_000, panel=SURE)] = 30
@@ -297,7 +297,7 @@ class CrashSpec(Spec, frozen=True, kw_only=True):
     ] = 1024
     storage: StorageSpec = StorageSpec()
     positive_control: Annotated[
-        bool, Option("Run a configuration that must lose, if nothing else did.", panel=SURE)
+        bool, Option("If no configuration loses anything, run one that must.", panel=SURE)
     ] = True
     seed: Annotated[
         int,
@@ -306,26 +306,29 @@ class CrashSpec(Spec, frozen=True, kw_only=True):
     nodes: Annotated[
         str | None,
         Option(
-            "Which nodes of the cluster crash: one (the default), all at once, rolling (each when the one"
-            " before is back) or cascade (one after the other until none is left)."
+            "Nodes of the cluster that crash; default: one. all: all at once. rolling: each when the previous"
+            " node is back. cascade: one after the other until none is left."
         ),
     ] = None
     replica: Annotated[
         bool,
         Option(
-            "Let a real replica follow the server until it crashes, then go on with what comes back, beside a"
-            " new one: do they follow, diverge or stop?"
+            "Attach a real replica until the server crashes. Then report whether this replica and a new one"
+            " follow the restarted server, diverge or stop."
         ),
     ] = False
     save_recording: Annotated[
-        str | None, Option("Keep the records in this folder.", path=True, panel=OUTPUT)
+        str | None, Option("Save the recordings in this folder.", path=True, panel=OUTPUT)
     ] = None
     replay: Annotated[
         str | None,
         Option("Judge one crash of a kept recording.", metavar="FOLDER:at=N:seed=N"),
     ] = None
     minimise: Annotated[
-        bool, Option("With --replay: find the fewest unsynced sectors that explain the failure.", rare=True)
+        bool,
+        Option(
+            "With --replay: find the smallest set of unsynced sectors that explains the failure.", rare=True
+        ),
     ] = False
     run: Annotated[RunSpec, Without(("wait_for_quiet", "dry_run"))] = RunSpec()
 
@@ -374,6 +377,6 @@ class FillSpec(Spec, frozen=True, kw_only=True):
     ] = 1.0
     continue_: Annotated[bool, Option("Continue a load that was interrupted.")] = False
     compare_methods: Annotated[
-        bool, Option("First measure each way of loading, from one row per statement up.", rare=True)
+        bool, Option("First measure each load method, from one row per statement up.", rare=True)
     ] = False
     storage: StorageSpec = StorageSpec()

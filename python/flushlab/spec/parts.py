@@ -177,7 +177,7 @@ class RemoteAccess(Spec, frozen=True, kw_only=True):
     allow_set_global: Annotated[
         bool,
         Option(
-            "Let settings of your own server be changed, on every node of a cluster; all are put back.",
+            "Let flushlab change settings of your own server, on every node of a cluster, and restore them.",
         ),
     ] = False
 
@@ -268,9 +268,9 @@ class CrashWorkloadSpec(WorkloadSpec, frozen=True, kw_only=True):
     name: Annotated[
         str,
         Option(
-            "acked_inserts (one INSERT per commit into the acknowledgement table), or a sysbench workload,"
-            " upsert or txn:FILE, whose transactions write that table too; 'command: …' and sql:FILE do not:"
-            " their crashes are judged only by whether the server starts with sound tables.",
+            "acked_inserts runs one INSERT per commit into the acknowledgement table. Sysbench workloads,"
+            " upsert and txn:FILE write that table too. 'command: …' and sql:FILE do not: their crashes are"
+            " judged only by whether the server starts with sound tables.",
             key="workload",
         ),
     ] = "acked_inserts"
@@ -314,6 +314,6 @@ class RunSpec(Spec, frozen=True, kw_only=True):
     ] = False
     dry_run: Annotated[
         bool,
-        Option("Say what would be tried and written, and how long it would take; start and write nothing."),
+        Option("Print the trials, the files and the duration of a run; start and write nothing."),
     ] = False
     resume: Annotated[str | None, Option("Resume the campaign with this id.", metavar="ID")] = None
