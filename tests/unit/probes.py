@@ -127,7 +127,7 @@ SHARE = Share(
     best_strategy="parallel",
     best_per_s=240_000,
     share=0.2,
-    warnings=(Warning("client-bound", "base: the figure is the client's, not the server's"),),
+    warnings=(Warning("client-bound", "base: the client is the limit, not the server"),),
 )
 
 

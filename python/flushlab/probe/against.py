@@ -98,7 +98,7 @@ def of_trial(name: str, trial: Trial, threads: int | None) -> MeasuredServer:
     """
     rate = _commits_per_s(trial)
     if rate is None or trial.server is None:
-        why = f"it is {trial.outcome}" if trial.figure is None else f"its figure is in {trial.unit}"
+        why = f"it is {trial.outcome}" if trial.figure is None else f"it is measured in {trial.unit}"
         raise UsageError(
             f"trial {name} has no commits per second: {why}",
             hint="choose a measured trial that counts commits",
@@ -186,7 +186,7 @@ def _caveats(trial: Trial, has_binlog: bool) -> Iterator[Warning]:
             "no-binlog", f"{trial.arm.name} writes no binlog, but the ceiling does: its share may be too high"
         )
     if trial.load is not None and trial.load.client_bound:
-        yield Warning("client-bound", f"{trial.arm.name}: the figure is the client's, not the server's")
+        yield Warning("client-bound", f"{trial.arm.name}: the client is the limit, not the server")
 
 
 def _commits_per_s(trial: Trial) -> float | None:

@@ -1,6 +1,6 @@
-"""Disk: which ways of writing are measured, and one measurement. The work is `_core.measure_disk`.
+"""Disk: the ways of writing that are measured, and one measurement by `_core.measure_disk`.
 
-Probe layer. What a file system cannot do comes back as a figure that says why, not as an error.
+Probe layer. A way that the file system refuses comes back as a result with the reason, not as an error.
 """
 
 from __future__ import annotations

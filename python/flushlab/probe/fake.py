@@ -1,4 +1,4 @@
-"""A commit path without disk and threads, for tests: figures by a formula, refusals by the same rules.
+"""A commit path without disk and threads, for tests: results by a formula, refusals by the same rules.
 
 Probe layer. One group is under way at a time; it takes `group_us`, and its size is what arrived meanwhile.
 """

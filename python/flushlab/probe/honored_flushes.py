@@ -1,17 +1,16 @@
-"""Honored flushes: does data survive a crash after fsync? Pure: figures and facts in, warnings out.
+"""Honored flushes: does data survive a crash after fsync? Pure: rates and facts in, warnings out.
 
-Probe layer. What a rate can prove is one-sided: a sync that is faster than any medium was not one; a sync
-that takes its time may still end in a volatile cache. The limits and where they come from:
+Probe layer. A rate proves only one side: a sync that is faster than any medium reached none. A slower sync
+may still end in a volatile cache. The limits and their sources:
 
-- The fastest block device that was sold widely, Intel's Optane P4800X, is specified with "typically under
-  10 µs" for a 4 KiB write and was measured at 8.9 µs for a read, file system and flush not included
-  (AnandTech's reviews of April and November 2017). A median below `FASTEST_US`, half of that, reached no
-  such device. A system call that only copies 4 KiB takes 1 to 2 µs. Persistent memory (`pmem`) is that fast
-  and durable.
-- A spinning disk comes back to the block that it has just written after a whole turn: 4 ms at 15,000 turns a
+- Intel's Optane P4800X is the fastest block device that was sold widely. Its specification for a 4 KiB write
+  is "typically under 10 µs". A read was measured at 8.9 µs, without file system and flush (AnandTech's
+  reviews of April and November 2017). A median below `FASTEST_US`, half of that, reached no such device.
+  A system call that only copies 4 KiB takes 1 to 2 µs. Persistent memory (`pmem`) is that fast and durable.
+- A spinning disk returns to the block that it has just written after a whole turn: 4 ms at 15,000 turns a
   minute. `SPINNING_US` is a quarter of that.
-- A device with a volatile cache must be told to flush it, which is a command of its own. If a synced write is
-  no slower than the bare one, the flush cost nothing: power-loss protection, or nobody listened.
+- A device with a volatile cache needs a flush command of its own. If a synced write is no slower than the
+  bare write, the flush cost nothing: the device has power-loss protection, or it ignored the command.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Reading: what a probe's figures mean, in plain words. Pure: every word follows from a figure of the record.
+"""Reading: the meaning of a probe's results, in plain words. Pure: every word follows from the record.
 
-Probe layer. A gain is called one only if it is larger than the noise of both figures and than `LEAST_GAIN`.
+Probe layer. A gain counts only if it exceeds the noise of both results and `LEAST_GAIN`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from flushlab.record import BinlogStrategy, Ceiling, DiskFigure, ProbeRecord
 from flushlab.units import format_size
 
 LEAST_GAIN = 1.05
-"""Smaller gains are not told from nothing in windows of a second."""
+"""Windows of a second cannot distinguish smaller gains from none."""
 
 BOUND_SHARE = 0.6
-"""Of its time that something is busy for it to be what bounds a figure; the rest goes to waking up."""
+"""A part that is busy for this share of its time bounds the result; waking up takes the rest."""
 
 Bound = Literal["fsync", "cpu", "order", "waiting"]
 """What a ceiling is made of: the disk's syncs; all processors; the section that one thread passes at a time;
@@ -203,7 +203,7 @@ def threads_words(count: int) -> str:
 
 
 def _disk(record: ProbeRecord, way: str, *, layout: str = "written") -> DiskFigure | None:
-    """The figure of one thread that writes in order; of 4 KiB where there are several sizes."""
+    """The result of one thread that writes in order; of 4 KiB if there are several sizes."""
     for one in record.disk:
         plain = one.layout == layout and one.order == "sequential" and one.depth == 1
         if one.way == way and plain and (one.bytes == 4096 or way == "pair"):

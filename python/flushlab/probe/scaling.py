@@ -1,11 +1,14 @@
-"""Scaling: what a commit path would reach on more processors than there are here. Pure.
+"""Scaling: the rate that a commit path would reach on more processors than this machine has. Pure.
 
-Probe layer. The universal scalability law (Gunther, "Guerrilla Capacity Planning", 2007) without its
-term for coherence, which one or two processors do not show: with a commit's processor time T, of which S
-can only be spent by one thread at a time, N processors reach N / (T + (N - 1) S). One processor reaches 1/T,
-any number less than 1/S. S is what was measured: the longer of the ordered section and of handing the binlog
-to the kernel, which are two stations in a row. Real machines stay below: caches and locks cost more with
-every processor.
+Probe layer. The model is the universal scalability law (Gunther, "Guerrilla Capacity Planning", 2007).
+Its term for coherence is left out, as one or two processors do not show coherence costs.
+
+- T is the processor time of a commit; S is the part of T that only one thread at a time can spend.
+- N processors reach N / (T + (N - 1) S): one processor 1/T, any number less than 1/S.
+- S is measured: the longer of two stations in a row, the ordered section and the handover of the binlog to
+  the kernel.
+
+Real machines stay below: caches and locks cost more with every processor.
 """
 
 from __future__ import annotations

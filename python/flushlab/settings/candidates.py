@@ -1,7 +1,10 @@
 """Candidates: what `tune` may try on top of a base, and what raises a base that is below its floor.
 
-Sits in `settings`, pure. Promises: `propose` never yields a fixed setting, a setting in `keep`, a value
-that the base has already, or a change that alone or together with any others it yields is below the floor.
+Sits in `settings`, pure. `propose` never yields:
+
+- a fixed setting or a setting in `keep`;
+- a value that the base has already;
+- a change that is below the floor, alone or together with any others that `propose` yields.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Catalog: what is known of each setting, per flavor and version.
+"""Catalog: the facts about each setting, per flavor and version.
 
 Sits in `settings`: pure apart from reading the packaged TOML files `catalog/*.toml` once. The files are
-data for people to read and change; what they may hold is `SettingEntry`, `VersionEntry` and
-`CandidateEntry` below, checked when they are loaded, so that a mistake names its file, setting and key.
+data for people to read and change. `SettingEntry`, `VersionEntry` and `CandidateEntry` below define the
+allowed keys. Loading checks the files, and an error names the file, setting and key.
 
-A setting's keys are defaults for its `[[setting.version]]` tables; each of those says for which flavor
-and versions it holds (`since` included, `until` excluded). At most one of them holds for a version.
-`tests/contract/test_catalog.py` compares all of this with what real servers say of themselves.
+A setting's keys are defaults for its `[[setting.version]]` tables. Each table names its flavor and versions
+(`since` included, `until` excluded). At most one table holds for a version.
+`tests/contract/test_catalog.py` compares the catalog with the reports of real servers.
 
 `catalog.here(name, flavor, version)` is the view that others work with: parse, render, compare.
 """
@@ -114,8 +114,8 @@ class SettingEntry(_Facts, frozen=True, kw_only=True, forbid_unknown_fields=True
         cluster: it acts on a node of a Galera cluster alone: no other server is offered it.
         part: Galera's name of it, where it is one of the options that wsrep_provider_options holds.
         on_cluster: the value that Galera requires.
-        switch: its option takes a file name; given at all means ON (`log_bin`). Values that are no boolean
-            are taken for that name.
+        switch: its option takes a file name; given at all means ON (`log_bin`). A value that is no boolean
+            is that name.
         multiple: the server rounds the value down to a multiple of it.
         computed: how the server derives the default where it depends on the machine or on other settings;
             `default` is then the usual outcome.

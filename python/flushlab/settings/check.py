@@ -105,7 +105,7 @@ def check(
 
     Args:
         loader: reads included files; may raise OSError, which becomes a finding. Without it none is read.
-        known: what the build itself says of its options; without it the packaged lists decide.
+        known: the options that the build itself reports; without them the packaged lists decide.
         suffix: the --defaults-group-suffix that the server is started with.
     """
     server = OptionsHere(identity, known, suffix)
@@ -203,7 +203,7 @@ def arguments(checked: Checked) -> dict[str, str]:
 
 
 def refusal(checked: Checked, name: str, reason: str) -> Finding:
-    """The build refuses what the file says of a setting."""
+    """The build refuses the value that the file gives a setting."""
     says = f"is refused by the server: {reason}"
     return Finding("refused", "error", name, *checked.lines[name], says, None, True)
 

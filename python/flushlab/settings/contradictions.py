@@ -1,7 +1,7 @@
-"""Contradictions: settings that cannot both mean what they say. Pure.
+"""Contradictions: settings of which one cancels the other. Pure.
 
-One function is one contradiction and one line in `RULES`; each is told what an option file gives and yields
-the name that does not hold, why, the way out, and whether the server refuses to start.
+One function is one contradiction and one line in `RULES`. Each reads the settings of an option file and
+yields the name that does not hold, the reason, the way out, and whether the server refuses to start.
 """
 
 from __future__ import annotations

@@ -1,9 +1,13 @@
 """Fit: a production server's settings as a smaller machine can hold them. Pure; sits in `settings`.
 
-What does not fit is scaled, and nothing else: the buffer pool and the redo log by one factor, so that they
-stay in proportion to each other (and to data that is scaled alike), or each by itself where the pool still
-holds all of the data; the buffers that all connections share, and those of each, only where they alone would
-fill the memory; the number of connections last. Each change is a row `yours / here / why`.
+Only settings that do not fit are scaled, in this order:
+
+1. The buffer pool and the redo log by one factor: they stay in proportion to each other, and to data of the
+   same scale. If the pool still holds all of the data, each is scaled by itself.
+2. The buffers that all connections share, and those of each, only if they alone would fill the memory.
+3. The number of connections.
+
+Each change is a row `yours / here / why`.
 """
 
 from __future__ import annotations
@@ -266,7 +270,7 @@ class _Fitting:
             share = f"{part * 100:.2g}%"
             yield (
                 f"How often reads find their page in the buffer pool, and how often pages are written to"
-                f" make room: the pool is {share} of yours, so data should be {share} of yours too."
+                f" make room. The pool is {share} of yours, so data should be {share} of yours too."
             )
         if names & set(REDO):
             yield "How long writes go on before a full redo log makes them wait: yours is larger."

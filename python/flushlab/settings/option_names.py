@@ -248,8 +248,14 @@ Kind = Literal[
     "plugin",
     "text",
 ]
-"""bare: takes no value; boolean: its one value is what any other text is taken for; switches:
-`NAME=on,NAME=off`; word: one of a list, written in full; plugin: whether a plugin is loaded."""
+"""Shapes that need a word:
+
+- bare: takes no value;
+- boolean: any other text means its one value;
+- switches: `NAME=on,NAME=off`;
+- word: one of a list, written in full;
+- plugin: whether a plugin is loaded.
+"""
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):

@@ -31,11 +31,11 @@ _INCLUDE = re.compile(rf"![{_BLANKS}]*(include|includedir)(?:[{_BLANKS}]+(.+))?"
 _PLAIN = re.compile(r"[\w.,:/+@%=-]*")
 _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "r": "\r", "\\": "\\", "s": " ", '"': '"', "'": "'"}
 _LINE_BYTES = 4094
-"""What the servers read of a line at once; they take the rest for another line."""
+"""Bytes of a line that the servers read at once; they treat the rest as another line."""
 _WHOLE_LINES_SINCE = (8, 0, 27)
 """A MySQL that reads lines of any length (`my_default.cc`, mysql_file_getline); 8.0.15 does not yet."""
 INCLUDES_AT_MOST = 10
-"""Files that include each other deeper than this are taken for a circle, as the servers do."""
+"""A deeper inclusion counts as a circle, as in the servers."""
 
 
 class Include(msgspec.Struct, frozen=True, kw_only=True):

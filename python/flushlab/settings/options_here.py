@@ -16,10 +16,10 @@ _EARLY = ("max_connections", "getopt_prefix_matching")
 
 
 class OptionsHere:
-    """What is known of the server: its groups, its options, its catalog.
+    """The known facts about the server: its groups, its options, its catalog.
 
     Args:
-        known: what its build says of its options, if it was asked.
+        known: the options that its build reports, if it was asked.
         suffix: the --defaults-group-suffix.
     """
 

@@ -1,14 +1,17 @@
 """Plugins and products: options that neither MySQL nor MariaDB has by itself. Pure.
 
 Sits in `settings`, pure apart from reading `plugins.txt` once. `--PLUGIN[=ON|OFF|FORCE|FORCE_PLUS_PERMANENT]`
-loads a plugin or leaves it out: `--verbose --help` lists the options of those that are built in; those of a
-loadable one exist once a file or a table loads its library.
+loads a plugin or leaves it out. `--verbose --help` lists the options of built-in plugins. The options of a
+loadable plugin exist once a file or a table loads its library.
 
-Sources of the products: "List of variables introduced in Percona Server for MySQL" for 8.0 and 5.7
-(https://docs.percona.com/percona-server/8.0/ps-variables.html), the wsrep and pxc variables of Percona XtraDB
-Cluster (https://docs.percona.com/percona-xtradb-cluster/8.0/wsrep-system-index.html), "Aurora MySQL
-configuration parameters" (https://docs.aws.amazon.com/AmazonRDS/latest/AuroraUserGuide/), "Track database
-activity with Audit Logs in Azure Database for MySQL" (https://learn.microsoft.com/azure/mysql/).
+Sources of the products:
+
+- "List of variables introduced in Percona Server for MySQL" for 8.0 and 5.7
+  (https://docs.percona.com/percona-server/8.0/ps-variables.html);
+- the wsrep and pxc variables of Percona XtraDB Cluster
+  (https://docs.percona.com/percona-xtradb-cluster/8.0/wsrep-system-index.html);
+- "Aurora MySQL configuration parameters" (https://docs.aws.amazon.com/AmazonRDS/latest/AuroraUserGuide/);
+- "Track database activity with Audit Logs in Azure Database for MySQL" (https://learn.microsoft.com/azure/mysql/).
 """
 
 from __future__ import annotations

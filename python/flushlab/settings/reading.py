@@ -1,9 +1,12 @@
-"""Reading: what a server makes of the text of an option, mistakes included. Pure.
+"""Reading: how a server reads the text of an option, mistakes included. Pure.
 
-Other parts of flushlab take values generously (`SettingHere.parse`: `1.5G`, `yes`); servers do not. The rules
-here were found by asking MySQL 5.7, 8.0 and 9.7 and MariaDB 10.11 and 11.8 with `--verbose --help`, and
-`tests/contract/test_check.py` asks them again: numbers out of range are adjusted, what is no number or no
-member of an enumeration stops the start, what is no boolean is ignored.
+Other parts of flushlab accept values generously (`SettingHere.parse`: `1.5G`, `yes`); servers do not. The
+rules come from `--verbose --help` of MySQL 5.7, 8.0 and 9.7 and MariaDB 10.11 and 11.8, and
+`tests/contract/test_check.py` compares them with servers:
+
+- a number out of range is adjusted;
+- a text that is no number or no member of an enumeration stops the start;
+- a text that is no boolean is ignored.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def test_a_tmpfs_has_no_device() -> None:
 def test_all_caveats_are_shown() -> None:
     text = shown(against=(SHARE,))
     assert "12% of the CPU time was used by other programs" in text
-    assert "the figure is the client's" in text
+    assert "the client is the limit, not the server" in text
 
 
 def test_a_cell_of_the_document_has_what_programs_rely_on() -> None:

@@ -79,10 +79,10 @@ _SEMI_SYNC = (
 
 
 def replication(situation: Situation, os_crash: Guarantee) -> Replication:
-    """What replicas of this server are worth after it crashed.
+    """Whether replicas of this server stay consistent after it crashed.
 
-    Consistent only when engine and binary log are both synced at every commit: otherwise one of them can be
-    ahead of the other after a crash of the operating system, and replicas have read the one that is gone.
+    Replicas stay consistent only if engine and binary log are both synced at every commit. Otherwise, one of
+    the two can be ahead after a crash of the operating system: replicas have read commits that are gone.
     """
     if not situation.has_binlog:
         return Replication(level="not_applicable", text="no binary log, so no replicas")
@@ -140,8 +140,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         floor: the safest that they meet.
-        condition: of the disk, in words; empty: the floor holds on every disk that syncs what it is told to,
-            and this disk is seen.
+        condition: of the disk, in words; empty: the disk is seen, and the floor holds on every disk that
+            honors flushes.
     """
 
     floor: Floor

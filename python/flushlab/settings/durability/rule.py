@@ -48,7 +48,7 @@ class Situation(Configuration):
 
 
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
-    """What one rule says of one failure.
+    """The answer of one rule for one failure.
 
     Attributes:
         on: the failure.

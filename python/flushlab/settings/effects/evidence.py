@@ -95,8 +95,11 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def housekeeping(self) -> int:
-        """A generous limit for syncs that no commit asked for, per class: twenty a second, two a page
-        (its write waits for its redo, its batch for the files), ten a rotation of the binary log."""
+        """A generous limit for syncs that no commit asked for, per class.
+
+        The limit is twenty per second, ten per rotation of the binary log, and two per page: a page's write
+        waits for its redo, and its batch for the files.
+        """
         return int(20 * (self.seconds + 1) + 2 * (self.pages_written or 0) + 10 * self.binlog_rotations)
 
 

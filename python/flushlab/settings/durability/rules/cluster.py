@@ -1,9 +1,9 @@
-"""cluster: what the other nodes of a Galera cluster hold.
+"""cluster: the data that the other nodes of a Galera cluster hold.
 
-That they restore a node was measured on one machine, in so few crashes that the texts say how many; it lifts
-no floor. What all nodes together keep is unknown at any policy: commits that are not synced are lost, and of
-synced ones others saw losses where nodes failed in quick succession. docs/results/crash.md has the
-counts.
+The other nodes restore a crashed node: measured on one machine, in few crashes. The texts give the number of
+crashes, and the result raises no floor. The data that all nodes together keep is unknown at any value of
+`innodb_flush_log_at_trx_commit`. Commits without a sync are lost; others saw losses of synced commits when
+nodes failed in quick succession. docs/results/crash.md has the counts.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """binlog-syncs: sync_binlog, judged by how often the binary log was synced.
 
-Too few: with N, the server syncs with every N-th group of commits, and a group holds at most one commit of
-each connection. By the argument of `Evidence.fewest_syncs`, so many commits take at least `fewest_syncs`
-groups, and of these every N-th a sync; a delay of groups (binlog_group_commit_sync_delay) changes nothing of
-it. It is judged only where the binary log grew as commits make it grow; syncs of files that are gone count.
+Too few: with N, the server syncs with every N-th group of commits. A group holds at most one commit of each
+connection. By the argument of `Evidence.fewest_syncs`, the commits take at least `fewest_syncs` groups, and
+every N-th group takes a sync. A delay of groups (binlog_group_commit_sync_delay) does not change the limit.
+The rule judges only if the binary log grew as commits make it grow; syncs of deleted files count.
 
-Too many: with N, at most one sync in N commits, and with 0 none, but for housekeeping; twice that is a limit
-that leaves room for commits that the workload did not make.
+Too many: with N, the server makes at most one sync in N commits, and with 0 none, apart from housekeeping.
+The limit is twice that, which leaves room for commits from outside the workload.
 """
 
 from __future__ import annotations

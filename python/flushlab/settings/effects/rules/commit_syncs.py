@@ -1,9 +1,9 @@
 """commit-syncs: innodb_flush_log_at_trx_commit, judged by how often the redo log was synced.
 
-Too few: `Evidence.fewest_syncs` says how many syncs acknowledged commits take at least. Everything that
-could make the count too small is ruled out: it is silent where the redo log is not seen open (mapped into
-memory), and where commits may not have written redo at all (another engine). Syncs of files that could not
-be told apart count as the redo log's.
+Too few: `Evidence.fewest_syncs` is the least number of syncs that acknowledged commits take. The rule
+excludes every cause of a count that is too small. It is silent if the redo log is not seen open (mapped into
+memory), and if commits may not have written redo at all (another engine). Syncs of indistinguishable files
+count as the redo log's.
 
 Synced writes: at 2 every commit (or group of them) writes the redo log and leaves the sync to the background.
 Where the log is open with O_DSYNC or O_SYNC, that write waits for the device as a sync would.
@@ -25,8 +25,8 @@ from flushlab.settings.effects.rules.write_through import SYNCED_WRITES
 _SETTING = "innodb_flush_log_at_trx_commit"
 _UNSYNCED_METHODS = ("NOSYNC", "LITTLESYNC", "O_DIRECT_NO_FSYNC")
 _LEAST_REDO_BYTES_PER_COMMIT = 50
-"""A transaction that changed a row writes more redo than this: at the least an undo record, the row's change
-and the commit's own; measured 400 to 1,000 bytes for an update of one row."""
+"""A transaction that changed a row writes more redo: at least an undo record, the row's change and the
+commit. Measured: 400 to 1,000 bytes for an update of one row."""
 
 
 def too_few_commit_syncs(evidence: Evidence) -> Iterator[Finding]:
