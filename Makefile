@@ -32,6 +32,7 @@ statics: docs
 	$(BIN)/ruff check python tests benchmarks scripts examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python scripts/prose.py
 	$(BIN)/python -m mypy.stubtest flushlab._core
 
 docs: setup ## Build the documentation into site/, strictly: every link and anchor resolves

@@ -10,6 +10,7 @@ scripts/prose.toml.
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import sys
 import tomllib
@@ -34,6 +35,7 @@ _ABBREVIATION = re.compile(r"\b(?:e\.g|i\.e|etc|vs|cf|no|approx)\.", re.IGNORECA
 _CODE_BEGINS = re.compile(r"(?<=[.!?] )code\b")
 _ENTRY = re.compile(r"^[a-z_0-9]+(, [a-z_0-9]+)*: ")
 _WORD = re.compile(r"\w[\w'’.,/=@:-]*")
+_SECTION = re.compile(r"^(Args|Attributes|Raises|Returns|Yields|Notes?):$")
 _SQL = re.compile(r"^\s*(SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER|SHOW|SET|DROP|GRANT|REPLACE|WITH|BEGIN)\b")
 
 
@@ -100,11 +102,22 @@ def _of_source(file: str, text: str) -> Iterator[Passage]:
             continue
         if len(_WORD.findall(found)) < WORDS_OF_A_SENTENCE or _SQL.match(found) or "<" in found:
             continue
+        found = _without_examples(found)
         # Docstrings and long texts have paragraphs, lists and entries of arguments, as pages have.
         for one in _of_page(file, found) if "\n" in found else [Passage(file, 1, _plain(found))]:
             # The name of an argument or attribute is no prose.
             said = _ENTRY.sub("", one.text) if "\n" in found else one.text
             yield Passage(file, node.lineno + one.line - 1, said)
+
+
+def _without_examples(text: str) -> str:
+    """A docstring without its indented examples; entries of its sections stay."""
+    lines, section = list[str](), False
+    for line in inspect.cleandoc(text).splitlines() if "\n" in text else [text]:
+        if line and not line.startswith(" "):
+            section = bool(_SECTION.match(line))
+        lines.append(line if section or not line.startswith("  ") else "")
+    return "\n".join(lines)
 
 
 def _plain(text: str) -> str:

@@ -28,7 +28,7 @@ def bench(given: Mapping[str, Any], watch: options.Watch = False, json: options.
       flushlab bench --server mariadb@10.11 --set sync_binlog=1
       flushlab bench --workload upsert --rows 10 --commit '1 s'
       flushlab bench --cluster 3 --set innodb_flush_log_at_trx_commit=2
-      flushlab bench --dsn mysql://me:secret@db1 --allow-writes
+      flushlab bench -h db1 -u me -p --allow-writes
       flushlab bench --workload oltp_read_write --point-selects 5 --skip-trx
 
     Exits with 4 if other load disturbed the window (discarded).
@@ -56,7 +56,7 @@ def bench(given: Mapping[str, Any], watch: options.Watch = False, json: options.
 
 
 def _require_counted(trial: Trial) -> None:
-    """Says that the figures do not count, if the machine was disturbed."""
+    """Refuses the results of a disturbed machine."""
     if trial.outcome == "discarded":
         raise MeasurementError(f"discarded: {trial.reason}", hint="--wait-for-quiet waits until it is quiet")
 

@@ -155,8 +155,8 @@ def _cut(report: dict[str, Any]) -> FlushlabError:
     tail = report["tail"]
     return BinlogDamaged(
         f"{report['name']} is cut at {tail['offset']}: {TAILS[tail['kind']]}, but it is not in use",
-        hint="its end is lost, or it is a copy of a part, as mysqlbinlog --raw makes of a file in use:"
-        " copy it again from the server, a replica or a backup",
+        hint="the end is lost, or the file is a partial copy, as mysqlbinlog --raw makes of a file in use."
+        " Copy the file again from the server, a replica or a backup",
     )
 
 

@@ -39,7 +39,7 @@ def compare(
       flushlab compare base --server mysql@5.7 --server mysql@9.7
       flushlab compare my.cnf new.cnf --dataset backup.sql \\
                        --workload 'command: ./load.sh'
-      flushlab compare base sync_binlog=0 --dsn mysql://me:secret@db1 \\
+      flushlab compare base sync_binlog=0 -h db1 -u me -p \\
                        --allow-writes --allow-set-global
     """
     from flushlab.campaign.compare import compare as run

@@ -293,7 +293,7 @@ class Group(click.Group):
             ) from None
 
     def summaries(self, context: click.Context) -> list[tuple[str, str]]:
-        """The first line of what each command says of itself."""
+        """First line of each command's help, by name."""
         every = ((name, self.get_command(context, name)) for name in self.list_commands(context))
         return [(name, (one.help or "").partition("\n")[0]) for name, one in every if one is not None]
 

@@ -88,7 +88,7 @@ def deliver(*steps: Callable[[], object], kept: str | None = None) -> None:
         kept: where the result is all the same; the hint of a file that cannot be written.
 
     Raises:
-        FlushlabError: of the first step that failed; further ones are told of.
+        FlushlabError: the first step that failed; later failures are printed as warnings.
         BrokenPipeError: nobody reads stdout, and all files are written.
     """
     failed: list[FlushlabError] = []

@@ -111,7 +111,7 @@ class CampaignProgress(Watcher):
             self._bar.show(progress.done, max(progress.total, progress.done + 1), doing)
 
     def ended(self, trial: Trial, progress: Progress, spent: Spent) -> None:
-        """A trial has been saved; said in a line where nobody sees the bar, or where it has no figure."""
+        """Reports a saved trial in a line, if the bar is not visible or the trial has no result."""
         if trial.outcome != "measured" or not console.is_terminal:
             super().ended(trial, progress, spent)
 
@@ -145,8 +145,8 @@ class _Row:
 class LiveTable(CampaignProgress):
     """Shows what is known of each configuration, what runs and what disturbs.
 
-    Ratios stand in it as soon as they may be shown: what the looks on the way have proven, which no later one
-    takes back. Until then it has each configuration's own figures, which prove nothing.
+    Ratios appear as soon as an interim analysis has proven them; no later analysis takes them back. Before,
+    the display has each configuration's own rate, which proves nothing.
     """
 
     def __init__(self) -> None:

@@ -182,7 +182,7 @@ def stored_page(campaign_id: str, floor: Floor | None = None) -> bytes:
 
 
 def _beside(store: Store, row: CampaignRow, trials: Sequence[Trial]) -> Sequence[Section]:
-    """What the latest probe of the same disk says of the arms; nothing where there is none."""
+    """Comparison of the arms with the latest probe of the same disk; empty without a probe."""
     from flushlab.report.probe_page import beside
     from flushlab.report.stored import probe_of
 

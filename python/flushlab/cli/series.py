@@ -38,7 +38,7 @@ def series(
     \b
     Examples:
       flushlab series insert-on-duplicate --server mysql@5.7 --blocks 5
-      flushlab series plan.toml --dsn mysql://me:secret@db1 \\
+      flushlab series plan.toml -h db1 -u me -p \\
                       --allow-writes --allow-set-global
     """
     if init:

@@ -32,7 +32,7 @@ def tune(
       flushlab tune --server mysql@5.7 --base my.cnf --floor strict
       flushlab tune --base my.cnf --dataset dump.sql \\
                     --workload 'command: ./load.sh'
-      flushlab tune --dsn mysql://me:secret@db1 --allow-writes --allow-set-global
+      flushlab tune -h db1 -u me -p --allow-writes --allow-set-global
     """
     from flushlab.campaign.crash.check import not_passed
     from flushlab.campaign.tune import tune as run

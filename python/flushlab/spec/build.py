@@ -104,7 +104,7 @@ def _require_alone(spec: Spec, names: Collection[str]) -> None:
 
 
 def _require_place(known: Mapping[str, Field], names: Collection[str]) -> None:
-    """Refuses what does not go with a running server of somebody's own, or not without one."""
+    """Refuses options that exclude a running server of the user, or require one."""
     by = [
         known[name].flag
         for name in LOGIN
