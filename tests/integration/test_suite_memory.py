@@ -132,7 +132,7 @@ def test_memory_that_is_full_while_a_template_is_restored_means_disk(project: Pr
     under = small_mount(Path("/dev/shm"), "size=1g,nr_inodes=40")  # bytes enough, files not
     result, out, err = project.test(*show, prepare=False, under=under)
     assert not out.startswith("/dev/shm") and not result["in_memory"]
-    assert err.count("memory was full while starting the server") == 1
+    assert err.count("memory was full at the start of the server") == 1
 
 
 @pytest.mark.parametrize(
