@@ -305,7 +305,7 @@ def method_comparison(build: Build, rounds: Rounds) -> None:
 
 def climbed(server: str) -> Filled:
     """The method comparison and the load that follows it."""
-    done = fill("users", rows=ROWS, server=server, create=True, ladder=True)
+    done = fill("users", rows=ROWS, server=server, create=True, compare_methods=True)
     for step in done.steps:
         rate = f"{step.name:<24} {step.rows_per_s:>9,.0f} rows/s {step.ratio:>6.1f}×"
         say(f"    {rate}  {step.bound_by}: {step.why}")

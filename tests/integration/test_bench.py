@@ -148,7 +148,7 @@ def test_a_kept_sandbox_is_measured_as_it_is() -> None:
     assert started.returncode == 0, started.stderr
     try:
         assert json.loads(started.stdout).keys() == {
-            *("name", "flavor", "version", "socket", "host", "port", "user", "option_file")
+            *("schema", "name", "flavor", "version", "socket", "host", "port", "user", "option_file")
         }
         kept = ["bench", "--server", f"sandbox:{name}", *SMALL, *SPARSE, "--json", "-"]
         done = flushlab(*kept, "--set", "sync_binlog=1", "--seed", "7")

@@ -70,7 +70,7 @@ def test_alembic_suite_under_pytests_plugin_with_a_server_per_worker() -> None:
 @pytest.mark.server("mariadb@10.11")
 def test_the_python_example_compares_two_policies() -> None:
     words = [sys.executable, "python/flush_policies.py", "--server", "mariadb@10.11"]
-    done = run([*words, "--blocks", "2", "--window", "3"], EXAMPLES)
+    done = run([*words, "--blocks", "2", "--duration", "3"], EXAMPLES)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "listens on 127.0.0.1:" in done.stdout
     assert "and took: {'innodb_flush_log_at_trx_commit': 2}" in done.stdout

@@ -50,7 +50,17 @@ def mariadb(furnished_home: Path) -> Iterator[Sandbox]:
 
 
 def test_json_has_exactly_what_it_takes_to_reach_it(kept: dict[str, Any]) -> None:
-    assert set(kept) == {"name", "flavor", "version", "socket", "host", "port", "user", "option_file"}
+    assert set(kept) == {
+        "schema",
+        "name",
+        "flavor",
+        "version",
+        "socket",
+        "host",
+        "port",
+        "user",
+        "option_file",
+    }
     parser = configparser.ConfigParser(interpolation=None)
     parser.read(kept["option_file"])
     client = parser["client"]

@@ -480,7 +480,7 @@ def test_methods_are_compared_from_one_row_a_statement_before_the_load(
         if " rows/s (" in line:
             inserts.append(statements(target.server))
 
-    done = target.fill(3000, ladder=True, method="load-data", threads=1, progress=climbed)
+    done = target.fill(3000, compare_methods=True, method="load-data", threads=1, progress=climbed)
     names = [step.name for step in done.steps]
     assert names[:4] == ["single connection", "pool of 18", "batches of 50", "streamed LOAD DATA"]
     assert names[-1] == "flush policy"
