@@ -35,7 +35,7 @@ statics: docs
 	$(BIN)/python scripts/prose.py
 	$(BIN)/python -m mypy.stubtest flushlab._core
 
-docs: setup ## Build the documentation into site/, strictly: every link and anchor resolves
+docs: setup ## Build the documentation into target/docs-site/site/, strictly: every link and anchor resolves
 	$(BIN)/python scripts/docs_site.py
 
 rust: export MAKEFLAGS =# cargo would look for make's job server, in vain
@@ -97,4 +97,4 @@ soak: setup ## Long: 100 comparisons of identical servers, 200 kills of servers 
 	FLUSHLAB_KILLS=200 FLUSHLAB_REQUIRE_BUILDS=mariadb@10.11,mysql@5.7 $(BIN)/pytest tests/integration -q -k kill
 
 clean: ## Remove what setup and the builds made here
-	rm -rf $(VENV) target out site
+	rm -rf $(VENV) target out

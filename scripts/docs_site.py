@@ -1,4 +1,4 @@
-"""Builds the documentation site into site/, strictly: `make docs`.
+"""Builds the documentation site into target/docs-site/site/, strictly: `make docs`.
 
 Zensical sees only its own folder. So docs/ is copied to target/docs; a link that leaves docs/ gets a copy of
 its file as text, below files/. The build fails if a link or an anchor does not resolve, if a page is missing
@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 STAGE = ROOT / "target" / "docs-site"
-SITE = ROOT / "site"
+SITE = STAGE / "site"
 
 FENCED = re.compile(r"^(`{3,}|~{3,}).*?^\1\s*$", re.M | re.S)
 _CODE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)", re.S)
@@ -91,7 +91,7 @@ def main() -> int:
     """Builds; the exit code."""
     stage(DOCS, ROOT, STAGE / "docs")
     shutil.copyfile(ROOT / "mkdocs.yml", STAGE / "mkdocs.yml")
-    shutil.rmtree(STAGE / "site", ignore_errors=True)
+    shutil.rmtree(SITE, ignore_errors=True)
     zensical = Path(sys.executable).with_name("zensical")
     built = subprocess.run(
         [zensical, "build", "--clean", "--strict"],
@@ -105,11 +105,10 @@ def main() -> int:
     if built.returncode != 0:
         sys.stderr.write(_findings(built.stdout) + "\n")
         return 1
-    if elsewhere := loaded_from_elsewhere(STAGE / "site"):
+    if elsewhere := loaded_from_elsewhere(SITE):
         sys.stderr.write("\n".join(("loaded from other hosts:", *elsewhere, "")))
         return 1
-    shutil.rmtree(SITE, ignore_errors=True)
-    shutil.move(STAGE / "site", SITE)
+    sys.stdout.write(f"{SITE.relative_to(ROOT) / 'index.html'}\n")
     return 0
 
 
