@@ -52,7 +52,8 @@ def compare(
 
     Configurations are words as they are typed, or by their names settings, option files and workloads. The
     campaign is stored; `resume` resumes an interrupted one. On a server of your own, configurations are
-    settings that it takes while it runs, or workloads on the same tables, and `base` is how it is.
+    settings that it takes while it runs, or workloads on the same tables, and `base` is how it is. `settings`
+    apply to all configurations; a configuration's own value of the same setting has precedence.
 
     Returns:
         What was found: `arms` are the configurations but the first, each with a `comparison`: its `ratio`
@@ -202,13 +203,16 @@ def _timing(
 def _whole(
     found: Mapping[str, Given], pool: ServerPool, asked: SeriesInput, connections: int, watcher: Watcher
 ) -> tuple[dict[str, dict[str, Value]], tuple[Warning, ...]]:
-    several = isinstance(asked.spec, CompareSpec) and asked.spec.server.others
+    spec = asked.spec
+    assert isinstance(spec, CompareSpec)
+    several = bool(spec.server.others)
     typed = _where_it_exists if several else _typed
-    settings = {name: typed(one.settings, pool) for name, one in found.items()}
+    common = typed(spec.base.settings, pool)
+    settings = {name: {**common, **typed(one.settings, pool)} for name, one in found.items()}
     _require_different(found, settings)
     files = tuple(dict.fromkeys(one.file for one in found.values()))
     server = pool.identity.name if several else ""
-    of = UserFiles(asked.spec.base, asked.data, connections, server)
+    of = UserFiles(spec.base, asked.data, connections, server)
     users = pool.files_alike(files, of, watcher)
     notes = [
         msgspec.structs.replace(note, text=f"{file}: {note.text}" if file else note.text)

@@ -194,7 +194,7 @@ class CompareSpec(Spec, frozen=True, kw_only=True, tag="compare"):
         Option("Recommend nothing that guarantees less; default: less than the first configuration."),
     ] = None
     objective: Annotated[str | None, _Objective] = None
-    base: FileSpec = FileSpec()
+    base: BaseSpec = BaseSpec()
     data: DataSpec = DataSpec()
     storage: StorageSpec = StorageSpec()
     seed: Annotated[int, _Seed] = 1

@@ -1,4 +1,4 @@
-"""A comparison scales option files alike, and says of each why."""
+"""A comparison scales option files alike, and puts common settings beneath its configurations."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import flushlab
 from flushlab.campaign.pool import sandboxes
-from flushlab.errors import UsageError
+from flushlab.campaign.request import SeriesRequest
+from flushlab.errors import UnknownSetting, UsageError
+from flushlab.report.stored import command
 
 G = 1 << 30
 
@@ -83,3 +86,43 @@ def test_a_comparison_in_which_nothing_can_be_compared_is_an_error(decided: list
     ):
         flushlab.compare(["base", "wsrep_slave_threads=4"])
     assert not decided
+
+
+def test_common_settings_are_beneath_the_own_ones_of_every_configuration(decided: list[Any]) -> None:
+    flushlab.compare(
+        ["base", "sync_binlog=0", "innodb_flush_log_at_trx_commit=1"],
+        settings={"innodb-flush-log-at-trx-commit": "2", "sync_binlog": "7"},
+    )
+    request = decided[0]
+    assert request.base.settings == {"innodb_flush_log_at_trx_commit": 2, "sync_binlog": 7}
+    assert {arm.name: arm.settings for arm in request.arms} == {
+        "sync_binlog=0": {"innodb_flush_log_at_trx_commit": 2, "sync_binlog": 0},
+        "innodb_flush_log_at_trx_commit=1": {"innodb_flush_log_at_trx_commit": 1, "sync_binlog": 7},
+    }
+    assert [dict(arm.changes) for arm in request.arms] == [
+        {"sync_binlog": 0},
+        {"innodb_flush_log_at_trx_commit": 1},
+    ]
+
+
+def test_common_settings_are_stored_and_repeated_with_the_campaign(decided: list[Any]) -> None:
+    flushlab.compare(["base", "sync_binlog=0"], settings={"innodb_flush_log_at_trx_commit": "2"})
+    back = msgspec.json.decode(msgspec.json.encode(decided[0]), type=SeriesRequest)
+    assert "--set innodb_flush_log_at_trx_commit=2" in command(back)
+
+
+def test_common_settings_that_a_configuration_repeats_make_it_the_base(decided: list[Any]) -> None:
+    with pytest.raises(UsageError, match="'sync_binlog=0' means the same as 'base'"):
+        flushlab.compare(["base", "sync_binlog=0"], settings={"sync_binlog": "0"})
+
+
+def test_a_misspelled_common_setting_is_refused_before_anything_starts(decided: list[Any]) -> None:
+    with pytest.raises(UnknownSetting, match="sync_binlg is not a setting") as caught:
+        flushlab.compare(["base", "sync_binlog=0"], settings={"sync_binlg": "1"})
+    assert "sync_binlog" in (caught.value.hint or "")
+    assert not decided
+
+
+def test_a_campaign_that_is_resumed_takes_no_further_settings() -> None:
+    with pytest.raises(UsageError, match="--resume takes no --set"):
+        flushlab.compare(resume="compare-20261126-1", settings={"sync_binlog": "0"})
