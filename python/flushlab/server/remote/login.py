@@ -5,7 +5,7 @@ Server layer. The command's flags win over the option files, and the option file
 https://dev.mysql.com/doc/refman/8.0/en/option-files.html,
 https://mariadb.com/kb/en/configuring-mariadb-with-option-files/
 
-`~/.mylogin.cnf`, which mysql_config_editor encrypts, is not read.
+`~/.mylogin.cnf`, which mysql_config_editor obfuscates, is not read.
 """
 
 from __future__ import annotations
