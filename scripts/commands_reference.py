@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from flushlab.cli.app import COMMANDS, make_app
+from flushlab.cli.app import COMMANDS, GOALS, make_app
 from flushlab.spec.option import OUTPUT, PANELS
 
 FILE = Path(__file__).parents[1] / "docs" / "reference" / "commands.md"
@@ -26,8 +26,8 @@ also those of a workload. Every command that yields data takes `--json FILE` (`-
 the name of an option count as dashes. `flushlab --install-completion` sets up completion in your shell.
 [Environment variables](environment.md) and [exit codes](exit-codes.md) have pages of their own.
 
-| command | purpose |
-|---|---|
+| goal | command | purpose |
+|---|---|---|
 """
 
 WORKLOADS = "Options of workloads are options of this command too: see [workloads](workloads.md)."
@@ -40,7 +40,9 @@ def render() -> str:
     app = make_app()
     with click.Context(app, info_name="flushlab") as context:
         rows = "".join(
-            f"| [`flushlab {name}`](#flushlab-{name}) | {text} |\n" for name, text in COMMANDS.items()
+            f"| {'' if number else goal} | [`flushlab {name}`](#flushlab-{name}) | {text} |\n"
+            for goal, commands in GOALS.items()
+            for number, (name, text) in enumerate(commands.items())
         )
         parts = [HEAD + rows]
         for name in COMMANDS:

@@ -16,24 +16,39 @@ import click
 from flushlab.cli.declare import Group, command
 from flushlab.version import __version__
 
-COMMANDS = {
-    "tune": "Find the fastest settings at a durability floor, and prove them.",
-    "series": "Run a plan: each change by itself, then the best together.",
-    "compare": "Compare settings, option files or servers with each other.",
-    "bench": "Run one workload on one configuration and print the result.",
-    "test": "Run a test suite on a fast sandbox, a private server.",
-    "probe": "Measure what this disk allows: write rates and commits/s.",
-    "crash": "Crash a server many times and count what it loses.",
-    "fill": "Fill tables with generated rows, fast, and verify them.",
-    "watch": "Watch writes live: in a browser, a terminal or Prometheus.",
-    "binlog": "Check binlog files.",
-    "server": "List and fetch builds; start and stop sandboxes.",
-    "settings": "List settings, explain one, or check an option file or a server.",
-    "report": "Render a stored campaign as one self-contained HTML file.",
-    "cache": "Saved data directories: list them, or make room.",
+GOALS = {
+    "Make a server faster": {
+        "tune": "Find the fastest settings at a durability floor, and prove them.",
+        "settings": "List settings, explain one, or check an option file or a server.",
+    },
+    "Measure": {
+        "compare": "Compare settings, option files or servers with each other.",
+        "series": "Run a plan: each change by itself, then the best together.",
+        "bench": "Run one workload on one configuration and print the result.",
+        "probe": "Measure what this disk allows: write rates and commits/s.",
+        "report": "Render a stored campaign again as a page, as JSON or as files.",
+    },
+    "Prove what survives a crash": {
+        "crash": "Crash a server many times and count what it loses.",
+        "binlog": "Check binary log files for damage.",
+    },
+    "Watch a running server": {
+        "watch": "Watch writes live: in a browser, a terminal or Prometheus.",
+    },
+    "Speed up tests and get test data": {
+        "test": "Run a test suite on a fast sandbox, a private server.",
+        "fill": "Fill tables with generated rows, fast, and verify them.",
+    },
+    "Manage servers and saved data": {
+        "server": "List and fetch builds; start and stop sandboxes.",
+        "cache": "Saved data directories: list them, or make room.",
+    },
 }
-"""What each is for, the first line of its help. Each is a module here: its `app` is a group, or its function
-of that name the command, with the fields of its `SPEC`."""
+"""The commands by goal, each with the first line of its help."""
+
+COMMANDS = {name: text for commands in GOALS.values() for name, text in commands.items()}
+"""Each is a module here: its `app` is a group, or its function of that name the command, with the fields of
+its `SPEC`."""
 
 HELP = "How fast a MySQL or MariaDB server can write for your workload, at the durability you need."
 
@@ -55,9 +70,17 @@ class _Commands(Group):
             name, getattr(module, name), getattr(module, "SPEC", None), **getattr(module, "CONTEXT", {})
         )
 
-    def summaries(self, _context: click.Context) -> list[tuple[str, str]]:
-        """What each is for."""
-        return list(COMMANDS.items())
+    def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Lists the commands by goal."""
+        widest = max(map(len, COMMANDS))
+        for goal, commands in GOALS.items():
+            with formatter.section(goal):
+                formatter.write_dl([(f"{name:{widest}}", text) for name, text in commands.items()])
+
+    def format_epilog(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Names the next step."""
+        formatter.write_paragraph()
+        formatter.write_text("`flushlab COMMAND --help` prints a command's options, with examples.")
 
 
 def make_app() -> click.Group:

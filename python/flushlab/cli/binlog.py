@@ -17,7 +17,7 @@ from flushlab.cli.output import emit_json, require_writable, stdout
 from flushlab.errors import BinlogDamaged, BinlogMisplaced, BinlogUnchecked, FlushlabError, StorageError
 from flushlab.spec import Option
 
-app = Group("binlog", "Check binlog files.")
+app = Group("binlog", "Check binary log files for damage.")
 
 SCHEMA = "flushlab.binlog-check/1"
 

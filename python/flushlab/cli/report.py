@@ -48,7 +48,7 @@ def report(
         ),
     ] = None,
 ) -> None:
-    """Render a stored campaign as one self-contained HTML file.
+    """Render a stored campaign again as a page, as JSON or as files.
 
     \b
     Example:

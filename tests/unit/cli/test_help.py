@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from flushlab.cli.app import make_app
+from flushlab.cli.app import COMMANDS, GOALS, make_app
 
 
 def leaves(group: click.Group, names: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -80,6 +80,20 @@ def test_options_of_a_workload_are_listed_where_the_workload_is_named(name: str)
 
 def test_an_unknown_workload_does_not_hinder_help() -> None:
     assert listed(printed("bench", "--workload", "upset", "--help")) == listed(printed("bench", "--help"))
+
+
+def test_the_overview_lists_every_command_once_by_goal_on_one_screen() -> None:
+    lines = printed("--help").splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 80
+    assert [line.removesuffix(":") for line in lines if line.removesuffix(":") in GOALS] == [*GOALS]
+    named = [line.split()[0] for line in lines if line.startswith("  ") and line.split()[0] in COMMANDS]
+    assert named == [*COMMANDS]
+
+
+@pytest.mark.parametrize(("name", "text"), COMMANDS.items())
+def test_the_overview_has_the_first_line_of_each_help(name: str, text: str) -> None:
+    assert (command_of((name,)).help or "").partition("\n")[0] == text
 
 
 def test_sections_come_in_one_order() -> None:
