@@ -76,7 +76,7 @@ bench: setup ## Ratios against peers, false positives of the whole procedure
 	$(BIN)/python benchmarks/fault_disk.py
 	$(BIN)/python benchmarks/false_positives.py
 	$(BIN)/python benchmarks/journeys.py
-	$(BIN)/python benchmarks/standing.py
+	$(BIN)/python benchmarks/kept_running.py
 	$(BIN)/python benchmarks/tune_runs.py
 	$(BIN)/python benchmarks/watch.py
 	$(BIN)/python benchmarks/watch.py --synced

@@ -4,7 +4,7 @@ Run by `make bench` and `make soak`:
 
     PYTHONPATH=python python benchmarks/false_positives.py --campaigns 10000
 
-Campaigns on standing servers are drawn from slices that were recorded on real ones (`slices.jsonl`): five
+Campaigns on servers kept running are drawn from slices that were recorded on real ones (`slices.jsonl`): five
 rounds in a row at a time, identical servers changing parts, so that what neighbouring slices share and
 the shape of disturbances stay in them.
 
@@ -76,7 +76,7 @@ def free_gain(settings: Mapping[str, Value]) -> float:
 
 
 class Scenario(NamedTuple):
-    """One kind of tuning; of series if it has blocks; on standing servers if it has slices, by their name,
+    """One kind of tuning; of series if it has blocks; on servers kept running if it has slices, named so,
     with as many of them at once as `beside` says; of comparison if it has both blocks and slices."""
 
     name: str

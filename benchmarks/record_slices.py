@@ -1,4 +1,4 @@
-"""Records slices of four identical servers that stand side by side, for `false_positives.py`.
+"""Records slices of four identical servers that run side by side, for `false_positives.py`.
 
     python benchmarks/record_slices.py --name "MariaDB 10.11, quiet" --duration 160
     python benchmarks/record_slices.py --name "MariaDB 10.11, one core eaten" --neighbour core

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
-from standing import half_width, measured_s, neighbour, words
+from kept_running import half_width, measured_s, neighbour, words
 
 from flushlab.record import OtherLoad, Ratio, Value
 

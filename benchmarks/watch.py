@@ -133,7 +133,11 @@ def inside(server: Sandbox) -> Iterator[tuple[Switch, Callable[[], float]]]:
             pages.pop().close()
         view(on)
 
-    with publish_status("compare") as board, board.standing(watched(server, "base")), viewer(port) as view:
+    with (
+        publish_status("compare") as board,
+        board.running_server(watched(server, "base")),
+        viewer(port) as view,
+    ):
         switch(True)
         time.sleep(3.0)
         try:

@@ -82,7 +82,7 @@ def fill(
         with (
             throttle(server, replicas, spec.max_lag, progress) as throttled,
             publish_status("fill", server=server.identity.name, workload=rows.name) as live,
-            live.standing(watched(server)),
+            live.running_server(watched(server)),
         ):
 
             def publish(far: FillProgress) -> None:

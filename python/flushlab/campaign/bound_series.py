@@ -178,8 +178,8 @@ class BoundSeries(Analysis[Series]):
             arms=tuple(arms),
             control=control,
             blocks=result.blocks,
-            interleaved=request.standing,
-            why_fresh="" if request.standing else next(iter(self._why_fresh.values()), ""),
+            interleaved=request.kept_running,
+            why_fresh="" if request.kept_running else next(iter(self._why_fresh.values()), ""),
             **sizes._asdict(),
             warnings=tuple(dict.fromkeys(warnings)),
             plan=PlanFacts(
@@ -233,7 +233,9 @@ class BoundSeries(Analysis[Series]):
         if ends_by_itself(workload):
             return None
         timing = group.timing(self.request.timing)
-        return trial_s(workload, timing, standing=group.standing, cluster=self.request.spec.server.cluster)
+        return trial_s(
+            workload, timing, kept_running=group.kept_running, cluster=self.request.spec.server.cluster
+        )
 
     @property
     def _why_fresh(self) -> dict[str, str]:
@@ -273,7 +275,7 @@ class BoundSeries(Analysis[Series]):
             text=self._text(arm, trials),
             outcome=outcome,
             reason=reason,
-            why_fresh=self._why_fresh.get(arm.name, "") if self.request.standing else "",
+            why_fresh=self._why_fresh.get(arm.name, "") if self.request.kept_running else "",
             settings={
                 name: reported.get(name, "default" if (now := defaults.value(name)) is None else now)
                 for name in arm.changes

@@ -14,7 +14,7 @@ from flushlab.campaign.facts import Forecast, PlannedArm
 from flushlab.campaign.pool.protocol import ServerPool
 from flushlab.campaign.pool.room import data_bytes_of, data_bytes_of_arms
 from flushlab.campaign.request import ArmGroup, SeriesRequest
-from flushlab.campaign.scheduling import NODE_S, STAND_S, START_S, SWITCH_S, ends_by_itself, trial_s
+from flushlab.campaign.scheduling import NODE_S, START_S, STARTUP_S, SWITCH_S, ends_by_itself, trial_s
 from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.experiment.simulated import Noise, SimulatedTrials, run_to_end
 from flushlab.experiment.tune import Tune
@@ -22,7 +22,7 @@ from flushlab.experiment.tune.budget import END_S, END_TRIALS
 from flushlab.machine import state_path
 from flushlab.record import Value
 from flushlab.spec.parts import as_told
-from flushlab.trial.standing import CLUSTER_SLICE_S
+from flushlab.trial.sliced import CLUSTER_SLICE_S
 from flushlab.units import option_size
 
 CALM, USUAL = 0.001, 0.05
@@ -34,8 +34,10 @@ def of_tune(tuning: TuneAnalysis, pool: ServerPool) -> Forecast:
     """The forecast of a tuning."""
     request = tuning.request
     known = not ends_by_itself(request.workload)
-    standing = request.side_by_side > 0
-    one_s = trial_s(request.workload, request.timing, standing=standing, cluster=request.spec.server.cluster)
+    kept_running = request.side_by_side > 0
+    one_s = trial_s(
+        request.workload, request.timing, kept_running=kept_running, cluster=request.spec.server.cluster
+    )
     seconds: tuple[float | None, float | None] = None, None
     if known or request.spec.trials is not None:
         (least, least_s), (most, most_s) = (_simulated(tuning, noise) for noise in (CALM, USUAL))
@@ -88,7 +90,7 @@ def of_series(request: SeriesRequest, pool: ServerPool) -> Forecast:
             arms,
             data_bytes,
             max(
-                ((group.places or 2 + len(group.arms)) if group.standing else 1 for group in groups),
+                ((group.places or 2 + len(group.arms)) if group.kept_running else 1 for group in groups),
                 default=1,
             ),
         ),
@@ -108,14 +110,16 @@ def most_s(request: SeriesRequest) -> float:
 def _group_s(request: SeriesRequest, group: ArmGroup) -> float:
     cells = 2 + len(group.arms)
     timing = group.timing(request.timing)
-    one_s = trial_s(request.workload, timing, standing=group.standing, cluster=request.spec.server.cluster)
+    one_s = trial_s(
+        request.workload, timing, kept_running=group.kept_running, cluster=request.spec.server.cluster
+    )
     trials_s = group.blocks * cells * one_s
-    if not group.standing:
+    if not group.kept_running:
         return trials_s
     if group.places:  # clusters, on which arms alternate in slices; the user's own runs already
         trials_s += SWITCH_S * group.blocks * cells * max(1, round(group.seconds / CLUSTER_SLICE_S))
         trials_s += NODE_S * (request.spec.server.cluster or 0) * group.places
-    return trials_s + STAND_S * cells
+    return trials_s + STARTUP_S * cells
 
 
 def _simulated(tuning: TuneAnalysis, noise: float) -> tuple[int, float]:
@@ -127,10 +131,10 @@ def _simulated(tuning: TuneAnalysis, noise: float) -> tuple[int, float]:
         noise=Noise(trial=noise),
         seed=plan.seed,
         trial_s=plan.trial_s,
-        stand_s=plan.stand_s,
+        startup_s=plan.startup_s,
     )
     count = run_to_end(Tune(plan), trials)
-    return count, START_S + trials.spent_s + END_TRIALS * (plan.stand_s or plan.trial_s) + END_S
+    return count, START_S + trials.spent_s + END_TRIALS * (plan.startup_s or plan.trial_s) + END_S
 
 
 def _writes(arms: Sequence[Mapping[str, Value]], pool: ServerPool, data_root: str | None) -> dict[str, str]:

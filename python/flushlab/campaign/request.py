@@ -217,7 +217,7 @@ class ArmGroup(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         arms: their names.
-        standing: servers run side by side and are measured in slices; else each window has a fresh server.
+        kept_running: servers run side by side, measured in slices; else each window has a fresh server.
         blocks: rounds.
         seconds: measured of each arm in a round.
         why: by arm, why it has fresh servers where that was not asked for.
@@ -225,7 +225,7 @@ class ArmGroup(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     arms: tuple[str, ...]
-    standing: bool
+    kept_running: bool
     blocks: int
     seconds: float
     why: Mapping[str, str] = {}
@@ -295,7 +295,7 @@ class SeriesRequest(ComparingRequest, frozen=True, kw_only=True):
     def groups(self) -> tuple[ArmGroup, ...]:
         """Groups that the arms run in, one after the other, each with base and control."""
         names = tuple(arm.name for arm in self.running)
-        alone = ArmGroup(arms=names, standing=False, blocks=self.blocks, seconds=self.timing.seconds)
+        alone = ArmGroup(arms=names, kept_running=False, blocks=self.blocks, seconds=self.timing.seconds)
         return self.asked_groups or (alone,)
 
     @property
@@ -313,9 +313,9 @@ class SeriesRequest(ComparingRequest, frozen=True, kw_only=True):
         return tuple(name for name in self.crossed.values() if name != BASE)
 
     @property
-    def standing(self) -> bool:
-        """Whether any arms stand side by side."""
-        return any(group.standing for group in self.groups)
+    def kept_running(self) -> bool:
+        """Whether any arms have servers that are kept running."""
+        return any(group.kept_running for group in self.groups)
 
     def group_of(self, block: int) -> ArmGroup:
         """The group that a block of the arms belongs to."""

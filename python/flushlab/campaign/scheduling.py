@@ -1,7 +1,7 @@
 """Scheduling: arms in slices on servers kept running, arms on fresh servers, and the length of trials.
 
 Sits in `campaign`; pure. Decided once, before the first trial, and kept with the request. `campaign.pool`
-says how many servers may stand; docs/decisions/0018-standing-servers.md says what they must not be asked.
+gives the number of servers that may run at once; docs/decisions/0018-servers-kept-running.md the limits.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from flushlab.campaign.request import ArmGroup, BoundArm, SeriesRequest
 from flushlab.record import ServerIdentity
-from flushlab.trial.standing import SLICE_S
+from flushlab.trial.sliced import SLICE_S
 from flushlab.trial.switching import restart_settings
 from flushlab.workload import Timing, Workload
 
@@ -26,7 +26,7 @@ LOOKS_BLOCKS = 10
 LEAST_SERVERS = 3
 """Of a series: base, control and one arm."""
 BESIDE_MOST = 8
-"""Servers of a tuning that stand at once at most: in a round of more the machine has time to change."""
+"""Servers of a tuning that run at once at most: in a round of more the machine has time to change."""
 
 
 OVERHEAD_S = 2.5
@@ -48,8 +48,8 @@ TURN_FACTOR, TURN_S = 1.1, 0.15
 """Of a trial on a server kept running: overhead of its slices, and telemetry (measured)."""
 START_S = 8.0
 """Until the first trial: the server's settings are read, the machine is watched."""
-STAND_S = 4.5
-"""Until a server stands: restore, start, warm-up (measured on two busy processors)."""
+STARTUP_S = 4.5
+"""Until a server takes slices: restore, start, warm-up (measured on two busy processors)."""
 
 
 SWITCH_S = 0.3
@@ -57,23 +57,25 @@ SWITCH_S = 0.3
 (docs/decisions/0026-turns-on-clusters.md)."""
 
 
-def trial_s(workload: str, timing: Timing, *, standing: bool = False, cluster: int | None = None) -> float:
+def trial_s(
+    workload: str, timing: Timing, *, kept_running: bool = False, cluster: int | None = None
+) -> float:
     """Seconds of a trial; at least so many where its window ends by itself or has to outlast the redo log.
 
     Args:
         workload: as the user wrote it.
         timing: of the trial.
-        standing: on a server that stands.
+        kept_running: on a server that is kept running.
         cluster: nodes that a fresh cluster starts, or None.
     """
-    if standing:
+    if kept_running:
         return TURN_FACTOR * timing.seconds + TURN_S
     beside_s = OVERHEAD_S + NODE_S * ((cluster or 1) - 1)
     return beside_s if ends_by_itself(workload) else beside_s + timing.warm_up_s + timing.seconds
 
 
 class Capacity(NamedTuple):
-    """How many servers of a campaign stand side by side.
+    """How many servers of a campaign run side by side.
 
     Attributes:
         servers: at once; 0: each trial has a fresh one.
@@ -105,7 +107,7 @@ def slices_of(
     return slices | {name: max(slices[one] for one in together) for name in together}
 
 
-def standing_group(
+def kept_running_group(
     request: SeriesRequest, arms: tuple[str, ...], seconds: float, slice_s: float, places: int
 ) -> ArmGroup:
     """Arms that alternate in slices.
@@ -118,7 +120,7 @@ def standing_group(
         places: servers, or clusters, that they share; 0: each has one of its own.
     """
     blocks, seconds_each = blocks_of(request.blocks, seconds, slice_s)
-    return ArmGroup(arms=arms, standing=True, blocks=blocks, seconds=seconds_each, places=places)
+    return ArmGroup(arms=arms, kept_running=True, blocks=blocks, seconds=seconds_each, places=places)
 
 
 def shared_s(request: SeriesRequest, arms: int, groups: int) -> float:

@@ -46,7 +46,7 @@ from flushlab.spec.build import build, stored
 from flushlab.spec.kinds import CompareSpec, SeriesSpec
 from flushlab.spec.parts import ServersSpec
 from flushlab.spec.sugar import taking
-from flushlab.trial import AlternatingRunner, ArmRunner, StandingRunner
+from flushlab.trial import AlternatingRunner, ArmRunner, SlicedRunner
 from flushlab.undo import undo_all
 from flushlab.units import counted, format_seconds
 from flushlab.workload import (
@@ -337,13 +337,14 @@ def _scheduled(request: SeriesRequest, pool: ServerPool, watcher: Watcher) -> Se
         for line in _schedule_words(groups, pool):
             watcher.say(line)
     looks = request.looks or (
-        request.kind == "compare" and any(group.standing and group.blocks >= LOOKS_BLOCKS for group in groups)
+        request.kind == "compare"
+        and any(group.kept_running and group.blocks >= LOOKS_BLOCKS for group in groups)
     )
     return msgspec.structs.replace(request, asked_groups=groups, looks=looks)
 
 
 def _schedule_words(groups: Sequence[ArmGroup], pool: ServerPool) -> Iterator[str]:
-    turns = [group for group in groups if group.standing]
+    turns = [group for group in groups if group.kept_running]
     for group in turns:
         arms = f"{', '.join(group.arms)}: " if len(turns) > 1 else ""
         seconds = format_seconds(group.seconds)
@@ -367,7 +368,7 @@ def _foresee(
 
 
 class ArmRunners:
-    """Runs what a series asks for; a context manager, as servers that alternate or stand live through it.
+    """Runs what a series asks for; a context manager, as servers that are kept running live as long as it.
 
     Args:
         series: the bound request.
@@ -395,7 +396,7 @@ class ArmRunners:
             AlternatingRunner(runners[""], series.request.base.settings) if series.request.alternate else None
         )
         self._group: ArmGroup | None = None
-        self._standing: StandingRunner | None = None
+        self._sliced: SlicedRunner | None = None
 
     def run(self, request: Request) -> Trial:
         """Runs one trial.
@@ -404,8 +405,8 @@ class ArmRunners:
             NoSpace, StorageError: what no record can hold.
         """
         self._enter(request)
-        if self._standing is not None:
-            return self._standing.run(request)
+        if self._sliced is not None:
+            return self._sliced.run(request)
         runner = self._alternating or self._of(request.arm)
         return runner.run(request.arm, stage=request.stage, block=request.block, variant=request.variant)
 
@@ -432,7 +433,7 @@ class ArmRunners:
         return self
 
     def __exit__(self, *_: object) -> None:
-        runners = (self._alternating, self._standing, *self._bases.values())
+        runners = (self._alternating, self._sliced, *self._bases.values())
         undo_all(runner.close for runner in runners if runner is not None)
 
     def _enter(self, request: Request) -> None:
@@ -441,11 +442,11 @@ class ArmRunners:
         group = wanted.group_of_best(self._experiment.best_of) if best else wanted.group_of(request.block)
         if group == self._group:
             return
-        if self._standing is not None:
-            self._standing.close()
+        if self._sliced is not None:
+            self._sliced.close()
         self._group = group
         seed = self._series.request.seed
-        self._standing = self._pool.standing(self._of, seed, self._place) if group.standing else None
+        self._sliced = self._pool.sliced(self._of, seed, self._place) if group.kept_running else None
 
     def _place(self, arm: Arm) -> str:
         bound = self._series.arm(arm.name, self._experiment.best_of)

@@ -305,27 +305,27 @@ def carry_out(request: TuneRequest, pool: ServerPool, session: Session) -> Campa
 
     def run_trial(asked: Request) -> Trial:
         if request.side_by_side:
-            return standing.run(asked)
+            return sliced.run(asked)
         return runner.run(asked.arm, stage=asked.stage, block=asked.block, variant=asked.variant)
 
     def crash_winner(campaign_id: str, name: str, settings: Mapping[str, Value]) -> CrashFacts:
-        standing.close()
+        sliced.close()
         watcher.say(f"{name}: {request.crashes} crashes before it is handed over")
         plan = _crash_plan(request, settings, pool, watcher)
         return crash_settings(plan, {name: settings}, session.store, campaign_id)
 
     def conclude(campaign_id: str, ending: Ending, others: OtherLoad | None, *, ran: bool) -> CampaignFacts:
         recovers, result = ran and ending != "interrupted" and pool.restarts, experiment.result()
-        stood = {BASE, *(point.arm for point in result.frontier)}
-        if ran and not (recovers and standing.stand_for(stood)):
-            standing.close()  # else the servers that stood alike recover
+        last = {BASE, *(point.arm for point in result.frontier)}
+        if ran and not (recovers and sliced.keeps_running(last)):
+            sliced.close()  # else the servers that ran equally long recover
         if recovers and result.proposed:
             watcher.say("measuring how long the base and the proposed settings take to recover after SIGKILL")
         return tuning.conclude(
             experiment,
             session.store.trials(campaign_id),
             CampaignRun(campaign_id=campaign_id, ending=ending, machine=pool.machine(), others=others),
-            standing if recovers else None,
+            sliced if recovers else None,
             partial(crash_winner, campaign_id) if request.crashes and recovers else None,
         )
 
@@ -356,7 +356,7 @@ def carry_out(request: TuneRequest, pool: ServerPool, session: Session) -> Campa
     with (
         pool.used(use, watcher.say),
         _runner(request, pool, watcher) as runner,
-        pool.standing(lambda _: runner, request.seed, place_of) as standing,
+        pool.sliced(lambda _: runner, request.seed, place_of) as sliced,
     ):
         runner.load(request.base)
         return whole(check_other_load(pool.folder, watcher, wait=session.wait_for_quiet), ran=True)

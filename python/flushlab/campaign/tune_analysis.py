@@ -28,7 +28,7 @@ from flushlab.campaign.analysis import (
 from flushlab.campaign.crash.check import Checked, Crash, check
 from flushlab.campaign.facts import ArmFacts, CampaignFacts, CampaignRun, TuningFacts
 from flushlab.campaign.request import TuneRequest
-from flushlab.campaign.scheduling import STAND_S, START_S, trial_s
+from flushlab.campaign.scheduling import START_S, STARTUP_S, trial_s
 from flushlab.errors import FlushlabError, ServerError
 from flushlab.experiment.blocks import BASE, CONTROL, YOURS
 from flushlab.experiment.frontier import TuneResult
@@ -48,7 +48,7 @@ from flushlab.settings.catalog import load_catalog
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.durability import Guarantees, described, guarantees, keeps, level
 from flushlab.settings.floor import Floor
-from flushlab.trial import REDO_WRAPS, StandingRunner
+from flushlab.trial import REDO_WRAPS, SlicedRunner
 from flushlab.workload import workload_options
 
 RECOVERY_RATIO = 2.0
@@ -111,11 +111,11 @@ class TuneAnalysis(Analysis[Tune]):
             trial_s=trial_s(
                 request.workload,
                 request.timing,
-                standing=request.side_by_side > 0,
+                kept_running=request.side_by_side > 0,
                 cluster=request.spec.server.cluster,
             ),
             start_s=START_S,
-            stand_s=STAND_S if request.side_by_side else 0.0,
+            startup_s=STARTUP_S if request.side_by_side else 0.0,
             side_by_side=request.side_by_side,
             seed=request.seed,
             objective=request.objective,
@@ -151,7 +151,7 @@ class TuneAnalysis(Analysis[Tune]):
         experiment: Tune,
         trials: Iterable[Trial],
         run: CampaignRun,
-        runner: StandingRunner | None = None,
+        runner: SlicedRunner | None = None,
         crash: Crash | None = None,
     ) -> CampaignFacts:
         """Judges the winner once more and gathers the facts.
@@ -262,7 +262,7 @@ class TuneAnalysis(Analysis[Tune]):
                 experiment.reject(trial.arm.name, reason)
 
     def _recovery(
-        self, experiment: Tune, runner: StandingRunner, seconds: dict[str, float], unchecked: dict[str, str]
+        self, experiment: Tune, runner: SlicedRunner, seconds: dict[str, float], unchecked: dict[str, str]
     ) -> None:
         """Notes the seconds of recovery of the base, the winner and the offers, or why they are not known. An
         arm that is too slow is rejected, and the next one measured."""
@@ -320,7 +320,7 @@ class TuneAnalysis(Analysis[Tune]):
 
 
 def _note_recovery(
-    runner: StandingRunner, arm: Arm, seconds: dict[str, float], unchecked: dict[str, str]
+    runner: SlicedRunner, arm: Arm, seconds: dict[str, float], unchecked: dict[str, str]
 ) -> None:
     """Notes the seconds of an arm's recovery, or why they are not known; raises if it did not come back."""
     for _ in range(RECOVERY_ATTEMPTS):

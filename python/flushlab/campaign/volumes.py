@@ -115,8 +115,8 @@ class NoVolumes(Volumes):
 def paper_root(path: Path) -> DataRoot:
     """The data root as it would be: what its folder, or the nearest one above that there is, lies on."""
     path = path.expanduser().absolute()
-    standing = next(folder for folder in (path, *path.parents) if folder.is_dir())
-    return DataRoot(path=standing, storage=storage_of(standing))
+    existing = next(folder for folder in (path, *path.parents) if folder.is_dir())
+    return DataRoot(path=existing, storage=storage_of(existing))
 
 
 def expanded(text: str) -> str:

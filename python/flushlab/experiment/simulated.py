@@ -52,7 +52,7 @@ class SimulatedTrials:
         seed: of the noise.
         refuses: reason why the server does not take settings, or None if it does.
         trial_s: seconds that every trial takes.
-        stand_s: seconds until a server stands, where each arm has one throughout a stage.
+        startup_s: seconds until a server takes slices, where each arm has one throughout a stage.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class SimulatedTrials:
         seed: int,
         refuses: Callable[[Mapping[str, Value]], str | None] = lambda _: None,
         trial_s: float = 9.0,
-        stand_s: float = 0.0,
+        startup_s: float = 0.0,
     ) -> None:
         self._effect = effect
         self._base = dict(base)
@@ -72,8 +72,8 @@ class SimulatedTrials:
         self._random = Random(seed)
         self._refuses = refuses
         self._told = 0
-        self._trial_s, self._stand_s = trial_s, stand_s
-        self._standing: set[tuple[str, str]] = set()
+        self._trial_s, self._startup_s = trial_s, startup_s
+        self._running: set[tuple[str, str]] = set()
         self.spent_s = 0.0
         self._drift = self._random.gauss(0, noise.drift) if noise.drift else 0.0
 
@@ -102,8 +102,8 @@ class SimulatedTrials:
             eaten = random.uniform(0, noise.eaten)
         self._told += 1
         server = request.stage, request.arm.name
-        seconds = {"window": self._trial_s, "prepare": 0.0 if server in self._standing else self._stand_s}
-        self._standing.add(server)
+        seconds = {"window": self._trial_s, "prepare": 0.0 if server in self._running else self._startup_s}
+        self._running.add(server)
         self.spent_s += sum(seconds.values())
         scale = noise.trial if settings == self._base else noise.trial * noise.changed
         return Trial(

@@ -50,7 +50,7 @@ MOST_BYTES = 4 << 20
 SECONDS_KEPT = 60
 MARKS_KEPT = 240
 LOADS_KEPT = 32
-"""So many loads' totals are kept apart: more than servers stand at once."""
+"""So many loads' totals are kept apart: more than servers run at once."""
 
 
 class LiveStatus:
@@ -62,7 +62,7 @@ class LiveStatus:
         self._marks: deque[RunningMark] = deque(maxlen=MARKS_KEPT)
         self._number = 0
         self._loads: dict[int, LoadTotals] = {}
-        self._standing: dict[str, WatchedServer] = {}
+        self._servers: dict[str, WatchedServer] = {}
         self._driven_s: dict[str, float] = {}
         self._driven: tuple[str, float] | None = None
         self._until: tuple[float, float] | None = None
@@ -78,7 +78,7 @@ class LiveStatus:
         while True:
             try:
                 seconds, marks = tuple(self._seconds), tuple(self._marks)
-                standing, loads = tuple(self._standing.values()), tuple(self._loads.values())
+                running, loads = tuple(self._servers.values()), tuple(self._loads.values())
                 break
             except RuntimeError:  # they changed meanwhile
                 continue
@@ -89,7 +89,7 @@ class LiveStatus:
             spent[driven[0]] = spent.get(driven[0], 0.0) + now - driven[1]
         servers = tuple(
             msgspec.structs.replace(one, driven_s=spent.get(one.key, 0.0)) if one.key in spent else one
-            for one in standing
+            for one in running
         )
         left_s = None
         if self._until is not None:
@@ -99,7 +99,7 @@ class LiveStatus:
             seconds=seconds,
             marks=marks,
             servers=servers,
-            pids=tuple(pid for one in standing for pid in one.pids),
+            pids=tuple(pid for one in running for pid in one.pids),
             totals=_together(loads),
             left_s=left_s,
         )
@@ -144,23 +144,23 @@ class LiveStatus:
             self._note(ratios=shown)
 
     @contextmanager
-    def standing(self, server: WatchedServer, *, trial: bool = False) -> Iterator[None]:
-        """A server stands while the context lasts, for one trial or for more."""
-        self.stands(server)
+    def running_server(self, server: WatchedServer, *, trial: bool = False) -> Iterator[None]:
+        """A server runs while the context lasts, for one trial or for more."""
+        self.server_started(server)
         if trial:
             self._mark("trial", self._called(server.arm))
         try:
             yield
         finally:
-            self.fell(server.key)
+            self.server_ended(server.key)
 
-    def stands(self, server: WatchedServer) -> None:
-        """A server stands from now on."""
-        self._standing[server.key] = msgspec.structs.replace(server, arm=self._called(server.arm))
+    def server_started(self, server: WatchedServer) -> None:
+        """A server runs from now on."""
+        self._servers[server.key] = msgspec.structs.replace(server, arm=self._called(server.arm))
 
-    def fell(self, key: str) -> None:
-        """A server stands no more."""
-        self._standing.pop(key, None)
+    def server_ended(self, key: str) -> None:
+        """A server runs no more."""
+        self._servers.pop(key, None)
         self._driven_s.pop(key, None)
 
     @contextmanager

@@ -114,7 +114,7 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
         kind, campaign, server, workload, floor: what was asked for.
         began: Unix time.
         arm, stage, round, trial, left_s: of the current measurement; `trial` counts from 1.
-        servers: those that stand, the base's first; the one that is driven is of the arm `arm`.
+        servers: the servers that run, the base's first; the one that is driven is of the arm `arm`.
         pids: processes of all servers.
         seconds: the latest.
         trial_figures: of each arm's last trial.

@@ -9,7 +9,7 @@ from flushlab.server.remote.server import RemoteServer
 
 
 def watched(server: Server, arm: str = "") -> WatchedServer:
-    """A server that stands, with the arm whose settings it has."""
+    """A server that runs, with the arm whose settings it has."""
     endpoint, pid = server.endpoint, server.pid
     place = endpoint.socket or f"{endpoint.host}:{endpoint.port}"
     address = server.address if isinstance(server, RemoteServer | RemoteGroup) else None

@@ -236,7 +236,7 @@ class Session:
             ExitStack() as stack,
         ):
             for number, server in enumerate(servers, 1):
-                stack.enter_context(live.standing(watched(server.sandbox, f"worker {number}")))
+                stack.enter_context(live.running_server(watched(server.sandbox, f"worker {number}")))
             yield
 
     def _read_back(self, sandbox: Sandbox) -> dict[str, Value]:

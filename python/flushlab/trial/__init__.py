@@ -9,7 +9,7 @@ from flushlab.trial.measurement import (
 )
 from flushlab.trial.preparation import Preparation
 from flushlab.trial.runner import AlternatingRunner, ArmRunner, RemoteRunner, TrialRunner
-from flushlab.trial.standing import StandingRunner
+from flushlab.trial.sliced import SlicedRunner
 
 __all__ = [
     "DISCARD_FOREIGN_CPU_SHARE",
@@ -20,7 +20,7 @@ __all__ = [
     "Draft",
     "Preparation",
     "RemoteRunner",
-    "StandingRunner",
+    "SlicedRunner",
     "TrialRunner",
     "measure",
 ]

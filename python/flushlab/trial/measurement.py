@@ -103,7 +103,7 @@ def measure(
         goes_on = draft.stage == "bench" and fails_over
         with (
             server.losing_nodes() if goes_on else nullcontext(),
-            live_status().standing(watched(server, draft.arm.name), trial=True),
+            live_status().running_server(watched(server, draft.arm.name), trial=True),
         ):
             measured = workload.run(server, timing, observe(server, seen))
         if not goes_on:

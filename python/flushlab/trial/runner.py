@@ -7,7 +7,7 @@ Every arm starts alike: from the same snapshot, by the same restore, with a fres
 whose `reset` is `none` has a snapshot restored once; then each trial starts on what the last one left.
 An act of the arm or the server is a fact in the record. Only a condition that stops the whole campaign
 raises: no space, no build, a root that cannot be written. `RemoteRunner` has a server that runs already;
-`standing.StandingRunner` drives the servers of either in slices.
+`sliced.SlicedRunner` drives the servers of either in slices.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ The function behind `flushlab watch`:
     with flushlab.watching(server="sandbox:demo") as watch:
         print(watch.url)
 
-What runs is asked for at most a few times a second, whoever wants to know. Of servers that stand side by side
-one is watched for as long as it stands: its counters then go on, and connections do not come and go.
+What runs is asked for at most a few times a second, whoever wants to know. Of servers that run side by side
+one is watched for as long as it runs: its counters then go on, and connections do not come and go.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Turns: a load that is warmed up once and then paused but for short slices.
 
-Beside `engine.drive`, for servers that stand side by side and are driven one at a time. Between its slices
+Beside `engine.drive`, for servers that run side by side and are driven one at a time. Between its slices
 nothing of it is under way, on the server neither.
 """
 

@@ -23,7 +23,7 @@ from flushlab.server.remote import made_tables
 from flushlab.server.remote.address import from_nodes
 from flushlab.server.remote.members import member, members, require_whole
 from flushlab.server.remote.server import RemoteServer
-from flushlab.trial import standing
+from flushlab.trial import sliced
 from flushlab.trial.switching import Refused
 from flushlab.workload import Timing
 from tests.integration.cluster.conftest import ALLOWED, UPSERT, left
@@ -186,16 +186,16 @@ def test_a_comparison_switches_every_node_and_puts_all_back_after_ctrl_c_too(
     quick = Timing(warm_up_s=0.1, max_warm_up_s=0.1)
     monkeypatch.setattr(series, "parse_timing", lambda seconds: replace(quick, seconds=seconds))
     before, seen = own.databases, list[tuple[Value, ...]]()
-    become = standing._Stand.become
+    become = sliced._KeptServer.become
 
-    def became(stand: standing._Stand, arm: Arm) -> Refused | None:
-        refused = become(stand, arm)
+    def became(kept: sliced._KeptServer, arm: Arm) -> Refused | None:
+        refused = become(kept, arm)
         seen.append(tuple(own.flushes))
         if own.flushes == [2, 2] and not resumed:
             raise KeyboardInterrupt
         return refused
 
-    monkeypatch.setattr(standing._Stand, "become", became)
+    monkeypatch.setattr(sliced._KeptServer, "become", became)
     resumed = False
     where = {"dsn": own.dsn(), **ALLOWED}
     first = compare(["base", f"{FLUSH}=2"], duration=3.0, blocks=2, **where, **UPSERT)

@@ -18,7 +18,7 @@ from flushlab.record import Arm, Value
 from flushlab.server.remote import put_back
 from flushlab.server.remote.address import from_nodes
 from flushlab.server.remote.group import open_group
-from flushlab.trial import standing
+from flushlab.trial import sliced
 from flushlab.trial.switching import Refused
 from flushlab.workload import Timing, engine
 from tests.integration.cluster.conftest import ALLOWED, UPSERT, left
@@ -59,14 +59,14 @@ def turns(own: Own, monkeypatch: pytest.MonkeyPatch) -> set[tuple[Value, ...]]:
     monkeypatch.setattr(RemotePool, "slice_s", 0.2)
     monkeypatch.setattr(series, "parse_timing", lambda seconds: replace(QUICK, seconds=seconds))
     monkeypatch.setattr(tune, "SIDE_BY_SIDE", replace(QUICK, seconds=0.2))
-    seen, become = set[tuple[Value, ...]](), standing._Stand.become
+    seen, become = set[tuple[Value, ...]](), sliced._KeptServer.become
 
-    def became(stand: standing._Stand, arm: Arm) -> Refused | None:
-        refused = become(stand, arm)
+    def became(kept: sliced._KeptServer, arm: Arm) -> Refused | None:
+        refused = become(kept, arm)
         seen.add(tuple(own.flushes))
         return refused
 
-    monkeypatch.setattr(standing._Stand, "become", became)
+    monkeypatch.setattr(sliced._KeptServer, "become", became)
     return seen
 
 

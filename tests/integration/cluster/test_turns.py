@@ -13,7 +13,7 @@ from flushlab.experiment.protocol import Request
 from flushlab.record import Arm, Trial
 from flushlab.server import Server
 from flushlab.server.galera.cluster import Cluster
-from flushlab.trial import StandingRunner
+from flushlab.trial import SlicedRunner
 from flushlab.trial.measurement import Draft, measure
 from flushlab.workload import Measured, OltpWorkload, Timing, Window
 from tests.integration.test_trial import runner
@@ -23,9 +23,9 @@ FLUSH = "innodb_flush_log_at_trx_commit"
 ARMS = Arm(name="each commit", settings={FLUSH: 1}), Arm(name="once a second", settings={FLUSH: 2})
 
 
-def block_of(standing: StandingRunner, number: int) -> list[Trial]:
+def block_of(sliced: SlicedRunner, number: int) -> list[Trial]:
     beside = [ARMS[index:] for index in range(len(ARMS))]
-    return [standing.run(Request(arm=arms[0], stage="arms", block=number, beside=arms)) for arms in beside]
+    return [sliced.run(Request(arm=arms[0], stage="arms", block=number, beside=arms)) for arms in beside]
 
 
 def redo_syncs_per_commit(trial: Trial) -> float:
@@ -44,26 +44,26 @@ def test_arms_take_turns_on_one_cluster_until_a_node_dies_which_only_a_bench_sur
         nodes=3,
         timing=Timing(warm_up_s=0.2, max_warm_up_s=0.2, seconds=2.0),
     )
-    with StandingRunner(lambda _: trials, 1, lambda _: "one cluster") as standing:
-        first = block_of(standing, 0)
-        (stand,) = standing._stands.values()
-        pids = [node.pid for node in stand.server.nodes]
+    with SlicedRunner(lambda _: trials, 1, lambda _: "one cluster") as sliced:
+        first = block_of(sliced, 0)
+        (kept,) = sliced._kept.values()
+        pids = [node.pid for node in kept.server.nodes]
         assert len(set(pids)) == 3
         assert [trial.settings[FLUSH] for trial in first] == [1, 2]
         assert "changed-nothing" not in {one.slug for trial in first for one in trial.warnings}
         assert {trial.server.nodes for trial in first if trial.server} == {3}
         each_commit, once_a_second = map(redo_syncs_per_commit, first)
         assert once_a_second < 0.5 * each_commit, "an arm's telemetry is of its own slice"
-        set_otherwise = stand.server.nodes[2]
+        set_otherwise = kept.server.nodes[2]
         set_otherwise.query("SET GLOBAL sync_binlog = 7")
-        invalid = block_of(standing, 1)
+        invalid = block_of(sliced, 1)
         assert [trial.outcome for trial in invalid] == ["invalid", "invalid"]
         assert invalid[0].reason == "sync_binlog is 0 on node 1, but 7 on node 3"
         set_otherwise.query("SET GLOBAL sync_binlog = 0")
-        assert isinstance(stand.server, Cluster)
-        the_load_goes_on_without_a_node(stand.server)
-        assert [trial.outcome for trial in block_of(standing, 2)] == ["discarded", "discarded"]
-        assert not standing._stands, "the next block has a new cluster"
+        assert isinstance(kept.server, Cluster)
+        the_load_goes_on_without_a_node(kept.server)
+        assert [trial.outcome for trial in block_of(sliced, 2)] == ["discarded", "discarded"]
+        assert not sliced._kept, "the next block has a new cluster"
 
 
 class KilledInItsWindow(OltpWorkload, frozen=True):

@@ -442,13 +442,13 @@ def test_a_composition_of_what_needs_long_windows_needs_them_too(tmp_path: Path)
 def test_writes_after_an_arms_turns_are_told_with_whom_they_favour(
     left: int, told: str | None, tmp_path: Path
 ) -> None:
-    def standing(trial: Trial) -> Trial:
+    def kept_running(trial: Trial) -> Trial:
         debts = left if trial.arm.name == "flush" else 8_000_000
         slices = (Slice(round=0, start_s=0, seconds=0.5 if trial.block else 0.8, events=1000),)
         return msgspec.structs.replace(trial, slices=slices, later_bytes=debts)
 
-    group = ArmGroup(arms=("flush",), standing=True, blocks=5, seconds=2.0)
-    facts = run(series(tmp_path, FLUSH, asked_groups=(group,)), change=standing)
+    group = ArmGroup(arms=("flush",), kept_running=True, blocks=5, seconds=2.0)
+    facts = run(series(tmp_path, FLUSH, asked_groups=(group,)), change=kept_running)
     debts = [warning.text for warning in facts.warnings if warning.slug == "debts"]
     assert len(debts) == (told is not None)
     assert all(part in text for text in debts for part in (told or "").split("…"))

@@ -50,7 +50,7 @@ def test_a_tuning_is_foretold_by_its_own_planner(nowhere: Path) -> None:
     assert not nowhere.exists()
 
 
-def test_servers_that_stand_at_once_are_foretold_with_their_memory_and_disk(nowhere: Path) -> None:
+def test_servers_that_run_at_once_are_foretold_with_their_memory_and_disk(nowhere: Path) -> None:
     one, all_of_them = (seen(flushlab.tune(minutes=6, fresh=fresh, dry_run=True)) for fresh in (True, False))
     assert (one.resources.servers, all_of_them.resources.servers) == (1, 8)
     assert all_of_them.resources.memory_bytes == 8 * one.resources.memory_bytes

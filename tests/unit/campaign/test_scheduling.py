@@ -1,4 +1,4 @@
-"""Which campaigns are measured on standing servers, told by dry runs."""
+"""Which campaigns are measured on servers kept running, told by dry runs."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ settings = { sync_binlog = 0 }
 """
 
 
-def test_where_few_servers_fit_arms_of_a_series_stand_in_groups_against_the_base(
+def test_where_few_servers_fit_arms_of_a_series_run_in_groups_against_the_base(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     together = planned(tmp_path, FLUSH + TWO_MORE)
@@ -182,7 +182,7 @@ def test_as_much_is_measured_as_was_asked_for() -> None:
 
 
 def tuning(**arguments: Any) -> tuple[CampaignFacts, int, list[str]]:
-    """A dry run, the number of servers that would stand at once, and what is said before."""
+    """A dry run, the number of servers that would run at once, and what is said before."""
     said = list[str]()
     found = flushlab.tune(dry_run=True, progress=said.append, **arguments)
     assert found.forecast is not None
@@ -229,7 +229,7 @@ def test_where_memory_is_short_arms_run_in_turns_against_the_base_and_that_is_sa
 
 
 def test_a_floor_with_many_candidates_has_the_time_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flushlab.campaign.tune_analysis.STAND_S", 9.0)
+    monkeypatch.setattr("flushlab.campaign.tune_analysis.STARTUP_S", 9.0)
     found, _, _ = tuning(floor="relaxed")
     assert found.forecast is not None and found.forecast.most_s == 600
 

@@ -94,8 +94,8 @@ def test_a_campaign_that_runs_cannot_be_resumed_and_its_state_stays(tmp_path: Pa
 
 
 def test_a_campaign_with_a_plan_that_is_only_half_understood_is_not_resumed(tmp_path: Path) -> None:
-    plan = msgspec.json.encode({"estimate": 1.0, "low": 0.9, "high": 1.1, "standing": True})
+    plan = msgspec.json.encode({"estimate": 1.0, "low": 0.9, "high": 1.1, "kept_running": True})
     with Store(tmp_path / "store.sqlite") as store:
         store.create_campaign("tune-1", "tune", plan)
-        with pytest.raises(StorageError, match="another version of flushlab: standing is not known here"):
+        with pytest.raises(StorageError, match="another version of flushlab: kept_running is not known here"):
             stored_request(store, "tune-1", "tune", Ratio)

@@ -41,7 +41,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_what_runs_is_found_and_what_has_ended_is_not() -> None:
     with publish_status("bench", server="mariadb@10.11", workload="upsert") as noted:
-        noted.stands(SERVER)
+        noted.server_started(SERVER)
         (found,) = find()
         assert (found.running.kind, found.running.server, found.running.pid) == (
             *("bench", "mariadb@10.11"),
@@ -127,13 +127,13 @@ def test_trials_stages_and_slices_are_marked_under_the_names_that_people_know() 
         noted.names({"A": "flush=2"})
         noted.trial(stage="arms", block=3, arm="A", left_s=80.0)
         noted.figure("A", 12.5)
-        noted.stands(SERVER)
-        noted.stands(OTHER)
+        noted.server_started(SERVER)
+        noted.server_started(OTHER)
         with noted.driving("one", "A"):
             pass
-        with noted.standing(OTHER, trial=True):
+        with noted.running_server(OTHER, trial=True):
             pass
-        noted.stands(OTHER)
+        noted.server_started(OTHER)
         now = noted.look()
     assert (now.stage, now.round, now.arm, now.trial) == ("arms", 3, "flush=2", 1)
     assert now.left_s is not None and now.left_s <= 80
@@ -150,10 +150,10 @@ def test_trials_stages_and_slices_are_marked_under_the_names_that_people_know() 
 
 def test_a_turn_that_lasts_counts_as_driven() -> None:
     with publish_status("compare") as noted:
-        noted.stands(SERVER)
+        noted.server_started(SERVER)
         with noted.driving("one", "A"):
             wait_until(lambda: (noted.look().servers[0].driven_s or 0) > 0.01, "it is driven")
-        noted.fell("one")
+        noted.server_ended("one")
         assert noted.look().servers == ()
 
 

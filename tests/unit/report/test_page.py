@@ -451,11 +451,11 @@ def test_a_password_in_a_command_is_not_on_the_page() -> None:
     assert "*** stands for a password" in text
 
 
-# -- a comparison on standing servers ------------------------------------------------------------------------
+# -- a comparison on servers kept running ----------------------------------------------------------------
 
 
 def compared(switch_s: float = 0.0) -> str:
-    """The page of a comparison whose servers stood: ten rounds, the third of which does not count."""
+    """The page of a comparison on servers kept running: ten rounds, the third of which does not count."""
 
     def turns(events: int) -> tuple[Slice, ...]:
         return tuple(

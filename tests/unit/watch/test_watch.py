@@ -52,5 +52,5 @@ def test_the_nodes_of_a_cluster_are_no_others(cluster: Any) -> None:
 
 
 def test_the_nodes_of_a_cluster_that_a_command_drives_are_no_others(cluster: Any) -> None:
-    with publish_status("bench") as board, board.standing(watched(cluster)):
+    with publish_status("bench") as board, board.running_server(watched(cluster)):
         assert others(of(in_this_process(), page=False)) == 0.0

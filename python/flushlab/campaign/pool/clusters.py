@@ -18,12 +18,12 @@ from flushlab.campaign.scheduling import BESIDE_MOST, Capacity, on_places
 from flushlab.errors import UsageError
 from flushlab.record import Launch, Warning
 from flushlab.trial import ArmRunner
-from flushlab.trial.standing import CLUSTER_SLICE_S
+from flushlab.trial.sliced import CLUSTER_SLICE_S
 from flushlab.trial.switching import restart_settings
 from flushlab.units import counted, format_latency
 
 CLUSTERS_MOST = 3
-"""Clusters of a tuning that stand at once at most, where candidates take a restart: their nodes do not only
+"""Clusters of a tuning that run at once at most, where candidates take a restart: their nodes do not only
 wait, they talk to each other."""
 
 
@@ -44,7 +44,7 @@ class ClusterPool(SandboxPool):
         """Lets the connections of all arms in: each arm keeps its own while others have their turns."""
         return Launch(arguments=connection_arguments(together))
 
-    def _standing(self, request: TuneRequest, found: Capacity) -> Capacity:
+    def _kept_running(self, request: TuneRequest, found: Capacity) -> Capacity:
         changed = [one.settings for one in request.candidates]
         changed += [request.raised] if request.yours is not None else []
         if any(restart_settings(one, self.identity) for one in changed):

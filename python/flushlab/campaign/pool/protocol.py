@@ -32,8 +32,8 @@ from flushlab.settings.fit import Scaled
 from flushlab.settings.floor import Floor
 from flushlab.spec.kinds import BenchSpec, CompareSpec, SeriesSpec, TuneSpec
 from flushlab.spec.parts import FileSpec, RemoteAccess, ServerSpec, ServersSpec
-from flushlab.trial import ArmRunner, Draft, StandingRunner, measure
-from flushlab.trial.standing import SLICE_S
+from flushlab.trial import ArmRunner, Draft, SlicedRunner, measure
+from flushlab.trial.sliced import SLICE_S
 from flushlab.workload import Timing, Workload, on_data
 
 if TYPE_CHECKING:
@@ -344,7 +344,7 @@ class ServerPool(ABC):
 
     @abstractmethod
     def capacity(self, request: TuneRequest, workloads: Sequence[Workload]) -> Capacity:
-        """How many arms of a tuning stand side by side, and why not more.
+        """How many arms of a tuning run side by side, and why not more.
 
         Raises:
             UsageError: arms have to alternate in slices, and the load cannot be paused.
@@ -407,9 +407,9 @@ class ServerPool(ABC):
             UsageError: the workload is not for these servers.
         """
 
-    def standing(self, runner_of: Callable[[Arm], ArmRunner], seed: int, place_of: PlaceOf) -> StandingRunner:
+    def sliced(self, runner_of: Callable[[Arm], ArmRunner], seed: int, place_of: PlaceOf) -> SlicedRunner:
         """Runs trials in slices, on servers kept running; arms with the same place share a cluster."""
-        return StandingRunner(
+        return SlicedRunner(
             runner_of, seed, place_of if self.identity.nodes > 1 else None, slice_s=self.slice_s
         )
 
@@ -438,13 +438,15 @@ class ServerPool(ABC):
     # -- a dry run
 
     @abstractmethod
-    def resources(self, arms: Sequence[Mapping[str, Value]], data_bytes: int | None, stand: int) -> Resources:
+    def resources(
+        self, arms: Sequence[Mapping[str, Value]], data_bytes: int | None, at_once: int
+    ) -> Resources:
         """What a campaign takes of this machine.
 
         Args:
             arms: settings of each.
             data_bytes: of the tables, about; None: not known.
-            stand: servers, or clusters, at once.
+            at_once: servers, or clusters, that run at once.
         """
 
     @abstractmethod

@@ -39,8 +39,8 @@ from flushlab.campaign.scheduling import (
     LEAST_SERVERS,
     Capacity,
     grouped,
+    kept_running_group,
     shared_s,
-    standing_group,
 )
 from flushlab.campaign.volumes import paper_root
 from flushlab.campaign.watcher import Watcher
@@ -57,8 +57,8 @@ from flushlab.settings.catalog import load_catalog
 from flushlab.settings.floor import Floor
 from flushlab.spec.option import flag
 from flushlab.spec.parts import DataSpec, RemoteAccess, ServerSpec, ServersSpec, WorkloadSpec
-from flushlab.trial import ArmRunner, RemoteRunner, StandingRunner
-from flushlab.trial.standing import CLUSTER_SLICE_S
+from flushlab.trial import ArmRunner, RemoteRunner, SlicedRunner
+from flushlab.trial.sliced import CLUSTER_SLICE_S
 from flushlab.workload import Workload, on_data
 from flushlab.workload.engine_options import EngineOptions, reaching, seeded
 from flushlab.workload.oltp import OltpWorkload
@@ -334,7 +334,7 @@ class RemotePool(ServerPool):
         together = [name for name in request.together if name in names]
         groups = list(grouped(dict.fromkeys(names, slice_s), together, max(loads - 2, 1)))
         seconds = shared_s(request, len(names), len(groups))
-        return tuple(standing_group(request, one, seconds, slice_s, 1) for one in groups)
+        return tuple(kept_running_group(request, one, seconds, slice_s, 1) for one in groups)
 
     def turns(self, places: int = 0) -> str:
         """How arms alternate in slices, in words that follow "arms"."""
@@ -366,9 +366,9 @@ class RemotePool(ServerPool):
         workloads = tuple(self.reaching(one, asked.database) for one in asked.workloads)
         return RemoteRunner(workloads, asked.timing, progress, server=self.server)
 
-    def standing(self, runner_of: Callable[[Arm], ArmRunner], seed: int, place_of: PlaceOf) -> StandingRunner:
+    def sliced(self, runner_of: Callable[[Arm], ArmRunner], seed: int, place_of: PlaceOf) -> SlicedRunner:
         """All arms share the server."""
-        return StandingRunner(runner_of, seed, lambda _: self.server.name, slice_s=self.slice_s)
+        return SlicedRunner(runner_of, seed, lambda _: self.server.name, slice_s=self.slice_s)
 
     # -- a single run
 
@@ -395,7 +395,9 @@ class RemotePool(ServerPool):
 
     # -- a dry run
 
-    def resources(self, arms: Sequence[Mapping[str, Value]], data_bytes: int | None, stand: int) -> Resources:
+    def resources(
+        self, arms: Sequence[Mapping[str, Value]], data_bytes: int | None, at_once: int
+    ) -> Resources:
         """Nothing: the server is elsewhere, or runs already."""
         return NOTHING
 

@@ -25,7 +25,7 @@ POOL_SHARE = 0.08
 MADE_BYTES = 512 << 20
 """Of pages that a workload may add to its data while it is driven; a pool may fill up to them."""
 MEMORY_SHARE = 0.8
-"""Servers that stand may take so much of the memory that is free."""
+"""Servers that are kept running may take so much of the memory that is free."""
 
 EMPTY_BYTES = 150 << 20
 """About what a data directory without data takes, its redo log aside."""

@@ -1,4 +1,4 @@
-"""Sandboxes: servers that flushlab starts, a fresh one for each trial, or one for each arm that stands.
+"""Sandboxes: flushlab starts a fresh server for each trial, or keeps one running for each arm.
 
 Sits in `campaign.pool`; implements `ServerPool`. `clusters.py` has what is different where each of them is a
 Galera cluster.
@@ -43,10 +43,10 @@ from flushlab.campaign.scheduling import (
     LEAST_SERVERS,
     Capacity,
     grouped,
+    kept_running_group,
     place_of,
     shared_s,
     slices_of,
-    standing_group,
 )
 from flushlab.campaign.several_servers import in_full
 from flushlab.campaign.volumes import PaperVolumes, Volumes
@@ -225,7 +225,7 @@ class SandboxPool(ServerPool):
         return Launch(arguments=connection_arguments(each))
 
     def capacity(self, request: TuneRequest, workloads: Sequence[Workload]) -> Capacity:
-        """How many servers of a tuning can stand side by side, and why not more."""
+        """How many servers of a tuning can run side by side, and why not more."""
         storage = request.spec.storage
         if any(workload.slice_s is None for workload in workloads):
             return Capacity(0, f"{request.workload.split(':')[0]} cannot be paused")
@@ -234,9 +234,9 @@ class SandboxPool(ServerPool):
         if request.steady_state:
             return Capacity(0, "some candidates take effect later, in background work")
         data_bytes = data_bytes_of(request.workload, request.spec.workload.options, request.spec.data.dataset)
-        return self._standing(request, self._room(request.run, data_bytes))
+        return self._kept_running(request, self._room(request.run, data_bytes))
 
-    def _standing(self, request: TuneRequest, found: Capacity) -> Capacity:
+    def _kept_running(self, request: TuneRequest, found: Capacity) -> Capacity:
         if found.servers >= BESIDE_MOST:
             return Capacity(BESIDE_MOST)
         return found if found.servers >= 2 else Capacity(0, found.why)
@@ -247,7 +247,7 @@ class SandboxPool(ServerPool):
     def groups(
         self, request: SeriesRequest, base: Workload, workloads: Mapping[str, Workload]
     ) -> tuple[ArmGroup, ...]:
-        """Groups of arms that stand side by side, then the others, on fresh servers."""
+        """Groups of arms that run side by side, then the others, on fresh servers."""
         data_bytes = data_bytes_of_arms(request)
         why = {
             arm.name: self._why_fresh(arm, request, base, workloads[arm.name], data_bytes)
@@ -269,17 +269,19 @@ class SandboxPool(ServerPool):
         groups = list(self._grouped(slices, together, places, own, found))
         fresh = {name: reason for name, reason in why.items() if reason}
         seconds = shared_s(request, len(why), len(groups) + bool(fresh))
-        standing = [
-            standing_group(request, names, seconds, slices[names[0]], self._shared(names, places, own))
+        kept_running = [
+            kept_running_group(request, names, seconds, slices[names[0]], self._shared(names, places, own))
             for names in groups
         ]
         if not fresh:
-            return tuple(standing)
-        alone = ArmGroup(arms=tuple(fresh), standing=False, blocks=request.blocks, seconds=seconds, why=fresh)
-        return (*standing, alone)
+            return tuple(kept_running)
+        alone = ArmGroup(
+            arms=tuple(fresh), kept_running=False, blocks=request.blocks, seconds=seconds, why=fresh
+        )
+        return (*kept_running, alone)
 
     def _why_never(self, *limits: object) -> str:
-        """Why no servers stand side by side on a disk with these limits; empty if they can."""
+        """Why no servers run side by side on a disk with these limits; empty if they can."""
         return LIMITED_DISK if any(one is not None for one in limits) else ""
 
     def _why_fresh(
@@ -290,7 +292,7 @@ class SandboxPool(ServerPool):
         workload: Workload,
         data_bytes: int | None,
     ) -> str:
-        """Why an arm needs fresh servers; empty if it can stand beside others."""
+        """Why an arm needs fresh servers; empty if it can run beside others."""
         if base.slice_s is None or workload.slice_s is None:
             cannot = request.base if base.slice_s is None else arm
             return f"{cannot.workload.name.split(':')[0]} cannot be paused"
@@ -412,9 +414,11 @@ class SandboxPool(ServerPool):
 
     # -- a dry run
 
-    def resources(self, arms: Sequence[Mapping[str, Value]], data_bytes: int | None, stand: int) -> Resources:
+    def resources(
+        self, arms: Sequence[Mapping[str, Value]], data_bytes: int | None, at_once: int
+    ) -> Resources:
         """What the servers take of this machine."""
-        servers = self.nodes * stand
+        servers = self.nodes * at_once
         configurations = [Configuration(settings, self.identity) for settings in arms]
         copy = copy_bytes(arms, self.identity, data_bytes)
         return Resources(

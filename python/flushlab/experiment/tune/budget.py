@@ -38,7 +38,7 @@ class Blocks(NamedTuple):
 
 
 FRESH = Blocks(confirm_least=3, confirm_most=16, reduce_most=8, screen_least=1, screen_most=1)
-STANDING = Blocks(confirm_least=6, confirm_most=120, reduce_most=24, screen_least=3, screen_most=16)
+KEPT_RUNNING = Blocks(confirm_least=6, confirm_most=120, reduce_most=24, screen_least=3, screen_most=16)
 SCREEN_SERVERS_MOST = 8
 """Mixtures screened in each context on servers kept running: starting the servers is most of their cost."""
 
@@ -60,23 +60,23 @@ class Budget:
     Attributes:
         trials: number of trials that were run.
         blocks: how many steps may have.
-        stands: whether servers stand side by side; else each trial has a fresh one.
-        room: arms that may stand beside the base.
+        kept_running: whether servers run side by side; else each trial has a fresh one.
+        room: arms that may run beside the base.
     """
 
     def __init__(self, plan: TunePlan, pool: Pool) -> None:
         self._plan = plan
         self._pool = pool
         self.trials = 0
-        self.stands = plan.side_by_side > 0
-        self.blocks = STANDING if self.stands else FRESH
+        self.kept_running = plan.side_by_side > 0
+        self.blocks = KEPT_RUNNING if self.kept_running else FRESH
         self.room = max(plan.side_by_side - 1, 1)
         self._discarded = 0
         self._spent_s = 0.0
         self._once_s = 0.0
         self._prepared_s = 0.0
-        self._stood: set[tuple[str, str]] = set()
-        self._standing_s = 0.0
+        self._started: set[tuple[str, str]] = set()
+        self._startups_s = 0.0
 
     def count(self, trial: Trial) -> None:
         """Takes a trial."""
@@ -85,11 +85,11 @@ class Budget:
         self._spent_s += trial.spent_s
         self._once_s += trial.once_s
         prepared_s = trial.seconds.get("prepare", 0.0)
-        if not self.stands or trial.stage == "calibrate":
+        if not self.kept_running or trial.stage == "calibrate":
             self._prepared_s += prepared_s
         else:
-            self._stood.add((trial.stage, trial.arm.name))
-            self._standing_s += prepared_s
+            self._started.add((trial.stage, trial.arm.name))
+            self._startups_s += prepared_s
 
     @property
     def trial_s(self) -> float:
@@ -97,9 +97,9 @@ class Budget:
         return (self._spent_s - self._once_s) / self.trials if self.trials else self._plan.trial_s
 
     @property
-    def stand_s(self) -> float:
-        """How long it takes until a server stands: as it did so far, or as it was expected."""
-        return self._standing_s / len(self._stood) if self._stood else self._plan.stand_s
+    def startup_s(self) -> float:
+        """How long a start and a warm-up of a server take: as they did so far, or as expected."""
+        return self._startups_s / len(self._started) if self._started else self._plan.startup_s
 
     @property
     def least_trials(self) -> int:
@@ -115,11 +115,11 @@ class Budget:
         """Cells (one arm in one block, all variants) that are left, if as many are disturbed as so far.
 
         Args:
-            starting: servers that will have to be started, where they stand side by side.
+            starting: servers that will have to be started, where they run side by side.
         """
         left = self.trials_left
         if self._plan.budget_s is not None and self.trials:
-            left_s = self._plan.budget_s - self._end_s - self._spent_s - starting * self.stand_s
+            left_s = self._plan.budget_s - self._end_s - self._spent_s - starting * self.startup_s
             left = min(left, left_s / max(self.trial_s, 1e-9))
         repeats = 1 + (self._discarded / self.trials if self.trials else 0.0)
         return max(math.floor(left / repeats / self._plan.variants), 0) if left < math.inf else 0
@@ -158,7 +158,7 @@ class Budget:
                 f"--trials {plan.budget_trials} is too few: {whom} {least}",
                 hint=f"use --trials {least} or more, {ways}",
             )
-        left_s = (least - self.trials) * self.trial_s + self._stands_least() * self.stand_s + self._end_s
+        left_s = (least - self.trials) * self.trial_s + self._startups_least() * self.startup_s + self._end_s
         all_s = self._spent_s + left_s if self.trials else plan.start_s + left_s
         if plan.budget_s is not None and all_s > plan.budget_s * (LATE_MARGIN if self.trials else 1.0):
             needed_s = all_s - self._prepared_s
@@ -180,11 +180,11 @@ class Budget:
 
     @property
     def _end_s(self) -> float:
-        return END_TRIALS * (max(self.stand_s, self._plan.stand_s) or self.trial_s) + END_S
+        return END_TRIALS * (max(self.startup_s, self._plan.startup_s) or self.trial_s) + END_S
 
     def screen_runs(self, free: int, contexts: int) -> int:
         """Even number of runs per context, from what the confirmation leaves."""
-        if self.stands:
+        if self.kept_running:
             return contexts * min(2 * math.ceil(free / 2 + 1), SCREEN_SERVERS_MOST)
         left = self.cells()
         total = left + self.trials // self._plan.variants
@@ -194,7 +194,7 @@ class Budget:
         return runs // (2 * contexts) * 2 * contexts
 
     def screen_blocks(self, arms: int, servers: int) -> int:
-        """Blocks that each group of arms may have, where they stand side by side; else one.
+        """Blocks that each group of arms may have, where they run side by side; else one.
 
         Args:
             arms: of all groups, the base in each of them counted.
@@ -230,14 +230,14 @@ class Budget:
             return 0
         bought = len(self._pool.bought())
         contexts = 2 if bought else 1
-        if self.stands:
+        if self.kept_running:
             runs = self.screen_runs(len(self._pool.free()), contexts)
             cells = runs + math.ceil(runs / self.room) + (bought + 1 if bought >= 2 else 0)
             return self.blocks.screen_least * cells
         return (2 * (bought + 1) if bought >= 2 else 0) + 4 * contexts
 
-    def _stands_least(self) -> int:
-        """Servers that the smallest valid campaign has still to start, where they stand side by side."""
-        started = sum(stage == "screen" for stage, _ in self._stood)
+    def _startups_least(self) -> int:
+        """Servers that the smallest valid campaign has still to start, where they run side by side."""
+        started = sum(stage == "screen" for stage, _ in self._started)
         screened = self._screen_least() // self.blocks.screen_least
         return max(screened - started, 0) + self.confirm_arms_most()

@@ -279,7 +279,7 @@ class Confirmation:
         one, base = self.compared(arm), self.compared(other)
         if one is None or base is None:
             return None
-        ratio = one.ratio.over(base.ratio)  # they never stood beside each other
+        ratio = one.ratio.over(base.ratio)  # they never ran in the same block
         return msgspec.structs.replace(one, ratio=ratio, verdict=ratio.verdict)
 
 

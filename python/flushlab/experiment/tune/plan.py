@@ -59,7 +59,7 @@ class TunePlan(msgspec.Struct, frozen=True, kw_only=True):
         side_by_side: servers that may run at once and alternate in slices; a block is cheap then, a new arm
             is not. 0: every trial starts a fresh one.
         start_s: about how long it takes until the first trial.
-        stand_s: about how long it takes until one stands, as far as that is known before the first.
+        startup_s: about how long it takes until one takes slices, as far as that is known before the first.
     """
 
     base: Mapping[str, Value]
@@ -82,7 +82,7 @@ class TunePlan(msgspec.Struct, frozen=True, kw_only=True):
     window_limit_s: float = math.inf
     side_by_side: int = 0
     start_s: float = 0.0
-    stand_s: float = 0.0
+    startup_s: float = 0.0
 
     @property
     def runs_at(self) -> Floor:

@@ -49,7 +49,7 @@ class Reduction:
             (self.chosen[floor], self.chosen[floor] - {i}) for floor, some in items.items() for i in some
         ]
         groups = [{one for pair in pairs for one in pair}] if pairs else []
-        if groups and len(groups[0]) > 1 + self._budget.room and self._budget.stands:
+        if groups and len(groups[0]) > 1 + self._budget.room and self._budget.kept_running:
             groups = [set(pair) for pair in dict.fromkeys(pairs)]
         blocks = self._budget.reduce_blocks(sum(map(len, groups)), len(self.to_confirm()) + 2)
         scores, disturbed = dict[str, dict[int, float]](), set[tuple[str, int]]()

@@ -59,7 +59,7 @@ class Screening:
         if len(bought) < 2:
             return
         enough = max(3 if self._budget.cells() >= 150 else 2, self._budget.blocks.screen_least)
-        room = self._budget.room if self._budget.stands else len(bought)
+        room = self._budget.room if self._budget.kept_running else len(bought)
         for number, group in enumerate(_even_groups([(frozenset({index}), 0) for index in bought], room)):
             for block in range(number * enough, (number + 1) * enough):
                 rows = [(frozenset[int](), 0), *(row for row in group if row[0] <= self._pool.usable)]
@@ -91,7 +91,7 @@ class Screening:
         for row in rows:
             order.shuffle(row)
         queue = [(selection, context) for row in rows for context, selection in row]
-        if self._budget.stands:
+        if self._budget.kept_running:
             yield from self._side_by_side(queue, first)
         else:
             yield from self._one_by_one(queue, first)

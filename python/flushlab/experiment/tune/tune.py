@@ -204,7 +204,7 @@ class Tune:
 
     def _confirm(self) -> Steps[None]:
         """Fresh blocks with base, control, the user's own settings, each floor's combination and its free
-        part; as many at once as may stand beside the base."""
+        part; as many at once as may run beside the base."""
         for selection in self._reduction.to_confirm():
             self._confirmation.admit(self._pool.arm(selection).name, selection)
         control = Arm(name=CONTROL, settings=self._pool.base.settings)
@@ -212,7 +212,7 @@ class Tune:
         if self._plan.yours is not None:
             self._confirmation.admit_reference(YOURS)
             arms.insert(1, Arm(name=YOURS, settings=self._plan.yours))
-        room = self._budget.room if self._budget.stands else len(arms)
+        room = self._budget.room if self._budget.kept_running else len(arms)
         for first in range(0, len(arms), room):
             if self._cut_short:
                 return

@@ -37,7 +37,7 @@ def head(subject: Subject) -> Head:
     elif facts.plan is not None:
         lead += _of_series(facts, facts.plan)
     if subject.row.result is None:
-        lead.append(f"{_standing(subject.row)}: these are the results so far.")
+        lead.append(f"{_status(subject.row)}: these are the results so far.")
     return Head(headline, tuple(lead), facts.workload, facts.title, servers(facts), bounds)
 
 
@@ -77,14 +77,14 @@ def _without_facts(subject: Subject) -> Head:
         headline = f"The base failed: {failed.reason.strip().splitlines()[0]}"
     return Head(
         headline,
-        (f"{_standing(subject.row)}; {shown}.",),
+        (f"{_status(subject.row)}; {shown}.",),
         workload_of(request),
         request.title if isinstance(request, SeriesRequest) else "",
         ", ".join(one.server.title for one in subject.servers),
     )
 
 
-def _standing(row: CampaignRow) -> str:
+def _status(row: CampaignRow) -> str:
     return {
         "running": "It is still running",
         "interrupted": "It was interrupted or killed",

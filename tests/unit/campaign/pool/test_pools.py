@@ -90,13 +90,13 @@ def test_the_base_meets_the_floor_at_the_end_or_nothing_is_run(pool: ServerPool)
 
 
 @every
-def test_arms_that_differ_in_what_a_running_server_takes_share_one_where_servers_stand_long(
+def test_arms_that_differ_in_what_a_running_server_takes_share_one_where_servers_keep_running(
     pool: ServerPool,
 ) -> None:
     places = {"a": "with a binlog", "b": "with a binlog", "c": "without"}
-    standing = pool.standing(lambda _: pytest.fail("no trial is run"), 1, lambda arm: places[arm.name])
+    sliced = pool.sliced(lambda _: pytest.fail("no trial is run"), 1, lambda arm: places[arm.name])
     arms = [Arm(name=name, settings={}) for name in places]
-    apart = {arm.name if standing.place_of is None else standing.place_of(arm) for arm in arms}
+    apart = {arm.name if sliced.place_of is None else sliced.place_of(arm) for arm in arms}
     nodes = pool.identity.nodes
     assert len(apart) == (1 if not pool.restarts else 3 if nodes == 1 else 2)
 

@@ -1,4 +1,4 @@
-"""Tuning on standing servers: the same planner, with many short blocks of few servers."""
+"""Tuning on servers kept running: the same planner, with many short blocks of few servers."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def tuned(
         budget_s=budget_s,
         floor=floor,
         side_by_side=side_by_side,
-        stand_s=3.0,
+        startup_s=3.0,
         trial_s=1.2,
         seed=seed,
     )
     tune, told = Tune(asked), list[Trial]()
-    server = simulated(effect(flush2=1.6, a=1.25), noise=noise, seed=seed, trial_s=1.2, stand_s=3.0)
+    server = simulated(effect(flush2=1.6, a=1.25), noise=noise, seed=seed, trial_s=1.2, startup_s=3.0)
     while (request := tune.ask()) is not None:
         assert len(request.beside) <= side_by_side
         told.append(server.run(request))
@@ -47,7 +47,7 @@ def winner(tune: Tune) -> FrontierPoint:
 
 
 @pytest.mark.parametrize("side_by_side", [2, 3, 8])
-def test_as_many_servers_stand_as_there_is_room_for_and_the_same_is_found(side_by_side: int) -> None:
+def test_as_many_servers_run_as_there_is_room_for_and_the_same_is_found(side_by_side: int) -> None:
     tune, told = tuned(side_by_side=side_by_side)
     assert winner(tune).settings["flush"] == 2
     assert winner(tune).ratio.low < 1.6 * 1.25 * 1.01
@@ -71,7 +71,7 @@ def test_every_block_that_chooses_or_proves_has_the_base_in_it() -> None:
 
 
 def test_a_setting_bought_in_a_duel_wins_over_a_free_one_of_another_duel() -> None:
-    """They never stood beside each other: what is known of both is their ratio to the base."""
+    """They never ran in the same block: what is known of both is their ratio to the base."""
     tune, _ = tuned(side_by_side=2)
     strict, second = tune.result().frontier
     assert strict.settings == {"a": 1}
@@ -114,12 +114,12 @@ def test_it_goes_on_from_its_records_wherever_it_was_killed() -> None:
 
 
 def test_servers_that_are_slow_to_start_are_in_the_budget() -> None:
-    asked = plan(budget_trials=None, budget_s=300.0, side_by_side=8, stand_s=20.0, trial_s=1.2)
+    asked = plan(budget_trials=None, budget_s=300.0, side_by_side=8, startup_s=20.0, trial_s=1.2)
     with pytest.raises(BudgetTooSmall, match=r"--minutes 5 is too short"):
         Tune(asked)
 
 
-def test_a_refused_setting_is_found_among_mixtures_that_stand_side_by_side() -> None:
+def test_a_refused_setting_is_found_among_mixtures_that_run_side_by_side() -> None:
     tune = Tune(plan(budget_trials=200, side_by_side=8))
     run_to_end(
         tune,

@@ -1,6 +1,6 @@
-"""The standing runner: every arm on a server that stands beside the others', one of them driven at a time.
+"""The sliced runner: servers are kept running side by side, one for each arm, and measured in slices.
 
-Stands beside `TrialRunner`. Neighbouring slices lie a second apart, in which a machine changes little, so
+Beside `TrialRunner`. Neighbouring slices lie a second apart, in which a machine changes little, so
 that intervals come out narrower than those of fresh servers in the same time (docs/how-to/compare.md).
 
     once an arm:  restore snapshot -> start with its settings -> warm up, while others start -> pause.
@@ -70,7 +70,7 @@ MOST_ROUNDS = 3
 
 
 @dataclass
-class StandingRunner:
+class SlicedRunner:
     """Runs trials of a block together; a context manager that ends the servers.
 
     Attributes:
@@ -85,7 +85,7 @@ class StandingRunner:
     seed: int
     place_of: Callable[[Arm], str] | None = None
     slice_s: float = SLICE_S
-    _stands: dict[str, _Stand] = field(default_factory=dict)
+    _kept: dict[str, _KeptServer] = field(default_factory=dict)
     _block: tuple[str, int] | None = None
     _trials: dict[tuple[str, int], Trial] = field(default_factory=dict)
     _began: float = field(default_factory=time.monotonic)
@@ -102,29 +102,29 @@ class StandingRunner:
         if self._block != block:
             before = self._block[0] if self._block else None
             if before != request.stage and (before, request.stage) != ("calibrate", "screen"):
-                self.close()  # a stage compares servers that stood equally long; screening claims nothing
+                self.close()  # a stage compares servers that ran equally long; screening claims nothing
             self._block = block
             self._trials.clear()
-            self._end(self._stands.keys() - {self._place(arm) for arm in request.beside})
-            for stand in self._stands.values():
-                stand.keep({arm.name for arm in request.beside})
+            self._end(self._kept.keys() - {self._place(arm) for arm in request.beside})
+            for kept in self._kept.values():
+                kept.keep({arm.name for arm in request.beside})
         key = request.arm.name, request.variant
         if key not in self._trials:
             self._trials |= {(name, request.variant): trial for name, trial in self._run(request).items()}
         return self._trials.pop(key)
 
-    def stand_for(self, arms: Iterable[str]) -> bool:
-        """Whether each of the arms has a server of its own that stands."""
-        return self.place_of is None and self._stands.keys() >= set(arms)
+    def keeps_running(self, arms: Iterable[str]) -> bool:
+        """Whether each of the arms has a server of its own that runs."""
+        return self.place_of is None and self._kept.keys() >= set(arms)
 
     def recovery_s(self, arm: Arm) -> float:
-        """Seconds from SIGKILL under load to the first answered query, of the arm's server where it stands;
-        else as `TrialRunner.recovery_s`, and nothing stands any more. Errors: as there.
+        """Seconds from SIGKILL under load to the first answered query, of the arm's server where it runs;
+        else as `TrialRunner.recovery_s`, and no server runs any more. Errors: as there.
         """
         runner = self.runner_of(arm)
-        stand = self._stands.get(arm.name) if self.stand_for({arm.name}) else None
-        turns = stand.turns.get((arm.name, len(runner.workloads) - 1)) if stand is not None else None
-        if stand is None or turns is None or isinstance(stand.server, RemoteGroup):
+        kept = self._kept.get(arm.name) if self.keeps_running({arm.name}) else None
+        turns = kept.turns.get((arm.name, len(runner.workloads) - 1)) if kept is not None else None
+        if kept is None or turns is None or isinstance(kept.server, RemoteGroup):
             self.close()
             return runner.recovery_s(arm)
 
@@ -133,13 +133,13 @@ class StandingRunner:
             turns.slice(runner.timing.seconds, lambda: next(ends)())
 
         try:
-            return recovered_s(stand.server, drive)
+            return recovered_s(kept.server, drive)
         finally:
             self._end([arm.name])
 
     def close(self) -> None:
         """Kills the servers; their data directories are thrown away."""
-        self._end(list(self._stands))
+        self._end(list(self._kept))
 
     def __enter__(self) -> Self:
         return self
@@ -152,8 +152,8 @@ class StandingRunner:
 
     def _end(self, places: Iterable[str]) -> None:
         for place in places:
-            if place in self._stands:
-                self._stands.pop(place).close()
+            if place in self._kept:
+                self._kept.pop(place).close()
 
     def _run(self, request: Request) -> dict[str, Trial]:
         """One trial of every arm beside, by name. The first one has the seconds of them all."""
@@ -169,7 +169,7 @@ class StandingRunner:
                 try:
                     if failed is not None:
                         raise failed
-                    found = self._standing(draft)
+                    found = self._warmed_up(draft)
                 except NOT_STARTED as error:
                     if self.runner_of(draft.arm).is_lost():
                         raise  # no arm's fault: the campaign is resumed once it is back
@@ -183,7 +183,7 @@ class StandingRunner:
             self._start(drafts, warm_up)
             # In the order of the seed, not of readiness.
             parts.sort(key=lambda part: drafts.index(part.draft))
-            stood_s = time.monotonic() - began
+            startup_s = time.monotonic() - began
             observed = is_observed(request.block)
             for part in parts:
                 part.open(observed=observed)
@@ -196,12 +196,12 @@ class StandingRunner:
         for part in parts:
             if part.ended is None:
                 continue
-            if part.stand.shared and part.stand.server.alive():
+            if part.kept.shared and part.kept.server.alive():
                 if part.ended.outcome == "failed":
-                    part.stand.forget(part.draft.arm.name, request.variant)
+                    part.kept.forget(part.draft.arm.name, request.variant)
             else:
                 self._end([self._place(part.draft.arm)])
-        return _timed(request, trials, parts, stood_s, time.monotonic() - began)
+        return _timed(request, trials, parts, startup_s, time.monotonic() - began)
 
     def _start(self, drafts: Sequence[Draft], warm_up: Callable[[Draft, BaseException | None], None]) -> None:
         """Starts the servers of places that have none, some at a time; each is warmed up while others start,
@@ -222,7 +222,7 @@ class StandingRunner:
             server = runner.start(arm, variant=draft.variant)
             shared = self.place_of is not None
             switching = runner.switching(server, settings)
-            self._stands[place] = _Stand(server, draft.arm.name, switching, shared, self._suspects)
+            self._kept[place] = _KeptServer(server, draft.arm.name, switching, shared, self._suspects)
             draft.seconds.update(server.seconds)
 
         ended = SimpleQueue[tuple[str, BaseException | None]]()  # no futures: a Ctrl-C may leave them locked
@@ -233,10 +233,10 @@ class StandingRunner:
             finally:
                 ended.put((place, sys.exc_info()[1]))
 
-        with ThreadPoolExecutor(STARTS, "stand") as pool:
+        with ThreadPoolExecutor(STARTS, "start") as pool:
             for place, own in arms.items():
                 settings = _common([one.arm for one in own])
-                if place in self._stands and self._stands[place].fits(settings):
+                if place in self._kept and self._kept[place].fits(settings):
                     ended.put((place, None))
                     continue
                 self._end([place])
@@ -256,27 +256,27 @@ class StandingRunner:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
-    def _standing(self, draft: Draft) -> tuple[_Stand, Turns] | Refused:
+    def _warmed_up(self, draft: Draft) -> tuple[_KeptServer, Turns] | Refused:
         """The arm's server and its load, warmed up where it was not; or why it has none."""
         arm, runner, place = draft.arm, self.runner_of(draft.arm), self._place(draft.arm)
-        if place not in self._stands:
+        if place not in self._kept:
             return Refused("discarded", "the server that it shares with other arms died before its turn")
-        stand = self._stands[place]
+        kept = self._kept[place]
         try:
-            turns = stand.turns.get((arm.name, draft.variant))
+            turns = kept.turns.get((arm.name, draft.variant))
             if turns is None:
-                if refused := stand.become(arm):
+                if refused := kept.become(arm):
                     return refused
-                workload = drawing(runner.workloads[draft.variant], stand.loads)
-                stand.loads += 1
-                driving = workload.driving(stand.server)
+                workload = drawing(runner.workloads[draft.variant], kept.loads)
+                kept.loads += 1
+                driving = workload.driving(kept.server)
                 assert driving is not None, "who cannot pause is measured on fresh servers"
-                turns = Turns(driving, stand.server, runner.timing)
-                stand.turns[arm.name, draft.variant] = turns
+                turns = Turns(driving, kept.server, runner.timing)
+                kept.turns[arm.name, draft.variant] = turns
                 draft.seconds["warm_up"] = turns.warm_up_s
-            return stand, turns
+            return kept, turns
         except FlushlabError:
-            if not (stand.shared and stand.server.alive()):
+            if not (kept.shared and kept.server.alive()):
                 self._end([place])
             raise
 
@@ -298,7 +298,7 @@ class StandingRunner:
         order = Random(f"{self.seed}/{request.stage}/{request.block}/{request.variant}/{request.arm.name}")
         for number in range(due * MOST_ROUNDS):
             order.shuffle(running)
-            pids = [node.pid for part in running for node in part.stand.server.nodes]
+            pids = [node.pid for part in running for node in part.kept.server.nodes]
             for part in running:
                 part.take(number, slice_s, pids, self._began, observed=observed)
             running = [part for part in running if part.ended is None]
@@ -318,8 +318,8 @@ def is_observed(block: int) -> bool:
 
 
 @dataclass
-class _Stand:
-    """A server that stands.
+class _KeptServer:
+    """A server that is kept running.
 
     Attributes:
         server: the server.
@@ -342,7 +342,7 @@ class _Stand:
 
     def __post_init__(self) -> None:
         self.status = watched(self.server, self.arm)
-        live_status().stands(self.status)
+        live_status().server_started(self.status)
 
     def fits(self, settings: Mapping[str, Value]) -> bool:
         """Whether settings include all that the server was started with."""
@@ -380,7 +380,7 @@ class _Stand:
         return msgspec.structs.replace(trial, outcome="discarded")
 
     def close(self) -> None:
-        live_status().fell(self.status.key)
+        live_status().server_ended(self.status.key)
         self.server.kill()  # first: a load whose server hangs is slow to stop
         for turns in self.turns.values():
             turns.stop()
@@ -396,7 +396,7 @@ class _Part:
     """
 
     draft: Draft
-    stand: _Stand
+    kept: _KeptServer
     turns: Turns
     seen: Observation = field(default_factory=Observation)
     telemetry: ExitStack = field(default_factory=ExitStack)
@@ -409,15 +409,15 @@ class _Part:
     def open(self, *, observed: bool) -> None:
         """Reads the settings back and opens the telemetry, if this block is to have any and others' slices
         are not in it."""
-        server = self.stand.server
+        server = self.kept.server
         try:
-            if refused := self.stand.become(self.draft.arm):
+            if refused := self.kept.become(self.draft.arm):
                 self.ended = self.draft.ended(*refused)
                 return
             if broken := self.draft.read_back(server):
                 self.ended = self.draft.ended("invalid", broken)
                 return
-            if observed and not self.stand.shared:
+            if observed and not self.kept.shared:
                 self.telemetry.enter_context(observe(server, self.seen))
             self.all_bytes = -_written_bytes(server)
         except (ServerError, MeasurementError, ProtocolError) as error:
@@ -428,20 +428,20 @@ class _Part:
     ) -> None:
         """Drives the server for one slice."""
         ends = list[_Moment]()
-        stand, server, switched = self.stand, self.stand.server, time.monotonic()
+        kept, server, switched = self.kept, self.kept.server, time.monotonic()
         self.own_bytes -= _written_bytes(server)
         try:
-            if refused := stand.become(self.draft.arm):
+            if refused := kept.become(self.draft.arm):
                 self.ended = self.draft.ended(*refused)
                 return
             with (
-                live_status().driving(stand.status.key, self.draft.arm.name),
-                observe(server, self.seen) if observed and stand.shared else nullcontext(),
+                live_status().driving(kept.status.key, self.draft.arm.name),
+                observe(server, self.seen) if observed and kept.shared else nullcontext(),
             ):
-                lead_s = SWITCH_LEAD_S if stand.shared else LEAD_S
+                lead_s = SWITCH_LEAD_S if kept.shared else LEAD_S
                 result = self.turns.slice(seconds, lambda: ends.append(_Moment.now(pids)), lead_s)
             require_whole(server)
-            drain_s = stand.drain()
+            drain_s = kept.drain()
         except (ServerError, MeasurementError, ProtocolError) as error:
             self._fail(error)
             return
@@ -460,7 +460,7 @@ class _Part:
                 ),
                 steal_share=shares.steal_share,
                 dropped=last.at_s - first.at_s > LATE_FACTOR * seconds,
-                switch_s=max(0.0, first.machine.at_s - switched) if stand.shared else 0.0,
+                switch_s=max(0.0, first.machine.at_s - switched) if kept.shared else 0.0,
                 drain_s=drain_s,
             )
         )
@@ -470,7 +470,7 @@ class _Part:
         if self.ended is not None:
             return self.ended
         try:
-            self.all_bytes += _written_bytes(self.stand.server)
+            self.all_bytes += _written_bytes(self.kept.server)
             self.telemetry.close()
             kept = [n for n, one in enumerate(self.slices) if not one.dropped]
             counted = kept or range(len(self.slices))
@@ -481,13 +481,13 @@ class _Part:
         self.seen.foreign_cpu_share = _mean([self.slices[n].foreign_share or 0.0 for n in counted])
         disturbed = "" if kept else "the clock had a gap in every round: the machine slept, or was stopped"
         trial = self.draft.measured(measured, self.seen, disturbed, tuple(self.slices))
-        if self.stand.shared:  # who wrote what in whose turn cannot be told
+        if self.kept.shared:  # who wrote what in whose turn cannot be told
             return trial
         return msgspec.structs.replace(trial, later_bytes=max(0, self.all_bytes - self.own_bytes))
 
     def _fail(self, error: FlushlabError) -> Trial:
         self.telemetry.__exit__(type(error), error, error.__traceback__)
-        self.ended = self.stand.failed(self.draft, error)
+        self.ended = self.kept.failed(self.draft, error)
         return self.ended
 
 
@@ -528,12 +528,12 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _timed(
-    request: Request, trials: dict[str, Trial], parts: Sequence[_Part], stood_s: float, seconds: float
+    request: Request, trials: dict[str, Trial], parts: Sequence[_Part], startup_s: float, seconds: float
 ) -> dict[str, Trial]:
     """The trials with their times: they ran at once, so the first has the seconds of them all."""
     slices = [one for part in parts for one in part.slices]
     spent = {
-        "prepare": stood_s,  # once: the servers stay
+        "prepare": startup_s,  # once: the servers stay
         "window": sum(one.seconds for one in slices),
         "switch": sum(one.switch_s + one.drain_s for one in slices),
     }

@@ -1,4 +1,4 @@
-"""Arms side by side on standing servers, beside fresh servers: how narrow intervals are; whether they agree.
+"""Servers kept running and fresh servers compared: how narrow intervals are; whether they agree.
 
 `--part width`: base, control, flush=2 and the double write off, 16 connections, three minutes of wall time on
 each server: on a quiet machine, while a neighbour eats one processor, and while another server writes to the
@@ -8,7 +8,7 @@ neighbour and 6 % with the other server; at least 80 % of the time is measured.
 `--part truth`: ten effects of known direction on two flavors, in turns and, five times as long, on fresh
 servers. Bar: the two intervals overlap.
 
-    python benchmarks/standing.py [--part width | truth] [--server …] [--only WORDS] [--json FILE]
+    python benchmarks/kept_running.py [--part width | truth] [--server …] [--only WORDS] [--json FILE]
 
 A piece takes three to six minutes. With `--json` every piece leaves a line in the file, and what stands there
 is not run again.

@@ -1,4 +1,4 @@
-"""Arms side by side on standing servers."""
+"""Arms side by side on servers kept running."""
 
 from __future__ import annotations
 

@@ -13,9 +13,9 @@ from flushlab.errors import ServerError
 from flushlab.experiment.protocol import Request
 from flushlab.record import Arm, LoadResult, Stage, Trial, Value
 from flushlab.server.fake import FakeServer
-from flushlab.trial import RemoteRunner, StandingRunner, standing
+from flushlab.trial import RemoteRunner, SlicedRunner, sliced
 from flushlab.trial.measurement import Draft
-from flushlab.trial.standing import _Part, _Stand, is_observed
+from flushlab.trial.sliced import _KeptServer, _Part, is_observed
 from flushlab.trial.switching import Switching
 from flushlab.workload import Measured, Timing
 from flushlab.workload.engine_options import EngineOptions
@@ -40,7 +40,7 @@ def test_a_slice_in_which_the_machine_slept_does_not_count(
     server: Any = FakeServer()
     turns: Any = Turns()
     draft = Draft(arm=Arm(name="a", settings={}), stage="arms", block=0, variant=0)
-    part = _Part(draft, _Stand(server, "a", Switching(server, {})), turns)
+    part = _Part(draft, _KeptServer(server, "a", Switching(server, {})), turns)
     part.take(7, 0.5, [os.getpid()], began=time.monotonic())
     (one,) = part.slices
     assert (one.round, one.seconds, one.events) == (7, 0.5, 50)
@@ -79,7 +79,7 @@ class Shared:
         self.dies = dies
         self.timing = Timing(seconds=1.0)
         self.workloads = (Load(),)
-        monkeypatch.setattr(standing, "Turns", lambda *_: self)
+        monkeypatch.setattr(sliced, "Turns", lambda *_: self)
 
     def prepare(self, arm: Arm, *, variant: int = 0) -> None:
         """There is nothing to prepare."""
@@ -119,7 +119,7 @@ class Shared:
         arms = tuple(Arm(name=f"flush {value}", settings={FLUSH: value}) for value in (0, 1, 2))
         runner: Any = self
         found = dict[str, Trial]()
-        with StandingRunner(lambda _: runner, 1, lambda _: "one") as shared:
+        with SlicedRunner(lambda _: runner, 1, lambda _: "one") as shared:
             for _ in range(3):
                 due = tuple(arm for arm in arms if arm.name not in found)
                 for number, arm in enumerate(due):
@@ -167,7 +167,7 @@ def test_somebodys_server_is_set_anew_whatever_it_has_and_never_stopped(
     shared, group = Shared(monkeypatch), Theirs(now=2)
     of_group = remote(shared, group)
     base = Arm(name="base", settings={})
-    with StandingRunner(lambda _: of_group, 1, lambda _: "one") as runner:
+    with SlicedRunner(lambda _: of_group, 1, lambda _: "one") as runner:
         trial = runner.run(Request(arm=base, stage="arms", block=3, beside=(base,)))
     assert trial.outcome == "measured", trial.reason
     assert {tuple(seen) for seen in shared.seen} == {(1, 1, 1)}
@@ -190,9 +190,9 @@ def test_a_load_that_cannot_connect_is_its_arms_fault_only_while_somebodys_serve
             raise ServerError("too many connections", hint="raise max_connections")
         return shared
 
-    monkeypatch.setattr(standing, "Turns", connect)
+    monkeypatch.setattr(sliced, "Turns", connect)
     arms = tuple(Arm(name=f"flush {value}", settings={FLUSH: value}) for value in (1, 2))
-    with StandingRunner(lambda _: of_group, 1, lambda _: "one") as runner:
+    with SlicedRunner(lambda _: of_group, 1, lambda _: "one") as runner:
 
         def run(arm: Arm) -> Trial:
             return runner.run(Request(arm=arm, stage="arms", block=3, beside=arms))
@@ -220,7 +220,7 @@ def test_a_load_that_failed_on_a_shared_server_is_made_anew(monkeypatch: pytest.
         return whole(*given)
 
     monkeypatch.setattr(shared, "slice", slice_)
-    with StandingRunner(lambda _: asked, 1, lambda _: "one") as runner:
+    with SlicedRunner(lambda _: asked, 1, lambda _: "one") as runner:
         first = [runner.run(Request(arm=arm, stage="arms", block=3, beside=arms)) for arm in arms]
         assert sorted(one.outcome for one in first) == ["failed", "measured"]
         assert len(stopped) == 1, "the load that failed, and no other"
@@ -257,7 +257,7 @@ class Alone(Shared):
         super().__init__(monkeypatch)
         self.seen_warm, self.sliced = threading.Event(), list[str]()
         self.begun, self.by_server = list[str](), dict[int, str]()
-        monkeypatch.setattr(standing, "Turns", self.warmed)
+        monkeypatch.setattr(sliced, "Turns", self.warmed)
 
     def warmed(self, driving: Any, server: FakeGroup, timing: Timing) -> Any:
         self.seen_warm.set()
@@ -277,9 +277,7 @@ class Alone(Shared):
         self.by_server[id(group)] = arm.name
         return group
 
-    def run(
-        self, runner: StandingRunner, *names: str, stage: Stage = "confirm", block: int = 3
-    ) -> list[Trial]:
+    def run(self, runner: SlicedRunner, *names: str, stage: Stage = "confirm", block: int = 3) -> list[Trial]:
         arms = tuple(Arm(name=name, settings={}) for name in names)
         return [
             runner.run(Request(arm=arm, stage=stage, block=block, beside=arms[number:]))
@@ -287,9 +285,9 @@ class Alone(Shared):
         ]
 
 
-def alone(monkeypatch: pytest.MonkeyPatch) -> tuple[Alone, StandingRunner]:
+def alone(monkeypatch: pytest.MonkeyPatch) -> tuple[Alone, SlicedRunner]:
     fake: Any = Alone(monkeypatch)
-    return fake, StandingRunner(lambda _: fake, 1)
+    return fake, SlicedRunner(lambda _: fake, 1)
 
 
 def test_a_server_is_warmed_up_while_others_start(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -332,7 +330,7 @@ def test_ctrl_c_while_one_is_warmed_up_starts_no_further_server_and_ends_all(
     def interrupted(*_: object) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(standing, "Turns", interrupted)
+    monkeypatch.setattr(sliced, "Turns", interrupted)
     names = [f"arm {number}" for number in range(40)]
     begin = fake.start
 
@@ -359,7 +357,7 @@ def test_every_stage_has_servers_of_its_own_but_screening_goes_on_with_the_base_
     assert sorted(fake.begun) == ["a", "a", "base", "base"]
 
 
-def test_the_server_that_stands_for_an_arm_is_killed_under_its_load_and_comes_back(
+def test_the_server_kept_running_for_an_arm_is_killed_under_its_load_and_comes_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fake, runner = alone(monkeypatch)
@@ -371,17 +369,19 @@ def test_the_server_that_stands_for_an_arm_is_killed_under_its_load_and_comes_ba
     monkeypatch.setattr(FakeGroup, "start_again", start_again, raising=False)
     with runner:
         fake.run(runner, "base", "a")
-        assert runner.stand_for({"base", "a"}) and not runner.stand_for({"b"})
+        assert runner.keeps_running({"base", "a"}) and not runner.keeps_running({"b"})
         assert runner.recovery_s(Arm(name="a", settings={})) >= 0
         assert deaths == [True]
         assert fake.begun == ["base", "a"] or fake.begun == ["a", "base"], "no further server was started"
-        assert runner.stand_for({"base"}) and not runner.stand_for({"a"})
+        assert runner.keeps_running({"base"}) and not runner.keeps_running({"a"})
 
 
-def test_an_arm_for_which_no_server_stands_recovers_on_a_fresh_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_arm_without_a_kept_server_recovers_on_a_fresh_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     fake, runner = alone(monkeypatch)
     monkeypatch.setattr(fake, "recovery_s", lambda arm: 3.0, raising=False)
     with runner:
         fake.run(runner, "base")
         assert runner.recovery_s(Arm(name="a", settings={})) == 3.0
-        assert not runner.stand_for({"base"}), "it would take the memory of the fresh one"
+        assert not runner.keeps_running({"base"}), "it would take the memory of the fresh one"
