@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from flushlab.campaign.recommended import LOST_AT_RESTART
 from flushlab.record import ServerIdentity, Value
 from flushlab.settings.catalog import SettingHere, load_catalog
-from flushlab.settings.configuration import Configuration
+from flushlab.settings.configuration import LOST_AT_RESTART, Configuration
 from flushlab.settings.optionfile import render
 
 

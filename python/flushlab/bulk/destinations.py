@@ -156,9 +156,7 @@ def _tune(every: Sequence[Changes], progress: Progress) -> None:
     for one in needed:
         progress(f"--allow-set-global: until the load ends, {where[one]}{' '.join(one.do)}")
     for one in needed:
-        progress(
-            f"--allow-set-global: if flushlab cannot put it back, {where[one] or 'run '}{' '.join(one.undo)}"
-        )
+        progress(f"--allow-set-global: if flushlab cannot put it back, {where[one] or 'run '}{one.by_hand}")
     for one in needed:
         one.make()
 

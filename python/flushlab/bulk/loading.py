@@ -31,6 +31,7 @@ from flushlab.record import Warning
 from flushlab.record.running import FillProgress
 from flushlab.server.control import StatementFailed
 from flushlab.server.identifier import quoted
+from flushlab.settings.configuration import LOST_AT_RESTART
 from flushlab.spec.kinds import FillSpec
 from flushlab.units import counted
 from flushlab.workload.engine import errno_of
@@ -273,12 +274,13 @@ class Load:
         if method == "load-data" and seen.splits_load_data:
             raise ServerError(
                 "wsrep_load_data_splitting is ON: the server commits LOAD DATA in pieces of its own",
-                hint="SET GLOBAL wsrep_load_data_splitting = OFF there, or use --method insert",
+                hint=f"SET GLOBAL wsrep_load_data_splitting = OFF there ({LOST_AT_RESTART}), or use"
+                " --method insert",
             )
         if method == "load-data" and not possible.load_data:
             raise ServerError(
                 "local_infile is OFF: the server takes no LOAD DATA LOCAL",
-                hint="SET GLOBAL local_infile = ON there, or use --method insert",
+                hint=f"SET GLOBAL local_infile = ON there ({LOST_AT_RESTART}), or use --method insert",
             )
         if method == "single":
             return LoadMethod(
@@ -411,7 +413,11 @@ class Load:
         if errno not in (*_NO_LOCAL_FILES, _NO_DEFAULT) or self._asked.method not in ("auto", "load-data"):
             raise error
         if self._asked.method == "load-data":
-            allow = "SET GLOBAL local_infile = ON there, or " if errno in _NO_LOCAL_FILES else ""
+            allow = (
+                f"SET GLOBAL local_infile = ON there ({LOST_AT_RESTART}), or "
+                if errno in _NO_LOCAL_FILES
+                else ""
+            )
             raise ServerError(
                 f"the server refuses LOAD DATA LOCAL: {error.message} (error {errno})",
                 hint=f"{allow}use --method insert; --continue loads what is missing",

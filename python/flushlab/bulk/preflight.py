@@ -18,6 +18,7 @@ from flushlab.errors import ServerError, UsageError
 from flushlab.record import Warning
 from flushlab.server.control import StatementFailed
 from flushlab.server.protocol import Server
+from flushlab.settings.configuration import LOST_AT_RESTART
 from flushlab.units import counted, format_seconds, format_size
 
 _VARIABLES = (
@@ -131,7 +132,7 @@ def load_warnings(
             "local-infile",
             not ours and not seen.is_on("local_infile"),
             "local_infile is OFF: rows go as INSERT, which is slower; SET GLOBAL local_infile = ON would"
-            " allow LOAD DATA LOCAL",
+            f" allow LOAD DATA LOCAL ({LOST_AT_RESTART})",
         ),
         (
             "wsrep-load-data-splitting",

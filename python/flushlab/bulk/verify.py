@@ -18,6 +18,7 @@ from flushlab.generate.plan import FillPlan, PlanTable
 from flushlab.server.control import StatementFailed
 from flushlab.server.identifier import quoted
 from flushlab.server.protocol import Server
+from flushlab.settings.configuration import LOST_AT_RESTART
 from flushlab.units import format_size
 
 SAMPLED = 1000
@@ -79,7 +80,8 @@ class Sample:
             raise UsageError(
                 f"a row of {self._table.name} takes {format_size(size)}, and max_allowed_packet is"
                 f" {format_size(most)}",
-                hint="SET GLOBAL max_allowed_packet to more there, or give the plan shorter values",
+                hint=f"SET GLOBAL max_allowed_packet to more there ({LOST_AT_RESTART}), or give the plan"
+                " shorter values",
             )
         try:
             self._server.query(sql)

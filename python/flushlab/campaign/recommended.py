@@ -18,7 +18,7 @@ from flushlab.experiment.objective import Objective, gain_words
 from flushlab.plan.plan import BASE, BEST, CONTROL
 from flushlab.record import Ratio, ServerIdentity, Value, Warning
 from flushlab.settings.catalog import load_catalog
-from flushlab.settings.configuration import NO_BINLOG
+from flushlab.settings.configuration import LOST_AT_RESTART, NO_BINLOG
 from flushlab.settings.durability import FLOOR
 from flushlab.settings.floor import Floor
 from flushlab.spec.parts import as_told
@@ -34,7 +34,6 @@ FAILURES = {
 _LOGS = {"binlog": "binary log", "replication": "replicas"}
 _KEPT = ("nothing is lost", "covered", "no binary log", "replicas stay consistent")
 """Beginnings of guarantees without a loss."""
-LOST_AT_RESTART = "SET GLOBAL is lost at a restart"
 IF_LOST = {
     Floor.SECOND: "about a second of commits",
     Floor.RELAXED: "about a second of commits, also when mysqld is killed",

@@ -16,6 +16,8 @@ from flushlab.settings.catalog import Catalog, SettingHere, canonical, load_cata
 from flushlab.units import parse_size
 
 NO_BINLOG = "no effect without a binary log"
+LOST_AT_RESTART = "SET GLOBAL is lost at a restart"
+"""Said wherever a SET GLOBAL is run or handed over."""
 _CACHES_OF_WRITE_SETS = {"binlog_cache_size"}
 """Those that Galera fills on its nodes, whether there is a binary log or not."""
 _INTEGER = re.compile(r"-?\d+")

@@ -206,7 +206,11 @@ class Judgement:
         if name in server.catalog:
             entry = server.catalog.setting(name)
             if entry.name != name or server.here(name) is not None:
-                instead = f"write {entry.name}" if entry.name != name else "set it with SET GLOBAL"
+                instead = (
+                    f"write {entry.name}"
+                    if entry.name != name
+                    else "set it with SET GLOBAL, after every restart"
+                )
                 return "unknown-name", "is a variable, not an option", instead
             others = server.catalog.successor(name, *server.key)
             has = f"{this} has {', '.join(others)}" if others else None

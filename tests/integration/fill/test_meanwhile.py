@@ -187,6 +187,7 @@ def test_a_tuned_server_is_as_it_was_after_the_load(tuned: Tuned) -> None:
     ((_, during),) = [(line, state) for line, state in seen if line.startswith("loading by")]
     assert untouched == tuned.before
     assert "SET GLOBAL innodb_flush_log_at_trx_commit = 1;" in undo
+    assert "SET GLOBAL is lost at a restart" in undo
     assert during == {"innodb_flush_log_at_trx_commit": 2}
     assert tuned.is_as_before
 

@@ -190,9 +190,7 @@ def changed(
             progress(f"--allow-set-global: {limit}, on {one.where}: {one.meanwhile}")
     for one in every:
         if one.undo:
-            progress(
-                f"--allow-set-global: if flushlab cannot put it back, on {one.where}: {' '.join(one.undo)}"
-            )
+            progress(f"--allow-set-global: if flushlab cannot put it back, on {one.where}: {one.by_hand}")
     server.before = {name: value for one in every for name, value in one.before.items()}
     with Undo() as undo:
         for one in reversed(every):

@@ -28,7 +28,7 @@ from flushlab.server.remote.address import Address
 from flushlab.server.remote.journal import ANSWER_S, CONNECT_S, Say, await_answer
 from flushlab.server.remote.server import RemoteServer
 from flushlab.server.variables import Query, read_variables, set_variable
-from flushlab.settings.configuration import Configuration, literal
+from flushlab.settings.configuration import LOST_AT_RESTART, Configuration, literal
 
 FOLDER = "put-back"
 _LOCK = "flushlab_tunes_this_server"
@@ -116,6 +116,11 @@ class Changes:
     def undo(self) -> tuple[str, ...]:
         """The statements that put all back."""
         return tuple(_statement(self._server.identity, one.name, one.before) for one in self._all)
+
+    @property
+    def by_hand(self) -> str:
+        """The same for somebody who runs them by hand."""
+        return f"{' '.join(self.undo)} ({LOST_AT_RESTART})"
 
     @property
     def meanwhile(self) -> str:
@@ -338,7 +343,7 @@ def _restore(
 def _not_yet(address: Address, undo: tuple[str, ...], error: ServerError) -> str:
     return (
         f"warning: settings could not be put back: {error.message}. The next flushlab command tries again."
-        f" SET GLOBAL lasts until the server's next restart. By hand: {' '.join(undo)}"
+        f" By hand: {' '.join(undo)} ({LOST_AT_RESTART})"
     )
 
 

@@ -41,3 +41,9 @@ def test_what_somebody_else_has_set_meanwhile_is_not_told_to_be_put_back(private
     server.query("SET GLOBAL sync_binlog = %s", [7])
     changes.put_back(said.append)
     assert said == ["sync_binlog is 7 now: somebody else has set it, and it stays so"]
+
+
+def test_the_statements_to_run_by_hand_say_that_a_restart_loses_them(private_home: object) -> None:
+    server: Any = Theirs()
+    changes = Changes(server, {FLUSH: 2})
+    assert changes.by_hand == f"SET GLOBAL {FLUSH} = 1; (SET GLOBAL is lost at a restart)"
