@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +24,19 @@ def wait_until(condition: Callable[[], object], what: str, seconds: float = PATI
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
         pause.wait(0.01)
+
+
+def stop(pid: int) -> None:
+    """Stops a process. On a busy machine its threads run on for a while after the signal: returns when none
+    of them does."""
+    os.kill(pid, signal.SIGSTOP)
+    states = Path(f"/proc/{pid}/task")
+    wait_until(
+        lambda: all(
+            (thread / "stat").read_text().rpartition(") ")[2].startswith("T") for thread in states.iterdir()
+        ),
+        f"all threads of process {pid} stopped",
+    )
 
 
 def wait_for_end(process: subprocess.Popen[str], what: str, seconds: float = PATIENCE_S) -> tuple[str, str]:

@@ -308,8 +308,12 @@ def test_death_of_the_server_is_told_behind_the_suites_own_output(project: Proje
 def test_a_server_that_hangs_is_told_and_does_not_hold_up_the_end(project: Project) -> None:
     require_build("mariadb@10.11")
     code = """
-        import signal
+        import signal, time
         pid = int(open(ask(c, "SELECT @@pid_file")[0][0]).read()); os.kill(pid, signal.SIGSTOP)
+        def runs():
+            threads = [open(f"/proc/{pid}/task/{one}/stat").read() for one in os.listdir(f"/proc/{pid}/task")]
+            return any(not thread.rpartition(") ")[2].startswith("T") for thread in threads)
+        while runs(): time.sleep(0.01)
         print(pid)
     """
     result, out, err = project.test(*python(code), prepare=False)

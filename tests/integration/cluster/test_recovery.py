@@ -29,7 +29,7 @@ from flushlab.workload import Measured, OltpWorkload, Timing, Window
 from tests.conftest import require_galera
 from tests.integration.cluster.conftest import scripted
 from tests.integration.cluster.own import Own
-from tests.waiting import wait_until
+from tests.waiting import stop, wait_until
 
 VICTIM = """
 import sys
@@ -66,7 +66,7 @@ class FreezesANode(OltpWorkload, frozen=True):
     def freezing(self, server: Server, window: Window) -> Iterator[None]:
         with window:
             assert server.nodes[1].pid is not None
-            os.kill(server.nodes[1].pid, signal.SIGSTOP)
+            stop(server.nodes[1].pid)
             yield
 
 
