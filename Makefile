@@ -84,7 +84,8 @@ bench: setup ## Ratios against peers, false positives of the whole procedure
 	@command -v chromium >/dev/null || scripts/packages.sh chromium
 	$(BIN)/python benchmarks/watch_page.py --part speed
 
-soak: setup ## Long: 100 comparisons of identical servers, 200 kills of servers and of disks, disks at load 100 and short of memory, 1,000 of each commit pipeline and an hour of random ones, 20 million changed packets, 5,000 option files on each server, ten million damaged binlogs
+soak: export FLUSHLAB_EVERY_FLAVOR = 1
+soak: setup ## Long: the tests with real servers on every server, 100 comparisons of identical servers, 200 kills of servers and of disks, disks at load 100 and short of memory, 1,000 of each commit pipeline and an hour of random ones, 20 million changed packets, 5,000 option files on each server, ten million damaged binlogs
 	. scripts/cargo.sh && FLUSHLAB_MUTATIONS=20000000 cargo test --release -q -p flushlab-wire --test mutations
 	. scripts/cargo.sh && FLUSHLAB_BINLOG_EXECUTIONS=10000000 cargo test --release -q -p flushlab-binlog --test mutations
 	. scripts/cargo.sh && FLUSHLAB_COMMIT_KILLS=1000 FLUSHLAB_COMMIT_STRESS_SECONDS=3600 cargo test --release -q -p flushlab-commitpath --test kills
@@ -94,6 +95,7 @@ soak: setup ## Long: 100 comparisons of identical servers, 200 kills of servers 
 	FLUSHLAB_OPTION_FILES=5000 $(BIN)/pytest tests/contract/test_check_soak.py -q --timeout 0
 	$(BIN)/python benchmarks/identical_arms.py --campaigns 100
 	FLUSHLAB_OPTION_FILES=mariadb@10.11,mysql@8.0 $(BIN)/pytest tests/integration/test_option_files.py -q --timeout 0 -k windows
+	$(BIN)/pytest tests/contract tests/integration -n 2 --dist loadgroup -q -m every_flavor
 	FLUSHLAB_KILLS=200 FLUSHLAB_REQUIRE_BUILDS=mariadb@10.11,mysql@5.7 $(BIN)/pytest tests/integration -q -k kill
 
 clean: ## Remove what setup and the builds made here

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.mark import ParameterSet
 from hypothesis import HealthCheck, settings
 
 from flushlab.build import Build, find_build, list_builds
@@ -76,6 +77,21 @@ def require_galera(name: str = "mariadb@10.11") -> tuple[Build, Galera]:
     if "galera" in REQUIRED:
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason)
+
+
+def flavors(*servers: str | tuple[object, ...], first: int = 1) -> list[ParameterSet]:
+    """Parameters for a test that proves the same for several servers: `parametrize("name", flavors(…))`.
+
+    The `first` of them always run, the others only with FLUSHLAB_EVERY_FLAVOR=1, as in `make soak`. The
+    code under test decides how many are first: one, or one of each kind if it differs between them.
+    """
+    return [
+        pytest.param(
+            *(server if isinstance(server, tuple) else (server,)),
+            marks=() if place < first else pytest.mark.every_flavor,
+        )
+        for place, server in enumerate(servers)
+    ]
 
 
 @pytest.fixture(scope="session")
@@ -166,11 +182,16 @@ def furnished_home(private_home_with_builds: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests with fixtures of their module's or folder's scope share servers: they run on one worker.
 
-    Those that are marked `long` come first, so that none of them is alone at the end.
+    Those that are marked `long` come first, so that none of them is alone at the end; those that are
+    marked `every_flavor` are left out unless FLUSHLAB_EVERY_FLAVOR is 1.
     """
+    if os.environ.get("FLUSHLAB_EVERY_FLAVOR", "0") != "1":
+        left_out = [item for item in items if item.get_closest_marker("every_flavor")]
+        items[:] = [item for item in items if not item.get_closest_marker("every_flavor")]
+        config.hook.pytest_deselected(items=left_out)
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
     for item in items:
         if isinstance(item, pytest.Function) and (group := _sharers(item)):

@@ -11,8 +11,9 @@ from flushlab.record import Performance
 from flushlab.server import Sandbox
 from flushlab.server.control import connect
 from flushlab.telemetry import Observation, observe, performance
+from tests.conftest import flavors
 
-SERVERS = ("mysql@5.7", "mysql@8.0", "mysql@9.7", "mariadb@10.11", "mariadb@11.8")
+SERVERS = flavors("mariadb@10.11", "mysql@8.0", "mysql@5.7", "mysql@9.7", "mariadb@11.8", first=2)
 INSERTS = 20
 DDL = (
     "CREATE DATABASE app",
