@@ -8,7 +8,7 @@ Campaigns on servers kept running are drawn from slices that were recorded on re
 rounds in a row at a time, identical servers changing parts, so that what neighbouring slices share and
 the shape of disturbances stay in them.
 
-Every campaign is complete: calibration, screening, combination, reduction, confirmation with its looks,
+Every campaign is complete: calibration, screening, combination, reduction, confirmation and interim analyses,
 selection of the winner; for a series its arms, and `best` in blocks of its own. Nothing is measured on a
 server. Exits with 1 if a rate is above what is
 advertised (5 %) by more than three standard errors of this simulation.
@@ -234,14 +234,14 @@ def judge(scenario: Scenario, seed: int) -> Verdict:
 
 
 def judge_slices(scenario: Scenario, seed: int) -> Verdict:
-    """One comparison of two arms, with its looks: what any of them shows, control included, is a claim."""
+    """One comparison of two arms, with interim analyses: any result, control included, is a claim."""
     arms = {"one": {**SETTINGS, "free_1": 1}, "other": {**SETTINGS, "free_2": 1}}
     series = Series(
         SeriesPlan(
             base=Arm(name="base", settings=SETTINGS),
             arms=tuple(Arm(name=name, settings=settings) for name, settings in arms.items()),
             blocks=scenario.blocks,
-            looks=True,
+            interim=True,
             precision=scenario.precision,
             alpha=ALPHA,
             seed=seed,

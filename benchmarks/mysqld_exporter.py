@@ -31,7 +31,7 @@ APART_S = 13.0
 SETTLE_S = 20.0
 EXPLAINED = {
     r"mysql_global_status_threads_(connected|cached)": "its connection, which is opened for each scrape",
-    r"mysql_info_schema_innodb_metrics_buffer.*_dirty(_pages)?": "on 5.7, its look at COLUMNS itself",
+    r"mysql_info_schema_innodb_metrics_buffer.*_dirty(_pages)?": "on 5.7, its query of COLUMNS itself",
     r"mysql_info_schema_processlist_(threads|processes_by_(user|host)){.*}": "each leaves out its own alone",
 }
 """Samples that differ on a server that stands still, and why."""

@@ -55,7 +55,7 @@ EMPTY = {
     ("mysql", "Commits per group of the binary log (commits per group (MariaDB))"): "it counts no groups",
     ("tune", "Errors/s by number ({{code}})"): "there were none",
     ("tune", "Rows loaded/s"): "no table was filled",
-    ("tune", "Ratio to the base"): "no look proved one",
+    ("tune", "Ratio to the base"): "no interim analysis proved one",
     ("compare", "Errors/s by number ({{code}})"): "there were none",
     ("compare", "Rows loaded/s"): "no table was filled",
 }

@@ -51,7 +51,9 @@ def option_size(size_bytes: int) -> str:
 
 def counted(count: int, noun: str) -> str:
     """A number of things: `1 trial`, `2,000 trials`."""
-    return f"{count:,} {noun}{'' if count == 1 else 'es' if noun.endswith('sh') else 's'}"
+    if count != 1:
+        noun = noun[:-2] + "es" if noun.endswith("sis") else noun + ("es" if noun.endswith("sh") else "s")
+    return f"{count:,} {noun}"
 
 
 def format_seconds(seconds: float) -> str:

@@ -124,9 +124,13 @@ FACTS = CampaignFacts(
     pool_bytes=128 << 20,
     redo_bytes=96 << 20,
     machine=Machine(cpu_model="a cpu", cpu_count=2, memory_bytes=24 << 30, kernel="6.1", filesystem="ext4"),
-    warnings=(Warning("first-look", "short measurement, not steady state: commit-path settings only"),),
+    warnings=(
+        Warning("short-measurement", "short measurement, not steady state: commit-path settings only"),
+    ),
     files=("out/my.cnf",),
-    tuning=TuningFacts(frontier=(STRICT, SECOND), winner=SECOND, tried=2, detectable=0.031, looks=2),
+    tuning=TuningFacts(
+        frontier=(STRICT, SECOND), winner=SECOND, tried=2, detectable=0.031, interim_analyses=2
+    ),
 )
 ONLY_BASE = FrontierPoint(floor=Floor.STRICT, arm="base", settings={})
 NOTHING = changed(

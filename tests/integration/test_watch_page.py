@@ -100,7 +100,7 @@ def test_a_campaign_from_start_to_end_by_keyboard(browser: Chromium, feed: Feed)
     looked = sample(NOW + 1)
     looked["running"] |= {"arm": "flush=2", "stage": "confirm", "left_s": 80.0}
     feed.push(looked)
-    until_text(browser, "#ratios", "early look")
+    until_text(browser, "#ratios", "interim")
     assert "1.40 – 1.50" in text(browser, "#ratios")
     assert "1 min 20 s" in text(browser, "#now")
     assert "Throughput of each arm" in text(browser, "#ratios-about")

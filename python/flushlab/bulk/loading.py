@@ -109,7 +109,7 @@ class Load:
             self._prepare()
         due = {table.name: self._due(table) for table in self._plan.tables}
         load_bytes = self._bytes(due)
-        self._look_at_disk(load_bytes)
+        self._check_disk(load_bytes)
         if not self._left:
             self._require_fit()
         largest = max(self._plan.tables, key=lambda table: table.rows)
@@ -221,7 +221,7 @@ class Load:
                 total += of_some * due[table.name] // len(some)
         return total
 
-    def _look_at_disk(self, load_bytes: int) -> None:
+    def _check_disk(self, load_bytes: int) -> None:
         """Refuses rows that cannot fit on the disk, and says so where they may not."""
         found = preflight.free_space(self._server)
         if found is not None and (caveat := preflight.space_warning(found, load_bytes)) is not None:
@@ -352,7 +352,7 @@ class Load:
         tries: bool,
     ) -> tuple[LoadMethod, Loaded]:
         """Loads the rest of a table; with INSERT where the server takes no LOAD DATA after all."""
-        looks = native.MeasuredLoads(self._server, self._throttle)
+        loads = native.MeasuredLoads(self._server, self._throttle)
 
         def load(method: LoadMethod, some: tuple[Range, ...], before: Counts) -> Counts:
             def shown(counts: Counts, evidence: Evidence) -> None:
@@ -360,7 +360,7 @@ class Load:
 
             spec = self._spec(table, method, some)
             try:
-                return looks.run(spec, shown)
+                return loads.run(spec, shown)
             except KeyboardInterrupt:
                 if spec.notes:
                     self._say("interrupted: --continue loads what is missing")
@@ -372,7 +372,7 @@ class Load:
                 method = self._try_methods(table, method, rows, possible)
             else:
                 rows.rest(method)
-            return method, looks.loaded(method.connections)
+            return method, loads.loaded(method.connections)
         except ServerError as error:
             if method.kind != "load-data":
                 raise

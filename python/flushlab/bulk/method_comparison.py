@@ -49,10 +49,10 @@ def compare(
             one = msgspec.structs.replace(one, into=scratch, notes=None, limit_seconds=SECONDS)
             if method.kind == "insert":
                 one = msgspec.structs.replace(one, chunk_bytes=0)
-            watched, looks = activity.Watched(), native.MeasuredLoads(server)
+            watched, loads = activity.Watched(), native.MeasuredLoads(server)
             with activity.watch(server, watched):
-                looks.run(one)
-                loaded = looks.loaded(one.connections)
+                loads.run(one)
+                loaded = loads.loaded(one.connections)
             seen = loaded.evidence
             if watched.fsyncs:
                 syncs = sum(watched.fsyncs.get(kind, 0) for kind in ("redo", "binlog"))

@@ -23,7 +23,7 @@ from flushlab.telemetry import cpu, status
 from flushlab.workload.engine import native
 
 Method = Literal["load-data", "insert", "prepared"]
-LOOK_S = 0.2
+SAMPLE_S = 0.2
 
 
 class Range(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,7 +148,7 @@ class MeasuredLoads:
         self._server = server
         self._throttle = throttle
         self._counts = Counts()
-        self._begin = self._last = self._look(self._counts)
+        self._begin = self._last = self._sample(self._counts)
 
     def run(self, spec: TableLoad, show: Show | None = None) -> Counts:
         """Loads rows until all are there or the limit is reached; begins no transaction while the throttle
@@ -163,12 +163,12 @@ class MeasuredLoads:
         load = native(lambda: _core.FillRun(msgspec.json.encode(spec)), server)
         try:
             load.hold(held)
-            while (done := native(lambda: load.wait(LOOK_S), server)) is None:
+            while (done := native(lambda: load.wait(SAMPLE_S), server)) is None:
                 if throttle is not None:
                     load.hold(throttle.holds() is not None)
                 if show is not None:
                     counts = msgspec.json.decode(load.progress(), type=Counts)
-                    now = self._look(self._counts.plus(counts))
+                    now = self._sample(self._counts.plus(counts))
                     show(counts, _evidence(spec.connections, self._last, now))
                     self._last = now
         except BaseException as error:
@@ -182,13 +182,13 @@ class MeasuredLoads:
 
     def loaded(self, connections: int) -> Loaded:
         """All of them together; most rows went over so many connections."""
-        now = self._look(self._counts)
+        now = self._sample(self._counts)
         return Loaded(counts=self._counts, evidence=_evidence(connections, self._begin, now))
 
-    def _look(self, counts: Counts) -> _Look:
+    def _sample(self, counts: Counts) -> _Sample:
         waited = dict(self._throttle.waited) if self._throttle is not None else {}
         server = self._server
-        return _Look(counts, cpu.cpu_times(server.pid), sample(), status.counters(server), waited)
+        return _Sample(counts, cpu.cpu_times(server.pid), sample(), status.counters(server), waited)
 
 
 def sample_rows(server: Server, plan: FillPlan, table: str, rows: Sequence[int]) -> str:
@@ -210,7 +210,7 @@ _CTRL_C = ": KeyboardInterrupt: "
 """How the text of a function's error ends that Ctrl-C ended."""
 
 
-class _Look(msgspec.Struct, frozen=True):
+class _Sample(msgspec.Struct, frozen=True):
     counts: Counts
     cpu: cpu.CpuTimes
     machine: MachineSample
@@ -218,7 +218,7 @@ class _Look(msgspec.Struct, frozen=True):
     waited: dict[str, float]
 
 
-def _evidence(connections: int, before: _Look, now: _Look) -> Evidence:
+def _evidence(connections: int, before: _Sample, now: _Sample) -> Evidence:
     def grown(name: str) -> float:
         return float(getattr(now.counts, name) - getattr(before.counts, name))
 

@@ -25,7 +25,7 @@ from flushlab.server.remote.server import RemoteServer
 from flushlab.server.replication import replica_statement
 from flushlab.units import format_seconds
 
-LOOKS_EVERY_S = 1.0
+SAMPLE_EVERY_S = 1.0
 """Seconds_Behind_Master is in whole seconds."""
 CHUNK_BYTES = 8 << 20
 """Bytes of rows in one transaction, if replicas or a cluster apply the load. A replica starts when it has the
@@ -92,7 +92,7 @@ class Throttle:
         self.waited: dict[str, float] = defaultdict(float)
         self._holds: Bound | None = None
         self._since = self._seen = self._paused_at = clock()
-        self._looked = self._seen - LOOKS_EVERY_S
+        self._sampled = self._seen - SAMPLE_EVERY_S
 
     @property
     def watches(self) -> bool:
@@ -105,9 +105,9 @@ class Throttle:
         if self._holds is not None:
             self.waited[self._holds.what] += now - self._seen
         self._seen = now
-        if now - self._looked >= LOOKS_EVERY_S:
+        if now - self._sampled >= SAMPLE_EVERY_S:
             found = self._lag() or self._flow_control()
-            self._looked = self._clock()
+            self._sampled = self._clock()
             if found is not None and self._holds is None:
                 self._since = now
                 self._say(f"waiting: {found.why}")

@@ -192,7 +192,7 @@ def of_machine(
         )
 
 
-def of_looks(comparisons: Iterable[Comparison]) -> Iterator[Warning]:
+def of_interim(comparisons: Iterable[Comparison]) -> Iterator[Warning]:
     """Caveats of comparisons with several interim analyses.
 
     Two kinds of comparison have a caveat: its interim analyses exclude each other, or an earlier one still
@@ -204,7 +204,7 @@ def of_looks(comparisons: Iterable[Comparison]) -> Iterator[Warning]:
             continue
         if one.contradicted:
             yield Warning(
-                "looks-disagree",
+                "analyses-disagree",
                 f"{one.arm}: the results of an earlier part and those of the whole exclude each other, so "
                 "something changed that other arms did not feel. The interval spans both; repeat this before "
                 "relying on it.",
@@ -216,9 +216,9 @@ def of_looks(comparisons: Iterable[Comparison]) -> Iterator[Warning]:
         if max(below, above) > LOPSIDED * min(below, above):
             which, bound = ("lower", ratio.low) if below < above else ("upper", ratio.high)
             yield Warning(
-                "earlier-look",
-                f"{one.arm}: its {which} bound, {bound:.2f}, was proven by an earlier look and is kept; "
-                f"later blocks scattered more, or moved the ratio towards it, to {ratio.estimate:.2f}",
+                "earlier-analysis",
+                f"{one.arm}: its {which} bound, {bound:.2f}, was proven by an earlier interim analysis and is"
+                f" kept; later blocks scattered more, or moved the ratio towards it, to {ratio.estimate:.2f}",
                 arms=(one.arm,),
             )
 

@@ -23,7 +23,7 @@ from flushlab.campaign.analysis import (
     mean_p99_us,
     of_base,
     of_controls,
-    of_looks,
+    of_interim,
     of_machine,
 )
 from flushlab.campaign.binding import judged
@@ -82,7 +82,7 @@ class BoundSeries(Analysis[Series]):
                 ),
                 compose=self._compose if request.best else None,
                 objective=request.objective,
-                looks=request.looks,
+                interim=request.interim,
                 precision=request.spec.precision,
                 against={arm.name: arm.against for arm in request.running if arm.against},
                 pairs=tuple(
@@ -372,7 +372,7 @@ class BoundSeries(Analysis[Series]):
         found += map(self._on_server, of_controls(result.control, result.best_control))
         looked_at = [one for one in (result.control, *result.comparisons.values()) if one]
         against = {arm.name: arm.against or request.base_name for arm in request.running}
-        for caveat in of_looks(looked_at):
+        for caveat in of_interim(looked_at):
             found.append(msgspec.structs.replace(caveat, against=against.get(caveat.arms[0], "")))
         found += self._conflicts(result)
         found += self._same_as_base(trials)

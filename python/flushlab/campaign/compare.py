@@ -18,7 +18,7 @@ from flushlab.campaign.facts import CampaignFacts
 from flushlab.campaign.objective import objective_of, require_comparable
 from flushlab.campaign.pool.protocol import ServerPool, UserFiles
 from flushlab.campaign.pool.target import target_of
-from flushlab.campaign.scheduling import LOOKS_BLOCKS, ends_by_itself
+from flushlab.campaign.scheduling import INTERIM_BLOCKS, ends_by_itself
 from flushlab.campaign.series import Loaded, SeriesInput, run
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import UnknownSetting, UsageError, ValueOutOfRange
@@ -100,7 +100,7 @@ def compare(
         msgspec.structs.replace(spec, configurations=spelled(found, under)),
         target,
         data=target.open_data(spec.data, needing_data(workloads), watcher.say),
-        looks=precise or blocks >= LOOKS_BLOCKS,
+        interim=precise or blocks >= INTERIM_BLOCKS,
         objective=objective_of(spec.objective, first.name, first.options),
         blocks=blocks,
         window_s=window_s,

@@ -33,7 +33,7 @@ from flushlab.spec.parts import RemoteAccess, as_told
 BASE_BROKE = "crash-broke-base"
 """Slug of the warning that the base breaks the floor in crashes."""
 
-FIRST_LOOK_MINUTES = 60.0
+STEADY_MINUTES = 60.0
 """Shorter budgets try commit-path settings only: their windows do not outlast the redo log."""
 
 EXTERNAL = "external"
@@ -265,7 +265,7 @@ class TuningFacts(msgspec.Struct, frozen=True, kw_only=True):
         tried: changes that were in the running to the end; 0: none existed, or all are `excluded`.
         detectable: smallest gain that would probably have been detected, as a fraction; null before the first
             interim analysis, and where nothing was tried.
-        looks: number of interim analyses of the confirmation.
+        interim_analyses: number of interim analyses of the confirmation.
         dropped: changes that the winner does without.
         rejected: arms that may not win.
         excluded: changes that were not tried to the end.
@@ -280,7 +280,7 @@ class TuningFacts(msgspec.Struct, frozen=True, kw_only=True):
     yours: ArmFacts | None = None
     tried: int = 0
     detectable: float | None = None
-    looks: int = 0
+    interim_analyses: int = 0
     dropped: tuple[Dropped, ...] = ()
     rejected: tuple[Rejected, ...] = ()
     excluded: tuple[Excluded, ...] = ()

@@ -129,7 +129,7 @@ def run(
 
 
 def _shown(progress: Progress) -> dict[str, Ratio]:
-    """Ratios that looks have proven; where only the best one is, that."""
+    """Ratios that interim analyses have proven; where only the best one is, that."""
     if progress.best is not None and not progress.found:
         return {"best so far": progress.best}
     return {arm: one.ratio for arm, one in progress.found.items()}

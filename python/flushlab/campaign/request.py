@@ -247,7 +247,7 @@ class SeriesRequest(ComparingRequest, frozen=True, kw_only=True):
         claims: as the plan has them.
         floor: the weakest guarantees that may be recommended; None: those of the base.
         blocks: rounds.
-        looks: as in `flushlab.experiment.series.SeriesPlan`.
+        interim: as in `flushlab.experiment.series.SeriesPlan`.
         best: whether all that proved faster runs together afterwards.
         alternate: settings are switched on one running server.
         asked_groups: how the arms are measured, those on fresh servers last; see `groups`.
@@ -266,7 +266,7 @@ class SeriesRequest(ComparingRequest, frozen=True, kw_only=True):
     claims: tuple[Claim, ...] = ()
     floor: Floor | None = None
     blocks: int
-    looks: bool = False
+    interim: bool = False
     best: bool = True
     alternate: bool = False
     asked_groups: tuple[ArmGroup, ...] = ()

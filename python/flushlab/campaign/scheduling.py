@@ -20,7 +20,7 @@ LEAST_ROUNDS, MOST_ROUNDS, ENOUGH_BLOCKS = 2, 10, 30
 """Rounds of a block on servers kept running: neighbouring rounds have a little in common, so one alone is no
 block. More than two rounds, if that leaves enough blocks for the intervals."""
 MOST_BLOCKS = 1_000
-LOOKS_BLOCKS = 10
+INTERIM_BLOCKS = 10
 """From this many blocks on, a comparison has interim analyses; with fewer, each costs too much."""
 
 LEAST_SERVERS = 3
@@ -183,7 +183,7 @@ def blocks_of(blocks: int, seconds: float, slice_s: float = SLICE_S) -> tuple[in
     """
     total_s = blocks * seconds
     rounds = max(1, round(total_s / slice_s))
-    least = LEAST_ROUNDS if rounds >= LEAST_ROUNDS * LOOKS_BLOCKS else 1
+    least = LEAST_ROUNDS if rounds >= LEAST_ROUNDS * INTERIM_BLOCKS else 1
     of_block = min(MOST_ROUNDS, max(least, rounds // ENOUGH_BLOCKS))
     count = min(max(blocks, round(rounds / of_block)), MOST_BLOCKS)
     return count, max(total_s / count, slice_s)

@@ -28,7 +28,7 @@ from flushlab.campaign.pool.protocol import RunnerInput, ServerPool, Use, UserSe
 from flushlab.campaign.pool.target import Target, target_of
 from flushlab.campaign.pool.user_settings import texts_of
 from flushlab.campaign.request import ArmGroup, BoundArm, SeriesRequest
-from flushlab.campaign.scheduling import LOOKS_BLOCKS, ends_by_itself, place_of
+from flushlab.campaign.scheduling import INTERIM_BLOCKS, ends_by_itself, place_of
 from flushlab.campaign.several_servers import joined, require_same
 from flushlab.campaign.volumes import Volumes
 from flushlab.campaign.watcher import Watcher, watching
@@ -71,7 +71,7 @@ class SeriesInput(NamedTuple):
         target: the servers that were named.
         data: the user's data, or None.
         only: arms that run, by their whole names; none: all.
-        looks: it may end before the last block.
+        interim: it may end before the last block.
         objective: what is compared.
         blocks: rounds, instead of the plan's, or None.
         window_s: of a window, instead of the plan's, or None.
@@ -82,7 +82,7 @@ class SeriesInput(NamedTuple):
     target: Target
     data: Data | None = None
     only: tuple[str, ...] = ()
-    looks: bool = False
+    interim: bool = False
     objective: Objective = "throughput"
     blocks: int | None = None
     window_s: float | None = None
@@ -136,7 +136,7 @@ def series(
         target,
         data=target.open_data(spec.data, needing_data(workloads_of(loaded.plan)), watcher.say),
         only=arms,
-        looks=spec.precision is not None,
+        interim=spec.precision is not None,
         objective=objective_of_plan(spec.objective, loaded.plan, loaded.path, arms),
         blocks=spec.blocks,
         window_s=spec.window,
@@ -281,7 +281,7 @@ def decide(
         claims=tuple(one for one in plan.claims if not asked.only or {one.arm, one.against} <= answerable),
         floor=spec.floor or plan.floor,
         blocks=asked.blocks or plan.blocks,
-        looks=asked.looks,
+        interim=asked.interim,
         objective=asked.objective,
         timing=parse_timing(asked.window_s or plan.window),
         best=plan.best and len(asked.only) != 1,  # of one arm it would be that arm once more
@@ -336,11 +336,11 @@ def _scheduled(request: SeriesRequest, pool: ServerPool, watcher: Watcher) -> Se
     if base.slice_s is not None:
         for line in _schedule_words(groups, pool):
             watcher.say(line)
-    looks = request.looks or (
+    interim = request.interim or (
         request.kind == "compare"
-        and any(group.kept_running and group.blocks >= LOOKS_BLOCKS for group in groups)
+        and any(group.kept_running and group.blocks >= INTERIM_BLOCKS for group in groups)
     )
-    return msgspec.structs.replace(request, asked_groups=groups, looks=looks)
+    return msgspec.structs.replace(request, asked_groups=groups, interim=interim)
 
 
 def _schedule_words(groups: Sequence[ArmGroup], pool: ServerPool) -> Iterator[str]:

@@ -23,7 +23,7 @@ from flushlab.campaign.crash.load import CrashLoad
 from flushlab.campaign.crash.plan import CrashPlan
 from flushlab.campaign.data import Data, data_of, settled_data
 from flushlab.campaign.dry_run import of_tune
-from flushlab.campaign.facts import FIRST_LOOK_MINUTES, CampaignFacts, CampaignRun
+from flushlab.campaign.facts import STEADY_MINUTES, CampaignFacts, CampaignRun
 from flushlab.campaign.loop import Budget, Ending, Run, Session, run_campaign, run_or_resume
 from flushlab.campaign.objective import objective_of
 from flushlab.campaign.other_load import check_other_load
@@ -66,7 +66,7 @@ from flushlab.workload.engine_options import EngineOptions
 
 DEFAULT_MINUTES, DEFAULT_MINUTES_FRESH = 5.0, 10.0
 SIDE_BY_SIDE = Timing(warm_up_s=1.5, max_warm_up_s=4.0, seconds=1.0)
-FIRST_LOOK = Timing(warm_up_s=1.5, max_warm_up_s=4.0, seconds=4.0)
+SHORT = Timing(warm_up_s=1.5, max_warm_up_s=4.0, seconds=4.0)
 STEADY = Timing(warm_up_s=5.0, max_warm_up_s=30.0, seconds=20.0, max_seconds=180.0)
 
 
@@ -147,12 +147,12 @@ def decide(asked: TuneInput, pool: ServerPool, watcher: Watcher) -> TuneRequest:
     """
     spec, data = asked.spec, asked.data
     minutes = DEFAULT_MINUTES_FRESH if spec.minutes is None and spec.trials is None else spec.minutes
-    steady = pool.restarts and minutes is not None and minutes >= FIRST_LOOK_MINUTES
+    steady = pool.restarts and minutes is not None and minutes >= STEADY_MINUTES
     workload = _workloads_of(spec, Path.cwd())[0]
     if isinstance(workload, EngineOptions):
         require_cluster(workload.cluster_load, pool.identity.nodes)
     start = _start(asked, pool, watcher, steady=steady)
-    timing = STEADY if steady else FIRST_LOOK
+    timing = STEADY if steady else SHORT
     if spec.window is not None:
         seconds = parse_timing(spec.window).seconds
         timing = msgspec.structs.replace(timing, seconds=seconds) if steady else timing.with_window(seconds)
@@ -175,12 +175,16 @@ def decide(asked: TuneInput, pool: ServerPool, watcher: Watcher) -> TuneRequest:
     )
     if not spec.fresh:
         request = _scheduled(request, asked, pool, watcher)
-    return request if steady else msgspec.structs.replace(request, notes=(*request.notes, _first_look(pool)))
+    return (
+        request
+        if steady
+        else msgspec.structs.replace(request, notes=(*request.notes, _short_measurement(pool)))
+    )
 
 
-def _first_look(pool: ServerPool) -> Warning:
+def _short_measurement(pool: ServerPool) -> Warning:
     longer = (
-        f"--minutes {FIRST_LOOK_MINUTES:.0f} or more"
+        f"--minutes {STEADY_MINUTES:.0f} or more"
         if pool.restarts
         else "longer windows than slices on your own server"
     )
@@ -188,7 +192,7 @@ def _first_look(pool: ServerPool) -> Warning:
         "short measurement, not steady state: commit-path settings only; redo size, buffer pool, flushing and"
         f" doublewrite need {longer}"
     )
-    return Warning("first-look", text)
+    return Warning("short-measurement", text)
 
 
 def _settled(asked: TuneInput, pool: ServerPool, start: _Start, minutes: float | None) -> TuneSpec:

@@ -22,7 +22,7 @@ from flushlab.campaign.analysis import (
     mean_p99_us,
     of_base,
     of_controls,
-    of_looks,
+    of_interim,
     of_machine,
 )
 from flushlab.campaign.crash.check import Checked, Crash, check
@@ -65,7 +65,7 @@ _OF_RESULT = (
     "offers",
     "tried",
     "detectable",
-    "looks",
+    "interim_analyses",
     "dropped",
     "rejected",
     "excluded",
@@ -211,7 +211,7 @@ class TuneAnalysis(Analysis[Tune]):
                 *checked.warnings,
                 *(checked.facts.warnings if checked.facts else ()),
                 *self._warnings(trials, confirmed, result.control, sizes),
-                *of_looks(result.confirmed),
+                *of_interim(result.confirmed),
                 *_cut_short(result.cut_short),
                 *(Warning("recovery-unchecked", text) for text in unchecked.values()),
             ),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SPEC = WatchSpec
 WIDTH = 79
 CONNECTIONS_SHOWN = 6
-_LOOK_S = 5.0
+_WAIT_S = 5.0
 
 
 def watch(
@@ -104,7 +104,7 @@ def follow(watch: Watch, *, shown: bool) -> None:
 def _samples(watch: Watch) -> Iterator[Sample]:
     last = watch.ring.last
     while not watch.ring.closed:
-        if watch.ring.wait(last, _LOOK_S) and watch.latest is not None:
+        if watch.ring.wait(last, _WAIT_S) and watch.latest is not None:
             last = watch.ring.last
             yield watch.latest
 
@@ -130,7 +130,7 @@ def _rows(sample: Sample) -> Iterator[tuple[str, str]]:
     yield "running", _running(sample)
     yield "throughput", _throughput(sample)
     for one in sample.ratios:
-        early = "  (an early look)" if one.early else ""
+        early = "  (interim)" if one.early else ""
         name = "lower p99" if one.objective == "p99" else "ratio"
         yield name, f"{_plain(one.arm)}  {one.mid:.2f}  {one.low:.2f} – {one.high:.2f}{early}"
     if sample.fill is not None:

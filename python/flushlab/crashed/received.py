@@ -26,7 +26,7 @@ FOLDER = "replica"
 """Beside the record: the replica's data directory and the receipts."""
 _DATA, _RECEIPTS = "data", "receipts"
 _RECEIPT = struct.Struct("<QQQ")
-_LOOK_S = 0.001
+_SAMPLE_S = 0.001
 
 
 class Receipt(NamedTuple):
@@ -66,7 +66,7 @@ class Listening:
         self._receipts: list[Receipt] = []
         self._over = Event()
         self._failed: OSError | None = None
-        self._thread = Thread(target=self._look, daemon=True)
+        self._thread = Thread(target=self._sample, daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -80,14 +80,14 @@ class Listening:
         """Ends the replica, and moves what it has received to its place beside the record.
 
         Raises:
-            StorageError: it does not fit there, or the relay log could not be looked at.
+            StorageError: it does not fit there, or the relay log could not be read.
             ServerError: the replica does not answer.
         """
         self._over.set()
         self._thread.join()
         if self._failed is not None:
             raise StorageError(
-                f"the relay log of the replica that listened cannot be looked at: {self._failed}",
+                f"the relay log of the replica that listened cannot be read: {self._failed}",
                 hint="leave out --replica, or look at the disk that holds flushlab's data directories",
             ) from self._failed
         self._replica.stop_listening()
@@ -97,7 +97,7 @@ class Listening:
         self._replica.server.move_datadir(folder / _DATA)
         (folder / _RECEIPTS).write_bytes(b"".join(_RECEIPT.pack(*one) for one in self._receipts))
 
-    def _look(self) -> None:
+    def _sample(self) -> None:
         try:
             self._note()
         except OSError as error:
@@ -107,7 +107,7 @@ class Listening:
         datadir, number, last = self._replica.server.datadir, 1, (0, 0)
         position = os.open(self._position, os.O_RDONLY)
         try:
-            while not self._over.wait(_LOOK_S):
+            while not self._over.wait(_SAMPLE_S):
                 while _file(datadir, number + 1).exists():
                     number += 1
                 seen = number, _length(_file(datadir, number))

@@ -128,7 +128,7 @@ class TuneResult(msgspec.Struct, frozen=True, kw_only=True):
         tried: changes that were in the running to the end; 0: none existed, or all are `excluded`.
         detectable: smallest gain, as a fraction, that the whole procedure would have found with a power of
             about 0.8; None before the first interim analysis, and where nothing was tried.
-        looks: number of interim analyses of the confirmation.
+        interim_analyses: number of interim analyses of the confirmation.
         blocks: confirmation blocks behind the results.
         finished: False if the campaign may still be continued.
         cut_short: why it ended before its last interim analysis, if the base could no longer be measured;
@@ -148,7 +148,7 @@ class TuneResult(msgspec.Struct, frozen=True, kw_only=True):
     excluded: tuple[Excluded, ...] = ()
     tried: int = 0
     detectable: float | None = None
-    looks: int = 0
+    interim_analyses: int = 0
     blocks: int = 0
     finished: bool = False
     cut_short: str = ""

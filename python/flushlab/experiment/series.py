@@ -16,7 +16,7 @@ Its claims are valid for these reasons:
   ratio, interval and verdict of `best` come from its own blocks alone.
 - Results are judged once, when all blocks are done. A series that is stopped early shows intervals that hold
   if the series was not stopped because of them.
-- With `looks` there are interim analyses too, after numbers of blocks that are fixed beforehand. The
+- With `interim` there are interim analyses too, after numbers of blocks that are fixed beforehand. The
   intervals of all analyses hold together, so a proven claim is kept (`statistics.held`). An arm may leave, or
   the series may end, because the interval is narrow enough.
 - Every judged ratio (arms, `best`, pairs of arms, effects of factors) has its share of alpha, fixed
@@ -72,8 +72,8 @@ class SeriesPlan(msgspec.Struct, frozen=True, kw_only=True):
             The rounds of `best` are as many as those of the last group that a part of `best` comes from.
         compose: makes `best`; None: there is none.
         objective: what is compared.
-        looks: the arms are judged at interim analyses too, not only at the end.
-        precision: with `looks`, an arm leaves once its interval is within so much (0.02 is ± 2 %). Base and
+        interim: the arms are judged at interim analyses too, not only at the end.
+        precision: with `interim`, an arm leaves once its interval is within so much (0.02 is ± 2 %). Base and
             control stay until the last arm has left. So do arms that are compared with each other or crossed,
             because their ratios are judged at the end alone.
         against: by arm, the arm that it is compared with in place of the base: the base of another
@@ -91,7 +91,7 @@ class SeriesPlan(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[Group, ...] = ()
     compose: Compose | None = None
     objective: Objective = "throughput"
-    looks: bool = False
+    interim: bool = False
     precision: float | None = None
     against: Mapping[str, str] = {}
     pairs: tuple[tuple[str, str], ...] = ()
@@ -160,9 +160,9 @@ class Series:
             self._groups.append(self._blocks(arms, "arms", one.blocks, first))
             first += one.blocks
         looked = [
-            InterimAnalyses.planned(one.blocks, self._alpha) if plan.looks else None for one in self._plans
+            InterimAnalyses.planned(one.blocks, self._alpha) if plan.interim else None for one in self._plans
         ]
-        self._looks = dict(zip(self._groups, looked, strict=True))
+        self._interim = dict(zip(self._groups, looked, strict=True))
         paired = (name for pair in plan.pairs for name in pair)
         self._stay = {CONTROL, *self._bases, *plan.crossed.values(), *paired}
         self._seen: dict[tuple[Objective, str], list[Comparison]] = {}
@@ -241,7 +241,7 @@ class Series:
         for group in self._groups:
             while any(arm.name not in (BASE, CONTROL) for arm in group.due):
                 yield from group.next_round()
-                self._look(group)
+                self._analyse(group)
             if self._arms_finished == 0:
                 raise no_base(group.out[BASE], group.hints.get(BASE))
             if BASE in group.out:
@@ -272,13 +272,13 @@ class Series:
             objective=plan.objective,
         )
 
-    def _look(self, arms: Blocks) -> None:
+    def _analyse(self, arms: Blocks) -> None:
         """Judges a group's arms, if this is a moment to; those that are known precisely enough leave. Of
         several groups the control is judged once, at the end, over the blocks of all."""
-        looks = self._looks[arms]
-        if looks is None or arms.finished not in looks.blocks or BASE in arms.out:
+        interim = self._interim[arms]
+        if interim is None or arms.finished not in interim.blocks or BASE in arms.out:
             return
-        alpha = looks.alpha_at(arms.finished)
+        alpha = interim.alpha_at(arms.finished)
         for by in arms.measures:
             scores = {name: cells for name, cells in arms.scores(by).items() if name not in arms.settled}
             for one in self._against_bases(scores, alpha, arms.stalled):
@@ -295,11 +295,11 @@ class Series:
             }
 
     def _held(self, by: Objective) -> dict[str, Comparison]:
-        """What the looks have proven of the arms and the control."""
+        """What interim analyses have proven of the arms and the control."""
         out = self._out()
         return {
-            name: held(looks)
-            for (measure, name), looks in self._seen.items()
+            name: held(found)
+            for (measure, name), found in self._seen.items()
             if measure == by and name not in out
         }
 
@@ -324,16 +324,16 @@ class Series:
         """The arms, each by the rounds of its group, whose noise is its own; the control by all rounds."""
         if len(self._groups) == 1:
             (group,) = self._groups
-            return self._held(by) or self._without_looks(group, by)
+            return self._held(by) or self._without_interim(group, by)
         found = self._held(by)
         for one, group in zip(self._plans, self._groups, strict=True):
             if not found.keys() & set(one.arms):
-                own = self._without_looks(group, by)
+                own = self._without_interim(group, by)
                 found |= {name: comparison for name, comparison in own.items() if name in one.arms}
         both = {name: cells for name, cells in self._scores(by).items() if name in (BASE, CONTROL)}
         return found | _by_name(self._against_bases(both, self._alpha, self._stalled))
 
-    def _without_looks(self, group: Blocks, by: Objective) -> dict[str, Comparison]:
+    def _without_interim(self, group: Blocks, by: Objective) -> dict[str, Comparison]:
         return _by_name(self._against_bases(group.scores(by), self._alpha, group.stalled))
 
     def _against_bases(self, scores: Scores, alpha: float, stalled: Collection[str]) -> Iterator[Comparison]:

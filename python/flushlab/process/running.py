@@ -54,7 +54,7 @@ LOADS_KEPT = 32
 
 
 class LiveStatus:
-    """What this process is doing. Notes are taken by one thread at a time; anybody may look."""
+    """What this process is doing. Notes are taken by one thread at a time; anybody may read."""
 
     def __init__(self, running: Running) -> None:
         self._now = running
@@ -73,7 +73,7 @@ class LiveStatus:
         """Whether anybody may ask: what is dear to find out need not be, otherwise."""
         return self is not _NOBODYS
 
-    def look(self) -> Running:
+    def current(self) -> Running:
         """What runs now."""
         while True:
             try:
@@ -128,7 +128,7 @@ class LiveStatus:
     def ratios(
         self, found: Mapping[str, Ratio], objective: Literal["throughput", "p99"], *, early: bool
     ) -> None:
-        """What looks have proven so far, by arm."""
+        """What interim analyses have proven so far, by arm."""
         shown = tuple(
             ShownRatio(
                 arm=self._called(arm),
@@ -256,7 +256,7 @@ def live_status() -> LiveStatus:
 
 def current_status() -> Running | None:
     """What this process runs, or None."""
-    return _boards[-1].look() if _boards else None
+    return _boards[-1].current() if _boards else None
 
 
 @contextmanager
@@ -347,7 +347,7 @@ class _StatusServer:
                 return
             with asking, suppress(OSError):
                 asking.settimeout(ANSWER_S)
-                asking.sendall(msgspec.json.encode(self._board.look()))
+                asking.sendall(msgspec.json.encode(self._board.current()))
 
 
 class RunningProcess(msgspec.Struct, frozen=True):

@@ -86,7 +86,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         verdict: what the interval says about 1.
         detectable: smallest gain that this comparison would have seen with power 0.8, as a fraction
             (0.04 = 4 %).
-        contradicted: looks at different times exclude each other, so what changed meanwhile is not in the
+        contradicted: interim analyses exclude each other, so what changed meanwhile is not in the
             model; the interval spans them all.
     """
 

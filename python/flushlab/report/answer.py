@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from flushlab.campaign.facts import EXTERNAL, FIRST_LOOK_MINUTES, ArmFacts, CampaignFacts, TuningFacts
+from flushlab.campaign.facts import EXTERNAL, STEADY_MINUTES, ArmFacts, CampaignFacts, TuningFacts
 from flushlab.campaign.other_load import blame
 from flushlab.campaign.recommended import IF_LOST, allowed_below, by_workload, recommendable
 from flushlab.experiment.frontier import FrontierPoint
@@ -153,10 +153,10 @@ def _nothing_tried(facts: CampaignFacts, tuning: TuningFacts, keep: str) -> Text
         why = f" at floor {facts.floor}"
         if "not-tried" in slugs:
             why += ": every change is left out, for the reasons below"
-        elif "first-look" in slugs and EXTERNAL not in slugs:
+        elif "short-measurement" in slugs and EXTERNAL not in slugs:
             why += " in a short window"
             more = (
-                f"\n--minutes {FIRST_LOOK_MINUTES:.0f} or more also tries redo size, buffer pool, flushing"
+                f"\n--minutes {STEADY_MINUTES:.0f} or more also tries redo size, buffer pool, flushing"
                 " and doublewrite."
             )
     return Text(f"Nothing is left to try{why}. {keep}", style="bold").append(more, style="not bold")

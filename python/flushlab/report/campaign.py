@@ -113,7 +113,7 @@ def _notes(facts: CampaignFacts) -> Iterator[RenderableType]:
 def _windows(facts: CampaignFacts) -> str:
     plan = facts.plan
     if plan is None:
-        return counted(facts.tuning.looks, "look") if facts.tuning is not None else ""
+        return counted(facts.tuning.interim_analyses, "interim analysis") if facts.tuning is not None else ""
     if plan.rounds and plan.slice_s:
         return f"{counted(plan.rounds, 'round')} of {format_spread(*plan.slice_s)} each"
     return "" if facts.unit == "s" else f"windows of {format_seconds(plan.window_s)}"

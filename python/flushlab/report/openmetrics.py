@@ -155,7 +155,7 @@ def _counters(trials: Dated) -> Iterator[Metric]:
 def _ratios(facts: CampaignFacts, at: float) -> Metric:
     family = GaugeMetricFamily(
         "flushlab_ratio",
-        "Gain over the base by the objective, as looks have proven it; early while later looks follow.",
+        "Gain over the base by the objective, proven by interim analyses; early while later ones follow.",
         labels=["arm", "bound", "early", "objective"],
     )
     for arm, ratio in sorted(_found(facts).items()):

@@ -30,7 +30,7 @@ from scipy.special import ndtr
 
 from flushlab.record import Comparison, Ratio
 
-FIRST_LOOK_BLOCKS = 3
+FIRST_BLOCKS = 3
 """Blocks before the first analysis: with fewer, the variance has too few degrees of freedom to stop on."""
 FAMILY = 20
 """Levels are those of so many intervals at once; for four of them they are strict by 1 % of width."""
@@ -54,7 +54,7 @@ class InterimAnalyses(msgspec.Struct, frozen=True, kw_only=True):
         """Analyses after a quarter, half, three quarters and all of `blocks`, none before the third block."""
         assert blocks >= 2
         quarters = {math.ceil(blocks * quarter / 4) for quarter in (1, 2, 3, 4)}
-        kept = sorted(b for b in quarters if b >= FIRST_LOOK_BLOCKS or b == blocks)
+        kept = sorted(b for b in quarters if b >= FIRST_BLOCKS or b == blocks)
         return cls(blocks=tuple(kept), alpha=alpha)
 
     def alpha_at(self, blocks: int) -> float:
@@ -99,20 +99,20 @@ def _missing(limit: float, less: float, end: float, step: float, place: _Floats,
     return float(density @ beyond) - less
 
 
-def held(looks: Iterable[Comparison]) -> Comparison:
+def held(analyses: Iterable[Comparison]) -> Comparison:
     """The last of the analyses of one comparison, with the intersection of all their intervals.
 
     All intervals hold at once, so their intersection holds too: it only narrows, and a proven claim stays
     proven. If an analysis and those before it exclude each other, the machine changed in a way that no
     interval allows for. Then the interval spans both, never narrows again, and is marked `contradicted`.
     """
-    first, *later = looks
+    first, *later = analyses
     now = first
-    for look in later:
-        low, high = max(now.ratio.low, look.ratio.low), min(now.ratio.high, look.ratio.high)
+    for one in later:
+        low, high = max(now.ratio.low, one.ratio.low), min(now.ratio.high, one.ratio.high)
         contradicted = now.contradicted or low > high
         if contradicted:
-            low, high = min(now.ratio.low, look.ratio.low), max(now.ratio.high, look.ratio.high)
-        ratio = Ratio(estimate=min(max(look.ratio.estimate, low), high), low=low, high=high)
-        now = msgspec.structs.replace(look, ratio=ratio, verdict=ratio.verdict, contradicted=contradicted)
+            low, high = min(now.ratio.low, one.ratio.low), max(now.ratio.high, one.ratio.high)
+        ratio = Ratio(estimate=min(max(one.ratio.estimate, low), high), low=low, high=high)
+        now = msgspec.structs.replace(one, ratio=ratio, verdict=ratio.verdict, contradicted=contradicted)
     return now

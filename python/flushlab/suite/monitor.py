@@ -64,7 +64,7 @@ class Habits:
         self._counted = dict.fromkeys(_NAMES, 0)
         self._seconds = 0.0
 
-    def look(self) -> None:
+    def sample(self) -> None:
         """Adds the changes since the last sample; a stopped server adds nothing."""
         now, at = self._counters(), time.monotonic()
         if now:
@@ -127,14 +127,14 @@ class SuiteMonitor:
         self._end.set()
         self._thread.join()
         for habits in self.habits:
-            habits.look()
+            habits.sample()
 
     def _run(self) -> None:
         shield_thread()
         while not self._end.wait(INTERVAL_S):
             self._make_room()
             for habits in self.habits:
-                habits.look()
+                habits.sample()
 
     def _make_room(self) -> None:
         """Moves servers out of memory, one by one, until enough is free."""

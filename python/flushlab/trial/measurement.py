@@ -58,7 +58,7 @@ programs during the load is no reason. They use the time that the server leaves,
 slow arms more often than fast ones, and a fast arm for its slow windows."""
 JUDGED_WINDOW_S = 1.0
 """Windows that are or were to be shorter are not judged so: the kernel counts CPU time in ticks of 10 ms."""
-LOOK_S = 0.3
+SAMPLE_S = 0.3
 """At others, at each end."""
 CAVEAT_SHARE = 0.04
 """From here on it is said."""
@@ -96,9 +96,9 @@ def measure(
         seen = Observation()
         if outlast_redo and draft.redo_capacity_bytes:
             timing = msgspec.structs.replace(timing, redo_bytes=int(REDO_WRAPS * draft.redo_capacity_bytes))
-        looks = timing.seconds >= JUDGED_WINDOW_S
+        sampled = timing.seconds >= JUDGED_WINDOW_S
         pids = [node.pid for node in server.nodes]
-        before = wanted_by_others(pids, LOOK_S) if looks else None
+        before = wanted_by_others(pids, SAMPLE_S) if sampled else None
         fails_over = isinstance(workload, EngineOptions) and workload.cluster_load == "failover"
         goes_on = draft.stage == "bench" and fails_over
         with (
@@ -108,14 +108,14 @@ def measure(
             measured = workload.run(server, timing, observe(server, seen))
         if not goes_on:
             require_whole(server)
-        after = wanted_by_others(pids, LOOK_S) if looks else None
+        after = wanted_by_others(pids, SAMPLE_S) if sampled else None
         if draft.stage == "bench" and measured.load is not None and measured.load.is_stall:
             what = f"{workload.name}: nothing was committed within {measured.window_s:.1f} s"
             raise MeasurementError(what, hint="measure longer with --duration")
     except (ServerError, MeasurementError, ProtocolError) as error:
         return draft.failed(error)
     seen.wanted_by_others = max(before or 0.0, after or 0.0)
-    judged = looks and measured.load is not None and measured.window_s >= JUDGED_WINDOW_S
+    judged = sampled and measured.load is not None and measured.window_s >= JUDGED_WINDOW_S
     return draft.measured(measured, seen, disturbance(seen) if judged else "")
 
 

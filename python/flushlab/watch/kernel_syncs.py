@@ -14,8 +14,8 @@ from contextlib import ExitStack
 from flushlab.telemetry.activity import Inode, counting, escapes
 from flushlab.telemetry.files import names_in, open_files
 
-LOOK_S = 5.0
-"""Between two looks at which files are open."""
+SAMPLE_S = 5.0
+"""Between two samples of the open files."""
 
 
 class KernelSyncs:
@@ -30,7 +30,7 @@ class KernelSyncs:
         self._pid, self._called = pid, names_in(variables)
         self._kinds: dict[Inode, str] = {}
         self._uncounted: set[str] = set()
-        self._looked_s = 0.0
+        self._sampled_s = 0.0
         self._stack = ExitStack()
         found = open_files(pid, self._called)
         self._counter = self._stack.enter_context(counting(pid, found)) if found else None
@@ -40,8 +40,8 @@ class KernelSyncs:
         counts = self._counter.read() if self._counter is not None else None
         if counts is None:
             return None
-        if time.monotonic() - self._looked_s >= LOOK_S:
-            self._look()
+        if time.monotonic() - self._sampled_s >= SAMPLE_S:
+            self._sample()
         total = Counter(dict.fromkeys(self._kinds.values(), 0))
         for key, count in counts.items():
             kind = self._kinds.get((key.device, key.inode))
@@ -54,8 +54,8 @@ class KernelSyncs:
         self._stack.close()
         self._counter = None
 
-    def _look(self) -> None:
-        self._looked_s = time.monotonic()
+    def _sample(self) -> None:
+        self._sampled_s = time.monotonic()
         for file in open_files(self._pid, self._called) or ():
             self._kinds[file.device, file.inode] = file.kind
             if escapes(file.flags):

@@ -57,7 +57,7 @@ CAMPAIGN = (
         },
     ),
     Panel("Last finished trial of each arm", "ops", {"{{arm}}": "flushlab_trial_events_per_second"}),
-    Panel("Ratio to the base", "none", {"{{arm}} {{bound}}, early look: {{early}}": "flushlab_ratio"}),
+    Panel("Ratio to the base", "none", {"{{arm}} {{bound}}, interim: {{early}}": "flushlab_ratio"}),
     Panel("Time left", "s", {"left": "flushlab_budget_seconds_left"}, "stat"),
     Panel(
         "Errors/s by number",

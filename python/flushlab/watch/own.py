@@ -117,7 +117,7 @@ def running(what: Running) -> Iterator[Metric]:
     yield labelled(
         GaugeMetricFamily,
         "flushlab_ratio",
-        "Gain over the base by the objective, as looks have proven it; early while later looks follow.",
+        "Gain over the base by the objective, proven by interim analyses; early while later ones follow.",
         ["arm", "bound", "early", "objective"],
         (
             ([one.arm, bound, str(one.early).lower(), one.objective], getattr(one, bound))

@@ -107,7 +107,7 @@ class Sampler(Repeating):
         facts: dict[str, object] = {
             "t": now,
             "server": _server(known),
-            "machine": self._machine.look(running.pid if running else None, self._pids()),
+            "machine": self._machine.sample(running.pid if running else None, self._pids()),
             "own_cpu_s": round(self._meter.seconds, 4),
         }
         if running is not None:
@@ -178,12 +178,12 @@ def _of_server(before: ServerStatus | None, seen: ServerStatus) -> Sample:
 
 
 class _Machine:
-    """Shares of the time between two looks at the machine."""
+    """Shares of the time between two samples of the machine."""
 
     def __init__(self) -> None:
         self._last: tuple[machine.MachineSample, float, dict[int, float]] | None = None
 
-    def look(self, flushlab: int | None, servers: tuple[int, ...]) -> MachineNow:
+    def sample(self, flushlab: int | None, servers: tuple[int, ...]) -> MachineNow:
         """The shares since the last sample; those of others only where the server's own can be seen."""
         pids = {os.getpid(), *servers, *([flushlab] if flushlab else [])}
         before, now = self._last, (machine.sample(), cpu.busy_s(), cpu.processes_s(pids))

@@ -125,10 +125,10 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rates:
-    """What happened between two looks at the same server.
+    """What happened between two samples of the same server.
 
     Args:
-        before, after: the looks; rates are None without the first, or where the server started anew.
+        before, after: the samples; rates are None without the first, or where the server started anew.
     """
 
     def __init__(self, before: ServerStatus | None, after: ServerStatus) -> None:

@@ -25,4 +25,4 @@ def target(mariadb: Sandbox) -> Iterator[Target]:
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loads that commit often and are looked at often."""
     monkeypatch.setattr(loading, "CHUNK_BYTES", 64 << 10)
-    monkeypatch.setattr(native, "LOOK_S", 0.005)
+    monkeypatch.setattr(native, "SAMPLE_S", 0.005)

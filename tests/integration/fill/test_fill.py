@@ -325,7 +325,7 @@ def test_a_client_ended_at_60_percent_ends_with_exactly_the_rows(
 import os
 from flushlab.bulk import loading, native
 from flushlab.bulk.fill import fill
-loading.CHUNK_BYTES, native.LOOK_S = 64 << 10, 0.005
+loading.CHUNK_BYTES, native.SAMPLE_S = 64 << 10, 0.005
 def show(far):
     if far.rows >= 0.6 * far.total:
         os.kill(os.getpid(), {int(number)})
@@ -357,7 +357,7 @@ def test_a_new_sandbox_has_its_defaults_once_a_load_that_was_killed_has_been_res
 import os
 from flushlab.bulk import loading, native
 from flushlab.bulk.fill import fill
-loading.CHUNK_BYTES, native.LOOK_S = 64 << 10, 0.005
+loading.CHUNK_BYTES, native.SAMPLE_S = 64 << 10, 0.005
 def show(far):
     if far.rows >= 0.3 * far.total:
         os.kill(os.getpid(), 9)

@@ -46,7 +46,7 @@ def dsn(server: Sandbox, database: str = "") -> str:
 def test_a_load_waits_for_its_replica_and_then_goes_on(
     target: Target, replica: Sandbox, small_chunks: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(throttle, "LOOKS_EVERY_S", 0.0)
+    monkeypatch.setattr(throttle, "SAMPLE_EVERY_S", 0.0)
     replica.query("STOP SLAVE SQL_THREAD")
     committed: list[int] = []
     reasons: list[str] = []

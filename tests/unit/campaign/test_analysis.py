@@ -5,7 +5,15 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from flushlab.campaign.analysis import Sizes, disturbed, mean_p99_us, of_base, of_controls, of_looks, too_busy
+from flushlab.campaign.analysis import (
+    Sizes,
+    disturbed,
+    mean_p99_us,
+    of_base,
+    of_controls,
+    of_interim,
+    too_busy,
+)
 from flushlab.record import Comparison, Ratio, Verdict
 from flushlab.statistics import held
 from tests.unit.records import trial
@@ -62,8 +70,8 @@ def test_a_control_that_is_not_1_puts_a_caveat_on_every_ratio(
     )
     assert [one.slug for one in of_controls(control, None)] == (["control-differs"] if told else [])
     unlike = msgspec.structs.replace(control, contradicted=True)
-    told_of_looks = [one.slug for one in of_looks([unlike])]
-    assert told_of_looks == ([] if told else ["looks-disagree"]), "one warning for one control"
+    told_of_interim = [one.slug for one in of_interim([unlike])]
+    assert told_of_interim == ([] if told else ["analyses-disagree"]), "one warning for one control"
 
 
 @pytest.mark.parametrize(
@@ -81,32 +89,32 @@ def test_p99_of_an_arm_is_the_mean_of_its_trials_where_all_have_one() -> None:
     assert mean_p99_us([]) is None
 
 
-def test_looks_that_exclude_each_other_are_said_with_the_arm() -> None:
+def test_analyses_that_exclude_each_other_are_said_with_the_arm() -> None:
     ratio = Ratio(estimate=1.0, low=0.8, high=1.2)
     one, other = (
         Comparison(arm=arm, ratio=ratio, blocks=9, verdict=NONE, detectable=0.1, contradicted=arm == "b")
         for arm in ("a", "b")
     )
-    (warning,) = of_looks([one, other])
-    assert warning.slug == "looks-disagree"
+    (warning,) = of_interim([one, other])
+    assert warning.slug == "analyses-disagree"
     assert warning.text.startswith("b: ")
 
 
-def look(estimate: float, low: float, high: float) -> Comparison:
+def analysis(estimate: float, low: float, high: float) -> Comparison:
     ratio = Ratio(estimate=estimate, low=low, high=high)
     return Comparison(arm="a", ratio=ratio, blocks=9, verdict=ratio.verdict, detectable=0.1)
 
 
 @pytest.mark.parametrize(
-    ("looks", "told"),
+    ("analyses", "told"),
     [
-        ([look(3.9, 2.65, 5.74), look(2.75, 1.42, 5.33)], "its lower bound, 2.65, … to 2.75"),
-        ([look(1.0, 0.9, 1.11), look(1.5, 0.75, 3.0)], "its upper bound, 1.11, … to 1.11"),
-        ([look(2.75, 1.42, 5.33)], ""),
-        ([look(2.0, 1.0, 4.0), look(2.0, 1.8, 2.22)], ""),
+        ([analysis(3.9, 2.65, 5.74), analysis(2.75, 1.42, 5.33)], "its lower bound, 2.65, … to 2.75"),
+        ([analysis(1.0, 0.9, 1.11), analysis(1.5, 0.75, 3.0)], "its upper bound, 1.11, … to 1.11"),
+        ([analysis(2.75, 1.42, 5.33)], ""),
+        ([analysis(2.0, 1.0, 4.0), analysis(2.0, 1.8, 2.22)], ""),
     ],
 )
-def test_a_ratio_far_from_the_middle_of_its_interval_is_explained(looks: list[Comparison], told: str) -> None:
-    found = list(of_looks([held(looks)]))
-    assert [one.slug for one in found] == (["earlier-look"] if told else [])
+def test_a_ratio_far_from_the_middle_of_its_interval_is_told(analyses: list[Comparison], told: str) -> None:
+    found = list(of_interim([held(analyses)]))
+    assert [one.slug for one in found] == (["earlier-analysis"] if told else [])
     assert all(part in one.text for one in found for part in told.split("…"))

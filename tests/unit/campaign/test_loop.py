@@ -178,14 +178,14 @@ class Proving(Scripted):
         return Progress(stage="screen", done=len(self.told), total=3, best=best, objective="p99")
 
 
-def test_whoever_watches_is_told_of_trials_figures_and_what_looks_have_proven(
+def test_whoever_watches_is_told_of_trials_figures_and_what_interim_analyses_have_proven(
     store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("FLUSHLAB_HOME", str(tmp_path))
     seen: list[Running] = []
 
     def run_trial(request: Request) -> Trial:
-        seen.append(noted.look())
+        seen.append(noted.current())
         return answer(request)
 
     watcher = Watcher()
@@ -200,7 +200,7 @@ def test_whoever_watches_is_told_of_trials_figures_and_what_looks_have_proven(
             budget=Budget(trials=9),
             watcher=watcher,
         )
-        end = noted.look()
+        end = noted.current()
     first, second = seen
     assert (first.stage, first.round, first.arm, first.trial, first.ratios) == ("screen", 1, "a", 1, ())
     assert (second.round, second.arm, second.trial_figures) == (2, "flush=2", {"a": 10_000.0})

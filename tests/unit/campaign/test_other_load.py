@@ -56,7 +56,7 @@ def test_each_kind_of_load_alone_makes_it_busy(field: str, share: float) -> None
     assert not reasons(msgspec.structs.replace(QUIET, disk_share=None))
 
 
-def test_waiting_looks_again_until_it_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_checks_again_until_it_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(other_load, "TELL_S", 0.0)
     lines: list[str] = []
     seen = check_other_load(NOWHERE, Watcher(lines.append), wait=True, watch=seeing(BUSY, BUSY, QUIET))

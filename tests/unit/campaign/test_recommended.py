@@ -203,7 +203,7 @@ def test_a_caveat_on_a_ratio_is_told_with_that_ratio_alone() -> None:
     """That of a server's base to the first server's is no caveat on what its own arms gain."""
     between = Warning("debts", "it still wrote", arms=("mariadb base",), against="mysql@8.0 base")
     own = Warning("debts", "so did this", arms=("mariadb two",), against="mariadb base")
-    another = Warning("looks", "so did that", arms=("mysql@8.0 two",), against="mysql@8.0 base")
+    another = Warning("analyses", "so did that", arms=("mysql@8.0 two",), against="mysql@8.0 base")
     (one,) = of_campaign(msgspec.structs.replace(TWO_SERVERS, warnings=(between, own, another)))
     assert one.not_shown == ("Caveat: so did this.",)
 

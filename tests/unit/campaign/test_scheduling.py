@@ -189,7 +189,7 @@ def tuning(**arguments: Any) -> tuple[CampaignFacts, int, list[str]]:
     return found, found.forecast.resources.servers, said
 
 
-def test_a_first_look_is_tuned_side_by_side_in_five_minutes() -> None:
+def test_a_short_measurement_is_tuned_side_by_side_in_five_minutes() -> None:
     found, servers, said = tuning()
     assert (found.interleaved, found.why_fresh, servers) == (True, "", BESIDE_MOST)
     assert found.forecast is not None and found.forecast.most_s == 300

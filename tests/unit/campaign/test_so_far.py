@@ -89,7 +89,7 @@ def test_a_killed_series_shows_the_arms_of_its_finished_blocks(tmp_path: Path) -
 OWN = RemoteAccess(dsn="mysql://USER:PASSWORD@db.example:3306")
 
 
-def test_a_killed_tuning_shows_its_last_look() -> None:
+def test_a_killed_tuning_shows_its_last_analysis() -> None:
     request = tune_request()
     experiment = TuneAnalysis(request, MARIADB, STORAGE, Launch()).experiment()
     trials = simulate(experiment, 1_000)

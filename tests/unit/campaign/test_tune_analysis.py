@@ -45,8 +45,8 @@ def tuned() -> tuple[TuneAnalysis, Tune, list[Trial]]:
     return tuning, experiment, simulate(experiment, 1_000)
 
 
-def up_to_the_first_look(tuning: TuneAnalysis) -> Tune:
-    """With a noise that leaves more looks to come."""
+def up_to_the_first_analysis(tuning: TuneAnalysis) -> Tune:
+    """With a noise that leaves more analyses to come."""
     experiment, noise = tuning.experiment(), Noise(trial=0.06)
     trials = SimulatedTrials(effect, BASE, noise=noise, seed=1)
     while not experiment.result().frontier and (request := experiment.ask()) is not None:
@@ -106,7 +106,7 @@ def test_a_base_whose_recovery_is_not_known_limits_nobody(error: FlushlabError) 
 
 def test_a_base_that_failed_late_is_said_beside_what_was_proven() -> None:
     tuning = TuneAnalysis(tune_request(), MARIADB, STORAGE, Launch())
-    experiment = up_to_the_first_look(tuning)
+    experiment = up_to_the_first_analysis(tuning)
     assert experiment.ask() is not None
     while (request := experiment.ask()) is not None:
         experiment.tell(

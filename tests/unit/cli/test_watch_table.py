@@ -64,7 +64,7 @@ def shown(sample: Sample) -> list[str]:
 def test_ratios_name_the_objective_if_it_is_not_throughput() -> None:
     (ratio,) = SAMPLE.ratios
     latency = msgspec.structs.replace(SAMPLE, ratios=(msgspec.structs.replace(ratio, objective="p99"),))
-    assert "lower p99    flush=2  1.45  1.40 – 1.50  (an early look)" in "\n".join(shown(latency))
+    assert "lower p99    flush=2  1.45  1.40 – 1.50  (interim)" in "\n".join(shown(latency))
 
 
 def test_a_second_in_which_nothing_was_seen_says_why() -> None:
@@ -92,7 +92,7 @@ def test_the_essentials_fit_a_terminal() -> None:
         "not shown    what takes PROCESS",
         "running      compare compare-1, arms 3, flush=2, 1 min 20 s left",
         "throughput   12,346 transactions/s, p50 1.23 ms, p99 9.87 ms",
-        "ratio        flush=2  1.45  1.40 – 1.50  (an early look)",
+        "ratio        flush=2  1.45  1.40 – 1.50  (interim)",
         "fill         users 50 of 100 rows (50%), 9 rows/s",
         "             5.5 s left, bound by the server's CPU",
         "redo         10 MiB of 100 MiB (10%)",

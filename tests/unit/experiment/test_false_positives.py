@@ -49,7 +49,9 @@ def test_a_series_of_identical_arms_keeps_what_it_promises(simulation: ModuleTyp
     assert found["interval_missed"] <= limit
 
 
-def test_identical_servers_differ_at_any_look_no_more_often_than_advertised(simulation: ModuleType) -> None:
+def test_identical_servers_differ_at_any_analysis_as_often_as_advertised(
+    simulation: ModuleType,
+) -> None:
     found = rates(simulation, "compare A/A, 15 blocks, busy MariaDB 10.11")
     assert found["interval_missed"] <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / CAMPAIGNS)
     assert abs(found["bias"]) < 0.02

@@ -243,14 +243,14 @@ def test_no_arms_is_no_work() -> None:
     assert series.result().finished
 
 
-# -- looks ---------------------------------------------------------------------------------------------------
+# -- interim analyses ----------------------------------------------------------------------------------------
 
 
-def test_what_a_look_has_proven_no_later_look_takes_back() -> None:
+def test_what_an_analysis_has_proven_no_later_one_takes_back() -> None:
     """A neighbour eats much of the machine in the last third, unnoticed, and not of every trial alike."""
 
-    def result(looks: bool, seed: int) -> tuple[list[Verdict], Verdict]:
-        series = Series(plan(compose=None, blocks=12, looks=looks, seed=seed))
+    def result(interim: bool, seed: int) -> tuple[list[Verdict], Verdict]:
+        series = Series(plan(compose=None, blocks=12, interim=interim, seed=seed))
         simulated = trials(seed=seed, noise=Noise(trial=0.03, eaten=0.9, eaten_from=8 * 5))
         shown: list[Verdict] = []
         while (request := series.ask()) is not None:
@@ -261,16 +261,16 @@ def test_what_a_look_has_proven_no_later_look_takes_back() -> None:
 
     lost = 0
     for seed in range(20):
-        shown, at_the_end = result(looks=True, seed=seed)
+        shown, at_the_end = result(interim=True, seed=seed)
         first = shown.index("faster")
         assert set(shown[first:]) == {"faster"}
         assert at_the_end == "faster"
-        lost += result(looks=False, seed=seed)[1] != "faster"
+        lost += result(interim=False, seed=seed)[1] != "faster"
     assert lost >= 5, "judged only at the end, the same trials prove less"
 
 
-def test_nothing_is_shown_between_the_looks() -> None:
-    series, simulated = Series(plan(compose=None, blocks=12, looks=True)), trials()
+def test_nothing_is_shown_between_interim_analyses() -> None:
+    series, simulated = Series(plan(compose=None, blocks=12, interim=True)), trials()
     changed = [0]
     found: Mapping[str, object] = {}
     while (request := series.ask()) is not None:
@@ -284,7 +284,7 @@ def test_nothing_is_shown_between_the_looks() -> None:
 
 def test_an_arm_that_is_known_precisely_enough_leaves_and_the_others_go_on() -> None:
     """C scatters; the others do not."""
-    series, simulated = Series(plan(compose=None, blocks=40, looks=True, precision=0.02)), trials()
+    series, simulated = Series(plan(compose=None, blocks=40, interim=True, precision=0.02)), trials()
     loud = trials(seed=5, noise=Noise(trial=0.05))
     asked: dict[str, int] = {}
     while (request := series.ask()) is not None:
@@ -299,7 +299,7 @@ def test_an_arm_that_is_known_precisely_enough_leaves_and_the_others_go_on() -> 
 
 def test_arms_that_are_compared_with_each_other_stay_to_the_end() -> None:
     """Their ratio is judged once: to stop by the interval of one of them would bend it."""
-    series = Series(plan(compose=None, blocks=40, looks=True, precision=0.05, pairs=(("A", "B"),)))
+    series = Series(plan(compose=None, blocks=40, interim=True, precision=0.05, pairs=(("A", "B"),)))
     simulated = trials()
     asked: dict[str, int] = {}
     while (request := series.ask()) is not None:
@@ -310,15 +310,17 @@ def test_arms_that_are_compared_with_each_other_stay_to_the_end() -> None:
 
 
 def test_a_comparison_ends_once_all_intervals_are_narrow() -> None:
-    few, many = (Series(plan(compose=None, blocks=80, looks=True, precision=p)) for p in (0.05, 0.005))
+    few, many = (Series(plan(compose=None, blocks=80, interim=True, precision=p)) for p in (0.05, 0.005))
     assert run_to_end(few, trials()) < run_to_end(many, trials()) == 80 * 5
     assert all(one.ratio.half_width <= 0.05 for one in few.result().comparisons.values())
     assert few.result().finished
 
 
-def test_a_comparison_with_looks_goes_on_where_it_was() -> None:
+def test_a_comparison_with_interim_analyses_goes_on_where_it_was() -> None:
     for stop in (0, 7, 61, 110, 140):
-        first, second = (Series(plan(compose=None, blocks=40, looks=True, precision=0.02)) for _ in range(2))
+        first, second = (
+            Series(plan(compose=None, blocks=40, interim=True, precision=0.02)) for _ in range(2)
+        )
         for trial in run_until(first, trials(), stop):
             second.tell(trial)
         assert second.ask() == first.ask()
@@ -359,8 +361,8 @@ def test_best_is_composed_of_the_arms_of_all_groups() -> None:
     assert series.result().best_of == ("B", "A")
 
 
-def test_looks_at_groups_judge_each_arm_on_its_own_blocks_and_the_control_at_the_end() -> None:
-    series = Series(plan(groups=groups("AB", "C", blocks=20), looks=True, compose=None))
+def test_analyses_of_groups_judge_each_arm_on_its_own_blocks_and_the_control_at_the_end() -> None:
+    series = Series(plan(groups=groups("AB", "C", blocks=20), interim=True, compose=None))
     run_to_end(series, trials())
     result = series.result()
     assert {name: one.verdict for name, one in result.comparisons.items()} == {
@@ -448,9 +450,9 @@ def two_servers(**changes: Any) -> Series:
     return Series(plan(against={"C": "B"}, compose=None, **changes))
 
 
-@pytest.mark.parametrize("looks", [False, True])
-def test_an_arm_of_another_server_is_compared_with_the_base_of_that_server(looks: bool) -> None:
-    series = two_servers(blocks=12, looks=looks)
+@pytest.mark.parametrize("interim", [False, True])
+def test_an_arm_of_another_server_is_compared_with_the_base_of_that_server(interim: bool) -> None:
+    series = two_servers(blocks=12, interim=interim)
     run_to_end(series, trials())
     found = series.result().comparisons
     assert found["B"].ratio.low < 1.2 < found["B"].ratio.high  # with the base
@@ -477,7 +479,7 @@ def test_without_the_base_of_its_server_an_arm_has_no_ratio() -> None:
 
 
 def test_the_base_of_a_server_stays_as_long_as_an_arm_is_compared_with_it() -> None:
-    series = two_servers(blocks=40, looks=True, precision=0.5)
+    series = two_servers(blocks=40, interim=True, precision=0.5)
     asked = []
     simulated = trials()
     while (request := series.ask()) is not None:
@@ -516,8 +518,8 @@ def test_at_a_fixed_rate_the_arms_with_the_lower_p99_win() -> None:
 
 
 def test_precision_is_that_of_what_is_compared() -> None:
-    """Throughput is alike to the last digit, so its intervals are narrow at the first look."""
-    plans = [plan(objective=one, blocks=20, looks=True, precision=0.02) for one in ("throughput", "p99")]
+    """Throughput is alike to the last digit, so its intervals are narrow at the first analysis."""
+    plans = [plan(objective=one, blocks=20, interim=True, precision=0.02) for one in ("throughput", "p99")]
     fixed, latency = (told_at_a_rate(Series(one)).result() for one in plans)
     assert fixed.blocks < latency.blocks
     assert all(one.ratio.half_width <= 0.02 for one in latency.comparisons.values())
@@ -546,9 +548,9 @@ def test_where_throughput_is_compared_p99_latency_has_intervals_of_its_own() -> 
     assert result.best_of == ("B", "A"), "what is compared is what chooses"
 
 
-def test_looks_and_groups_give_p99_the_blocks_of_what_is_compared() -> None:
+def test_interim_analyses_and_groups_give_p99_the_blocks_of_what_is_compared() -> None:
     groups = (Group(arms=("A", "B"), blocks=8), Group(arms=("C",), blocks=6))
-    for changes in ({"looks": True, "blocks": 20, "precision": 0.2}, {"groups": groups}):
+    for changes in ({"interim": True, "blocks": 20, "precision": 0.2}, {"groups": groups}):
         result = with_latency(Series(plan(compose=None, **changes)), trials(), {"C": 2.0}).result()
         assert {name: one.blocks for name, one in result.p99.items()} == {
             "control": result.control.blocks if result.control else 0,

@@ -206,10 +206,10 @@ def test_reported_figures_come_from_confirmation_blocks_only() -> None:
 def test_clear_verdicts_end_the_campaign_early() -> None:
     plain, vague = finished(effect(flush2=2.0), noise=0.005), finished(effect(flush2=1.02), noise=0.08)
     assert plain.progress.done < vague.progress.done <= 60
-    assert plain.result().looks < vague.result().looks
+    assert plain.result().interim_analyses < vague.result().interim_analyses
 
 
-def test_what_a_look_has_proven_stays_when_a_neighbour_eats_half_of_the_machine() -> None:
+def test_what_an_analysis_has_proven_stays_when_a_neighbour_eats_half_of_the_machine() -> None:
     """For the last third, bursts of it: before, `best so far` was followed by `no improvement found`."""
     proven = 0
     for seed in range(6):
@@ -399,7 +399,7 @@ def test_disturbed_trials_are_foreseen_so_that_the_confirmation_still_fits() -> 
 
 
 @pytest.mark.parametrize("disturbed", range(1, 9))
-def test_a_disturbed_trial_does_not_cost_the_last_look(disturbed: int) -> None:
+def test_a_disturbed_trial_does_not_cost_the_last_analysis(disturbed: int) -> None:
     """Wherever in the confirmation it comes: it is repeated only where the least blocks can spare a trial."""
     only = (Candidate(settings={"flush": 2}, group="commit", why="test"),)
     asked = plan(candidates=only, budget_trials=11)
@@ -415,7 +415,7 @@ def test_a_disturbed_trial_does_not_cost_the_last_look(disturbed: int) -> None:
 
 
 def test_blocks_that_disturbed_trials_took_are_judged_without() -> None:
-    """Repeats of the blocks before took the trials of the last one: the look comes when they are gone."""
+    """Repeats of the blocks before took the trials of the last one: the analysis comes when they are gone."""
     tune, trials = Tune(plan(budget_trials=90)), simulated(effect(flush2=1.05), noise=0.06)
     blocks = 0
     while (request := tune.ask()) is not None and tune.progress.done < 90:
@@ -511,7 +511,7 @@ def failed(request: Request) -> Trial:
     )
 
 
-def test_a_base_that_fails_after_a_look_takes_nothing_back() -> None:
+def test_a_base_that_fails_after_an_analysis_takes_nothing_back() -> None:
     tune, trials = Tune(plan(budget_trials=150)), simulated(effect(flush2=1.3), noise=0.05)
     proven = None
     while (request := tune.ask()) is not None:

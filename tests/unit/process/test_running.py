@@ -134,7 +134,7 @@ def test_trials_stages_and_slices_are_marked_under_the_names_that_people_know() 
         with noted.running_server(OTHER, trial=True):
             pass
         noted.server_started(OTHER)
-        now = noted.look()
+        now = noted.current()
     assert (now.stage, now.round, now.arm, now.trial) == ("arms", 3, "flush=2", 1)
     assert now.left_s is not None and now.left_s <= 80
     assert now.trial_figures == {"flush=2": 12.5}
@@ -152,9 +152,9 @@ def test_a_turn_that_lasts_counts_as_driven() -> None:
     with publish_status("compare") as noted:
         noted.server_started(SERVER)
         with noted.driving("one", "A"):
-            wait_until(lambda: (noted.look().servers[0].driven_s or 0) > 0.01, "it is driven")
+            wait_until(lambda: (noted.current().servers[0].driven_s or 0) > 0.01, "it is driven")
         noted.server_ended("one")
-        assert noted.look().servers == ()
+        assert noted.current().servers == ()
 
 
 def test_counters_run_over_all_loads() -> None:
@@ -165,7 +165,7 @@ def test_counters_run_over_all_loads() -> None:
             )
             noted.load(number, LoadTotals(events=3))
             noted.load(number, load)
-        totals = noted.look().totals
+        totals = noted.current().totals
     assert (totals.events, totals.errors, totals.latency_sum_s) == (990, {1213: 99}, 49.5)
     assert dict(totals.latencies_us)[90] == 9 * 99
     assert [us for us, _ in totals.latencies_us] == sorted(us for us, _ in totals.latencies_us)
@@ -175,7 +175,7 @@ def test_seconds_of_load_are_numbered() -> None:
     with publish_status("bench") as noted:
         for rate in (10.0, 20.0):
             noted.second(rate, "transactions/s", p50_ms=1.0, p99_ms=2.0)
-        now = noted.look()
+        now = noted.current()
     assert now.unit == "transactions/s"
     assert [(one.number, one.per_second) for one in now.seconds] == [(1, 10.0), (2, 20.0)]
 
@@ -189,7 +189,7 @@ def test_ratios_and_rows_of_several_tables() -> None:
                     table=table, rows=rows, total=9, bytes=1, rows_per_s=1.0, left_s=1.0, bound_by="the disk"
                 )
             )
-        now = noted.look()
+        now = noted.current()
     (ratio,) = now.ratios
     assert (ratio.low, ratio.mid, ratio.high, ratio.early) == (1.4, 1.5, 1.6, True)
     assert ratio.objective == "p99"
@@ -198,6 +198,6 @@ def test_ratios_and_rows_of_several_tables() -> None:
 
 def test_arguments_of_a_program_may_be_secrets() -> None:
     with publish_status("bench", workload="command: ./load.sh --password=hunter2") as noted:
-        assert noted.look().workload == "command: ./load.sh"
+        assert noted.current().workload == "command: ./load.sh"
         noted.is_about(workload="command: sysbench --mysql-password=hunter2")
-        assert noted.look().workload == "command: sysbench"
+        assert noted.current().workload == "command: sysbench"

@@ -117,7 +117,9 @@ def tune_facts(**changes: Any) -> CampaignFacts:
         pool_bytes=128 << 20,
         redo_bytes=96 << 20,
         machine=MACHINE,
-        warnings=(Warning("first-look", "short measurement, not steady state: commit-path settings only"),),
+        warnings=(
+            Warning("short-measurement", "short measurement, not steady state: commit-path settings only"),
+        ),
         files=("out/my.cnf",),
         tuning=TuningFacts(
             raised_why=("innodb_doublewrite = ON so that torn pages can be repaired",),
@@ -136,7 +138,7 @@ def tune_facts(**changes: Any) -> CampaignFacts:
             ),
             tried=3,
             detectable=0.031,
-            looks=2,
+            interim_analyses=2,
         ),
     )
     return changed(facts, **changes)

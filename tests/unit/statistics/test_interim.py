@@ -13,11 +13,11 @@ from flushlab.statistics import InterimAnalyses, held
 
 @settings(deadline=None, max_examples=50)
 @given(blocks=st.integers(2, 100), alpha=st.floats(0.001, 0.2))
-def test_a_look_spends_late_and_never_less_than_what_it_adds(blocks: int, alpha: float) -> None:
-    looks = InterimAnalyses.planned(blocks, alpha)
-    assert looks.blocks[-1] == blocks
-    levels = [looks.alpha_at(b) for b in looks.blocks]
-    spent = [alpha * (b / blocks) ** 3 for b in looks.blocks]
+def test_an_analysis_spends_late_and_never_less_than_what_it_adds(blocks: int, alpha: float) -> None:
+    analyses = InterimAnalyses.planned(blocks, alpha)
+    assert analyses.blocks[-1] == blocks
+    levels = [analyses.alpha_at(b) for b in analyses.blocks]
+    spent = [alpha * (b / blocks) ** 3 for b in analyses.blocks]
     added = [now - before for before, now in zip([0.0, *spent], spent, strict=False)]
     assert all(least <= level * (1 + 1e-6) for least, level in zip(added, levels, strict=True))
     assert levels == sorted(levels)
@@ -25,12 +25,12 @@ def test_a_look_spends_late_and_never_less_than_what_it_adds(blocks: int, alpha:
 
 
 @pytest.mark.parametrize("blocks", [5, 40])
-def test_intervals_of_all_looks_together_miss_as_often_as_alpha_says(blocks: int) -> None:
-    looks, alike = InterimAnalyses.planned(blocks, 0.05), 4
+def test_intervals_of_all_analyses_together_miss_as_often_as_alpha_says(blocks: int) -> None:
+    analyses, alike = InterimAnalyses.planned(blocks, 0.05), 4
     sums = np.random.default_rng(1).standard_normal((20_000, alike, blocks)).cumsum(axis=2)
     missed = np.zeros(20_000, dtype=bool)
-    for seen in looks.blocks:
-        level = 1 - (1 - looks.alpha_at(seen)) ** (1 / alike)
+    for seen in analyses.blocks:
+        level = 1 - (1 - analyses.alpha_at(seen)) ** (1 / alike)
         limit = NormalDist().inv_cdf(1 - level / 2)
         missed |= (abs(sums[:, :, seen - 1]) / seen**0.5 > limit).any(axis=1)
     assert missed.mean() == pytest.approx(0.05, abs=0.006)
@@ -39,44 +39,44 @@ def test_intervals_of_all_looks_together_miss_as_often_as_alpha_says(blocks: int
 @settings(deadline=None, max_examples=50)
 @given(blocks=st.integers(4, 100), data=st.data())
 def test_a_schedule_cut_short_spends_what_is_left(blocks: int, data: st.DataObject) -> None:
-    looks = InterimAnalyses.planned(blocks)
-    cut = data.draw(st.integers(3, blocks).filter(lambda b: b not in looks.blocks) | st.just(blocks))
-    before = max((b / blocks for b in looks.blocks if b < cut), default=0.0)
-    assert 0.05 * (1 - before**3) <= looks.alpha_at(cut) * (1 + 1e-6)
-    assert looks.alpha_at(cut) <= 0.05 * (1 + 1e-6)
+    analyses = InterimAnalyses.planned(blocks)
+    cut = data.draw(st.integers(3, blocks).filter(lambda b: b not in analyses.blocks) | st.just(blocks))
+    before = max((b / blocks for b in analyses.blocks if b < cut), default=0.0)
+    assert 0.05 * (1 - before**3) <= analyses.alpha_at(cut) * (1 + 1e-6)
+    assert analyses.alpha_at(cut) <= 0.05 * (1 + 1e-6)
 
 
-def test_there_are_at_most_four_looks_and_none_before_the_third_block() -> None:
+def test_there_are_at_most_four_analyses_and_none_before_the_third_block() -> None:
     assert InterimAnalyses.planned(16).blocks == (4, 8, 12, 16)
     assert InterimAnalyses.planned(5).blocks == (3, 4, 5)
     assert InterimAnalyses.planned(3).blocks == (3,)
     assert InterimAnalyses.planned(2).blocks == (2,)
 
 
-def look(low: float, high: float) -> Comparison:
+def analysis(low: float, high: float) -> Comparison:
     ratio = Ratio(estimate=(low * high) ** 0.5, low=low, high=high)
     return Comparison(arm="a", ratio=ratio, blocks=5, verdict=ratio.verdict, detectable=0.1)
 
 
-def test_looks_together_are_the_intersection_of_their_intervals() -> None:
-    found = held([look(0.9, 1.3), look(1.05, 1.5), look(0.98, 1.2)])
+def test_analyses_together_are_the_intersection_of_their_intervals() -> None:
+    found = held([analysis(0.9, 1.3), analysis(1.05, 1.5), analysis(0.98, 1.2)])
     assert (found.ratio.low, found.ratio.high) == (1.05, 1.2)
     assert (found.verdict, found.contradicted) == ("faster", False)
     assert found.ratio.low <= found.ratio.estimate <= found.ratio.high
 
 
-def test_a_verdict_stays_when_the_last_look_is_wide() -> None:
-    found = held([look(1.3, 1.5), look(0.5, 2.6)])
+def test_a_verdict_stays_when_the_last_analysis_is_wide() -> None:
+    found = held([analysis(1.3, 1.5), analysis(0.5, 2.6)])
     assert found.verdict == "faster"
     assert (found.ratio.low, found.ratio.high) == (1.3, 1.5)
 
 
-def test_looks_that_exclude_each_other_are_spanned_and_said() -> None:
-    found = held([look(1.05, 1.1), look(0.8, 0.95), look(0.9, 0.92)])
+def test_analyses_that_exclude_each_other_are_spanned_and_said() -> None:
+    found = held([analysis(1.05, 1.1), analysis(0.8, 0.95), analysis(0.9, 0.92)])
     assert found.contradicted
     assert (found.ratio.low, found.ratio.high) == (0.8, 1.1)
     assert found.verdict == "no difference found"
 
 
 def test_what_is_contradicted_never_narrows_again() -> None:
-    assert held([look(1.05, 1.1), look(1.2, 1.3), look(1.06, 1.07)]).ratio.high == 1.3
+    assert held([analysis(1.05, 1.1), analysis(1.2, 1.3), analysis(1.06, 1.07)]).ratio.high == 1.3

@@ -32,7 +32,7 @@ def test_a_suite_that_leaves_its_schema_alone() -> None:
     server = Counting(there=40)
     watched = habits(server)
     server.counters = {"Com_create_table": 2, "Com_drop_table": 2}
-    watched.look()
+    watched.sample()
     assert watched.recreated is None
     assert watched.created is None
 
@@ -42,7 +42,7 @@ def test_a_suite_that_drops_and_creates_everything() -> None:
     watched = habits(server)
     for count in (10, 41):
         server.counters = {"Com_create_table": count, "Com_drop_table": count}
-        watched.look()
+        watched.sample()
     assert watched.recreated is not None
     assert watched.recreated.count == 41
     assert watched.recreated.seconds > 0
@@ -54,7 +54,7 @@ def test_a_suite_whose_subject_is_ddl_gets_no_advice(there: int) -> None:
     watched = habits(server)
     for count in (500, 1026):
         server.counters = {"Com_create_table": count, "Com_drop_table": count - 3}
-        watched.look()
+        watched.sample()
     assert watched.recreated is None
     assert watched.created is None
 
@@ -63,7 +63,7 @@ def test_dropping_the_database_drops_all_that_was_in_it() -> None:
     server = Counting(there=40)
     watched = habits(server)
     server.counters = {"Com_drop_db": 1, "Com_create_db": 1, "Com_create_table": 40}
-    watched.look()
+    watched.sample()
     assert watched.recreated is not None
     assert watched.recreated.count == 40
 
@@ -72,7 +72,7 @@ def test_only_creating_is_migrating_and_not_cleaning() -> None:
     server = Counting(there=0)
     watched = habits(server)
     server.counters = {"Com_create_table": 40}
-    watched.look()
+    watched.sample()
     assert watched.recreated is None
     assert watched.created is not None
     assert watched.created.count == 40
@@ -82,11 +82,11 @@ def test_a_reset_starts_the_counters_again_and_a_server_that_is_away_counts_noth
     server = Counting(there=10)
     watched = habits(server)
     server.counters = {"Com_create_table": 20, "Com_drop_table": 20}
-    watched.look()
+    watched.sample()
     server.busy = True
-    watched.look()
+    watched.sample()
     server.busy = False
     server.counters = {"Com_create_table": 5, "Com_drop_table": 5}
-    watched.look()
+    watched.sample()
     assert watched.recreated is not None
     assert watched.recreated.count == 25

@@ -44,7 +44,7 @@ class InMemory:
 
 
 def watching(servers: list[InMemory], monkeypatch: pytest.MonkeyPatch, free: list[int]) -> SuiteMonitor:
-    """A watch that finds so much memory free, look by look."""
+    """A watch that finds so much memory free, sample by sample."""
     monkeypatch.setattr(module, "reserve_bytes", lambda: GIB)
     monkeypatch.setattr(module, "available_memory_bytes", lambda: free.pop(0))
     return SuiteMonitor(cast(list[SuiteServer], servers), {})

@@ -188,7 +188,7 @@ def test_a_window_in_which_nothing_was_committed_is_a_fact_of_its_arm_and_no_fig
     compared, alone = (
         measure(
             Draft(arm=Arm(name="a", settings={}), stage=stage, block=1, variant=0),
-            two_looks(),
+            two_samples(),
             Stalled(),
             Timing(),
         )
@@ -209,7 +209,7 @@ def test_too_little_memory_is_no_refusal_of_the_settings() -> None:
     assert (refused.outcome, refused.lacked_memory) == ("refused", False)
 
 
-def two_looks(*sizes: tuple[str, int | None]) -> FakeServer:
+def two_samples(*sizes: tuple[str, int | None]) -> FakeServer:
     """A server with these tables that was looked at before and after a window."""
     counts = {"Innodb_os_log_fsyncs": 10, "Innodb_os_log_written": 1_000_000, "Innodb_pages_written": 5}
     later = {"Innodb_os_log_fsyncs": 12, "Innodb_os_log_written": 1_400_000, "Innodb_pages_written": 5}
@@ -232,7 +232,7 @@ def two_looks(*sizes: tuple[str, int | None]) -> FakeServer:
 @pytest.mark.usefixtures("nothing_is_stolen")
 def test_a_setting_without_effect_is_a_caveat_that_names_it() -> None:
     draft = Draft(arm=Arm(name="a", settings={}), stage="screen", block=1, variant=0)
-    trial = measure(draft, two_looks(), Ended(), Timing())
+    trial = measure(draft, two_samples(), Ended(), Timing())
     assert trial.outcome == "measured", trial.reason
     (caveat,) = [warning for warning in trial.warnings if warning.slug == "no-effect"]
     assert caveat.setting == "innodb_flush_method"
@@ -249,11 +249,11 @@ def test_a_setting_without_effect_is_a_caveat_that_names_it() -> None:
 def test_others_are_judged_by_what_they_take_while_no_load_runs(
     before: float | None, after: float | None, outcome: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looks = iter([before, after])
-    monkeypatch.setattr(measurement, "wanted_by_others", lambda pid, seconds: next(looks))
+    samples = iter([before, after])
+    monkeypatch.setattr(measurement, "wanted_by_others", lambda pid, seconds: next(samples))
     monkeypatch.setattr("flushlab.telemetry.observation.cpu.foreign_share", lambda *_: 0.9)
     draft = Draft(arm=Arm(name="a", settings={}), stage="screen", block=1, variant=0)
-    trial = measure(draft, two_looks(), Loaded(), Timing())
+    trial = measure(draft, two_samples(), Loaded(), Timing())
     assert trial.outcome == outcome, trial.reason
     assert trial.foreign_cpu_share == 0.9, "it is told all the same"
     assert ("other programs used 50%" in trial.reason) is (outcome == "discarded")
@@ -262,7 +262,7 @@ def test_others_are_judged_by_what_they_take_while_no_load_runs(
 @pytest.mark.usefixtures("nothing_is_stolen")
 def test_tables_of_other_engines_are_a_caveat() -> None:
     draft = Draft(arm=Arm(name="a", settings={}), stage="bench", block=1, variant=0)
-    server = two_looks(("InnoDB", 1000), ("MyISAM", 24), ("MEMORY", None))
+    server = two_samples(("InnoDB", 1000), ("MyISAM", 24), ("MEMORY", None))
     trial = measure(draft, server, Ended(), Timing())
     assert trial.data_bytes == 1024
     (caveat,) = [one for one in trial.warnings if one.slug == "other-engines"]

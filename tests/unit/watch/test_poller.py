@@ -148,7 +148,7 @@ def test_a_server_that_is_gone_is_found_again_by_itself(server: Server, asking: 
 def test_without_a_server_nothing_is_asked_until_there_is_one(server: Server, asking: Any) -> None:
     there: list[WatchedServer] = []
     one = asking(lambda: there[0] if there else None)
-    wait_until(lambda: one.known.why == poller.NOBODY, "it looks")
+    wait_until(lambda: one.known.why == poller.NOBODY, "it searches")
     assert server.asked == []
     there.append(REACH)
     known_of(one)

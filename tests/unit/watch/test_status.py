@@ -1,4 +1,4 @@
-"""What a server told, under one name for every flavor and version, and rates between two looks."""
+"""What a server told, under one name for every flavor and version, and rates between two samples."""
 
 from __future__ import annotations
 

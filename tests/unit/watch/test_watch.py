@@ -21,11 +21,11 @@ PIDS = (1 << 30, (1 << 30) + 1, (1 << 30) + 2)
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Three nodes that share all that is used of the machine's CPU time: a day of it between two looks."""
-    looks = itertools.count()
+    """Three nodes that share all that is used of the machine's CPU time: a day of it between two samples."""
+    samples = itertools.count()
 
     def processes_s(pids: Collection[int]) -> dict[int, float]:
-        day = next(looks)
+        day = next(samples)
         return {pid: day * 28_800.0 for pid in pids if pid in PIDS}
 
     busy = itertools.count()

@@ -32,7 +32,7 @@ PRECISE_LOG = math.log(1.05)
 """Half the width of an interval that is narrow enough."""
 
 
-class _Look(NamedTuple):
+class _Analysis(NamedTuple):
     """State of the comparisons at one interim analysis."""
 
     blocks: int
@@ -55,7 +55,7 @@ class Confirmation:
         self._sheet = Sheet((BASE, CONTROL), objective)
         self._trials: dict[str, list[Trial]] = {}
         self._rejected: dict[str, str] = {}
-        self._looks: list[_Look] = []
+        self._analyses: list[_Analysis] = []
 
     # -- facts in ------------------------------------------------------------------------------------
 
@@ -95,9 +95,9 @@ class Confirmation:
             for by, own in scores.items()
         }
         compared = {by: {one.arm: one for one in own} for by, own in found.items()}
-        look = _Look(blocks, alpha, compared, scores[self._objective], {}, apart)
-        self._looks.append(look)
-        look.guarded.update({name: why for name in self.selections if (why := self._guard(name))})
+        one = _Analysis(blocks, alpha, compared, scores[self._objective], {}, apart)
+        self._analyses.append(one)
+        one.guarded.update({name: why for name in self.selections if (why := self._guard(name))})
 
     @property
     def next_block(self) -> int:
@@ -126,14 +126,14 @@ class Confirmation:
     # -- claims out ----------------------------------------------------------------------------------
 
     @property
-    def looks(self) -> int:
+    def interim_analyses(self) -> int:
         """Number of interim analyses."""
-        return len(self._looks)
+        return len(self._analyses)
 
     @property
     def blocks(self) -> int:
         """Blocks behind the last interim analysis."""
-        return self._looks[-1].blocks if self._looks else 0
+        return self._analyses[-1].blocks if self._analyses else 0
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:
@@ -156,16 +156,16 @@ class Confirmation:
             arm: its name.
             by: one of the measures; what is compared, if None.
         """
-        seen = (look.comparisons[by or self._objective] for look in self._looks)
-        looks = [found for one in seen if (found := one.get(arm)) is not None]
-        return held(looks) if looks else None
+        seen = (one.comparisons[by or self._objective] for one in self._analyses)
+        found = [found for one in seen if (found := one.get(arm)) is not None]
+        return held(found) if found else None
 
     def frontier(self, floors: Iterable[Floor]) -> tuple[FrontierPoint, ...]:
         """The best proven arm at each floor, safest first; empty before the first interim analysis.
 
         Choosing the best of several proven arms is covered: their intervals hold all at once.
         """
-        if not self._looks:
+        if not self._analyses:
             return ()
         points: list[FrontierPoint] = []
         for floor in floors:
@@ -203,7 +203,7 @@ class Confirmation:
 
     def is_clear(self, floors: Iterable[Floor], among: Collection[str]) -> bool:
         """Whether more blocks of some arms would change nothing worth knowing."""
-        if not self._looks:
+        if not self._analyses:
             return False
         arms = [one for one in self.comparisons if one.arm in among]
         between = [p.versus_safer for p in self.frontier(floors) if p.versus_safer is not None]
@@ -215,19 +215,17 @@ class Confirmation:
         return found is not None and math.log(found.ratio.high) < WORTH_LOG
 
     def detectable_log(self, power: float) -> float | None:
-        """Smallest log gain that some look would have called faster with this power."""
+        """Smallest log gain that some interim analysis would have called faster with this power."""
         gains = []
-        for look in self._looks:
-            calm = {
-                arm: cells for arm, cells in look.scores.items() if arm == BASE or arm not in look.stalled
-            }
+        for one in self._analyses:
+            calm = {arm: cells for arm, cells in one.scores.items() if arm == BASE or arm not in one.stalled}
             if (found := contrasts(calm, BASE)) is not None:
-                limit = critical_value(look.alpha, len(found.arms), found.df)
+                limit = critical_value(one.alpha, len(found.arms), found.df)
                 gains.append(shift_for_power(limit, found.df, power) * float(found.error.max()))
         return min(gains, default=None)
 
     def _reasons(self) -> dict[str, str]:
-        return {**(self._looks[-1].guarded if self._looks else {}), **self._rejected}
+        return {**(self._analyses[-1].guarded if self._analyses else {}), **self._rejected}
 
     def _proven(self, floor: Floor) -> list[Comparison]:
         """Faster arms that may run at the floor and were not rejected."""
@@ -265,17 +263,17 @@ class Confirmation:
         return found.ratio if found is not None else None
 
     def _against(self, arm: str, other: str) -> Comparison | None:
-        """An arm against another one, at the looks' error rates for this one comparison."""
+        """An arm against another one, at the error rates of the interim analyses for this one comparison."""
         if other == BASE:
             return self.compared(arm)
-        looks = [
+        found = [
             found
-            for look in self._looks
-            if other in look.scores
-            for found in compare(look.scores, other, alpha=look.alpha, only={arm}, apart=look.stalled)
+            for one in self._analyses
+            if other in one.scores
+            for found in compare(one.scores, other, alpha=one.alpha, only={arm}, apart=one.stalled)
         ]
-        if looks:
-            return held(looks)
+        if found:
+            return held(found)
         one, base = self.compared(arm), self.compared(other)
         if one is None or base is None:
             return None

@@ -123,7 +123,7 @@ class Tune:
         )
 
     def result(self) -> TuneResult:
-        """What is proven so far; works at any moment. Only finished looks count."""
+        """What is proven so far; works at any moment. Only finished analyses count."""
         confirmation = self._confirmation
         frontier = confirmation.frontier(self._reduction.chosen)
         return TuneResult(
@@ -140,7 +140,7 @@ class Tune:
             excluded=tuple(self._pool.excluded),
             tried=len(self._pool.usable),
             detectable=self._detectable() if self._pool.usable else None,
-            looks=confirmation.looks,
+            interim_analyses=confirmation.interim_analyses,
             blocks=confirmation.blocks,
             finished=self.ask() is None,
             cut_short=self._cut_short,
@@ -226,7 +226,7 @@ class Tune:
         if not confirmation.selections and self._plan.yours is None:
             most = budget.blocks.confirm_least  # more could prove nothing else
         blocks = min(max(cells // (1 + len(arms)), budget.blocks.confirm_least), most)
-        looks, first = InterimAnalyses.planned(blocks, self._plan.alpha), confirmation.next_block
+        interim, first = InterimAnalyses.planned(blocks, self._plan.alpha), confirmation.next_block
         group = {arm.name for arm in arms}
         for block in range(blocks):
             cells = (blocks - block) * (1 + len(arms))
@@ -240,9 +240,9 @@ class Tune:
                     spare=budget.spare(due),
                 )
             except MeasurementError as error:
-                if not confirmation.looks:
+                if not confirmation.interim_analyses:
                     raise
-                self._cut_short = error.message  # what looks have proven stays proven
+                self._cut_short = error.message  # what interim analyses have proven stays proven
                 return
             for name, reason in out.items():
                 confirmation.reject(name, reason)
@@ -251,8 +251,8 @@ class Tune:
             arms = [arm for arm in arms if arm.name not in out]
             done = block + 1
             last = budget.is_spent(1 + len(arms)) and done >= budget.blocks.confirm_least
-            if done in looks.blocks or last:
-                confirmation.judge(done, looks.alpha_at(done), since=first, arms=group)
+            if done in interim.blocks or last:
+                confirmation.judge(done, interim.alpha_at(done), since=first, arms=group)
                 if last or confirmation.is_clear(self._reduction.chosen, group):
                     break
                 always = (CONTROL, YOURS)

@@ -145,6 +145,8 @@ def _blocks(facts: CampaignFacts) -> str:
         way = "on fresh servers"
         if facts.interleaved:
             way = "in alternating slices on your server" if facts.is_remote else "side by side"
-        return f"{counted(facts.blocks, 'block')} {way}, {counted(tuning.looks, 'look')}"
+        return (
+            f"{counted(facts.blocks, 'block')} {way}, {counted(tuning.interim_analyses, 'interim analysis')}"
+        )
     planned = facts.plan.blocks if facts.plan is not None else 0
     return f"{facts.blocks}{f' of {planned}' if facts.blocks < planned else ''} blocks"

@@ -275,7 +275,7 @@ _OUTCOMES = {
 }
 
 
-_GENERAL = {"window-too-short": "first-look"}
+_GENERAL = {"window-too-short": "short-measurement"}
 """Warnings of trials and the warning of the campaign with the same content, where their slugs differ."""
 
 

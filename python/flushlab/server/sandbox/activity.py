@@ -87,7 +87,7 @@ def end(process: ServerProcess, number: signal.Signals) -> None:
 _LEAST_SHARE = 0.02
 """Of a processor. A server that waits for ever takes 0.002 of one to see that it still has to."""
 _TICKS = os.sysconf("SC_CLK_TCK")
-_LOOK_S = 0.5
+_SAMPLE_S = 0.5
 SPINS = 5
 """So many times as long a process may only compute; InnoDB reads and writes while it recovers."""
 _MOST_S = 10.0
@@ -125,19 +125,19 @@ class Activity:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._done, self._idle_s, self._clock = done, idle_s, clock
-        self._looked = clock()
+        self._sampled = clock()
         self._idle_for_s = self._still_for_s = 0.0
         self._then = self._still = done()
 
     def idle(self) -> bool:
         """Whether it has done nothing for so long; to be asked again and again."""
         now = self._clock()
-        if now - self._looked < _LOOK_S:
+        if now - self._sampled < _SAMPLE_S:
             return False
-        passed = min(now - self._looked, _MOST_S)
+        passed = min(now - self._sampled, _MOST_S)
         self._idle_for_s += passed
         self._still_for_s += passed
-        self._looked = now
+        self._sampled = now
         done = self._done()
         least_s = _LEAST_SHARE * self._idle_s
         then = self._then

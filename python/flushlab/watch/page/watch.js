@@ -156,10 +156,10 @@ function showRatios({ ratios = [] }) {
     ratios[0].objective === "p99"
       ? "How many times lower the p99 latency of each arm is than the base's"
       : "Throughput of each arm as a multiple of the base's";
-  const look = early
-    ? "an early look: later ones follow, and a ratio that looks good now may not last. Wait for the last look before you act."
-    : "the last planned look.";
-  write(element("ratios-about"), `${what}, with its 95 % interval, as of ${look}`);
+  const analysis = early
+    ? "an interim analysis: later ones follow, and a ratio that is good now may not last. Wait for the last one before you act."
+    : "the last planned analysis.";
+  write(element("ratios-about"), `${what}, with its 95 % interval, as of ${analysis}`);
   const two = (value) => (value === null || value === undefined ? "–" : value.toFixed(2));
   rows(
     element("ratios").querySelector("table"),
@@ -168,7 +168,7 @@ function showRatios({ ratios = [] }) {
       `×${two(one.mid)}`,
       one.low === null || one.high === null ? "not yet" : `${two(one.low)} – ${two(one.high)}`,
       picture(one, x),
-      one.early ? "early look" : "result",
+      one.early ? "interim" : "result",
     ]),
     ["name", "num", "num", "wide", ""],
   );
