@@ -1,4 +1,5 @@
 // A throwaway mariadb:11.8 in memory, by flushlab test --print-testcontainers.
+// mariadb:11.8 is the newest release of its series; SELECT VERSION() prints it. To pin a release, write all numbers: --server mariadb@11.8.N
 // Needs org.testcontainers:mariadb. Start it once for all tests: a static field, not one per class.
 static final MariaDBContainer<?> DATABASE =
     new MariaDBContainer<>("mariadb:11.8")

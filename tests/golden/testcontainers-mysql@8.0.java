@@ -1,4 +1,5 @@
 // A throwaway mysql:8.0 in memory, by flushlab test --print-testcontainers.
+// mysql:8.0 is the newest release of its series; SELECT VERSION() prints it. To pin a release, write all numbers: --server mysql@8.0.N
 // Needs org.testcontainers:mysql. Start it once for all tests: a static field, not one per class.
 static final MySQLContainer<?> DATABASE =
     new MySQLContainer<>("mysql:8.0")

@@ -32,7 +32,7 @@ REQUEST = CrashRequest(
     folder="/",
     build="mariadb@10.11.19",
     build_id="mariadb-x",
-    server="MariaDB 10.11.19",
+    server="mariadb@10.11.19",
     workload_digest="",
     planned={},
 )
@@ -157,7 +157,7 @@ def rows(arm: CrashArm) -> list[CrashRow]:
 def facts(*arms: CrashArm) -> CrashFacts:
     """Of MariaDB, when the power failed."""
     return CrashFacts(
-        server="MariaDB 10.11.19", workload="acked_inserts", failure="power", fs="ext4", arms=arms
+        server="mariadb@10.11.19", workload="acked_inserts", failure="power", fs="ext4", arms=arms
     )
 
 

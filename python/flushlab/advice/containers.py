@@ -55,6 +55,16 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
         """`mysql:8.0`."""
         return f"{self.flavor}:{self.tag}"
 
+    @property
+    def newest(self) -> str:
+        """A sentence about a tag that leaves the release open; empty for a whole version."""
+        if self.tag.count(".") > 1:
+            return ""
+        return (
+            f"{self.name} is the newest release of its series; SELECT VERSION() prints it. To pin a release,"
+            f" write all numbers: --server {self.flavor}@{self.tag}.N"
+        )
+
 
 class Argument(msgspec.Struct, frozen=True, kw_only=True):
     """One word of the server's command line.
@@ -131,6 +141,7 @@ def render(
     """
     return template(TEMPLATES[form], quoted=_quoted, shell=shlex.quote).render(
         image=image.name,
+        newest=image.newest,
         flavor=image.flavor,
         prefix="MYSQL" if image.flavor == "mysql" else "MARIADB",
         arguments=arguments(image, chosen),

@@ -28,7 +28,7 @@ def test_the_answer_comes_first_then_what_was_measured_beside_the_model() -> Non
     html = shown()
     assert Reader(html).sections == ["crashes", "failing", "settings", "repeat"]
     text = text_of(html)
-    assert "What is left of MariaDB 10.11.19 after the power failed?" in text
+    assert "What is left of mariadb@10.11.19 after the power failed?" in text
     assert "Not started: the server does not start on what was left" in text
     assert "acknowledged commits that are missing from the binary log are rolled back" in text
     assert "12 of 12" in text
