@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -129,6 +129,10 @@ def comparison(compared: Compared) -> list[str]:
     if slow is not None and quick is not None:
         rows.append(("fsyncs", f"{slow:,}", f"{quick:,}", ""))
     lines = [*_aligned(rows), ""]
+    if len(stock) > 1:
+        lines.append(
+            f"seconds: medians of {len(stock)} blocks; ratios: geometric means of the blocks' ratios"
+        )
     lines.append(f"{_words(compared.ratio)} as fast; the database's share {_words(compared.database_ratio)}")
     if compared.prepared_s:
         lines.append(
@@ -169,14 +173,22 @@ def _where(side: Side) -> list[str]:
 
 
 _MOST = 6
+_LEAST_S = 0.001
 
 
 def _seconds(
     label: str, stock: Sequence[Side], fast: Sequence[Side], of: Callable[[Side], float]
 ) -> tuple[str, str, str, str]:
     slow, quick = (statistics.median(of(side) for side in sides) for sides in (stock, fast))
-    times = f"{slow / quick:.1f}×" if quick > 0.005 else ""
+    times = f"{_times(map(of, stock), map(of, fast)):.1f}×" if slow and quick > 0.005 else ""
     return label, f"{slow:.2f} s", f"{quick:.2f} s", times
+
+
+def _times(stock: Iterable[float], fast: Iterable[float]) -> float:
+    """The geometric mean of the blocks' ratios, as `suite.comparison.ratio` has it."""
+    return statistics.geometric_mean(
+        max(slow, _LEAST_S) / max(quick, _LEAST_S) for slow, quick in zip(stock, fast, strict=True)
+    )
 
 
 def _aligned(rows: Sequence[tuple[str, str, str, str]]) -> list[str]:

@@ -12,7 +12,7 @@ from flushlab.record import FileIo, Performance, Ratio, ServerIdentity, StageTim
 from flushlab.report.suite import compared_document, comparison, document, summary
 from flushlab.settings.fit import Scaled
 from flushlab.spec.commands import DatabaseSpec
-from flushlab.suite.comparison import Compared, Side
+from flushlab.suite.comparison import Compared, Side, ratio
 from flushlab.suite.monitor import Objects
 from flushlab.suite.request import SuiteRequest
 from flushlab.suite.session import SuiteResult
@@ -52,9 +52,9 @@ def compared(blocks: int = 1) -> Compared:
         fsyncs=1300,
     )
     fast = Side(seconds=SECONDS, exit_code=0, told={}, fsyncs=0)
-    ratio = Ratio(estimate=4.9, low=4.9, high=4.9)
+    times = Ratio(estimate=4.9, low=4.9, high=4.9)
     return Compared(
-        stock=(stock,) * blocks, fast=(fast,) * blocks, prepared_s=2.5, ratio=ratio, database_ratio=ratio,
+        stock=(stock,) * blocks, fast=(fast,) * blocks, prepared_s=2.5, ratio=times, database_ratio=times,
         result=result(),
     )  # fmt: skip
 
@@ -131,6 +131,32 @@ def test_comparison_is_a_table_and_where_stocks_time_went() -> None:
     assert re.search(r"^alter_table\s+412\s+30\.00 s$", text, re.MULTILINE)
     assert "4.9× (one block, no interval)" in text
     assert "not available: stages: half of them are off" in text
+
+
+def test_the_total_row_and_the_headline_have_one_ratio() -> None:
+    one = compared()
+    totals = [(65.0, 13.0), (39.0, 30.0), (90.0, 13.5)]
+    stock, fast = (
+        tuple(
+            msgspec.structs.replace(side, seconds={**side.seconds, "command": side.seconds["command"] + more})
+            for more in (seconds[which] - side.total_s for seconds in totals)
+        )
+        for which, side in enumerate((one.stock[0], one.fast[0]))
+    )
+    both = msgspec.structs.replace(
+        one,
+        stock=stock,
+        fast=fast,
+        ratio=ratio([side.total_s for side in stock], [side.total_s for side in fast]),
+        database_ratio=ratio([side.database_s for side in stock], [side.database_s for side in fast]),
+    )
+    text = "\n".join(comparison(both))
+    (total,) = re.findall(r"^total .* (\d+\.\d×)$", text, re.MULTILINE)
+    (database,) = re.findall(r"^  the database's share .* (\d+\.\d×)$", text, re.MULTILINE)
+    assert re.search(rf"^{total} \[.*\] as fast; the database's share {database} \[", text, re.MULTILINE)
+    assert total == "3.5×", "the ratio of the medians, 65 s and 13.5 s, would be 4.8×"
+    assert "seconds: medians of 3 blocks; ratios: geometric means of the blocks' ratios" in text
+    assert "seconds: medians" not in "\n".join(comparison(one))
 
 
 def test_document_of_a_comparison_has_stocks_files_and_statements_by_part() -> None:
