@@ -1,8 +1,8 @@
 """The shipped plan `insert-on-duplicate`: each of its seven claims is to be decided in about twenty minutes.
 
-Arms that act in the commit path take turns, those that commit by the clock in turns of their own, because
+Arms that act in the commit path alternate in slices; those that commit by the clock have their own, as
 these must be long, and those that show later have fresh servers; on a limited disk all have. An arm that took
-turns and whose claim is not decided runs once more by itself, until its interval is narrow.
+slices and whose claim is not decided runs once more by itself, until its interval is narrow.
 
     python benchmarks/claims.py --server mysql@8.0
     python benchmarks/claims.py --server mysql@8.0 --disk-iops 120 --all

@@ -3,7 +3,7 @@
     python benchmarks/crash_cluster.py cells.jsonl [--rounds 1] [--cells 1000]
 
 Each round adds a few crashes to every cell, with other seeds. Cells of rounds that the file has already are
-left out, so that it can be run in turns; with nothing left to do it prints the table. Needs root.
+left out, so that it can be run piece by piece; with nothing left to do it prints the table. Needs root.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python benchmarks/crash_table.py cells.jsonl [--crashes 32] [--minutes 4] [--only mariadb@10.11]
         [--fs xfs] [--failure os] [--match sync_binlog=0] [--ddl] [--replica] [--save-recording records]
 
-Cells that the file has already are left out, so that it can be run in turns; with nothing left to do it
+Cells that the file has already are left out, so that it can be run piece by piece; with nothing left to do it
 prints the table of all that the file has. `--failure os` is a power cut on a disk whose cache survives.
 `--seed` makes another recording of each cell. `--save-recording` keeps the records of cells in which a crash
 was inconsistent, did not start or could not be judged. Needs root.

@@ -3,7 +3,7 @@
     python benchmarks/fault_disk_cost.py record --pairs 7    # bar: at most 30 % of the server's throughput
     python benchmarks/fault_disk_cost.py profiles            # bar: within 15 %, on two file systems
 
-`record` has two servers on two disks of the same kind, of which one records, and drives them in turns.
+`record` has two servers on two disks of the same kind, of which one records, and drives them in slices.
 """
 
 from __future__ import annotations

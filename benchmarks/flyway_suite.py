@@ -5,7 +5,7 @@ Run by `make bench`, in parts; needs Java and Maven:
     .venv/bin/python benchmarks/flyway_suite.py [--part setup|suite] [--server mysql@5.7] [--rounds 3]
     .venv/bin/python benchmarks/flyway_suite.py --part suite --server mysql@5.7 --disk-iops 120      (root)
 
-Arms, in turns:
+Arms, alternating:
 
 - `stock`: a data directory is initialised on the disk and a server with the build's defaults started on it
 - `story`: the same with the settings that the story in plan `test-server` came to ("1-5 all steps")
@@ -121,7 +121,7 @@ def main() -> int:
 
 
 def compare(part: str, server: str, rounds: int, disk_iops: int | None) -> bool:
-    """Runs all arms in turns, tells medians and ratios, and whether the bars are met."""
+    """Runs all arms alternately, tells medians and ratios, and whether the bars are met."""
     build, disk, memory = find_build(server), DataRoot.open(), DataRoot.open(Path("/dev/shm"))
     tests = part == "suite"
     took: dict[str, list[Took]] = {arm: [] for arm in ARMS[part]}

@@ -5,7 +5,7 @@ each server: on a quiet machine, while a neighbour eats one processor, and while
 same disk; after each, fresh servers in the same time. Bars: every half-width at most 3 % quiet, 5 % with the
 neighbour and 6 % with the other server; at least 80 % of the time is measured.
 
-`--part truth`: ten effects of known direction on two flavors, in turns and, five times as long, on fresh
+`--part truth`: ten effects of known direction on two flavors, in slices and, five times as long, on fresh
 servers. Bar: the two intervals overlap.
 
     python benchmarks/kept_running.py [--part width | truth] [--server …] [--only WORDS] [--json FILE]
@@ -191,7 +191,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def pieces(part: str, servers: list[str], scale: float) -> Iterator[Piece]:
-    """All of a part, so many times as long; first in turns, then fresh."""
+    """All of a part, so many times as long; first in slices, then fresh."""
 
     def timing(way: Mapping[bool, tuple[int, float]], fresh: bool) -> tuple[int, float]:
         blocks, seconds = way[fresh]
@@ -201,12 +201,12 @@ def pieces(part: str, servers: list[str], scale: float) -> Iterator[Piece]:
         if part == "width":
             for state in BARS:
                 for fresh in (False, True):
-                    name = f"{server}, {state}, {'fresh' if fresh else 'in turns'}"
+                    name = f"{server}, {state}, {'fresh' if fresh else 'in slices'}"
                     yield Piece(name, FOUR, server, state, fresh, timing(WIDTH_TIMING, fresh))
         else:
             for effect, values in EFFECTS.items():
                 for fresh in (False, True):
-                    name = f"{server}, {effect}, {'fresh' if fresh else 'in turns'}"
+                    name = f"{server}, {effect}, {'fresh' if fresh else 'in slices'}"
                     yield Piece(name, plan_of(values), server, "quiet", fresh, timing(TRUTH_TIMING, fresh))
 
 
@@ -239,7 +239,7 @@ def judged(part: str, piece: Piece, found: Mapping[str, Outcome]) -> Iterator[tu
         return
     yield from own.lines(math.inf)
     if piece.fresh:
-        ratios = own.ratios["arm"], found[piece.name.removesuffix("fresh") + "in turns"].ratios["arm"]
+        ratios = own.ratios["arm"], found[piece.name.removesuffix("fresh") + "in slices"].ratios["arm"]
         one, other = ratios
         agree = one is not None and other is not None and one.low <= other.high and other.low <= one.high
         yield f"  the two intervals {'overlap' if agree else 'exclude each other'}", agree

@@ -4,7 +4,7 @@ Run by hand (Debian: apt-get install prometheus prometheus-mysqld-exporter):
 
     .venv/bin/python benchmarks/mysqld_exporter.py [--server mariadb@10.11 …]
 
-A server that stands still is scraped by both in turns, twice each, far enough apart for every question to be
+An idle server is scraped by both, twice each, alternately, far enough apart for each question to be
 asked anew. What moved between two scrapes of the same exporter says nothing; all else must be equal. Samples
 that need not be are in `EXPLAINED`. The lints of `promtool check metrics` must be none of our own names, and
 of the others the ones that mysqld_exporter's scrape gets too. Exits with 1 otherwise.

@@ -1,4 +1,4 @@
-"""What watching costs: one server under load, watched and not, in turns; and the CPU time of watching.
+"""What watching costs: one server under load, watched and not, alternating; and the CPU time of watching.
 
     python benchmarks/watch.py [--server mariadb@10.11] [--pairs 400] [--duration 1] [--inside] [--synced]
 
@@ -37,7 +37,7 @@ from flushlab.server.sandbox.ports import free_port
 from flushlab.server.watched import watched
 from flushlab.watch.watch import Watch, in_this_process, of
 from flushlab.workload import Timing, parse_workload
-from flushlab.workload.turns import Turns
+from flushlab.workload.sliced import SlicedLoad
 
 RATIO, CORE = 0.02, 0.02
 WHOLE_S = 20.0
@@ -147,10 +147,10 @@ def inside(server: Sandbox) -> Iterator[tuple[Switch, Callable[[], float]]]:
                 switch(False)
 
 
-def share_of_core(turns: Turns, used_s: Callable[[], float]) -> float:
+def share_of_core(load: SlicedLoad, used_s: Callable[[], float]) -> float:
     """CPU time of watching while the server is under load without a pause."""
     before, began = used_s(), time.monotonic()
-    turns.slice(WHOLE_S)
+    load.slice(WHOLE_S)
     return (used_s() - before) / (time.monotonic() - began)
 
 
@@ -182,9 +182,9 @@ def measure(server: Sandbox, given: argparse.Namespace, switch: Switch, used_s: 
     workload.prepare(server)
     driving = workload.driving(server)
     assert driving is not None
-    turns = Turns(driving, server, Timing(seconds=given.duration))
+    load = SlicedLoad(driving, server, Timing(seconds=given.duration))
     try:
-        core = share_of_core(turns, used_s)
+        core = share_of_core(load, used_s)
         logs: list[float] = []
         order = random.Random(1)
         is_on = True
@@ -195,17 +195,17 @@ def measure(server: Sandbox, given: argparse.Namespace, switch: Switch, used_s: 
                     switch(on)
                     is_on = on
                 time.sleep(SETTLE_S[given.inside])
-                found[on] = turns.slice(given.duration).throughput
+                found[on] = load.slice(given.duration).throughput
             logs.append(math.log(found[True] / found[False]))
     finally:
-        turns.stop()
+        load.stop()
     mean = statistics.fmean(logs)
     half = float(student.ppf(0.975, len(logs) - 1)) * statistics.stdev(logs) / math.sqrt(len(logs))
     low, high = math.exp(mean - half), math.exp(mean + half)
-    load = Path("/proc/loadavg").read_text().split()[0]
+    busy = Path("/proc/loadavg").read_text().split()[0]
     sys.stdout.write(
         f"{server.identity.name}: watched/not {math.exp(mean):.4f} [{low:.4f}, {high:.4f}], {len(logs)} pairs"
-        f" of {given.duration:g} s; watching takes {core:.2%} of a core; load average {load}\n"
+        f" of {given.duration:g} s; watching takes {core:.2%} of a core; load average {busy}\n"
     )
     return int(low < 1 - RATIO or high > 1 + RATIO or core > CORE)
 

@@ -103,7 +103,7 @@ def test_a_series_says_what_takes_a_restart_and_measures_the_rest(owned: Owned, 
     assert restarted.reason.startswith("innodb_flush_method needs a restart")
 
 
-def test_workloads_with_tables_that_lie_apart_take_turns_and_their_tables_are_dropped(
+def test_workloads_with_tables_that_lie_apart_alternate_and_their_tables_are_dropped(
     owned: Owned, tmp_path: Path
 ) -> None:
     plan = tmp_path / "plan.toml"

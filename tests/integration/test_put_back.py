@@ -91,7 +91,7 @@ def test_what_a_killed_flushlab_left_is_put_back_whatever_it_is(
     assert any(line.startswith("put back: SET GLOBAL innodb_io_capacity") for line in said)
 
 
-def test_what_its_owner_set_after_a_kill_stays_though_settings_changed_in_turns(
+def test_what_its_owner_set_after_a_kill_stays_though_settings_changed_in_slices(
     owned: RemoteServer, sandbox: Sandbox
 ) -> None:
     dsn = f"mysql://tuner:secret@127.0.0.1:{sandbox.endpoint.port}/"

@@ -19,7 +19,7 @@ from flushlab.build import apt, release
 from flushlab.build.apt import Package
 from flushlab.build.build import Build, Progress
 from flushlab.build.inspect import inspect
-from flushlab.build.prefix import publish, taking_turns
+from flushlab.build.prefix import locked_by_one, publish
 from flushlab.build.source import Obtainable, Source
 from flushlab.errors import ServerError
 from flushlab.record.server import Flavor
@@ -83,7 +83,7 @@ class DebianSource(Source):
         if not wanted.release:
             return self._get_own(progress)
         one = next(one for one in SERIES if (one.flavor, one.suite) == (wanted.flavor, wanted.release))
-        with taking_turns(release.folder_of(one.suite) / "lock"):
+        with locked_by_one(release.folder_of(one.suite) / "lock"):
             return self._get_of_release(one, wanted, progress)
 
     def _own(self) -> Obtainable | None:

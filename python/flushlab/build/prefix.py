@@ -118,7 +118,7 @@ def publish_prefix(
         NoSpace, StorageError: as `publish`.
     """
     final = home_part("builds") / key
-    with taking_turns(final.with_name(f".{key}.lock")):
+    with locked_by_one(final.with_name(f".{key}.lock")):
         if (found := there(key)) is not None:
             return found
         reap()
@@ -149,7 +149,7 @@ def require_space(folder: Path, needed_bytes: int) -> None:
 
 
 @contextmanager
-def taking_turns(file: Path) -> Iterator[None]:
+def locked_by_one(file: Path) -> Iterator[None]:
     """Waits until no other process is inside with the same file."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("w") as handle:

@@ -80,8 +80,8 @@ def resumed_method(
 ) -> LoadMethod:
     """Method for the ranges that an interrupted load has left; nothing is tried on slices."""
     method = first_method(possible, connections)
-    turns = possible.load_data and connections > 1 and takes_turns(server, database, table)
-    return inserts(method, possible) if turns else method
+    serial = possible.load_data and connections > 1 and loads_one_at_a_time(server, database, table)
+    return inserts(method, possible) if serial else method
 
 
 def start(server: Server, database: str, table: str, possible: Possible) -> LoadMethod:
@@ -103,12 +103,12 @@ def inserts(method: LoadMethod, possible: Possible) -> LoadMethod:
     )
 
 
-def fastest(slices: Slices, method: LoadMethod, possible: Possible, *, turns: bool) -> LoadMethod:
+def fastest(slices: Slices, method: LoadMethod, possible: Possible, *, serial: bool) -> LoadMethod:
     """The method and as many connections as prove fastest on slices of a table.
 
-    `method` has one connection, or as many as are fixed; `turns`: several LOAD DATA would wait for each
+    `method` has one connection, or as many as are fixed; `serial`: several LOAD DATA would wait for each
     other."""
-    if turns and method.kind == "load-data":
+    if serial and method.kind == "load-data":
         many = possible.connections if possible.fixed else min(cpu_count(), possible.connections)
         method = slices.better(inserts(msgspec.structs.replace(method, connections=many), possible), method)
         if method.kind == "load-data":
@@ -256,7 +256,7 @@ def gains_by_preparing(identity: ServerIdentity) -> bool:
     return identity.flavor == "mariadb" or identity.version < (8, 0)
 
 
-def takes_turns(server: Server, database: str, table: str) -> bool:
+def loads_one_at_a_time(server: Server, database: str, table: str) -> bool:
     """Whether LOAD DATA of one connection waits for LOAD DATA of another.
 
     Unless innodb_autoinc_lock_mode is 2, the statement holds the table's AUTO_INCREMENT lock to its end, even

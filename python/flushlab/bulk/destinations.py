@@ -386,7 +386,7 @@ def settings_of_others(server: Server, floor: Floor, load_bytes: int) -> dict[st
 def settings_for(build: Build, data_bytes: int, floor: Floor) -> tuple[dict[str, Value], list[str]]:
     """How a new sandbox runs while it is loaded: settings, and words of its command line."""
     settings = fast_settings(build, Survey(digest="", bytes=data_bytes, sql_bytes=data_bytes, databases=()))
-    settings["innodb_autoinc_lock_mode"] = 2  # else LOAD DATA of several connections takes turns
+    settings["innodb_autoinc_lock_mode"] = 2  # else LOAD DATA of several connections is serial
     if floor is Floor.THROWAWAY:
         return settings, ["--debug-no-sync"] if build.flavor == "mariadb" else []
     for name in ("innodb_doublewrite", "innodb_flush_method", "innodb_flush_log_at_trx_commit"):

@@ -400,8 +400,8 @@ class Load:
             found = slices.after(now, rate)
             return found if found == now else take(found)
 
-        turns = choice.takes_turns(self._server, self._database, table.name)
-        return rows.watched(take(choice.fastest(slices, method, possible, turns=turns)), after)
+        serial = choice.loads_one_at_a_time(self._server, self._database, table.name)
+        return rows.watched(take(choice.fastest(slices, method, possible, serial=serial)), after)
 
     def _require_insert_helps(self, error: ServerError) -> None:
         """Continues with INSERT if the server takes no LOAD DATA LOCAL.

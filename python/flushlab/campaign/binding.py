@@ -225,7 +225,7 @@ class _Binder:
             volume, reason = self._volume(made)
             outcome = "skipped" if reason else "measured"
         if not reason and (self._plan.alternate or self._here.shares):
-            reason = self._not_in_turns(arm.name, made) if self._here.shares else self._not_switchable(made)
+            reason = self._not_in_slices(arm.name, made) if self._here.shares else self._not_switchable(made)
             outcome = "skipped" if reason else "measured"
         if not reason and made.lacks:
             text = f"{arm.name} is measured without these arms, which this server lacks: "
@@ -354,7 +354,7 @@ class _Binder:
             return "another workload may need other data, and the plan alternates on one server"
         return ""
 
-    def _not_in_turns(self, name: str, made: _Made) -> str:
+    def _not_in_slices(self, name: str, made: _Made) -> str:
         """Why an arm and the base cannot alternate in slices on a running server, or an empty string."""
         if why := why_not(made.settings, self._here.has, self._here.identity):
             return why
@@ -363,7 +363,7 @@ class _Binder:
             whose = self._base_called if whose == BASE else whose
             return f"it needs other tables than {whose}, and the arms share theirs on your own server"
         if own.slice_s is None:
-            return f"{own.name} cannot be paused between turns"
+            return f"{own.name} cannot be paused between slices"
         self._there[name] = own
         return ""
 

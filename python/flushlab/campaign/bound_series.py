@@ -440,7 +440,7 @@ class BoundSeries(Analysis[Series]):
         return least.name if arm in alike and least is not arm else ""
 
     def _debts(self, trials: list[Trial]) -> Iterator[Warning]:
-        """Arms that write much more, or much less, than the base after their turns: whoever writes more is
+        """Arms that write much more, or much less, than the base after their slices: whoever writes more is
         favoured."""
         again = _left_bytes([trial for trial in trials if trial.arm.name == CONTROL])
         for arm in self.request.running:
@@ -452,7 +452,7 @@ class BoundSeries(Analysis[Series]):
             if own and max(left, least) > DEBT_BYTES and not least / DEBT_FACTOR < left < most * DEBT_FACTOR:
                 base = self._called(arm.against)
                 text = (
-                    f"after its turns, {arm.name} still wrote {format_size(round(left))} per transaction,"
+                    f"after its slices, {arm.name} still wrote {format_size(round(left))} per transaction,"
                     f" {base} {format_size(round(reference))}. The ratio leaves these writes out, which"
                     f" favours {arm.name if left > reference else base}; --fresh includes them"
                 )
@@ -511,7 +511,7 @@ class BoundSeries(Analysis[Series]):
 
 
 def _left_bytes(trials: list[Trial]) -> float:
-    """What an arm's server wrote in the turns of others, per event of its own."""
+    """What an arm's server wrote in the slices of others, per event of its own."""
     events = sum(one.events for trial in trials for one in trial.slices)
     return sum(trial.later_bytes or 0 for trial in trials) / events if events else 0.0
 

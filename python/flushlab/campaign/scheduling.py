@@ -44,7 +44,7 @@ def ends_by_itself(workload: str) -> bool:
     return workload.startswith(_ENDS_BY_ITSELF)
 
 
-TURN_FACTOR, TURN_S = 1.1, 0.15
+SLICE_FACTOR, SLICE_LEAD_S = 1.1, 0.15
 """Of a trial on a server kept running: overhead of its slices, and telemetry (measured)."""
 START_S = 8.0
 """Until the first trial: the server's settings are read, the machine is watched."""
@@ -54,7 +54,7 @@ STARTUP_S = 4.5
 
 SWITCH_S = 0.3
 """Of each slice on a cluster: the switch of every node, the lead, and until all nodes have applied it
-(docs/decisions/0026-turns-on-clusters.md)."""
+(docs/decisions/0026-slices-on-clusters.md)."""
 
 
 def trial_s(
@@ -69,7 +69,7 @@ def trial_s(
         cluster: nodes that a fresh cluster starts, or None.
     """
     if kept_running:
-        return TURN_FACTOR * timing.seconds + TURN_S
+        return SLICE_FACTOR * timing.seconds + SLICE_LEAD_S
     beside_s = OVERHEAD_S + NODE_S * ((cluster or 1) - 1)
     return beside_s if ends_by_itself(workload) else beside_s + timing.warm_up_s + timing.seconds
 

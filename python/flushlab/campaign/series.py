@@ -344,16 +344,16 @@ def _scheduled(request: SeriesRequest, pool: ServerPool, watcher: Watcher) -> Se
 
 
 def _schedule_words(groups: Sequence[ArmGroup], pool: ServerPool) -> Iterator[str]:
-    turns = [group for group in groups if group.kept_running]
-    for group in turns:
-        arms = f"{', '.join(group.arms)}: " if len(turns) > 1 else ""
+    sliced = [group for group in groups if group.kept_running]
+    for group in sliced:
+        arms = f"{', '.join(group.arms)}: " if len(sliced) > 1 else ""
         seconds = format_seconds(group.seconds)
         blocks = f"{counted(group.blocks, 'block')}, at least {seconds} of each arm in each"
-        yield f"{arms}arms {pool.turns(group.places)}: {blocks}"
+        yield f"{arms}arms {pool.in_slices(group.places)}: {blocks}"
     for group in groups:
         for why in dict.fromkeys(group.why.values()):
             arms = ", ".join(name for name in group.arms if group.why[name] == why)
-            yield f"{f'{arms}: ' if turns else ''}each window gets a fresh server: {why}"
+            yield f"{f'{arms}: ' if sliced else ''}each window gets a fresh server: {why}"
 
 
 def _foresee(

@@ -271,7 +271,7 @@ def _scheduled(request: TuneRequest, asked: TuneInput, pool: ServerPool, watcher
         return msgspec.structs.replace(request, why_fresh=why)
     some = f", {servers} at a time against the base ({why})" if why else ""
     who = "servers" if pool.restarts and pool.identity.nodes == 1 else "arms"
-    watcher.say(f"{who} {pool.turns()}{some}")
+    watcher.say(f"{who} {pool.in_slices()}{some}")
     slice_s = max(workload.slice_s or 0.0 for workload in workloads)
     each_s = asked.spec.window or max(SIDE_BY_SIDE.seconds, slice_s)
     timing = msgspec.structs.replace(SIDE_BY_SIDE, seconds=each_s)

@@ -67,7 +67,7 @@ class Watcher:
         self.say = say
         self._budget_s: float | None = None
         self._names: Mapping[str, str] = {}
-        self._turns: list[Trial] = []
+        self._pending: list[Trial] = []
         self._told = -TELL_S
         self._crashes: dict[str, Counter[str]] = {}
         self._others: deque[float] = deque(maxlen=LATEST)
@@ -102,27 +102,29 @@ class Watcher:
 
     def starting(self, request: Request, progress: Progress, spent: Spent) -> None:
         """A trial is about to run."""
-        if not self._turns or _block(self._turns[0]) == (request.stage, request.block):
+        if not self._pending or _block(self._pending[0]) == (request.stage, request.block):
             return
         order = list(self._names)
-        turns = sorted(self._turns, key=lambda one: order.index(one.arm.name) if one.arm.name in order else 0)
-        self._turns = []
+        slices = sorted(
+            self._pending, key=lambda one: order.index(one.arm.name) if one.arm.name in order else 0
+        )
+        self._pending = []
         now = time.monotonic()
         if now - self._told >= TELL_S:
             self._told = now
-            found = [(one.arm.name, *figure_of(one, progress.objective)) for one in turns]
+            found = [(one.arm.name, *figure_of(one, progress.objective)) for one in slices]
             unit = found[0][2]
             figures = ", ".join(f"{self.known_as(arm)} {figure_words(one, unit)}" for arm, one, unit in found)
             if len(figures) > WIDTH and len(found) > 1:
                 first, *_, last = sorted(one for _, one, _ in found)
-                figures = f"{len(turns)} arms, {figure_words(first, unit)} to {figure_words(last, unit)}"
-            stage, block = _block(turns[0])
+                figures = f"{len(slices)} arms, {figure_words(first, unit)} to {figure_words(last, unit)}"
+            stage, block = _block(slices[0])
             self.say(f"{stage} {block} · {figures} {unit}{self._forecast(progress, spent, progress.done)}")
 
     def ended(self, trial: Trial, progress: Progress, spent: Spent) -> None:
         """A trial has been saved and is about to be told; it is spent."""
         if trial.slices and trial.outcome == "measured":
-            self._turns.append(trial)
+            self._pending.append(trial)
         else:
             self.say(self._line(trial, progress, spent))
 

@@ -165,7 +165,7 @@ class LiveStatus:
 
     @contextmanager
     def driving(self, key: str, arm: str) -> Iterator[None]:
-        """Load takes its turn on one of several servers while the context lasts."""
+        """Load runs a slice on one of several servers while the context lasts."""
         began = time.monotonic()
         arm = self._called(arm)
         self._note(arm=arm)

@@ -19,7 +19,7 @@ from flushlab.units import format_latency, format_size, option_size
 OUTCOMES = {"measured": "too few blocks", "not_in_version": "not in this version"}
 """What stands for the verdict of an arm that has none, where the word itself would not do."""
 
-_IN_TURNS = "measured side by side, in alternating slices, on servers that kept running"
+_IN_SLICES = "measured side by side, in alternating slices, on servers that kept running"
 _ON_YOURS = "measured in alternating slices on your server, switched by SET GLOBAL"
 _ON_CLUSTERS = "measured in alternating slices on clusters that kept running, switched by SET GLOBAL"
 
@@ -133,7 +133,7 @@ def ways(facts: CampaignFacts) -> Iterator[str]:
         if facts.is_remote:
             yield _ON_YOURS
         else:
-            yield _IN_TURNS if facts.server.nodes == 1 else _ON_CLUSTERS
+            yield _IN_SLICES if facts.server.nodes == 1 else _ON_CLUSTERS
         fresh = [arm for arm in facts.arms if arm.why_fresh]
         for why in dict.fromkeys(arm.why_fresh for arm in fresh):
             names = ", ".join(arm.name for arm in fresh if arm.why_fresh == why)

@@ -45,9 +45,9 @@ from flushlab.trial.measurement import NOT_STARTED, Draft, require_whole
 from flushlab.trial.runner import ArmRunner, Running, recovered_s
 from flushlab.trial.switching import Refused, Switching
 from flushlab.units import format_seconds
-from flushlab.workload import Turns
+from flushlab.workload import SlicedLoad
 from flushlab.workload.engine_options import drawing
-from flushlab.workload.turns import LEAD_S
+from flushlab.workload.sliced import LEAD_S
 
 SLICE_S = 0.2
 LATE_FACTOR = 2.0
@@ -90,7 +90,7 @@ class SlicedRunner:
     _trials: dict[tuple[str, int], Trial] = field(default_factory=dict)
     _began: float = field(default_factory=time.monotonic)
     _suspects: set[str] = field(default_factory=set)
-    _told_longer: bool = False
+    _reported_longer: bool = False
 
     def run(self, request: Request) -> Trial:
         """The trial of a request; the first of a block runs all that are beside it.
@@ -123,14 +123,14 @@ class SlicedRunner:
         """
         runner = self.runner_of(arm)
         kept = self._kept.get(arm.name) if self.keeps_running({arm.name}) else None
-        turns = kept.turns.get((arm.name, len(runner.workloads) - 1)) if kept is not None else None
-        if kept is None or turns is None or isinstance(kept.server, RemoteGroup):
+        load = kept.sliced.get((arm.name, len(runner.workloads) - 1)) if kept is not None else None
+        if kept is None or load is None or isinstance(kept.server, RemoteGroup):
             self.close()
             return runner.recovery_s(arm)
 
         def drive(kill: Callable[[], None]) -> None:
             ends = iter([lambda: None, kill])
-            turns.slice(runner.timing.seconds, lambda: next(ends)())
+            load.slice(runner.timing.seconds, lambda: next(ends)())
 
         try:
             return recovered_s(kept.server, drive)
@@ -256,25 +256,25 @@ class SlicedRunner:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
-    def _warmed_up(self, draft: Draft) -> tuple[_KeptServer, Turns] | Refused:
+    def _warmed_up(self, draft: Draft) -> tuple[_KeptServer, SlicedLoad] | Refused:
         """The arm's server and its load, warmed up where it was not; or why it has none."""
         arm, runner, place = draft.arm, self.runner_of(draft.arm), self._place(draft.arm)
         if place not in self._kept:
-            return Refused("discarded", "the server that it shares with other arms died before its turn")
+            return Refused("discarded", "the server that it shares with other arms died before its slice")
         kept = self._kept[place]
         try:
-            turns = kept.turns.get((arm.name, draft.variant))
-            if turns is None:
+            load = kept.sliced.get((arm.name, draft.variant))
+            if load is None:
                 if refused := kept.become(arm):
                     return refused
                 workload = drawing(runner.workloads[draft.variant], kept.loads)
                 kept.loads += 1
                 driving = workload.driving(kept.server)
                 assert driving is not None, "who cannot pause is measured on fresh servers"
-                turns = Turns(driving, kept.server, runner.timing)
-                kept.turns[arm.name, draft.variant] = turns
-                draft.seconds["warm_up"] = turns.warm_up_s
-            return kept, turns
+                load = SlicedLoad(driving, kept.server, runner.timing)
+                kept.sliced[arm.name, draft.variant] = load
+                draft.seconds["warm_up"] = load.warm_up_s
+            return kept, load
         except FlushlabError:
             if not (kept.shared and kept.server.alive()):
                 self._end([place])
@@ -285,14 +285,14 @@ class SlicedRunner:
         if not running:
             return
         seconds = self.runner_of(request.arm).timing.seconds
-        slice_s = max(self.slice_s, *(part.turns.least_slice_s for part in running))
+        slice_s = max(self.slice_s, *(part.sliced.least_slice_s for part in running))
         if observed and self.place_of is not None:
             slice_s = max(slice_s, seconds)  # telemetry is about one arm's slice, not about a server's block
-        if slice_s > LONGER * seconds and not self._told_longer:
-            self._told_longer = True
+        if slice_s > LONGER * seconds and not self._reported_longer:
+            self._reported_longer = True
             self.runner_of(request.arm).progress(
-                f"the first turns last {format_seconds(slice_s)} instead of {format_seconds(seconds)}, so"
-                " that each connection commits several times; later turns are shorter where less is enough"
+                f"the first slices last {format_seconds(slice_s)} instead of {format_seconds(seconds)}, so"
+                " that each connection commits several times; later slices are shorter where less is enough"
             )
         due = max(1, round(seconds / slice_s))
         order = Random(f"{self.seed}/{request.stage}/{request.block}/{request.variant}/{request.arm.name}")
@@ -327,7 +327,7 @@ class _KeptServer:
         switching: its settings.
         shared: arms alternate in slices on it.
         suspects: arms that were driven when such a server died; it happens to an arm once by chance.
-        turns: its loads, by arm and workload variant; all are paused but for the slice that is running.
+        sliced: its loads, by arm and workload variant; all are paused but for the slice that is running.
         loads: how many it has had.
     """
 
@@ -336,7 +336,7 @@ class _KeptServer:
     switching: Switching
     shared: bool = False
     suspects: set[str] = field(default_factory=set)
-    turns: dict[tuple[str, int], Turns] = field(default_factory=dict)
+    sliced: dict[tuple[str, int], SlicedLoad] = field(default_factory=dict)
     loads: int = 0
     _fell: bool = False
 
@@ -354,13 +354,13 @@ class _KeptServer:
 
     def keep(self, arms: Collection[str]) -> None:
         """Ends the loads of arms that are not to be driven again: they hold connections."""
-        for arm, variant in [one for one in self.turns if one[0] not in arms]:
-            self.turns.pop((arm, variant)).stop()
+        for arm, variant in [one for one in self.sliced if one[0] not in arms]:
+            self.sliced.pop((arm, variant)).stop()
 
     def forget(self, arm: str, variant: int) -> None:
         """Ends a load that failed; it would fail for ever, and who tries again connects anew."""
-        if (turns := self.turns.pop((arm, variant), None)) is not None:
-            turns.stop()
+        if (load := self.sliced.pop((arm, variant), None)) is not None:
+            load.stop()
 
     def drain(self) -> float:
         """Waits until every node of a cluster has applied what it was sent; the seconds it took."""
@@ -382,8 +382,8 @@ class _KeptServer:
     def close(self) -> None:
         live_status().server_ended(self.status.key)
         self.server.kill()  # first: a load whose server hangs is slow to stop
-        for turns in self.turns.values():
-            turns.stop()
+        for load in self.sliced.values():
+            load.stop()
         self.server.close()
 
 
@@ -397,7 +397,7 @@ class _Part:
 
     draft: Draft
     kept: _KeptServer
-    turns: Turns
+    sliced: SlicedLoad
     seen: Observation = field(default_factory=Observation)
     telemetry: ExitStack = field(default_factory=ExitStack)
     slices: list[Slice] = field(default_factory=list)
@@ -439,7 +439,7 @@ class _Part:
                 observe(server, self.seen) if observed and kept.shared else nullcontext(),
             ):
                 lead_s = SWITCH_LEAD_S if kept.shared else LEAD_S
-                result = self.turns.slice(seconds, lambda: ends.append(_Moment.now(pids)), lead_s)
+                result = self.sliced.slice(seconds, lambda: ends.append(_Moment.now(pids)), lead_s)
             require_whole(server)
             drain_s = kept.drain()
         except (ServerError, MeasurementError, ProtocolError) as error:
@@ -474,14 +474,14 @@ class _Part:
             self.telemetry.close()
             kept = [n for n, one in enumerate(self.slices) if not one.dropped]
             counted = kept or range(len(self.slices))
-            measured = self.turns.measured([self.results[n] for n in counted])
+            measured = self.sliced.measured([self.results[n] for n in counted])
         except (ServerError, MeasurementError, ProtocolError) as error:
             return self._fail(error)
         self.seen.steal_share = _mean([self.slices[n].steal_share for n in counted])
         self.seen.foreign_cpu_share = _mean([self.slices[n].foreign_share or 0.0 for n in counted])
         disturbed = "" if kept else "the clock had a gap in every round: the machine slept, or was stopped"
         trial = self.draft.measured(measured, self.seen, disturbed, tuple(self.slices))
-        if self.kept.shared:  # who wrote what in whose turn cannot be told
+        if self.kept.shared:  # who wrote what in whose slice cannot be told
             return trial
         return msgspec.structs.replace(trial, later_bytes=max(0, self.all_bytes - self.own_bytes))
 

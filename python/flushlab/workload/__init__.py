@@ -29,9 +29,9 @@ from flushlab.workload.parse import (
     workload_options,
 )
 from flushlab.workload.protocol import Driving, Measured, Timing, Window, Workload
+from flushlab.workload.sliced import SlicedLoad
 from flushlab.workload.sources import source_text, sources_of
 from flushlab.workload.sql import SqlWorkload
-from flushlab.workload.turns import Turns
 from flushlab.workload.txn import TxnWorkload
 from flushlab.workload.upsert import UpsertWorkload
 
@@ -43,9 +43,9 @@ __all__ = [
     "Measured",
     "OltpWorkload",
     "OptionInfo",
+    "SlicedLoad",
     "SqlWorkload",
     "Timing",
-    "Turns",
     "TxnWorkload",
     "UpsertWorkload",
     "Window",

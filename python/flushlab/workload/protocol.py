@@ -121,7 +121,7 @@ class Workload(Protocol):
 
     @property
     def slice_s(self) -> float | None:
-        """Shortest stretch in which it may be measured before it is paused for another server's turn, as far
+        """Shortest stretch in which it may be measured before it is paused for another server's slice, as far
         as its options tell; None: it cannot be paused."""
         ...
 

@@ -54,8 +54,8 @@ workload = { table_size = 60 }
 
 
 @pytest.fixture
-def turns(own: Own, monkeypatch: pytest.MonkeyPatch) -> set[tuple[Value, ...]]:
-    """Short turns; the flush policies of the nodes in them."""
+def slices(own: Own, monkeypatch: pytest.MonkeyPatch) -> set[tuple[Value, ...]]:
+    """Short slices; the trx_commit values of the nodes in them."""
     monkeypatch.setattr(RemotePool, "slice_s", 0.2)
     monkeypatch.setattr(series, "parse_timing", lambda seconds: replace(QUICK, seconds=seconds))
     monkeypatch.setattr(tune, "SIDE_BY_SIDE", replace(QUICK, seconds=0.2))
@@ -71,7 +71,7 @@ def turns(own: Own, monkeypatch: pytest.MonkeyPatch) -> set[tuple[Value, ...]]:
 
 
 def test_a_series_leaves_out_what_takes_a_restart_and_puts_all_back(
-    own: Own, turns: set[tuple[Value, ...]], tmp_path: Path
+    own: Own, slices: set[tuple[Value, ...]], tmp_path: Path
 ) -> None:
     before, said = own.databases, list[str]()
     plan = tmp_path / "plan.toml"
@@ -90,7 +90,7 @@ def test_a_series_leaves_out_what_takes_a_restart_and_puts_all_back(
     )
     with pytest.raises(UsageError, match=f"{FLUSH}: settings of your own server are left alone"):
         run(allow_writes=True)
-    assert (turns, own.databases, left()) == (set(), before, [])
+    assert (slices, own.databases, left()) == (set(), before, [])
 
     done = run(**ALLOWED)
     why = {arm.name: arm.reason for arm in done.arms}
@@ -99,12 +99,12 @@ def test_a_series_leaves_out_what_takes_a_restart_and_puts_all_back(
     assert "other tables" in why["larger"]
     assert "innodb_doublewrite=OFF" in next(one.text for one in done.warnings if one.slug == "base-left-out")
     assert any(line.startswith("--allow-set-global: for about") for line in said)
-    assert turns == {(1, 1), (2, 2)}
+    assert slices == {(1, 1), (2, 2)}
     assert (own.flushes, own.databases, left()) == ([1, 1], before, [])
 
 
 def test_a_tuning_tries_what_the_cluster_takes_while_it_runs_and_sets_nothing(
-    own: Own, turns: set[tuple[Value, ...]]
+    own: Own, slices: set[tuple[Value, ...]]
 ) -> None:
     before = own.databases
     kept = (
@@ -117,7 +117,7 @@ def test_a_tuning_tries_what_the_cluster_takes_while_it_runs_and_sets_nothing(
     foreseen = tune.tune(**asked, dry_run=True).forecast
     assert foreseen is not None
     assert [one.name for one in foreseen.arms] == [f"{FLUSH}=2"]
-    assert (turns, own.databases) == (set(), before)
+    assert (slices, own.databases) == (set(), before)
 
     done = tune.tune(**asked, **ALLOWED)
     assert done.server.nodes == 2
@@ -125,7 +125,7 @@ def test_a_tuning_tries_what_the_cluster_takes_while_it_runs_and_sets_nothing(
     assert (done.base.settings[FLUSH], done.base.recovery_s) == (1, None)
     not_tried = [one.text for one in done.warnings if one.slug == "not-tried"]
     assert any("innodb_io_capacity=" in text and "shows later" in text for text in not_tried)
-    assert turns == {(1, 1), (2, 2)}
+    assert slices == {(1, 1), (2, 2)}
     assert (own.flushes, own.databases, left()) == ([1, 1], before, [])
 
     own.set_flushes(0)

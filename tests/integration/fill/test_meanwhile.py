@@ -214,7 +214,7 @@ fill("users", rows=10, dsn="{tuned.dsn}", create=True, allow_set_global=True, pr
     assert tuned.is_as_before
 
 
-def test_what_a_killed_flushlab_changed_in_turns_is_put_back_whichever_turn_it_was(tuned: Tuned) -> None:
+def test_what_a_killed_flushlab_changed_in_slices_is_put_back_whichever_slice_it_was(tuned: Tuned) -> None:
     program = f"""
 import os
 from flushlab.server.remote.address import from_dsn
@@ -222,10 +222,10 @@ from flushlab.server.remote.server import RemoteServer
 from flushlab.server.remote.put_back import Changes
 from flushlab.server.sandbox.reconfigure import switch
 server = RemoteServer(from_dsn("{tuned.dsn}"))
-turns = [{{"innodb_flush_log_at_trx_commit": value}} for value in (2, 0)]
-Changes(server, {{}}, *turns).announce()
+values = [{{"innodb_flush_log_at_trx_commit": value}} for value in (2, 0)]
+Changes(server, {{}}, *values).announce()
 assert server.query("SELECT @@global.innodb_flush_log_at_trx_commit") == [(1,)]
-for settings in turns:
+for settings in values:
     switch(server, settings)
 os.kill(os.getpid(), {int(signal.SIGKILL)})
 """

@@ -57,9 +57,9 @@ class Rows:
         return ROWS, ROWS / (self.rates[name] * self.noise(name))
 
 
-def chosen(rows: Rows, *, turns: bool = False, possible: Possible = POSSIBLE) -> str:
+def chosen(rows: Rows, *, serial: bool = False, possible: Possible = POSSIBLE) -> str:
     method = first_method(possible, possible.connections if possible.fixed else 1)
-    return named(fastest(Slices(rows.slice, lambda: rows.left), method, possible, turns=turns))
+    return named(fastest(Slices(rows.slice, lambda: rows.left), method, possible, serial=serial))
 
 
 @pytest.fixture(autouse=True)
@@ -91,9 +91,9 @@ def test_the_fastest_method_is_chosen_and_the_simplest_if_unclear(
         ({"insert × 2": 120.0, "insert × 4": 130.0}, "insert × 4"),
     ],
 )
-def test_where_loads_take_turns_several_connections_insert(changed: dict[str, float], method: str) -> None:
+def test_where_loads_are_serial_several_connections_insert(changed: dict[str, float], method: str) -> None:
     rows = Rows({**RATES, **changed})
-    assert chosen(rows, turns=True) == method
+    assert chosen(rows, serial=True) == method
     assert "load × 2" not in rows.taken
 
 
@@ -113,17 +113,17 @@ def test_where_load_data_is_refused_only_inserts_are_tried() -> None:
 def test_a_way_that_is_a_quarter_faster_is_found_on_a_noisy_machine(best: str) -> None:
     """A slice varies by a third, half of it from one moment to the next."""
     rates = {"load × 1": 100.0, "insert × 2": 100.0, "insert × 4": 80.0, best: 130.0}
-    found = [chosen(Rows(rates, Noisy(seed)), turns=True) for seed in range(200)]
+    found = [chosen(Rows(rates, Noisy(seed)), serial=True) for seed in range(200)]
     assert found.count(best) >= 190
 
 
 def test_what_is_much_slower_is_given_up_after_two_slices() -> None:
     rows = Rows(RATES)
-    chosen(rows, turns=True)
+    chosen(rows, serial=True)
     assert rows.taken.count("insert × 2") == 2
 
 
-def test_ways_take_turns_and_no_more_than_three_quarters_of_the_rows_are_for_trying() -> None:
+def test_methods_take_slices_and_no_more_than_three_quarters_of_the_rows_are_for_trying() -> None:
     rows = Rows(dict.fromkeys((*RATES, "load × 4"), 100.0))
     beats = iter([1.2, 1.2, 0.8, 0.8] * 100)
     rows.noise = lambda name: next(beats) if name != "load × 1" else 1.0
@@ -135,7 +135,7 @@ def test_ways_take_turns_and_no_more_than_three_quarters_of_the_rows_are_for_try
 def test_a_load_that_falls_behind_is_compared_again_and_goes_on_in_the_better_way() -> None:
     rows = Rows({**RATES, "insert × 2": 130.0})
     slices = Slices(rows.slice, lambda: rows.left)
-    method = fastest(slices, first_method(POSSIBLE, 1), POSSIBLE, turns=True)
+    method = fastest(slices, first_method(POSSIBLE, 1), POSSIBLE, serial=True)
     tried = len(rows.taken)
     assert slices.after(method, 125.0) == method and len(rows.taken) == tried
     assert slices.after(method, 60.0) == method, "all are slower now"
@@ -147,7 +147,7 @@ def test_a_load_that_falls_behind_is_compared_again_and_goes_on_in_the_better_wa
 def test_ways_are_no_longer_compared_where_rows_run_out() -> None:
     rows = Rows({**RATES, "insert × 2": 130.0})
     slices = Slices(rows.slice, lambda: rows.left)
-    method = fastest(slices, first_method(POSSIBLE, 1), POSSIBLE, turns=True)
+    method = fastest(slices, first_method(POSSIBLE, 1), POSSIBLE, serial=True)
     rows.left, tried = 3, len(rows.taken)
     assert slices.after(method, 60.0) == method
     assert (rows.left, len(rows.taken)) == (1, tried + 2)

@@ -363,7 +363,7 @@ def test_what_galera_cannot_do_without_is_no_arm_of_a_cluster(tmp_path: Path) ->
     ).changes
 
 
-def test_arms_that_cannot_take_turns_on_a_server_that_goes_on_running_are_left_out(tmp_path: Path) -> None:
+def test_arms_that_cannot_alternate_on_a_server_that_goes_on_running_are_left_out(tmp_path: Path) -> None:
     arms = (
         ArmPlan(name="dynamic", settings={"innodb_flush_log_at_trx_commit": 1}),
         ArmPlan(name="as it is", settings={"log_bin": "OFF"}),

@@ -439,7 +439,7 @@ def test_a_composition_of_what_needs_long_windows_needs_them_too(tmp_path: Path)
         (9_000_000, None),
     ],
 )
-def test_writes_after_an_arms_turns_are_told_with_whom_they_favour(
+def test_writes_after_an_arms_slices_are_told_with_whom_they_favour(
     left: int, told: str | None, tmp_path: Path
 ) -> None:
     def kept_running(trial: Trial) -> Trial:

@@ -28,7 +28,7 @@ def test_a_cluster_that_keeps_running_is_not_started_for_each_trial() -> None:
     )
 
 
-def test_turns_on_clusters_have_their_switches_and_the_clusters_their_starts() -> None:
+def test_slices_on_clusters_have_their_switches_and_the_clusters_their_starts() -> None:
     spec = SimpleNamespace(server=SimpleNamespace(cluster=3))
     request: Any = SimpleNamespace(workload="oltp_write_only", timing=TIMING, spec=spec)
     on_two = ArmGroup(arms=("a",), kept_running=True, blocks=4, seconds=2.0, places=2)

@@ -156,12 +156,12 @@ def test_the_time_before_the_first_trial_is_spent_too(store: Store) -> None:
     assert (ending, experiment.told) == ("budget spent", ["a"])
 
 
-def test_others_that_come_and_go_are_told_of_once_while_servers_take_turns() -> None:
+def test_others_that_come_and_go_are_told_of_once_while_servers_alternate() -> None:
     said = list[str]()
     watcher = Watcher(said.append)
-    turn = Slice(round=0, start_s=0.0, seconds=0.5, events=100)
+    part = Slice(round=0, start_s=0.0, seconds=0.5, events=100)
     for share in [0.0] * 20 + [0.6] * 40 + [0.0] * 40:
-        watcher.look_around(trial(slices=(turn,), foreign_cpu_share=share))
+        watcher.look_around(trial(slices=(part,), foreign_cpu_share=share))
     come, gone = said
     assert come.startswith("other programs use 27% of the CPU time")
     assert gone == "other programs are quiet again"

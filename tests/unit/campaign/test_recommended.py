@@ -117,7 +117,7 @@ def test_what_an_arm_changes_besides_settings_is_said_beside_its_ratio() -> None
 
 
 def test_a_caveat_on_another_server_is_not_held_against_this_one() -> None:
-    debts = Warning("debts", "after its turns, it still wrote 3 KiB", arms=("mysql@8.0 two",))
+    debts = Warning("debts", "after its slices, it still wrote 3 KiB", arms=("mysql@8.0 two",))
     caveats = (debts, Warning("noisy", "noise"))
     (one,) = of_campaign(msgspec.structs.replace(TWO_SERVERS, warnings=caveats))
     assert one.server == MARIADB

@@ -212,7 +212,7 @@ def test_tune_uses_fresh_servers_where_it_must_and_says_why(arguments: dict[str,
     assert any(why in line for line in said) or not why or "command" in why
 
 
-def test_where_memory_is_short_arms_run_in_turns_against_the_base_and_that_is_said(
+def test_where_memory_is_short_arms_run_in_groups_against_the_base_and_that_is_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(room, "available_memory_bytes", lambda: 2 << 30)
@@ -279,14 +279,14 @@ settings = { innodb_flush_log_at_trx_commit = 2 }
 """
 
 
-def turns_of(said: list[str]) -> list[str]:
+def sliced_of(said: list[str]) -> list[str]:
     return [line for line in said if "alternate in slices" in line or "fresh" in line]
 
 
-def test_arms_that_differ_in_dynamic_settings_take_turns_on_one_cluster(tmp_path: Path) -> None:
+def test_arms_that_differ_in_dynamic_settings_alternate_on_one_cluster(tmp_path: Path) -> None:
     said = list[str]()
     found = planned(tmp_path, FLUSH + TWO_MORE, cluster=3, progress=said.append)
-    assert turns_of(said) == [
+    assert sliced_of(said) == [
         "arms alternate in slices on 1 cluster: 25 blocks, at least 2.0 s of each arm in each"
     ]
     assert found.forecast is not None
@@ -295,10 +295,10 @@ def test_arms_that_differ_in_dynamic_settings_take_turns_on_one_cluster(tmp_path
     assert [one.slug for one in found.warnings] == ["co-located"]
 
 
-def test_arms_with_and_without_a_binlog_take_turns_on_two_clusters(tmp_path: Path) -> None:
+def test_arms_with_and_without_a_binlog_alternate_on_two_clusters(tmp_path: Path) -> None:
     said = list[str]()
     found = planned(tmp_path, FLUSH + TWO_PLACES, before="cluster = 3", progress=said.append)
-    assert turns_of(said) == [
+    assert sliced_of(said) == [
         "arms alternate in slices on 2 clusters: 25 blocks, at least 2.0 s of each arm in each"
     ]
     assert found.forecast is not None
@@ -326,11 +326,11 @@ settings = { innodb_flush_method = "fsync" }
 """
     said = list[str]()
     planned(tmp_path, FLUSH + TWO_PLACES + method, cluster=3, progress=said.append)
-    assert [line.partition(":")[0] for line in turns_of(said)] == ["one, binlog, both", "fsync"]
-    assert all("on 2 clusters" in line for line in turns_of(said))
+    assert [line.partition(":")[0] for line in sliced_of(said)] == ["one, binlog, both", "fsync"]
+    assert all("on 2 clusters" in line for line in sliced_of(said))
 
 
-def test_nodes_with_a_slow_disk_each_may_take_turns(tmp_path: Path) -> None:
+def test_nodes_with_a_slow_disk_each_may_alternate(tmp_path: Path) -> None:
     assert not planned(tmp_path, FLUSH, disk_iops=500).interleaved
     assert planned(tmp_path, FLUSH, disk_iops=500, cluster=3).interleaved
 

@@ -48,19 +48,19 @@ def test_what_follows_the_last_trial_is_part_of_the_time_left() -> None:
     assert "about 35 s left" in lines[0]
 
 
-def test_of_short_blocks_of_turns_one_is_told_for_all_that_end_meanwhile(
+def test_of_short_blocks_of_slices_one_is_told_for_all_that_end_meanwhile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lines: list[str] = []
     watcher, now, progress = Watcher(lines.append), [0.0], Progress(stage="arms", done=1, total=9)
     watcher.names({"base": "mine", "fast": "fast"})
     monkeypatch.setattr("flushlab.campaign.watcher.time.monotonic", lambda: now[0])
-    turn = Slice(round=0, start_s=0.0, seconds=1.0, events=50)
+    part = Slice(round=0, start_s=0.0, seconds=1.0, events=50)
     for block in range(13):
         for name, figure in (("fast", 5000.0), ("base", 50.0)):
             request = Request(arm=Arm(name=name, settings={}), stage="arms", block=block)
             watcher.starting(request, progress, Spent())
-            done = trial(arm=request.arm, stage="arms", block=block, figure=figure, slices=(turn,))
+            done = trial(arm=request.arm, stage="arms", block=block, figure=figure, slices=(part,))
             watcher.ended(done, progress, Spent())
             now[0] += 1.0
     assert lines == [
@@ -74,21 +74,21 @@ def test_of_short_blocks_of_turns_one_is_told_for_all_that_end_meanwhile(
     ("arms", "told"),
     [(1, "a0{long} 100 transactions/s"), (2, "2 arms, 100 to 101 transactions/s")],
 )
-def test_a_block_of_turns_whose_line_is_long_is_told_whatever_a_resumed_one_has_left(
+def test_a_block_of_slices_whose_line_is_long_is_told_whatever_a_resumed_one_has_left(
     arms: int, told: str
 ) -> None:
     lines, long = list[str](), "x" * 120
     watcher, progress = Watcher(lines.append), Progress(stage="arms", done=1, total=9)
-    turn = Slice(round=0, start_s=0.0, seconds=1.0, events=50)
+    part = Slice(round=0, start_s=0.0, seconds=1.0, events=50)
     for number in range(arms):
         arm = Arm(name=f"a{number}{long}", settings={})
-        done = trial(arm=arm, stage="arms", block=0, figure=100.0 + number, slices=(turn,))
+        done = trial(arm=arm, stage="arms", block=0, figure=100.0 + number, slices=(part,))
         watcher.ended(done, progress, Spent())
     watcher.starting(Request(arm=Arm(name="x", settings={}), stage="arms", block=1), progress, Spent())
     assert lines == [f"arms 0 · {told.format(long=long)}"]
 
 
-def test_a_turn_that_fails_is_told_at_once() -> None:
+def test_a_slice_that_fails_is_told_at_once() -> None:
     lines: list[str] = []
     failed = trial(outcome="failed", reason="the server died")
     Watcher(lines.append).ended(failed, Progress(stage="bench", done=1, total=9), Spent())

@@ -400,7 +400,7 @@ def test_a_base_that_fails_in_a_later_group_ends_the_series_and_what_was_found_s
 
 
 def test_groups_have_their_own_numbers_of_blocks_and_their_own_noise() -> None:
-    """Many short turns with much noise, and a few long windows with little: neither has the other's width."""
+    """Many short slices with much noise, a few long windows with little: neither has the other's width."""
     own = (Group(arms=("A", "B"), blocks=30, trial_s=1.0), Group(arms=("C",), blocks=5, trial_s=20.0))
     series, simulated = Series(plan(groups=own)), trials(noise=Noise(trial=0.0))
     asked: list[Request] = []

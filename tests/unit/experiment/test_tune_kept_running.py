@@ -58,7 +58,7 @@ def test_as_many_servers_run_as_there_is_room_for_and_the_same_is_found(side_by_
     assert {"base", "control", winner(tune).arm} <= confirmed
 
 
-def test_what_may_be_bought_is_tried_in_turns_too_where_few_servers_fit() -> None:
+def test_what_may_be_bought_is_tried_in_groups_too_where_few_servers_fit() -> None:
     _, told = tuned(side_by_side=2, budget_s=600.0, floor=Floor.RELAXED)
     assert {"flush=2", "flush=0"} <= {trial.arm.name for trial in told if trial.stage == "screen"}
 

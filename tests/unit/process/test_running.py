@@ -148,7 +148,7 @@ def test_trials_stages_and_slices_are_marked_under_the_names_that_people_know() 
     assert first.driven_s is not None and second.driven_s is None
 
 
-def test_a_turn_that_lasts_counts_as_driven() -> None:
+def test_a_slice_that_lasts_counts_as_driven() -> None:
     with publish_status("compare") as noted:
         noted.server_started(SERVER)
         with noted.driving("one", "A"):

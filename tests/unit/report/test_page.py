@@ -457,7 +457,7 @@ def test_a_password_in_a_command_is_not_on_the_page() -> None:
 def compared(switch_s: float = 0.0) -> str:
     """The page of a comparison on servers kept running: ten rounds, the third of which does not count."""
 
-    def turns(events: int) -> tuple[Slice, ...]:
+    def slices_of(events: int) -> tuple[Slice, ...]:
         return tuple(
             Slice(
                 round=n,
@@ -475,7 +475,7 @@ def compared(switch_s: float = 0.0) -> str:
     facts = changed(FACTS, campaign_id=row.id, interleaved=True, rounds=9, slice_s=(0.5, 0.5))
     arms = {"base": 4_000, TWO: 7_000}
     trials = [
-        msgspec.structs.replace(one, arm=Arm(name=name, settings={}), slices=turns(events))
+        msgspec.structs.replace(one, arm=Arm(name=name, settings={}), slices=slices_of(events))
         for (name, events), one in zip(arms.items(), trials, strict=False)
     ]
     return show(made.row("compare", facts), trials)
@@ -500,24 +500,24 @@ def test_the_hardware_of_the_client_is_not_shown_as_that_of_somebodys_own_server
     assert "file system" not in section and "write cache" not in section
 
 
-def test_turns_on_one_server_are_not_said_to_be_of_servers_side_by_side() -> None:
+def test_slices_on_one_server_are_not_said_to_be_of_servers_side_by_side() -> None:
     text = text_of(compared(switch_s=0.01))
     assert "Arms alternated on one server, which SET GLOBAL switched to their settings." in text
     assert "All servers kept running" not in text
 
 
 def test_a_series_in_mixed_ways_says_which_arm_was_measured_how() -> None:
-    turn = Slice(round=0, start_s=7.0, seconds=2.0, events=1000, foreign_share=0.0)
+    part = Slice(round=0, start_s=7.0, seconds=2.0, events=1000, foreign_share=0.0)
     why = "innodb_log_file_size shows its effect later, in background work"
     facts = made.series_facts(interleaved=True)
     arms = tuple(msgspec.structs.replace(arm, why_fresh=why if arm.name == "G" else "") for arm in facts.arms)
     facts = msgspec.structs.replace(facts, arms=arms)
     trials = made.trials_of({"base": 9_000.0, "B": 9_000.0}, "arms", blocks=1)
-    trials = [msgspec.structs.replace(one, slices=(turn,)) for one in trials]
+    trials = [msgspec.structs.replace(one, slices=(part,)) for one in trials]
     trials += made.trials_of({"G": 9_000.0}, "arms", blocks=1)
     text = text_of(show(made.row("series", facts), trials))
     assert f"G: on a fresh server for each window, as {why}." in text
-    assert "G: a fresh server for each window, so no turns." in text
+    assert "G: a fresh server for each window, so no slices." in text
     assert "B 500 500 500 1 2.0 s 0 0%" in text
 
 

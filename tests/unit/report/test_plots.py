@@ -115,7 +115,7 @@ def test_a_sum_of_which_a_part_is_not_told_is_a_bound() -> None:
     assert ">3.5</text>" in svg
 
 
-def test_turns_are_drawn_where_they_were_measured_and_dropped_ones_as_crosses() -> None:
+def test_slices_are_drawn_where_they_were_measured_and_dropped_ones_as_crosses() -> None:
     kept = tuple((10.0 + n, 100.0 + n) for n in range(1_000))
     plain = plots.rounds(
         [Rounds("arm", kept, (), (0.5, 0.5), None)], unit="transactions/s", name="time", title=""

@@ -22,7 +22,7 @@ from flushlab.workload.engine_options import EngineOptions
 from tests.unit.trial.groups import FakeGroup
 
 
-class Turns:
+class SlicedLoad:
     """A load whose slices take no time."""
 
     def slice(self, seconds: float, window: Callable[[], None], lead_s: float = 0.0) -> LoadResult:
@@ -38,9 +38,9 @@ def test_a_slice_in_which_the_machine_slept_does_not_count(
     clock = iter([1000.0, 1000.5 + slept_s])
     monkeypatch.setattr(time, "clock_gettime", lambda _: next(clock))
     server: Any = FakeServer()
-    turns: Any = Turns()
+    load: Any = SlicedLoad()
     draft = Draft(arm=Arm(name="a", settings={}), stage="arms", block=0, variant=0)
-    part = _Part(draft, _KeptServer(server, "a", Switching(server, {})), turns)
+    part = _Part(draft, _KeptServer(server, "a", Switching(server, {})), load)
     part.take(7, 0.5, [os.getpid()], began=time.monotonic())
     (one,) = part.slices
     assert (one.round, one.seconds, one.events) == (7, 0.5, 50)
@@ -79,7 +79,7 @@ class Shared:
         self.dies = dies
         self.timing = Timing(seconds=1.0)
         self.workloads = (Load(),)
-        monkeypatch.setattr(sliced, "Turns", lambda *_: self)
+        monkeypatch.setattr(sliced, "SlicedLoad", lambda *_: self)
 
     def prepare(self, arm: Arm, *, variant: int = 0) -> None:
         """There is nothing to prepare."""
@@ -190,7 +190,7 @@ def test_a_load_that_cannot_connect_is_its_arms_fault_only_while_somebodys_serve
             raise ServerError("too many connections", hint="raise max_connections")
         return shared
 
-    monkeypatch.setattr(sliced, "Turns", connect)
+    monkeypatch.setattr(sliced, "SlicedLoad", connect)
     arms = tuple(Arm(name=f"flush {value}", settings={FLUSH: value}) for value in (1, 2))
     with SlicedRunner(lambda _: of_group, 1, lambda _: "one") as runner:
 
@@ -257,7 +257,7 @@ class Alone(Shared):
         super().__init__(monkeypatch)
         self.seen_warm, self.sliced = threading.Event(), list[str]()
         self.begun, self.by_server = list[str](), dict[int, str]()
-        monkeypatch.setattr(sliced, "Turns", self.warmed)
+        monkeypatch.setattr(sliced, "SlicedLoad", self.warmed)
 
     def warmed(self, driving: Any, server: FakeGroup, timing: Timing) -> Any:
         self.seen_warm.set()
@@ -265,7 +265,7 @@ class Alone(Shared):
 
         def slice_(*given: Any) -> LoadResult:
             self.sliced.append(name)
-            return Turns().slice(*given)
+            return SlicedLoad().slice(*given)
 
         return SimpleNamespace(
             slice=slice_, measured=self.measured, stop=self.stop, least_slice_s=0.5, warm_up_s=0.0
@@ -330,7 +330,7 @@ def test_ctrl_c_while_one_is_warmed_up_starts_no_further_server_and_ends_all(
     def interrupted(*_: object) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sliced, "Turns", interrupted)
+    monkeypatch.setattr(sliced, "SlicedLoad", interrupted)
     names = [f"arm {number}" for number in range(40)]
     begin = fake.start
 

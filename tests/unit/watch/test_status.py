@@ -69,7 +69,7 @@ def test_rates_are_differences_over_the_time_between() -> None:
     assert (rates.lock_waits.now, rates.lock_waits.per_s) == (2, 0)
 
 
-def test_a_server_that_takes_turns_is_judged_by_the_time_it_was_driven() -> None:
+def test_a_server_that_takes_slices_is_judged_by_the_time_it_was_driven() -> None:
     after = seen(at_s=20.0, driven_s=1.5, status={**STATUS, "questions": "1500"})
     assert Rates(seen(driven_s=1.0), after).statements == 1000
 

@@ -1,7 +1,7 @@
 """Clusters: Galera clusters that flushlab starts, a fresh one for each trial, or a few that arms share.
 
 Sits in `campaign.pool`; implements `ServerPool`. Arms that differ only in what a running node takes share a
-cluster and switch its settings between turns (docs/decisions/0026-turns-on-clusters.md).
+cluster and switch its settings between slices (docs/decisions/0026-slices-on-clusters.md).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ClusterPool(SandboxPool):
         return (co_located(self.nodes, self.latency_s),)
 
     def launch(self, each: int, together: int) -> Launch:
-        """Lets the connections of all arms in: each arm keeps its own while others have their turns."""
+        """Lets the connections of all arms in: each arm keeps its own while others have their slices."""
         return Launch(arguments=connection_arguments(together))
 
     def _kept_running(self, request: TuneRequest, found: Capacity) -> Capacity:
@@ -82,7 +82,7 @@ class ClusterPool(SandboxPool):
     def _shared(self, names: Sequence[str], places: Mapping[str, str], own: str) -> int:
         return len({own, *(places[name] for name in names)})
 
-    def turns(self, places: int = 0) -> str:
+    def in_slices(self, places: int = 0) -> str:
         """How arms alternate in slices, in words that follow "arms"."""
         return f"alternate in slices on {counted(places, 'cluster') if places else 'clusters'}"
 

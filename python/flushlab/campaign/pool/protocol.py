@@ -366,7 +366,7 @@ class ServerPool(ABC):
         """
 
     @abstractmethod
-    def turns(self, places: int = 0) -> str:
+    def in_slices(self, places: int = 0) -> str:
         """How arms alternate in slices: words that follow "arms".
 
         Args:

@@ -283,7 +283,7 @@ class RemotePool(ServerPool):
         return without_restarts(plan, values, self.identity)
 
     def warnings(self, changed: Iterable[str] = ()) -> tuple[Warning, ...]:
-        """The server is not flushlab's own, and turns are short."""
+        """The server is not flushlab's own, and slices are short."""
         text = (
             "this is not flushlab's own server: whatever else it does affects the results, and its host"
             " cannot be seen"
@@ -336,7 +336,7 @@ class RemotePool(ServerPool):
         seconds = shared_s(request, len(names), len(groups))
         return tuple(kept_running_group(request, one, seconds, slice_s, 1) for one in groups)
 
-    def turns(self, places: int = 0) -> str:
+    def in_slices(self, places: int = 0) -> str:
         """How arms alternate in slices, in words that follow "arms"."""
         return "alternate in slices on your server"
 

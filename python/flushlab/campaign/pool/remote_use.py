@@ -213,7 +213,7 @@ def foreseen(server: RemoteGroup, arms: Sequence[Mapping[str, Value]]) -> dict[s
     """What a campaign would write on every node, in words; nothing is written to find out."""
     kept = "the load's rows; tables that it lacks are made, and dropped at the end"
     found = {node.address.name: Changes(node, *arms).meanwhile for node in server.nodes}
-    return {where: f"{kept}{f'; {turns}, then put back' if turns else ''}" for where, turns in found.items()}
+    return {where: f"{kept}{f'; {set_}, then put back' if set_ else ''}" for where, set_ in found.items()}
 
 
 def require_connections(server: RemoteGroup, threads: int) -> None:

@@ -257,10 +257,10 @@ class SandboxPool(ServerPool):
             what = "combinations of factors" if request.factors else "configurations of all servers"
             words = f"{reason}; all {what} run in the same blocks"
             why |= {name: why[name] or words for name in request.together}
-        turns = [arm for arm in request.running if not why[arm.name]]
-        found = self._room([arm.settings for arm in (request.base, *turns)], data_bytes)
+        sliced = [arm for arm in request.running if not why[arm.name]]
+        found = self._room([arm.settings for arm in (request.base, *sliced)], data_bytes)
         own = place_of(request.base, base, self.identity)
-        places = {arm.name: place_of(arm, workloads[arm.name], self.identity) for arm in turns}
+        places = {arm.name: place_of(arm, workloads[arm.name], self.identity) for arm in sliced}
         united = [name for name in request.together if name in places]
         why |= dict.fromkeys(self._without_room(places, own, united, found), found.why)
         arms = [name for name in places if not why[name]]
@@ -333,7 +333,7 @@ class SandboxPool(ServerPool):
         """How many places the arms of a group share; 0: each has one of its own."""
         return 0
 
-    def turns(self, places: int = 0) -> str:
+    def in_slices(self, places: int = 0) -> str:
         """How arms alternate in slices, in words that follow "arms"."""
         return "run side by side and alternate in slices"
 

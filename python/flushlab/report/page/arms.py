@@ -56,7 +56,7 @@ class Rounds(NamedTuple):
         arm: its name.
         kept: start in seconds since the servers ran, and events/s, of each one that counts.
         dropped: the same of those whose round does not count.
-        turn_s: length of the shortest and of the longest slice that counts.
+        slice_s: length of the shortest and of the longest slice that counts.
         foreign_share: of the CPU time that other programs took, median, or None.
         switched: its server was shared, and switched to its settings before each slice.
     """
@@ -64,7 +64,7 @@ class Rounds(NamedTuple):
     arm: str
     kept: tuple[tuple[float, float], ...]
     dropped: tuple[tuple[float, float], ...]
-    turn_s: tuple[float, float]
+    slice_s: tuple[float, float]
     foreign_share: float | None
     switched: bool = False
 
@@ -153,7 +153,7 @@ def rounds(arm: str, trials: Sequence[Trial]) -> Rounds | None:
         arm=arm,
         kept=tuple((one.start_s, one.events / one.seconds) for one in kept),
         dropped=tuple((one.start_s, one.events / one.seconds) for one in slices if one.dropped),
-        turn_s=(min(one.seconds for one in kept), max(one.seconds for one in kept)),
+        slice_s=(min(one.seconds for one in kept), max(one.seconds for one in kept)),
         foreign_share=statistics.median(foreign) if foreign else None,
         switched=any(one.switch_s for one in kept),
     )

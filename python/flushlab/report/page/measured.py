@@ -18,15 +18,15 @@ from flushlab.units import counted, format_size, format_spread
 def over_time(subject: Subject) -> Iterator[Section]:
     """Throughput of every second, or the result of every trial where a workload has no seconds."""
     candidates = shown_arms(subject)
-    turns = [rounds(subject.named(arm), subject.arms[arm]) for arm in candidates]
-    panels = [panel for panel in turns if panel is not None]
+    found = [rounds(subject.named(arm), subject.arms[arm]) for arm in candidates]
+    panels = [panel for panel in found if panel is not None]
     if panels:
         fresh = [
             subject.named(arm) for arm in candidates if not any(trial.slices for trial in subject.arms[arm])
         ]
         notes = _left(len(panels))
         if fresh:
-            notes += (f"{', '.join(fresh)}: a fresh server for each window, so no turns.",)
+            notes += (f"{', '.join(fresh)}: a fresh server for each window, so no slices.",)
         yield _every_slice(subject, panels[:MAX_PANELS], notes)
         return
     shown, notes = candidates[:MAX_PANELS], _left(len(candidates))
@@ -57,10 +57,10 @@ def _every_slice(subject: Subject, panels: Sequence[Rounds], notes: tuple[str, .
     unit = subject.units or "events/s"
     dropped = any(panel.dropped for panel in panels)
     cross = " A cross is a slice whose round does not count, because the clock had a gap." if dropped else ""
-    turns = "All servers kept running, and the load ran on one at a time, in alternating slices."
+    how = "All servers kept running, and the load ran on one at a time, in alternating slices."
     if any(panel.switched for panel in panels):
-        turns = "Arms alternated on one server, which SET GLOBAL switched to their settings."
-    lead = f"{turns} A dot is one slice, in {unit}, when it was measured.{cross}"
+        how = "Arms alternated on one server, which SET GLOBAL switched to their settings."
+    lead = f"{how} A dot is one slice, in {unit}, when it was measured.{cross}"
     head = (Cell("arm"), *numbers("least", "median", "most", "slices", "each", "dropped", "others' CPU"))
     table = Table(head, tuple(map(_rounds_row, panels)))
     drawn = (plots.rounds(panels, unit=unit, name="time", title=f"Every slice in {unit}, per arm"),)
@@ -71,7 +71,7 @@ def _rounds_row(panel: Rounds) -> tuple[Cell, ...]:
     rates = sorted(rate for _, rate in panel.kept)
     foreign = "" if panel.foreign_share is None else f"{panel.foreign_share:.0%}"
     dropped = Cell(f"{len(panel.dropped):,}", "num bad" if panel.dropped else "num")
-    shown = numbers(*_spread(rates), f"{len(rates):,}", format_spread(*panel.turn_s))
+    shown = numbers(*_spread(rates), f"{len(rates):,}", format_spread(*panel.slice_s))
     return (Cell(panel.arm, "name"), *shown, dropped, Cell(foreign, "num"))
 
 

@@ -98,7 +98,7 @@ class Changes:
             if before is not None and others:
                 changes.append(Change(name=name, before=before, during=tuple(others)))
         self._changes = tuple(changes)
-        self._turns = len(wanted) > 1
+        self._alternates = len(wanted) > 1
         self._came_of_it: tuple[Change, ...] = ()
         self._path: Path | None = None
 
@@ -130,7 +130,7 @@ class Changes:
             others = " or ".join(dict.fromkeys(map(str, one.during)))
             how = (
                 f"is {one.before} or {others}, in alternating slices"
-                if self._turns
+                if self._alternates
                 else f"is {one.during[0]}"
             )
             words.append(f"{one.name} {how}")
@@ -221,8 +221,8 @@ class Changes:
         else:
             self._path.unlink(missing_ok=True)
             self._path = None
-            for one in self._changes if self._turns else ():
-                if one.name not in found:  # the last turn has put it back
+            for one in self._changes if self._alternates else ():
+                if one.name not in found:  # the last slice has put it back
                     say(f"put back: {_statement(self._server.identity, one.name, one.before)}")
 
     def _await_own_statement(self, say: Say) -> None:

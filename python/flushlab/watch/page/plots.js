@@ -375,7 +375,7 @@ export class Board {
     this.draw();
   }
 
-  /** Above the figures: whose turn it was, and lines where a stage or a trial began. */
+  /** Above the figures: whose slice it was, and lines where a stage or a trial began. */
   drawMarks(plot) {
     const { ctx, bbox } = plot;
     const ratio = devicePixelRatio || 1;

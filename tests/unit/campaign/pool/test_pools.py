@@ -102,9 +102,9 @@ def test_arms_that_differ_in_what_a_running_server_takes_share_one_where_servers
 
 
 @every
-def test_warnings_of_figures_and_words_for_turns_are_about_the_servers_there_are(pool: ServerPool) -> None:
+def test_warnings_of_figures_and_words_for_slices_are_about_the_servers_there_are(pool: ServerPool) -> None:
     slugs = [one.slug for one in pool.warnings(["innodb_io_capacity", FLUSH])]
-    line = pool.turns()
+    line = pool.in_slices()
     if not pool.restarts:
         assert (slugs, "your server" in line) == (["external", "shows-later"], True)
     elif pool.identity.nodes > 1:

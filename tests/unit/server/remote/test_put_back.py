@@ -22,8 +22,8 @@ class Theirs(FakeServer):
         super().__init__(answers={"SELECT GET_LOCK(%s, %s)": [(1,)]})
 
 
-@pytest.mark.parametrize("now", [1, 2], ids=["after a turn", "amid a turn"])
-def test_what_took_turns_is_told_to_be_put_back(private_home: object, now: int) -> None:
+@pytest.mark.parametrize("now", [1, 2], ids=["after a slice", "amid a slice"])
+def test_what_alternated_is_told_to_be_put_back(private_home: object, now: int) -> None:
     server: Any = Theirs()
     changes, said = Changes(server, {FLUSH: 1}, {FLUSH: 2}), list[str]()
     changes.announce()

@@ -8,9 +8,9 @@ import pytest
 
 from flushlab.errors import MeasurementError
 from flushlab.record import ErrorCount, Latency, LoadResult, RowCounts, TransactionLatency
-from flushlab.workload import turns as module
+from flushlab.workload import sliced as module
 from flushlab.workload.protocol import MOST_SLICE_S
-from flushlab.workload.turns import Turns, together
+from flushlab.workload.sliced import SlicedLoad, together
 
 
 def latency(us: int) -> Latency:
@@ -57,13 +57,13 @@ def test_a_slice_without_an_event_adds_its_time_alone() -> None:
 def test_slices_in_which_nothing_ended_have_a_figure_as_to_repeat_them_would_be_to_choose() -> None:
     empty = LoadResult(seconds=0.5, events=0, throughput=0.0, per_second=(), latency_us=None)
     driving = SimpleNamespace(unit="transactions/s", spec=SimpleNamespace(threads=1, seed=1, workload="oltp"))
-    turns: Any = SimpleNamespace(_driving=driving, warm_up_s=1.0, warnings=[])
-    found = Turns.measured(turns, [empty, empty])
+    load: Any = SimpleNamespace(_driving=driving, warm_up_s=1.0, warnings=[])
+    found = SlicedLoad.measured(load, [empty, empty])
     assert (found.figure, found.window_s) == (0.5, 1.0)
 
 
-def opened(results: list[LoadResult], monkeypatch: pytest.MonkeyPatch) -> tuple[Turns, list[float]]:
-    """Turns of a load whose slices yield these, warmed up, and the seconds of the slices so far."""
+def opened(results: list[LoadResult], monkeypatch: pytest.MonkeyPatch) -> tuple[SlicedLoad, list[float]]:
+    """SlicedLoad of a load whose slices yield these, warmed up, and the seconds of the slices so far."""
     slept: list[float] = []
     load: Any = SimpleNamespace(
         start=lambda: None, stop=lambda: None, pause=None, resume=None, open_window=None
@@ -76,7 +76,7 @@ def opened(results: list[LoadResult], monkeypatch: pytest.MonkeyPatch) -> tuple[
     monkeypatch.setattr("time.sleep", lambda s: slept.append(s) if s != module.LEAD_S else None)
     nothing: Any = None
     driving: Any = SimpleNamespace(unit="transactions/s", spec=SimpleNamespace(threads=16))
-    return Turns(driving, nothing, nothing), slept
+    return SlicedLoad(driving, nothing, nothing), slept
 
 
 def test_a_slice_has_room_for_fifty_latencies(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,20 +91,20 @@ def test_a_slice_has_room_for_fifty_latencies(monkeypatch: pytest.MonkeyPatch) -
 def test_a_machine_that_stalls_during_the_first_slice_does_not_make_all_others_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    turns, slept = opened([result(0.5, 16, 400_000), result(0.5, 1000, 2000)], monkeypatch)
-    assert turns.least_slice_s == pytest.approx(0.1)
+    load, slept = opened([result(0.5, 16, 400_000), result(0.5, 1000, 2000)], monkeypatch)
+    assert load.least_slice_s == pytest.approx(0.1)
     assert slept == [0.5, 0.5]
 
 
 def test_a_later_slice_may_show_that_shorter_ones_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     stalled = [result(0.5, 16, 400_000)] * 3
-    turns, _ = opened([*stalled, result(10, 9000, 20_000)], monkeypatch)
-    assert turns.least_slice_s == MOST_SLICE_S
-    turns.slice(10)
-    assert turns.least_slice_s == pytest.approx(1)
+    load, _ = opened([*stalled, result(10, 9000, 20_000)], monkeypatch)
+    assert load.least_slice_s == MOST_SLICE_S
+    load.slice(10)
+    assert load.least_slice_s == pytest.approx(1)
 
 
-def test_a_server_on_which_nothing_ends_is_not_for_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_on_which_nothing_ends_is_not_for_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     empty = LoadResult(seconds=0.5, events=0, throughput=0.0, per_second=(), latency_us=None)
     with pytest.raises(MeasurementError, match="no event ended within 8 s"):
         opened([empty] * 3, monkeypatch)

@@ -1,4 +1,4 @@
-"""Turns: a load that is warmed up once and then paused but for short slices.
+"""Sliced load: a load that is warmed up once and then paused but for short slices.
 
 Beside `engine.drive`, for servers that run side by side and are driven one at a time. Between its slices
 nothing of it is under way, on the server neither.
@@ -37,7 +37,7 @@ LATENCIES = 50
 """A slice has room for so many events of each connection, as for `COMMITS`."""
 
 
-class Turns:
+class SlicedLoad:
     """A load on one server; connects, warms up and pauses when made.
 
     Args:

@@ -1,4 +1,4 @@
-"""Arms that share one Galera cluster and take turns on it."""
+"""Arms that share one Galera cluster and alternate on it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def redo_syncs_per_commit(trial: Trial) -> float:
 
 
 @pytest.mark.long
-def test_arms_take_turns_on_one_cluster_until_a_node_dies_which_only_a_bench_survives(
+def test_arms_alternate_on_one_cluster_until_a_node_dies_which_only_a_bench_survives(
     build: Callable[[str], Build],
 ) -> None:
     trials = replace(
