@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup tune check statics docs rust test fetch bench soak clean
+.PHONY: help setup tune quick check unit statics docs rust test fetch bench soak clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -22,18 +22,25 @@ $(VENV)/.ready: pyproject.toml constraints.txt scripts/setup.sh $(RUST)
 tune: setup ## The main job: tune the embedded MariaDB in 5 minutes at most (TUNE='…' for other options)
 	$(BIN)/flushlab tune $(TUNE) --out out
 
+# Side by side: types keep one processor busy; cargo and the unit tests use what is left, and neither waits for the other.
 check: setup ## Lint, types, layers, unit and golden tests, cargo tests; needs no server
-	@$(MAKE) --no-print-directory -j2 --output-sync=target statics rust
+	@$(MAKE) --no-print-directory -j3 --output-sync=target statics rust unit
+
+quick: setup ## Judge the changes since the merge base with main: linters, types, the unit tests that import them
+	@$(BIN)/python scripts/quick.py
+
+unit: setup
 	$(BIN)/pytest tests/unit tests/golden -n 2 -q
 
-# Beside each other: mypy keeps one processor busy, cargo both.
+# The stub of the native core is compared by itself: within its package, all modules would be type-checked again.
 statics: docs
 	$(BIN)/ruff format --check python tests benchmarks scripts examples
 	$(BIN)/ruff check python tests benchmarks scripts examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python scripts/prose.py
-	$(BIN)/python -m mypy.stubtest flushlab._core
+	@mkdir -p target/stub/flushlab && : >target/stub/flushlab/__init__.pyi && cp python/flushlab/_core.pyi target/stub/flushlab/
+	MYPYPATH=target/stub $(BIN)/python -m mypy.stubtest flushlab._core
 
 docs: setup ## Build the documentation into target/docs-site/site/, strictly: every link and anchor resolves
 	$(BIN)/python scripts/docs_site.py
