@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from flushlab.cli.output import emit_json, require_writable, stdout, write_file, write_stdout
+from flushlab.cli.output import emit_json, require_writable, say, stdout, write_file, write_stdout
 from flushlab.errors import StorageError, UsageError
 from flushlab.settings.floor import Floor
 from flushlab.spec import Option
@@ -26,7 +26,7 @@ def report(
     ] = None,
     html: Annotated[
         str | None,
-        Option("File for the page; default: flushlab-ID.html.", metavar="FILE"),
+        Option("File for the page; default: flushlab-ID.html, if no other output is named.", metavar="FILE"),
     ] = None,
     out: Annotated[
         Path | None,
@@ -41,6 +41,13 @@ def report(
         str | None,
         Option("Write the list or the result as JSON; - is stdout.", metavar="FILE"),
     ] = None,
+    trials: Annotated[
+        str | None,
+        Option(
+            "Write every trial or crash: a JSON object per line; a table if FILE ends in .csv; - is stdout.",
+            metavar="FILE",
+        ),
+    ] = None,
     openmetrics: Annotated[
         str | None,
         Option(
@@ -51,22 +58,27 @@ def report(
     """Render a stored campaign again as a page, as JSON or as files.
 
     \b
-    Example:
+    Examples:
       flushlab report tune-20261121-104206-79a6 --html report.html
+      flushlab report tune-20261121-104206-79a6 --json - | jq .recommended
+      flushlab report tune-20261121-104206-79a6 --trials trials.csv
     """
     from flushlab.store import existing_store
 
-    if openmetrics and (html or json or listed):
-        raise UsageError("--openmetrics writes no page", hint="remove --html, --json and --list")
-    if listed and (campaign or html):
-        raise UsageError("--list takes no campaign and no --html", hint="use --list alone or with --json")
-    if html == "-" and json == "-":
-        raise UsageError("the page and the JSON cannot both go to stdout", hint="name a file for one of them")
-    if (out or floor) and (openmetrics or listed or (out and html)):
+    if openmetrics and (html or json or listed or trials):
+        raise UsageError("--openmetrics writes no page", hint="remove --html, --json, --trials and --list")
+    if listed and (campaign or html or trials):
+        raise UsageError(
+            "--list takes no campaign, no --html and no --trials", hint="use --list alone or with --json"
+        )
+    if [html, json, trials].count("-") > 1:
+        raise UsageError("stdout takes one output only", hint="name files for the others")
+    if (out or floor) and (openmetrics or listed or (out and (html or trials))):
         raise UsageError(
             "--out and --floor are for the files of one campaign", hint="remove the other option"
         )
     require_writable(json)
+    require_writable(trials)
     require_writable(openmetrics)
     with existing_store() as store:
         if listed:
@@ -79,16 +91,38 @@ def report(
         if out:
             _write_again(store, row, out, json, floor)
             return
-        target = html or f"flushlab-{row.id}.html"
+        target = html or (None if json or trials else f"flushlab-{row.id}.html")
         require_writable(target)
-        page = page_of(store, row, floor)
+        page = page_of(store, row, floor) if target else b""
         _emit_facts(store, row, json, floor)
+        if json not in (None, "-"):
+            say(f"wrote {json}")
+        if trials:
+            _write_trials(store, row, trials)
     if target == "-":
         write_stdout(page)
+    elif target:
+        write_file(Path(target), page)
+        say(f"wrote {target}") if "-" in (json, trials) else stdout.print(f"wrote {target}", soft_wrap=True)
+
+
+def _write_trials(store: Store, row: CampaignRow, target: str) -> None:
+    """Writes what a campaign measured, a row each.
+
+    Raises:
+        UsageError: it has measured nothing yet.
+    """
+    from flushlab.store.records import as_csv, as_json_lines, whole
+
+    rows = list(whole(store, row))
+    if not rows:
+        raise UsageError(f"campaign {row.id} has no trials yet", hint="flushlab report --list lists others")
+    text = as_csv(rows) if target.lower().endswith(".csv") else as_json_lines(rows)
+    if target == "-":
+        write_stdout(text)
         return
-    write_file(Path(target), page)
-    if json != "-":
-        stdout.print(f"wrote {target}", soft_wrap=True)
+    write_file(Path(target), text)
+    say(f"wrote {target}")
 
 
 def _write_again(store: Store, row: CampaignRow, out: Path, json: str | None, floor: Floor | None) -> None:

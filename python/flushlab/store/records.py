@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -39,23 +41,49 @@ def records(campaign: str | None = None, *, store: Path | str | None = None) -> 
     """
     with Store.existing(Path(store)) if store else existing_store() as opened:
         row = opened.campaign(campaign) if campaign else opened.latest_finished()
-        found = [
-            *_cells(row),
-            *(_flat(msgspec.to_builtins(trial)) for trial in opened.trials(row.id)),
-            *(_crash(msgspec.to_builtins(crash)) for crash in opened.crashes(row.id)),
-        ]
-    return [{"campaign": row.id, "number": number, **dict(one)} for number, one in enumerate(found, 1)]
+        return [dict(_flat(one)) for one in whole(opened, row)]
 
 
-def _cells(row: CampaignRow) -> Iterator[Fields]:
+def whole(store: Store, row: CampaignRow) -> Iterator[dict[str, Any]]:
+    """The same rows complete: fields within fields as objects, and the lists.
+
+    Args:
+        store: that has the campaign.
+        row: the campaign.
+    """
+    found = chain(
+        _cells(row),
+        (msgspec.to_builtins(trial) for trial in store.trials(row.id)),
+        (_crash(msgspec.to_builtins(crash)) for crash in store.crashes(row.id)),
+    )
+    for number, one in enumerate(found, 1):
+        yield {"campaign": row.id, "number": number, **one}
+
+
+def as_json_lines(rows: Iterable[Mapping[str, Any]]) -> bytes:
+    """A line per row."""
+    return b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
+
+
+def as_csv(rows: Iterable[Mapping[str, Any]]) -> bytes:
+    """A table of the flat rows; a cell is empty where its row lacks the column or the value is None."""
+    flat = [dict(_flat(row)) for row in rows]
+    text = io.StringIO()
+    table = csv.DictWriter(text, [*dict.fromkeys(name for row in flat for name in row)], lineterminator="\n")
+    table.writeheader()
+    table.writerows(flat)
+    return text.getvalue().encode()
+
+
+def _cells(row: CampaignRow) -> Iterator[dict[str, Any]]:
     """Rows of a probe, which runs no trials: from its result."""
     result = msgspec.json.decode(row.result) if row.kind == "probe" and row.result else {}
     for part in _CELLS:
-        yield from (chain([("part", part)], _flat(cell)) for cell in result.get(part, ()))
+        yield from ({"part": part, **cell} for cell in result.get(part, ()))
 
 
-def _crash(row: Mapping[str, Any]) -> Fields:
-    return chain(_flat(row["arm"], "arm."), _flat(row["crash"]))
+def _crash(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {"arm": row["arm"], **row["crash"]}
 
 
 def _flat(fields: Mapping[str, Any], prefix: str = "") -> Fields:

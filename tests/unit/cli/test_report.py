@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import csv
 import json
 import os
 import subprocess
@@ -10,8 +11,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from flushlab.record import Launch
+from flushlab.record import Launch, Trial
 from flushlab.store import CampaignRow, Store
+from flushlab.store.records import records
 from tests.unit.report import campaigns as made
 
 HEAVY = ("scipy", "numpy", "matplotlib", "jinja2")
@@ -86,6 +88,41 @@ def test_json_is_the_document_of_the_command_that_ran(home: Path, tmp_path: Path
         assert (document["schema"], document["kind"]) == ("flushlab.campaign/1", kind)
 
 
+def test_json_and_trials_write_no_page_unless_it_is_named(home: Path, tmp_path: Path) -> None:
+    for words in (["--json", "a.json"], ["--trials", "a.jsonl"], ["--json", "-"]):
+        assert flushlab(home, "tune-2", *words, cwd=tmp_path).returncode == 0
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["a.json", "a.jsonl"]
+    done = flushlab(home, "tune-2", "--json", "-", "--html", "a.html", cwd=tmp_path)
+    assert json.loads(done.stdout)["campaign_id"]
+    assert (tmp_path / "a.html").is_file()
+
+
+def test_trials_are_whole_records_a_line_each(home: Path) -> None:
+    lines = flushlab(home, "tune-2", "--trials", "-").stdout.splitlines()
+    rows = [json.loads(line) for line in lines]
+    assert [row["number"] for row in rows] == list(range(1, 21))
+    assert {row["campaign"] for row in rows} == {"tune-2"}
+    (first, *_) = made.tuned()[1]
+    plain = {name: value for name, value in rows[0].items() if name not in ("campaign", "number")}
+    assert msgspec.convert(plain, Trial) == first
+
+
+def test_trials_of_a_running_campaign_are_those_so_far(home: Path) -> None:
+    assert len(flushlab(home, "series-3", "--trials", "-").stdout.splitlines()) == 6
+
+
+def test_trials_as_a_table_have_the_columns_of_the_python_records(home: Path, tmp_path: Path) -> None:
+    assert flushlab(home, "tune-2", "--trials", "t.csv", cwd=tmp_path).returncode == 0
+    with (tmp_path / "t.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    expected = records("tune-2", store=home / "store.sqlite")
+    assert list(rows[0]) == [*dict.fromkeys(name for row in expected for name in row)]
+    shown = [[row["arm.name"], row["block"], row["load.latency_us.p99"]] for row in rows]
+    assert shown == [
+        [row["arm.name"], str(row["block"]), str(row["load.latency_us.p99"])] for row in expected
+    ]
+
+
 def test_the_list_has_two_lines_a_campaign_and_a_document(home: Path) -> None:
     done = flushlab(home, "--list")
     assert [line.split()[0] for line in done.stdout.splitlines()[::2]] == ["series-3", "tune-2", "series-1"]
@@ -101,7 +138,10 @@ def test_the_list_has_two_lines_a_campaign_and_a_document(home: Path) -> None:
         (["--list", "tune-2"], 2, "--list takes no campaign"),
         (["series-3", "--json", "-"], 2, "has no result yet"),
         (["tune-2", "--html", "/nowhere/x.html"], 5, "cannot be written"),
-        (["tune-2", "--html", "-", "--json", "-"], 2, "cannot both go to stdout"),
+        (["tune-2", "--json", "-", "--trials", "-"], 2, "stdout takes one output only"),
+        (["tune-2", "--openmetrics", "-", "--trials", "-"], 2, "--openmetrics writes no page"),
+        (["--list", "--trials", "-"], 2, "no --html and no --trials"),
+        (["tune-2", "--html", "-", "--json", "-"], 2, "stdout takes one output only"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
