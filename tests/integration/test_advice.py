@@ -11,7 +11,7 @@ from flushlab.advice.verification import SECONDS, verification
 from flushlab.build import find_build
 from flushlab.record import Value
 from flushlab.server import Sandbox
-from tests.conftest import StartSandbox
+from tests.conftest import StartSandbox, flavors
 
 CHANGES: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 2, "innodb_lru_scan_depth": 512}
 OWN: dict[str, Value] = {"innodb_lru_scan_depth": 2048, "performance_schema": "ON"}
@@ -68,7 +68,7 @@ def test_a_server_without_performance_schema_is_told_first_what_will_be_missing(
     assert "innodb_data_fsyncs" in "\n".join(lines).lower(), "what does not need it is told"
 
 
-@pytest.mark.parametrize("name", ["mysql@8.0", "mysql@9.7"])
+@pytest.mark.parametrize("name", flavors("mysql@8.0", "mysql@9.7"))
 def test_binary_prepared_statements_say_that_they_have_no_percentiles(
     name: str, sandbox: StartSandbox
 ) -> None:
@@ -79,7 +79,7 @@ def test_binary_prepared_statements_say_that_they_have_no_percentiles(
     assert figures(client(server, executed))[row] == ["null", "null", "null"]
 
 
-@pytest.mark.parametrize("name", ["mariadb@10.11", "mysql@5.7", "mysql@8.0"])
+@pytest.mark.parametrize("name", flavors("mariadb@10.11", "mysql@8.0", "mysql@5.7", first=2))
 def test_a_change_is_made_seen_measured_and_undone(name: str, sandbox: StartSandbox) -> None:
     server = sandbox(name, settings=OWN)
     require_figures_of_between_the_readings(server)

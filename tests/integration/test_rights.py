@@ -14,11 +14,11 @@ from flushlab.bulk.fill import fill
 from flushlab.campaign.bench import bench
 from flushlab.errors import UsageError
 from flushlab.server import Sandbox
-from tests.conftest import StartSandbox
+from tests.conftest import StartSandbox, flavors
 
 ALLOWED: dict[str, Any] = {"allow_writes": True, "allow_set_global": True}
 FLUSH = {"innodb_flush_log_at_trx_commit": 2, "sync_binlog": 10}
-SMALL: dict[str, Any] = {"duration": 1, "threads": 2, "tables": 1, "table_size": 50}
+SMALL: dict[str, Any] = {"duration": 0.1, "threads": 2, "tables": 1, "table_size": 50}
 TRANSACTIONS = """
 database = "my_shop"
 setup = "CREATE TABLE stock (id INT PRIMARY KEY, n INT); INSERT INTO stock VALUES (1, 1)"
@@ -40,7 +40,7 @@ class Limited:
         return self.server.query("SHOW DATABASES")
 
 
-@pytest.fixture(params=["mariadb@10.11", "mysql@8.0", "mysql@5.7"], scope="module")
+@pytest.fixture(params=flavors("mariadb@10.11", "mysql@8.0", "mysql@5.7", first=2), scope="module")
 def sandbox(request: pytest.FixtureRequest, shared_sandbox: StartSandbox) -> Sandbox:
     return shared_sandbox(request.param, settings={"innodb_flush_log_at_trx_commit": 1, "sync_binlog": 0})
 
@@ -63,7 +63,7 @@ def benched(workload: str) -> Run:
     def run(dsn: str, folder: Path, said: list[str]) -> object:
         file = folder / "shop.toml"
         file.write_text(TRANSACTIONS)
-        given = {"duration": 1, "threads": 2} if workload == "txn:" else SMALL
+        given = {"duration": 0.1, "threads": 2} if workload == "txn:" else SMALL
         named = workload + (str(file) if workload == "txn:" else "")
         return bench(workload=named, settings=FLUSH, dsn=dsn, progress=said.append, **given, **ALLOWED)
 

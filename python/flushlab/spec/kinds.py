@@ -27,8 +27,8 @@ from flushlab.spec.parts import (
 MOST_BLOCKS = 1_000
 _SEED = 2**63 - 1
 
-_Window = Option("Length of a measured window in seconds.", least=0.5, most=86_400, panel=SURE)
-_Duration = Option("Length of the measurement in seconds.", least=0.5, most=86_400, panel=SURE)
+_Window = Option("Length of a measured window in seconds.", least=0.1, most=86_400, panel=SURE)
+_Duration = Option("Length of the measurement in seconds.", least=0.1, most=86_400, panel=SURE)
 _Precision = Option(
     "End as soon as every interval is this narrow, like 2%; then --blocks and --duration are limits.",
     metavar="PERCENT",
@@ -102,7 +102,7 @@ class TuneSpec(Spec, frozen=True, kw_only=True):
         float | None,
         Option(
             "Length of a measured window in seconds; default: depends on the budget.",
-            least=0.5,
+            least=0.1,
             most=86_400,
             panel=SURE,
             rare=True,

@@ -24,7 +24,7 @@ from flushlab.workload.sql import SqlWorkload
 from flushlab.workload.txn import TxnWorkload
 from flushlab.workload.upsert import UpsertWorkload
 
-MIN_SECONDS, MAX_SECONDS = 0.5, 86_400.0
+MIN_SECONDS, MAX_SECONDS = 0.1, 86_400.0
 _OPTIONS: Mapping[str, tuple[OptionInfo, ...]] = {
     **dict.fromkeys(oltp.NAMES, oltp.OPTIONS),
     upsert.NAME: upsert.OPTIONS,
