@@ -32,8 +32,12 @@ QUIET = (
     "#clear APT::Update::Pre-Invoke;",
     'Acquire::Languages "none";',
     'Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "false";',
+    'Dir::Cache::pkgcache "pkgcache.bin";',
+    'Dir::Cache::srcpkgcache "";',
 )
-"""Configuration that keeps apt to itself: some hooks (docker-clean, packagekit) reach outside our folders."""
+"""Configuration that keeps apt to itself: some hooks (docker-clean, packagekit) reach outside our folders.
+Without the first cache, which docker-clean switches off, every command parses all lists again (a second). The
+second would save nothing and take as much room."""
 
 _TIMEOUT_S = 600
 
@@ -65,8 +69,8 @@ def available() -> bool:
 def candidate_version(package: str, configuration: Path | None = None) -> str | None:
     """Version of a package that apt would download here, or None if its lists don't know it; by another
     release's lists if their configuration is given."""
-    options = ["-c", str(configuration)] if configuration else _options()
-    done = run(["apt-cache", *options, "show", "--no-all-versions", package])
+    given = ["-c", str(configuration)] if configuration else options()
+    done = run(["apt-cache", *given, "show", "--no-all-versions", package])
     match = re.search(r"^Version: (\S+)$", done.stdout, re.MULTILINE) if done.returncode == 0 else None
     return match[1] if match else None
 
@@ -180,7 +184,7 @@ def complete_libraries(
 
 
 def _expected(packages: Sequence[str], lists: Lists | None) -> list[Package]:
-    done = run(["apt-get", *_options(lists), "download", "--print-uris", *packages])
+    done = run(["apt-get", *options(lists), "download", "--print-uris", *packages])
     if done.returncode != 0:
         return []
     found = [Package(file=match["file"], sha256=match["sha256"]) for match in URI_LINE.finditer(done.stdout)]
@@ -189,12 +193,13 @@ def _expected(packages: Sequence[str], lists: Lists | None) -> list[Package]:
 
 def _download(packages: Sequence[str], folder: Path, lists: Lists | None) -> str:
     """What went wrong, or nothing."""
-    done = run(["apt-get", *_options(lists), "-q", "download", *packages], folder=folder)
+    done = run(["apt-get", *options(lists), "-q", "download", *packages], folder=folder)
     return "" if done.returncode == 0 else last_line(done.stderr)
 
 
-def _options(lists: Lists | None = None) -> list[str]:
-    """Use our own lists once there are any; the system's otherwise, with a private cache."""
+def options(lists: Lists | None = None) -> list[str]:
+    """Options of a command that reads package lists: another release's if they are given, our own once there
+    are any, else the system's with a private cache."""
     if lists is not None:
         return ["-c", str(lists.configuration)]
     if has_lists(_state() / "state" / "lists") or not has_lists(Path("/var/lib/apt/lists")):

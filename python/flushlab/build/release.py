@@ -56,7 +56,7 @@ def mirror() -> str | None:
     if chosen:
         return chosen.rstrip("/")
     suites = _SUITES | {os_release().get("VERSION_CODENAME", "sid")}
-    done = apt.run(["apt-get", "indextargets", "--format", _TARGETS, "Created-By: Packages"])
+    done = apt.run(["apt-get", *apt.options(), "indextargets", "--format", _TARGETS, "Created-By: Packages"])
     for line in done.stdout.splitlines():
         address, suite, component, *origin = line.split()
         unknown = origin[:1] == ["$(ORIGIN)"]  # while the lists are not fetched
@@ -241,10 +241,6 @@ def _configure(suite: str, address: str) -> Path:
             f'Dir::State "{folder}/state";',
             f'Dir::State::status "{status}";',
             f'Dir::Cache "{folder}/cache";',
-            # Without it (docker-clean switches it off) every command parses all lists again; the other one
-            # would save nothing and take as much room.
-            'Dir::Cache::pkgcache "pkgcache.bin";',
-            'Dir::Cache::srcpkgcache "";',
             *apt.sandbox_user(),
         ],
     )

@@ -40,9 +40,10 @@ def list_(json: options.Json = None) -> None:
     from flushlab.machine import home
 
     here = survey()
-    more = [one for one in obtainable() if not any(_is(build, one) for build in here.builds)]
+    available = obtainable()
+    more = [one for one in available if not any(_is(build, one) for build in here.builds)]
     known = [(one.flavor, one.version) for one in here.builds]
-    missing = versions.missing([*known, *((one.flavor, one.version) for one in obtainable())])
+    missing = versions.missing([*known, *((one.flavor, one.version) for one in available)])
     for problem in here.problems:
         print_warning(problem.message)
     document = {
