@@ -168,7 +168,7 @@ class Command(click.Command):
         """Lists the usual options, or all with --help-all, by section."""
         every = bool(context.meta.get(_HELP_ALL))
         named = context.meta.get(_WORKLOAD) or ""
-        taken = _taken(named)
+        taken = _taken(named) if named else ()
         of_workloads = [one for one in self.params if _is_of_workloads(one)]
         options = [one for one in self.params if isinstance(one, _Option) and not _is_of_workloads(one)]
         rows: dict[str, list[click.Parameter]] = {}
@@ -196,13 +196,11 @@ class Command(click.Command):
         """The words, with `on` for switches of workloads that are given without a value."""
         if not self.takes_workloads:
             return list(args)
-        from flushlab.workload.options import SWITCH
-
         bare = {one.opts[0] for one in self.params if getattr(one.type, "option_kind", "") == "switch"}
         found: list[str] = []
         for place, word in enumerate(args):
             following = args[place + 1].lower() if place + 1 < len(args) else ""
-            lone = word.replace("_", "-") in bare and following not in SWITCH
+            lone = word.replace("_", "-") in bare and not _is_switch(following)
             found.append(f"{word}=on" if lone else word)
         return found
 
@@ -247,6 +245,13 @@ def _workload_named(args: Sequence[str]) -> str | None:
         if name == "--workload":
             return value if separator else next(iter(words[place + 1 : place + 2]), None)
     return None
+
+
+def _is_switch(word: str) -> bool:
+    """Whether a word is a value of a switch."""
+    from flushlab.workload.options import SWITCH
+
+    return word in SWITCH
 
 
 def _taken(workload: str) -> Iterable[str]:

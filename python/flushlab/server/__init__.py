@@ -1,17 +1,37 @@
-"""Server: the protocol that all servers keep to, the sandbox, and the cluster of sandboxes."""
+"""Server: the protocol that all servers keep to, the sandbox, and the cluster of sandboxes.
 
-from flushlab.server.fake import FakeServer
-from flushlab.server.protocol import Applied, Refusal, Server
-from flushlab.server.sandbox.sandbox import Sandbox
-from flushlab.server.sandbox.spec import DataDirectory, Instance, Startup
+Names resolve when they are used: one module of this room, such as `identifier`, loads without the others.
+"""
 
-__all__ = [
-    "Applied",
-    "DataDirectory",
-    "FakeServer",
-    "Instance",
-    "Refusal",
-    "Sandbox",
-    "Server",
-    "Startup",
-]
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from flushlab.server.fake import FakeServer as FakeServer
+    from flushlab.server.protocol import Applied as Applied
+    from flushlab.server.protocol import Refusal as Refusal
+    from flushlab.server.protocol import Server as Server
+    from flushlab.server.sandbox.sandbox import Sandbox as Sandbox
+    from flushlab.server.sandbox.spec import DataDirectory as DataDirectory
+    from flushlab.server.sandbox.spec import Instance as Instance
+    from flushlab.server.sandbox.spec import Startup as Startup
+
+_MODULES = {
+    "Applied": "flushlab.server.protocol",
+    "DataDirectory": "flushlab.server.sandbox.spec",
+    "FakeServer": "flushlab.server.fake",
+    "Instance": "flushlab.server.sandbox.spec",
+    "Refusal": "flushlab.server.protocol",
+    "Sandbox": "flushlab.server.sandbox.sandbox",
+    "Server": "flushlab.server.protocol",
+    "Startup": "flushlab.server.sandbox.spec",
+}
+
+__all__ = [*_MODULES]
+
+if not TYPE_CHECKING:  # else every name would be one of the module's
+
+    def __getattr__(name: str) -> object:
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(_MODULES[name]), name)

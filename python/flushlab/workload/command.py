@@ -17,7 +17,6 @@ from flushlab.errors import CommandFailed, UsageError
 from flushlab.record import Endpoint, Value, Warning
 from flushlab.server.identifier import quoted
 from flushlab.server.protocol import Server
-from flushlab.server.sandbox.account import client_environment
 from flushlab.workload import program
 from flushlab.workload.options import integer_option, number_option, word_option
 from flushlab.workload.protocol import Measured, Reset, Timing, Window
@@ -187,6 +186,8 @@ class CommandWorkload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 def environment(endpoint: Endpoint, database: str = DATABASE) -> dict[str, str]:
     """This process's environment with the server's address in it."""
+    from flushlab.server.sandbox.account import client_environment  # loads the builds; --help needs none
+
     host, port = endpoint.host or "127.0.0.1", str(endpoint.port or 3306)
     user, password = quote(endpoint.user, safe=""), quote(endpoint.password, safe="")
     fields = {

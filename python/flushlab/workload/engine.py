@@ -29,7 +29,6 @@ from flushlab.record import (
 )
 from flushlab.server.node_group import quorum_problem
 from flushlab.server.protocol import Server
-from flushlab.server.remote.group import RemoteGroup
 from flushlab.units import counted
 from flushlab.workload.load_status import LoadStatus
 from flushlab.workload.protocol import Driving, Measured, Timing, Window
@@ -138,6 +137,8 @@ def prepare(spec: LoadSpec, server: Server, prefix: str, *, filled: bool = True)
         MeasurementError: the tables that are there are others.
         ServerError: the server did not take them.
     """
+    from flushlab.server.remote.group import RemoteGroup  # loads most of the servers; --help needs none
+
     database, rows = spec.database, spec.table_size if filled else 0
     if not isinstance(server, RemoteGroup):  # which has it: made_tables
         server.query(f"CREATE DATABASE IF NOT EXISTS {database}")

@@ -12,7 +12,6 @@ from flushlab.errors import MeasurementError, UsageError
 from flushlab.record import IGNORED_ERRORS, TxnSpec
 from flushlab.server.identifier import quoted
 from flushlab.server.protocol import Server
-from flushlab.server.remote.group import RemoteGroup
 from flushlab.workload import engine
 from flushlab.workload.engine_options import OPTIONS as DRIVING
 from flushlab.workload.engine_options import EngineOptions
@@ -100,6 +99,8 @@ class TxnWorkload(EngineOptions, frozen=True, kw_only=True):
             MeasurementError: the server refuses a statement of it, or another setup has been run before.
         """
         mark = quoted(self.database, _MARK)
+        from flushlab.server.remote.group import RemoteGroup  # as in `engine`
+
         if not isinstance(server, RemoteGroup):  # which has it: made_tables
             server.query(f"CREATE DATABASE IF NOT EXISTS {quoted(self.database)}")
         if not self.setup.strip():
