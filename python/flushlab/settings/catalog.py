@@ -285,6 +285,8 @@ class SettingHere(msgspec.Struct, frozen=True, kw_only=True):
         raise self._refuse(text, "is not a boolean")
 
     def _enumeration(self, text: str) -> str:
+        if text in self.values and not self.spellings:
+            return text
         by_name = {value.upper(): value for value in self.values}
         by_name |= {spelling.upper(): value for spelling, value in self.spellings.items()}
         if text.upper() in by_name:
@@ -447,6 +449,7 @@ class Catalog:
         return tuple(self._entries.values())
 
 
+@functools.lru_cache(maxsize=4096)
 def canonical(name: str) -> str:
     """A setting's name as variables spell it: lower case, `_` for `-`."""
     return name.strip().lower().replace("-", "_")

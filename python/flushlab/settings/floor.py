@@ -18,7 +18,7 @@ class Floor(enum.StrEnum):
     @property
     def rank(self) -> int:
         """0 for the safest."""
-        return list(Floor).index(self)
+        return _RANKS[self]
 
     def at_least(self, other: Floor) -> bool:
         """Whether this floor is as safe as the other, or safer."""
@@ -27,6 +27,9 @@ class Floor(enum.StrEnum):
     def down_to(self, other: Floor) -> tuple[Floor, ...]:
         """The floors from this one down to the other, both included; empty if the other is safer."""
         return tuple(floor for floor in Floor if self.rank <= floor.rank <= other.rank)
+
+
+_RANKS = {floor: rank for rank, floor in enumerate(Floor)}
 
 
 def parse_floor(text: str) -> Floor:

@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 
 _NOISE = np.geomspace(0.004, 0.5, 10)
 _SPREAD = (0.04, 0.15, 0.6)
@@ -71,22 +70,23 @@ def estimate_effects(
     k_block = (block[:, None] == block[None, :]).astype(float)
     y = scores - scores.mean()
 
-    best: tuple[float, float, float, float, NDArray[np.float64]] | None = None
-    for noise in _NOISE:
-        for spread in _SPREAD:
-            for drift in (0.1 * noise, noise, 10 * noise):
-                k = spread**2 * k_effects + k_level + drift**2 * k_block
-                k[np.diag_indices(trials)] += noise**2
-                root = np.linalg.cholesky(k)
-                whitened = solve_triangular(root, y, lower=True, check_finite=False)
-                # Weak priors, noise near 4 % and spread near 5 %, so that few trials cannot run away.
-                prior = 0.5 * math.log(noise / 0.04) ** 2 + 0.5 * (math.log(spread / 0.05) / 1.5) ** 2
-                fit = -0.5 * float(whitened @ whitened) - float(np.log(np.diag(root)).sum()) - prior
-                if best is None or fit > best[0]:
-                    best = (fit, float(noise), spread, drift, k)
+    best: tuple[float, float, float, NDArray[np.float64]] | None = None
+    for noise in map(float, _NOISE):
+        grid = [(spread, drift) for spread in _SPREAD for drift in (0.1 * noise, noise, 10 * noise)]
+        k = np.array([spread**2 * k_effects + k_level + drift**2 * k_block for spread, drift in grid])
+        k += noise**2 * np.eye(trials)
+        root = np.linalg.cholesky(k)  # of the whole grid at once
+        whitened = np.linalg.solve(root, np.broadcast_to(y[:, None], (len(grid), trials, 1)))
+        half_log_det = np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
+        for at, (spread, _) in enumerate(grid):
+            # Weak priors, noise near 4 % and spread near 5 %, so that few trials cannot run away.
+            prior = 0.5 * math.log(noise / 0.04) ** 2 + 0.5 * (math.log(spread / 0.05) / 1.5) ** 2
+            fit = -0.5 * float((whitened[at] ** 2).sum()) - float(half_log_det[at]) - prior
+            if best is None or fit > best[0]:
+                best = (fit, noise, spread, k[at])
     assert best is not None
-    _, noise, spread, _, k = best
-    inverse = np.linalg.inv(k)
+    _, noise, spread, best_k = best
+    inverse = np.linalg.inv(best_k)
     weights = inverse @ y
 
     own = (context[None, :] == np.arange(contexts)[:, None]).astype(float)  # (contexts, trials)

@@ -8,6 +8,7 @@ flushes and has a protected cache: the disk's owner answers for the disk.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -31,7 +32,16 @@ def guarantees(
     Raises:
         ValueOutOfRange: a durability setting has a value that this version does not allow.
     """
-    situation = Situation(settings, identity, storage, launch)
+    given = tuple((name, value, type(value)) for name, value in settings.items())  # 1, 1.0 and True are equal
+    return _guarantees(given, identity, storage, launch)
+
+
+@functools.lru_cache(maxsize=4096)
+def _guarantees(
+    given: tuple[tuple[str, Value, type], ...], identity: ServerIdentity, storage: Storage, launch: Launch
+) -> Guarantees:
+    """A campaign's planner asks again and again for the same settings."""
+    situation = Situation({name: value for name, value, _ in given}, identity, storage, launch)
     found = [(rule, effect) for rule in RULES if rule.holds(identity) for effect in rule.find(situation)]
     os_crash = _worst("os_crash", found)
     return Guarantees(
