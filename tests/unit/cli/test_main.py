@@ -12,18 +12,9 @@ import flushlab as flushlab_package
 from flushlab import __version__
 from flushlab.cli.app import COMMANDS
 from flushlab.cli.main import in_ascii
+from tests.unit.cli.inside import flushlab
 
 HEAVY = ("scipy", "numpy", "matplotlib", "prometheus_client")
-
-
-def flushlab(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "flushlab", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "COLUMNS": "80"},
-    )
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from flushlab.cli.app import make_app
 from flushlab.errors import FlushlabError
 from flushlab.machine import ownership
 from flushlab.store import Store
+from tests.unit.cli.inside import flushlab
 from tests.unit.probes import probe_record
 
 HEAVY = ("scipy", "numpy", "matplotlib", "jinja2")
@@ -34,17 +35,6 @@ def home() -> Iterator[Path]:
         store.set_state("probe-1", "done", msgspec.json.encode(probe_record()))
     yield folder
     shutil.rmtree(folder)
-
-
-def flushlab(home: Path, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "flushlab", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=cwd,
-        env={**os.environ, "COLUMNS": "80", "FLUSHLAB_HOME": str(home)},
-    )
 
 
 @pytest.mark.parametrize(
@@ -79,28 +69,28 @@ def test_what_cannot_be_done_is_said_before_anything_is_measured(
 
 
 def test_a_directory_that_may_not_be_written_to_is_named(home: Path) -> None:
-    done = flushlab(home, "probe", "--data-root", "/proc")
+    done = flushlab("probe", "--data-root", "/proc", home=home)
     assert done.returncode == 5
     assert "error:" in done.stderr and "hint:" in done.stderr
 
 
 def test_help_has_an_example_and_fits_80_columns(home: Path) -> None:
-    done = flushlab(home, "probe", "--help")
+    done = flushlab("probe", "--help", home=home)
     assert done.returncode == 0
     assert "flushlab probe --data-root /var/lib/mysql --quick" in " ".join(done.stdout.split())
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
 def test_a_stored_probe_is_listed_and_rendered(home: Path, tmp_path: Path) -> None:
-    listed = flushlab(home, "report", "--list").stdout
+    listed = flushlab("report", "--list", home=home).stdout
     assert "xfs nvme0n1p2" in listed and "21,000 commits/s at strict 1/1" in listed
-    done = flushlab(home, "report", cwd=tmp_path)
+    done = flushlab("report", cwd=tmp_path, home=home)
     assert (done.returncode, done.stdout) == (0, "wrote flushlab-probe-1.html\n")
     assert "Commits/s at strict 1/1" in (tmp_path / "flushlab-probe-1.html").read_text()
 
 
 def test_its_document_is_that_of_the_command(home: Path, tmp_path: Path) -> None:
-    done = flushlab(home, "report", "probe-1", "--html", str(tmp_path / "x.html"), "--json", "-")
+    done = flushlab("report", "probe-1", "--html", str(tmp_path / "x.html"), "--json", "-", home=home)
     assert json.loads(done.stdout)["schema"] == "flushlab.probe/1"
 
 
