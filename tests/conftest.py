@@ -7,7 +7,8 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +36,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's `make test &`
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
+SECONDS = "flushlab/seconds"
+"""Name in pytest's cache: seconds that each test file took when it last ran. `scripts/quick.py` reads it."""
+
 SECOND_TRIES = 2
 """So many tests may pass only when they are tried again; `make test` tries those with real servers twice."""
 
 _builds: dict[str, Build | FlushlabError] = {}
 _galeras: dict[str, Galera | FlushlabError] = {}
 _told_absent: set[str] = set()
+_seconds = defaultdict[str, float](float)
 _running = pytest.StashKey[list[Sandbox]]()
 
 StartSandbox = Callable[..., Sandbox]
@@ -226,11 +231,19 @@ def pytest_runtest_makereport(
     return report
 
 
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Adds up how long each file's tests take, for the choice of `make quick`."""
+    _seconds[report.nodeid.partition("::")[0]] += report.duration
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """A worker of xdist tells the one who reports which builds were absent; too many second tries fail."""
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
         output["absent"] = _absent()
+    elif session.config.cache is not None:
+        known = session.config.cache.get(SECONDS, {})
+        session.config.cache.set(SECONDS, known | {file: round(_seconds[file], 3) for file in _seconds})
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None and len(reporter.stats.get("rerun", ())) > SECOND_TRIES:
         session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
@@ -256,9 +269,23 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(
             f"{len(again)} tests failed at first: more than {SECOND_TRIES} are a failure"
         )
+    for line in _skips(terminalreporter.stats.get("skipped", ())):
+        terminalreporter.write_line(line)
     absent = _told_absent.union(_absent())
     if absent:
         terminalreporter.write_line(f"absent builds, whose tests did not run: {', '.join(sorted(absent))}")
+
+
+def _skips(reports: Iterable[pytest.TestReport]) -> list[str]:
+    """How many tests each reason kept from running, most first."""
+    counts = Counter(_reason(report) for report in reports)
+    total = f"{sum(counts.values())} tests skipped:"
+    return [total, *(f"{count:5}  {reason}" for reason, count in counts.most_common())] if counts else []
+
+
+def _reason(report: pytest.TestReport) -> str:
+    text = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
+    return " ".join(text.removeprefix("Skipped: ").split())
 
 
 def _in_few_words(report: pytest.TestReport) -> str:
