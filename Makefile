@@ -53,13 +53,18 @@ rust: setup
 test: fetch check ## check, then contract and integration tests with real servers
 	$(BIN)/pytest tests/contract tests/integration -n 4 --dist loadgroup --reruns 1 -q
 
+# Programs, packages that bring them, the consequence of their absence.
+need = @type -P $(1) >/dev/null || scripts/packages.sh $(2) || echo 'going on without: $(3)' >&2
+
 # The servers come over the network while the rest is checked; one that cannot be had is reported by the tests.
 fetch: setup
-	@command -v mvn >/dev/null || scripts/packages.sh maven || echo 'going on without: absent builds are reported' >&2
-	@command -v mydumper >/dev/null || scripts/packages.sh mydumper mariadb-client mariadb-backup || \
-	  echo 'going on without: tests of these tools are skipped' >&2
-	@command -v mkfs.xfs >/dev/null && command -v mkfs.btrfs >/dev/null || scripts/packages.sh xfsprogs btrfs-progs || \
-	  echo 'going on without: tests of disks with these file systems are skipped' >&2
+	$(call need,mvn,maven,absent builds are reported)
+	$(call need,mydumper mariadb-dump mariabackup,mydumper mariadb-client mariadb-backup,tests of these tools are skipped)
+	$(call need,mkfs.xfs mkfs.btrfs,xfsprogs btrfs-progs,tests of disks with these file systems are skipped)
+	$(call need,sysbench,sysbench,comparisons with its load are skipped)
+	$(call need,chromium,chromium,tests of pages in a browser are skipped)
+	$(call need,promtool,prometheus,tests of metrics and alerts with promtool are skipped)
+	$(call need,openssl,openssl,tests of connections are skipped)
 	@for server in $(SERVERS); do nice $(BIN)/flushlab server get $$server || true; done >/dev/null 2>&1 </dev/null &
 
 bench: setup ## Ratios against peers, false positives of the whole procedure

@@ -18,6 +18,9 @@ import pymysql
 import pytest
 
 from flushlab import _core
+from flushlab.build import Build, apt, release
+from flushlab.build.build import silent
+from flushlab.build.debian import SERIES
 from flushlab.errors import ServerError
 from flushlab.record import Endpoint, LoadResult, LoadSpec, ScriptSpec
 from flushlab.server import Sandbox
@@ -72,13 +75,29 @@ def servers(certificates: Path) -> Iterator[Servers]:
         if name not in running:
             ours = name in ("mariadb@10.11", "mysql@5.7")
             words = [f"--ssl-{what}={certificates / what}.pem" for what in ("ca", "cert", "key") if ours]
-            running[name] = stack.enter_context(Sandbox.start(require_build(name), arguments=words))
+            build = require_build(name)
+            if plugins := debian_plugins(build, certificates):
+                words.append(f"--plugin-dir={plugins}")
+            running[name] = stack.enter_context(Sandbox.start(build, arguments=words))
             running[name].query(f"CREATE DATABASE {DATABASE}")
             running[name].query(f"CREATE TABLE {DATABASE}.seen (account TEXT, tls TEXT)")
         return running[name]
 
     with ExitStack() as stack:
         yield get
+
+
+def debian_plugins(build: Build, folder: Path) -> Path | None:
+    """auth_ed25519's folder for a Debian build, whose own packages lack it; None if it cannot be had."""
+    if build.source != "debian" or build.flavor != "mariadb":
+        return None
+    prefix = folder / build.id
+    suite = next(one.suite for one in SERIES if one.numbers == build.version[:2])
+    try:
+        apt.unpack(["mariadb-server"], prefix, silent, lists=release.lists(suite) if build.launcher else None)
+    except ServerError:
+        return None
+    return next(prefix.rglob("auth_ed25519.so")).parent
 
 
 def account(server: Sandbox, plugin: str, more: str = "") -> Endpoint:
