@@ -24,7 +24,7 @@ from flushlab.process.running import live_status, publish_status
 from flushlab.record import CrashRow, OtherLoad, Ratio, Trial
 from flushlab.spec.kinds import CompareSpec, SeriesSpec, TuneSpec
 from flushlab.spec.parts import RemoteAccess
-from flushlab.store import State, Store, new_id, open_store
+from flushlab.store import State, Store, new_id, open_store, unreadable
 
 if TYPE_CHECKING:
     from flushlab.campaign.pool.protocol import ServerPool
@@ -197,14 +197,12 @@ def stored_request(store: Store, campaign_id: str, kind: str, type_: type[R]) ->
     with store.hold(campaign_id):
         pass  # it is held while it runs; found out here, before a server is looked for
     try:
+        request = msgspec.json.decode(row.plan, type=type_)
         if unknown := msgspec.json.decode(row.plan).keys() - {one.encode_name for one in fields(type_)}:
             raise msgspec.ValidationError(f"{unknown.pop()} is not known here")
-        return msgspec.json.decode(row.plan, type=type_)
-    except msgspec.ValidationError as error:
-        raise StorageError(
-            f"campaign {campaign_id} was planned by another version of flushlab: {error}",
-            hint="start a new campaign",
-        ) from error
+        return request
+    except msgspec.DecodeError as error:
+        raise unreadable(row) from error
 
 
 def run_or_resume(

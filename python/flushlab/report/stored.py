@@ -20,7 +20,7 @@ from flushlab.probe.against import Connections
 from flushlab.record import CrashFacts, CrashRow, ProbeRecord, Trial, Value
 from flushlab.redact import without_passwords
 from flushlab.spec.build import words
-from flushlab.store import CampaignRow
+from flushlab.store import CampaignRow, unreadable
 
 T = TypeVar("T")
 
@@ -95,7 +95,7 @@ def crash_of(row: CampaignRow, crashes: Iterable[CrashRow]) -> CrashFacts:
         ending: Literal["done", "interrupted"] = "done" if row.state == "done" else "interrupted"
         facts = facts_of_campaign(request, crashes, ending, row.id)
     except msgspec.DecodeError as error:
-        raise _other_version(row, error) from error
+        raise unreadable(row) from error
     if not facts.arms:
         raise UsageError(f"campaign {row.id} has no result yet", hint="no crash of it has been judged")
     return facts
@@ -105,14 +105,7 @@ def _decoded(row: CampaignRow, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(row.result or b"", type=kind)
     except msgspec.DecodeError as error:
-        raise _other_version(row, error) from error
-
-
-def _other_version(row: CampaignRow, error: Exception) -> StorageError:
-    return StorageError(
-        f"another version of flushlab stored the result of campaign {row.id}: {error}",
-        hint="use the version that ran it, or run it again",
-    )
+        raise unreadable(row) from error
 
 
 def connections_of(request: Request | None) -> Connections:

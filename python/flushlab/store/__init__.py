@@ -1,5 +1,5 @@
 """Store: every record saved as it is made, in one SQLite file."""
 
-from flushlab.store.store import CampaignRow, State, Store, existing_store, new_id, open_store
+from flushlab.store.store import CampaignRow, State, Store, existing_store, new_id, open_store, unreadable
 
-__all__ = ["CampaignRow", "State", "Store", "existing_store", "new_id", "open_store"]
+__all__ = ["CampaignRow", "State", "Store", "existing_store", "new_id", "open_store", "unreadable"]

@@ -81,6 +81,16 @@ class CampaignRow(msgspec.Struct, frozen=True, kw_only=True):
     trials: int
 
 
+def unreadable(row: CampaignRow) -> StorageError:
+    """The error for a campaign whose format this flushlab does not read."""
+    wrote = "another build of flushlab" if row.flushlab == __version__ else "flushlab"
+    return StorageError(
+        f"campaign {row.id} of {row.created_at[:10]} was stored by {wrote} {row.flushlab}, in a format that"
+        f" this flushlab ({__version__}) does not read",
+        hint=f"use the flushlab that stored it, or start a new campaign with flushlab {row.kind}",
+    )
+
+
 def open_store() -> Store:
     """The store of this machine, made if there is none.
 
@@ -243,21 +253,32 @@ class Store:
             )
 
     def trials(self, campaign_id: str) -> Iterator[Trial]:
-        """The campaign's trials in the order in which they ended."""
+        """The campaign's trials in the order in which they ended.
+
+        Raises:
+            StorageError: they are in a format of another flushlab.
+        """
         for _, trial in self.dated_trials(campaign_id):
             yield trial
 
     def dated_trials(self, campaign_id: str) -> Iterator[tuple[float, Trial]]:
         """The same, each with the Unix time at which it ended."""
         for ended_at, record in self._rows(campaign_id, "trial"):
-            yield datetime.fromisoformat(ended_at).timestamp(), msgspec.json.decode(record, type=Trial)
+            with self._readable(campaign_id):
+                trial = msgspec.json.decode(record, type=Trial)
+            yield datetime.fromisoformat(ended_at).timestamp(), trial
 
     def crashes(self, campaign_id: str) -> Iterator[CrashRow]:
         """A campaign's crashes, in the order in which they were judged; of one that was judged again, the
-        later row."""
+        later row.
+
+        Raises:
+            StorageError: they are in a format of another flushlab.
+        """
         found: dict[tuple[str, bytes, int], CrashRow] = {}
         for _, record in self._rows(campaign_id, "crash"):
-            crash = msgspec.json.decode(record, type=CrashRow)
+            with self._readable(campaign_id):
+                crash = msgspec.json.decode(record, type=CrashRow)
             key = crash.arm.name, msgspec.json.encode(crash.arm.settings), crash.number
             found.pop(key, None)
             found[key] = crash
@@ -282,6 +303,13 @@ class Store:
             CampaignRow(id=i, kind=k, created_at=c, flushlab=f, plan=p, state=s, result=r, trials=t)
             for i, k, c, f, p, s, r, t in rows
         ]
+
+    @contextlib.contextmanager
+    def _readable(self, campaign_id: str) -> Iterator[None]:
+        try:
+            yield
+        except msgspec.DecodeError as error:
+            raise unreadable(self.campaign(campaign_id)) from error
 
     def _others(self, campaign_id: str) -> str:
         """What to ask for instead of a campaign that is not there."""

@@ -75,7 +75,8 @@ def test_too_short_a_budget_is_refused_alike_before_anything_starts(minutes: flo
     with pytest.raises(BudgetTooSmall, match=r"is too short: .* need at least") as raised:
         flushlab.tune(minutes=minutes, dry_run=True)
     assert raised.value.hint is not None
-    assert "use --minutes 3 or more" in raised.value.hint
+    assert "use --minutes 3 or more, or --offer strict, which measures nothing below" in raised.value.hint
+    assert "--fixed NAME" in raised.value.hint
     flushlab.tune(minutes=3, dry_run=True)
 
 
@@ -108,3 +109,12 @@ def test_a_comparison_is_foretold_too(nowhere: Path) -> None:
 def test_what_has_begun_is_no_dry_run() -> None:
     with pytest.raises(UsageError, match="--dry-run cannot be combined with --resume"):
         flushlab.tune(resume="tune-1", dry_run=True)
+
+
+def test_nothing_is_advised_that_does_not_make_the_search_smaller() -> None:
+    with pytest.raises(BudgetTooSmall) as raised:
+        flushlab.tune(minutes=0.1, offer="strict", dry_run=True)
+    assert "--offer" not in (raised.value.hint or "") and "--floor" not in (raised.value.hint or "")
+    with pytest.raises(BudgetTooSmall) as raised:
+        flushlab.tune(minutes=0.1, floor="relaxed", offer="relaxed", dry_run=True)
+    assert "or a safer --floor, or --fixed NAME" in (raised.value.hint or "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from flushlab.campaign.crash.request import CrashRequest
 from flushlab.campaign.loop import Ending, Run, Session, run_campaign, stored_request
+from flushlab.campaign.request import SeriesRequest, TuneRequest
 from flushlab.campaign.watcher import watching
 from flushlab.errors import NoSpace, StorageError, UsageError
 from flushlab.experiment.protocol import Conversation, Steps
@@ -97,5 +100,29 @@ def test_a_campaign_with_a_plan_that_is_only_half_understood_is_not_resumed(tmp_
     plan = msgspec.json.encode({"estimate": 1.0, "low": 0.9, "high": 1.1, "kept_running": True})
     with Store(tmp_path / "store.sqlite") as store:
         store.create_campaign("tune-1", "tune", plan)
-        with pytest.raises(StorageError, match="another version of flushlab: kept_running is not known here"):
+        with pytest.raises(StorageError, match=r"another build of flushlab .*does not read$") as raised:
             stored_request(store, "tune-1", "tune", Ratio)
+    assert "use the flushlab that stored it, or start a new campaign" in (raised.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "request_type"),
+    [
+        ("tune", TuneRequest),
+        ("series", SeriesRequest),
+        ("compare", SeriesRequest),
+        ("crash", CrashRequest),
+    ],
+)
+@pytest.mark.parametrize("plan", [b"{}", b'{"spec": 1}', b"no JSON", b"[]"])
+def test_a_campaign_of_another_format_is_not_resumed_and_no_decoder_speaks(
+    kind: str, request_type: type[Any], plan: bytes, tmp_path: Path
+) -> None:
+    with Store(tmp_path / "store.sqlite") as store:
+        store.create_campaign(f"{kind}-1", kind, plan)
+        with pytest.raises(StorageError, match=rf"^campaign {kind}-1 of .* was stored by .*") as raised:
+            stored_request(store, f"{kind}-1", kind, request_type)
+    assert not re.search(r"Object|Expected|`|\$|malformed", raised.value.message)
+    assert raised.value.hint == (
+        f"use the flushlab that stored it, or start a new campaign with flushlab {kind}"
+    )

@@ -190,3 +190,18 @@ def test_finished_campaigns_of_one_kind_come_latest_first(tmp_path: Path) -> Non
             store.create_campaign(name, kind, b"{}")
             store.set_state(name, cast(State, state), b"{}")
         assert [row.id for row in store.finished("probe")] == ["probe-4", "probe-1"]
+
+
+def test_trials_and_crashes_of_another_format_are_an_error_that_names_who_wrote_them(tmp_path: Path) -> None:
+    with Store(tmp_path / "store.sqlite") as store:
+        for kind, row in (("trial", "tune"), ("crash", "crash")):
+            store.create_campaign(f"{row}-1", row, b"{}")
+            store._connection.execute(
+                "INSERT INTO trial (campaign_id, number, ended_at, record, kind)"
+                " VALUES (?, 1, ?, x'7b7d', ?)",
+                (f"{row}-1", "2026-11-26T10:00:00.000+00:00", kind),
+            )
+        with pytest.raises(StorageError, match=r"campaign tune-1 of .* stored by another build of flushlab"):
+            list(store.trials("tune-1"))
+        with pytest.raises(StorageError, match=r"campaign crash-1 of .* stored by another build of flushlab"):
+            list(store.crashes("crash-1"))

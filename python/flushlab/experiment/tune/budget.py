@@ -152,11 +152,15 @@ class Budget:
         whom = (
             f"{counted(len(self._pool.usable), 'candidate')} down to the floor {plan.runs_at} need at least"
         )
-        ways = "a safer --floor, or --fixed NAME for settings that stay as they are"
+        ways = "--fixed NAME for settings that stay as they are"
+        if plan.runs_at is not plan.floor:
+            ways = f"--offer {plan.floor}, which measures nothing below that floor, or {ways}"
+        elif plan.floor is not Floor.STRICT:
+            ways = f"a safer --floor, or {ways}"
         if plan.budget_trials is not None and plan.budget_trials < least:
             raise BudgetTooSmall(
                 f"--trials {plan.budget_trials} is too few: {whom} {least}",
-                hint=f"use --trials {least} or more, {ways}",
+                hint=f"use --trials {least} or more, or {ways}",
             )
         left_s = (least - self.trials) * self.trial_s + self._startups_least() * self.startup_s + self._end_s
         all_s = self._spent_s + left_s if self.trials else plan.start_s + left_s
@@ -175,7 +179,7 @@ class Budget:
             raise BudgetTooSmall(
                 f"--minutes {plan.budget_s / 60:g} is too short: {whom} {least} trials{each}, "
                 f"{format_seconds(needed_s)} in all{prepared}",
-                hint=f"{quiet}use --minutes {enough:g} or more, {ways}",
+                hint=f"{quiet}use --minutes {enough:g} or more, or {ways}",
             )
 
     @property
