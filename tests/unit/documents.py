@@ -91,4 +91,5 @@ def _lines(text: str) -> Iterator[tuple[str, ...]]:
     for line in text.replace("\\\n", " ").splitlines():
         found = re.match(r"(?:\$ |# )?(?:sudo )?flushlab (.*)", line)
         if found and "…" not in line:
-            yield tuple(shlex.split(found[1], comments=True))
+            words = shlex.split(found[1], comments=True)
+            yield tuple(words[: words.index("|")] if "|" in words else words)
