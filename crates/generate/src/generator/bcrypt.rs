@@ -1,5 +1,7 @@
 //! Hashes of passwords. One takes milliseconds to seconds by design; rows are made in parallel.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use flushlab_rows::Bits;
 
 use crate::draw::{mixed, Draw};
@@ -11,7 +13,7 @@ const LONGEST: usize = 71;
 #[derive(Debug)]
 pub(crate) enum Bcrypt {
     /// The same in every row.
-    Shared(Box<[u8]>),
+    Shared(Arc<[u8]>),
     /// Each row has a salt of its own.
     Distinct { password: Box<[u8]>, cost: u32 },
 }
@@ -31,9 +33,7 @@ impl Bcrypt {
             let password = password.into();
             return Ok(Self::Distinct { password, cost });
         }
-        let mut out = Vec::new();
-        put_hash(&mut out, password, cost, mixed(key), mixed(!key));
-        Ok(Self::Shared(out.into()))
+        Ok(Self::Shared(shared_hash(password, cost, key)))
     }
 
     #[inline]
@@ -43,6 +43,40 @@ impl Bcrypt {
             Self::Distinct { password, cost } => put_hash(out, password, *cost, draw.bits(), draw.bits()),
         }
     }
+}
+
+struct Shared {
+    password: Box<[u8]>,
+    cost: u32,
+    key: u64,
+    hash: Arc<[u8]>,
+}
+
+/// What this process has computed last: a plan is read for each of its checks, loads and samples.
+static COMPUTED: Mutex<Vec<Shared>> = Mutex::new(Vec::new());
+const KEPT: usize = 16;
+
+fn shared_hash(password: &[u8], cost: u32, key: u64) -> Arc<[u8]> {
+    let mut computed = COMPUTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = computed
+        .iter()
+        .find(|one| (&*one.password, one.cost, one.key) == (password, cost, key));
+    if let Some(one) = found {
+        return one.hash.clone();
+    }
+    let mut out = Vec::new();
+    put_hash(&mut out, password, cost, mixed(key), mixed(!key));
+    let hash: Arc<[u8]> = out.into();
+    if computed.len() == KEPT {
+        computed.remove(0);
+    }
+    computed.push(Shared {
+        password: password.into(),
+        cost,
+        key,
+        hash: hash.clone(),
+    });
+    hash
 }
 
 fn put_hash(out: &mut Vec<u8>, password: &[u8], cost: u32, salt_high: u64, salt_low: u64) {
@@ -74,6 +108,25 @@ mod tests {
             assert!(bcrypt::verify("secret", &hash).unwrap());
             assert!(!bcrypt::verify("secreT", &hash).unwrap());
         }
+    }
+
+    #[test]
+    fn a_shared_hash_is_that_of_its_own_password_cost_and_key_however_often_it_is_asked_for() {
+        let shared = |password, cost, key| {
+            let mut out = Vec::new();
+            let bcrypt = Bcrypt::new(password, cost, false, key).unwrap();
+            bcrypt.put(&mut Draw::new(1, 0), &mut out);
+            out
+        };
+        let asked: Vec<_> = (0..2 * KEPT as u64)
+            .flat_map(|key| [("secret", 4, key), ("secret", 5, key), ("other", 4, key)])
+            .collect();
+        let first: Vec<_> = asked.iter().map(|&(p, c, k)| shared(p, c, k)).collect();
+        let distinct: std::collections::HashSet<_> = first.iter().collect();
+        assert_eq!(distinct.len(), asked.len());
+        let again: Vec<_> = asked.iter().map(|&(p, c, k)| shared(p, c, k)).collect();
+        assert_eq!(first, again);
+        assert!(COMPUTED.lock().unwrap().len() <= KEPT);
     }
 
     #[test]
