@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -221,6 +222,7 @@ class Changes:
         else:
             self._path.unlink(missing_ok=True)
             self._path = None
+            _unlock(self._query)
             for one in self._changes if self._alternates else ():
                 if one.name not in found:  # the last slice has put it back
                     say(f"put back: {_statement(self._server.identity, one.name, one.before)}")
@@ -268,15 +270,23 @@ def put_back_left(say: Say) -> None:
                 inexact = partial(_is_inexact, server.identity, written.whatever_it_is)
                 _restore(server, written.changes, say, inexact)
                 path.unlink(missing_ok=True)
+                _unlock(query)
         except ServerError as error:
             say(f"{_not_yet(written.address, written.undo, error)} If that server is gone, remove {path}")
 
 
 def _lock(query: Query, *, wait_s: float) -> bool:
-    """Takes the lock of whoever changes the server's settings; the server keeps it until that connection
-    closes."""
+    """Takes the lock of whoever changes the server's settings; the server keeps it until `_unlock`, or until
+    that connection closes."""
     ((mine,),) = query("SELECT GET_LOCK(%s, %s)", (_LOCK, round(wait_s)))
     return bool(mine == 1)
+
+
+def _unlock(query: Query) -> None:
+    """Lets the next flushlab begin at once: a busy server sees only later that a connection is closed."""
+    with suppress(ServerError):
+        while query("SELECT RELEASE_LOCK(%s)", (_LOCK,)) == [(1,)]:  # as often as it was taken
+            pass
 
 
 def _bound_to(names: Iterable[str]) -> list[str]:

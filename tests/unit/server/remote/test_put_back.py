@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -18,8 +19,20 @@ class Theirs(FakeServer):
 
     address = from_nodes("mysql://me@db1:3306")[0]
 
-    def __init__(self) -> None:
-        super().__init__(answers={"SELECT GET_LOCK(%s, %s)": [(1,)]})
+    locked = 0
+    """So often this connection has the lock."""
+
+    def query(
+        self, sql: str, args: Sequence[Any] = (), *, answer_s: float | None = None
+    ) -> list[tuple[Any, ...]]:
+        """Counts, as MySQL does."""
+        if sql == "SELECT GET_LOCK(%s, %s)":
+            self.locked += 1
+            return [(1,)]
+        if sql == "SELECT RELEASE_LOCK(%s)":
+            had, self.locked = self.locked, max(0, self.locked - 1)
+            return [(int(had > 0),)]
+        return super().query(sql, args, answer_s=answer_s)
 
 
 @pytest.mark.parametrize("now", [1, 2], ids=["after a slice", "amid a slice"])
@@ -32,6 +45,17 @@ def test_what_alternated_is_told_to_be_put_back(private_home: object, now: int) 
     changes.put_back(said.append)
     assert said == [f"put back: SET GLOBAL {FLUSH} = 1;"]
     assert server.read_back([FLUSH]) == {FLUSH: 1}
+
+
+def test_the_next_flushlab_need_not_wait_until_the_server_sees_that_this_one_is_gone(
+    private_home: object,
+) -> None:
+    server: Any = Theirs()
+    changes = Changes(server, {FLUSH: 2})
+    changes.make()
+    assert server.locked
+    changes.put_back(list[str]().append)
+    assert not server.locked
 
 
 def test_what_somebody_else_has_set_meanwhile_is_not_told_to_be_put_back(private_home: object) -> None:
