@@ -144,16 +144,20 @@ def fonts(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["MPLCONFIGDIR"] = str(tmp_path_factory.mktemp("matplotlib"))
 
 
-@pytest.fixture
-def private_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty home for flushlab that the servers' user can reach, with a short path; builds are shared."""
+def _private_home(environment: pytest.MonkeyPatch) -> Iterator[Path]:
     home = Path(tempfile.mkdtemp(prefix="flh-", dir="/tmp")).resolve()
     home.chmod(0o755)
-    monkeypatch.setenv("FLUSHLAB_HOME", str(home))
+    environment.setenv("FLUSHLAB_HOME", str(home))
     yield home
     kill_left(home)
     subprocess.run(["/bin/chmod", "-R", "u+w", str(home)], check=True)  # snapshots are sealed
     shutil.rmtree(home)
+
+
+@pytest.fixture
+def private_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty home for flushlab that the servers' user can reach, with a short path; builds are shared."""
+    yield from _private_home(monkeypatch)
 
 
 @pytest.fixture
@@ -164,26 +168,42 @@ def strict_umask() -> Iterator[None]:
     os.umask(before)
 
 
+def _bring_builds(home_folder: Path, environment: pytest.MonkeyPatch) -> Path:
+    environment.delenv("FLUSHLAB_HOME")
+    shared = {Path(build.prefix).parent for build in list_builds() if build.source in ("debian", "maven")}
+    environment.setenv("FLUSHLAB_HOME", str(home_folder))
+    home()  # marks it as flushlab's while it is empty
+    for folder in shared:
+        (home_folder / "builds").symlink_to(folder)
+    return home_folder
+
+
 @pytest.fixture
 def private_home_with_builds(private_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The same, with the builds of the usual home in it."""
-    monkeypatch.delenv("FLUSHLAB_HOME")
-    shared = {Path(build.prefix).parent for build in list_builds() if build.source in ("debian", "maven")}
-    monkeypatch.setenv("FLUSHLAB_HOME", str(private_home))
-    home()  # marks it as flushlab's while it is empty
-    for folder in shared:
-        (private_home / "builds").symlink_to(folder)
-    return private_home
+    return _bring_builds(private_home, monkeypatch)
+
+
+def _bring_snapshots(home_folder: Path, environment: pytest.MonkeyPatch) -> Path:
+    environment.delenv("FLUSHLAB_HOME")
+    usual = home_part("snapshots")  # on a new machine there are none yet
+    environment.setenv("FLUSHLAB_HOME", str(home_folder))
+    (home_folder / "snapshots").symlink_to(usual)
+    return home_folder
 
 
 @pytest.fixture
 def furnished_home(private_home_with_builds: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The same, with the snapshots of the usual home: for tests of what comes after data were made."""
-    monkeypatch.delenv("FLUSHLAB_HOME")
-    usual = home_part("snapshots")  # on a new machine there are none yet
-    monkeypatch.setenv("FLUSHLAB_HOME", str(private_home_with_builds))
-    (private_home_with_builds / "snapshots").symlink_to(usual)
-    return private_home_with_builds
+    return _bring_snapshots(private_home_with_builds, monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def shared_furnished_home() -> Iterator[Path]:
+    """The same for the tests of a module, which share what is in it."""
+    with pytest.MonkeyPatch.context() as environment:
+        for folder in _private_home(environment):
+            yield _bring_snapshots(_bring_builds(folder, environment), environment)
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from flushlab.process import all_records
+from tests.command import flushlab
 from tests.waiting import wait_until
 
 SHM = Path("/dev/shm")
@@ -61,10 +62,13 @@ class Project:
         """The JSON document, stdout and stderr; `under`: words that start the command."""
         file = self.folder / "out.json"
         file.unlink(missing_ok=True)
-        done = subprocess.run(
-            [*under, *self.words("--json", str(file), *more, prepare=prepare)],
-            cwd=self.folder, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        words = self.words("--json", str(file), *more, prepare=prepare)
+        if under:
+            done = subprocess.run(
+                [*under, *words], cwd=self.folder, capture_output=True, text=True, check=False
+            )
+        else:
+            done = flushlab(*words[3:], cwd=self.folder, code=None)
         assert done.returncode == code, done.stderr
         assert "Traceback" not in done.stderr, done.stderr
         return json.loads(file.read_text()) if file.exists() else {}, done.stdout, done.stderr

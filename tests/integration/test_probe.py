@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.command import flushlab
 from tests.waiting import PATIENCE_S, wait_until
 
 SMALL = (
@@ -43,13 +44,10 @@ def command(*words: str) -> list[str]:
 
 
 def probe(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command(*words),
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "COLUMNS": "80", **environment},
-    )
+    own = {**os.environ, "COLUMNS": "80", **environment}
+    if "LD_PRELOAD" in environment:
+        return subprocess.run(command(*words), capture_output=True, text=True, check=False, env=own)
+    return flushlab("probe", *words, env=own, code=None)
 
 
 def told(*words: str, **environment: str) -> dict[str, Any]:

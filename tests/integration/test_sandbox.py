@@ -35,12 +35,34 @@ from flushlab.process import all_records, run_folder
 from flushlab.record import Endpoint
 from flushlab.server import DataDirectory, Instance, Sandbox
 from flushlab.server.control import connect
+from flushlab.server.sandbox.contents import initialised
+from tests.conftest import flavors
 from tests.waiting import wait_until
 
 StartSandbox = Callable[..., Sandbox]
 
-BUILDS = ("mariadb@10.11", "mysql@5.7", "mysql@8.0")
-each_build = pytest.mark.parametrize("name", BUILDS)
+BUILDS = ("mariadb@10.11", "mysql@8.0")
+"""Accounts, logs and refusals of MariaDB and of MySQL differ."""
+EACH_BUILD = flavors(*BUILDS, "mysql@5.7", first=2)
+each_build = pytest.mark.parametrize("name", EACH_BUILD)
+
+
+@pytest.fixture(scope="module", params=EACH_BUILD)
+def server(request: pytest.FixtureRequest, shared_sandbox: StartSandbox) -> Sandbox:
+    """For tests that change nothing."""
+    return shared_sandbox(request.param)
+
+
+@pytest.fixture(scope="module", params=EACH_BUILD)
+def used(request: pytest.FixtureRequest, shared_sandbox: StartSandbox) -> Sandbox:
+    """For tests that restart or kill it; the last one ends it."""
+    return shared_sandbox(request.param, settings={"log_bin": "ON"})
+
+
+@pytest.fixture(scope="module")
+def mariadb(shared_sandbox: StartSandbox) -> Sandbox:
+    """For tests that leave it running."""
+    return shared_sandbox("mariadb@10.11")
 
 
 def log_in(endpoint: Endpoint, transport: str) -> str:
@@ -73,38 +95,31 @@ def listening(pid: int) -> set[str]:
     return found
 
 
-@each_build
-def test_ready_means_that_both_ways_in_answer(name: str, sandbox: StartSandbox) -> None:
-    endpoint = sandbox(name).endpoint
-    assert {log_in(endpoint, transport) for transport in ("socket", "tcp")} == {"flushlab@localhost"}
+def test_ready_means_that_both_ways_in_answer(server: Sandbox) -> None:
+    assert {log_in(server.endpoint, transport) for transport in ("socket", "tcp")} == {"flushlab@localhost"}
 
 
-@each_build
 def test_second_sandbox_of_a_build_initialises_no_data_directory(
-    name: str, sandbox: StartSandbox, monkeypatch: pytest.MonkeyPatch
+    sandbox: StartSandbox, mariadb: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sandbox(name).close()
-
     def again(*_: object, **__: object) -> None:
         raise AssertionError("the first one's data directory was kept for this")
 
     monkeypatch.setattr(Snapshots, "make", again)
-    server = sandbox(name)
-    assert server.seconds.keys() == {"restore", "start"}
-    assert server.restored is not None
-    assert server.restored.bytes > 10_000_000
+    second = sandbox(mariadb.build.name)
+    assert second.seconds.keys() == {"restore", "start"}
+    assert second.restored is not None
+    assert second.restored.bytes > 10_000_000
+    assert second.endpoint.password != mariadb.endpoint.password
+    assert second.endpoint.port != mariadb.endpoint.port
 
 
-@each_build
-def test_it_listens_on_its_socket_and_on_one_loopback_port_only(name: str, sandbox: StartSandbox) -> None:
-    server = sandbox(name)
+def test_it_listens_on_its_socket_and_on_one_loopback_port_only(server: Sandbox) -> None:
     assert server.pid is not None
     assert listening(server.pid) == {f"127.0.0.1:{server.endpoint.port}", str(server.endpoint.socket)}
 
 
-@each_build
-def test_it_runs_as_an_unprivileged_user_who_owns_its_data(name: str, sandbox: StartSandbox) -> None:
-    server = sandbox(name)
+def test_it_runs_as_an_unprivileged_user_who_owns_its_data(server: Sandbox) -> None:
     user = server_user()
     status = Path(f"/proc/{server.pid}/status").read_text()
     uids = re.search(r"^Uid:\s+(.*)$", status, re.MULTILINE)
@@ -115,9 +130,8 @@ def test_it_runs_as_an_unprivileged_user_who_owns_its_data(name: str, sandbox: S
     assert stat.S_IMODE(server.datadir.stat().st_mode) & 0o007 == 0
 
 
-@each_build
-def test_password_stands_in_the_clients_option_file_only(name: str, sandbox: StartSandbox) -> None:
-    server = sandbox(name, settings={"log_bin": "ON"})
+def test_password_stands_in_the_clients_option_file_only(used: Sandbox) -> None:
+    server = used
     server.restart()
     password = server.endpoint.password.encode()
     option_file = Path(str(server.endpoint.option_file))
@@ -132,44 +146,24 @@ def test_password_stands_in_the_clients_option_file_only(name: str, sandbox: Sta
     assert password not in Path(f"/proc/{server.pid}/environ").read_bytes()
 
 
-@each_build
-def test_nobody_gets_in_without_the_password(name: str, sandbox: StartSandbox) -> None:
-    server = sandbox(name)
+def test_nobody_gets_in_without_the_password(server: Sandbox) -> None:
     for user in ("root", "flushlab", "", "mysql", "nobody"):
         with pytest.raises(pymysql.OperationalError) as caught:
             pymysql.connect(unix_socket=server.endpoint.socket, user=user, password="")
         assert caught.value.args[0] in (1045, 1698, 3118), user  # denied, denied by the socket plugin, locked
 
 
-def test_two_sandboxes_have_passwords_and_ports_of_their_own(sandbox: StartSandbox) -> None:
-    one, other = sandbox(), sandbox()
-    assert one.endpoint.password != other.endpoint.password
-    assert one.endpoint.port != other.endpoint.port
-
-
-def test_account_for_any_host_is_not_shadowed_on_loopback(sandbox: StartSandbox) -> None:
-    server = sandbox()
-    server.query("CREATE USER 'app'@'%' IDENTIFIED BY 'secret'")
-    assert server.endpoint.port is not None
+def test_account_for_any_host_is_not_shadowed_on_loopback(mariadb: Sandbox) -> None:
+    mariadb.query("CREATE USER 'app'@'%' IDENTIFIED BY 'secret'")
+    assert mariadb.endpoint.port is not None
     with pymysql.connect(
-        host="127.0.0.1", port=server.endpoint.port, user="app", password="secret"
+        host="127.0.0.1", port=mariadb.endpoint.port, user="app", password="secret"
     ) as connection:
         assert connection.open
 
 
-@each_build
-def test_end_removes_process_folder_and_record(name: str, sandbox: StartSandbox) -> None:
-    server = sandbox(name)
-    pid = server.pid
-    assert server.name in {record.name for record in all_records()}
-    server.close()
-    assert not Path(f"/proc/{pid}").exists()
-    assert not server.folder.exists()
-    assert server.name not in {record.name for record in all_records()}
-
-
-def test_a_data_directory_elsewhere_is_ignored(sandbox: StartSandbox) -> None:
-    server = sandbox("mariadb@10.11")
+def test_a_data_directory_elsewhere_is_ignored(mariadb: Sandbox) -> None:
+    server = mariadb
     server.query("CREATE DATABASE d")
     with tempfile.TemporaryDirectory() as name:
         elsewhere = Path(name)
@@ -188,9 +182,8 @@ def test_exception_ends_the_sandbox(build: Callable[[str], Build]) -> None:
     assert not server.folder.exists()
 
 
-@each_build
-def test_data_survive_sigkill_of_the_server(name: str, sandbox: StartSandbox) -> None:
-    server = sandbox(name)
+def test_data_survive_sigkill_of_the_server(used: Sandbox) -> None:
+    server = used
     server.query("CREATE DATABASE d")
     server.query("CREATE TABLE d.t (id INT PRIMARY KEY) ENGINE=InnoDB")
     server.query("INSERT INTO d.t VALUES (42)")
@@ -222,16 +215,16 @@ def test_server_that_dies_is_noticed_and_its_last_words_are_told(sandbox: StartS
     assert "got signal 11" in server.log_tail(80)
 
 
-def test_connection_that_was_cut_is_made_again(sandbox: StartSandbox) -> None:
-    server = sandbox()
+def test_connection_that_was_cut_is_made_again(mariadb: Sandbox) -> None:
+    server = mariadb
     ((number,),) = server.query("SELECT CONNECTION_ID()")
     with connect(server.endpoint, "socket") as other:
         other.cursor().execute(f"KILL {number}")
     assert server.query("SELECT 1") == [(1,)]
 
 
-def test_statement_that_was_sent_is_not_sent_again(sandbox: StartSandbox) -> None:
-    server = sandbox()
+def test_statement_that_was_sent_is_not_sent_again(mariadb: Sandbox) -> None:
+    server = mariadb
     ((number,),) = server.query("SELECT CONNECTION_ID()")
 
     def cut() -> None:
@@ -261,11 +254,8 @@ def test_refused_setting_at_the_start_comes_with_the_servers_reason(
     assert not (run_folder() / own).exists()
 
 
-@each_build
-def test_refused_setting_at_a_restart_is_a_value_and_the_server_runs_without(
-    name: str, sandbox: StartSandbox
-) -> None:
-    server = sandbox(name)
+def test_refused_setting_at_a_restart_is_a_value_and_the_server_runs_without(used: Sandbox) -> None:
+    server = used
     applied = server.apply({"innodb_data_file_path": "ibdata1", "innodb_log_buffer_size": 8 << 20})
     (refused,) = applied.refused
     assert refused.name == "innodb_data_file_path"
@@ -275,8 +265,18 @@ def test_refused_setting_at_a_restart_is_a_value_and_the_server_runs_without(
     assert "innodb_data_file_path" not in server.settings
 
 
-def test_rounded_value_is_a_warning(sandbox: StartSandbox) -> None:
-    applied = sandbox().apply({"innodb_buffer_pool_size": 200_000_000})
+def test_end_removes_process_folder_and_record(used: Sandbox) -> None:
+    pid = used.pid
+    assert pid is not None
+    assert used.name in {record.name for record in all_records()}
+    used.close()
+    assert not Path(f"/proc/{pid}").exists()
+    assert not used.folder.exists()
+    assert used.name not in {record.name for record in all_records()}
+
+
+def test_rounded_value_is_a_warning(mariadb: Sandbox) -> None:
+    applied = mariadb.apply({"innodb_buffer_pool_size": 200_000_000})
     assert applied.settings == {"innodb_buffer_pool_size": 199_229_440}  # MariaDB 10.11: multiples of 2 MiB
     assert [warning.slug for warning in applied.warnings] == ["rounded"]
 
@@ -331,9 +331,9 @@ def test_process_is_attached_to_a_disk_limit_before_it_is_the_server(sandbox: St
 
 
 def test_data_directory_lies_in_the_data_root_and_goes_with_the_sandbox(
-    sandbox: StartSandbox, private_home: Path
+    sandbox: StartSandbox, furnished_home: Path
 ) -> None:
-    root = private_home / "disk"
+    root = furnished_home / "disk"
     server = sandbox(data=DataDirectory(DataRoot.open(root)))
     assert server.datadir.is_relative_to(root)
     ((datadir, tmpdir),) = server.query("SELECT @@datadir, @@tmpdir")
@@ -351,14 +351,14 @@ def test_data_root_that_is_not_writable_is_refused(private_home: Path) -> None:
 
 
 def test_stopped_servers_data_become_a_snapshot_and_start_again(
-    sandbox: StartSandbox, private_home_with_builds: Path
+    sandbox: StartSandbox, furnished_home: Path
 ) -> None:
-    server = sandbox()
+    server, own = sandbox(), Snapshots(furnished_home / "own")
     server.query("CREATE DATABASE kept")
     server.stop()
-    made = Snapshots().make(SnapshotKey({"what": "a test"}), server.move_datadir)
+    made = own.make(SnapshotKey({"what": "a test"}), server.move_datadir)
     server.close()
-    copy = sandbox(data=DataDirectory(snapshot=made))
+    copy = sandbox(data=DataDirectory(snapshot=made, snapshots=own))
     assert copy.query("SHOW DATABASES LIKE 'kept'") == [("kept",)]
     assert copy.endpoint.password != server.endpoint.password
 
@@ -394,10 +394,10 @@ def test_disk_that_fills_up_at_the_start_is_no_space(
     assert list(small_disk.iterdir()) == []
 
 
-def test_library_that_is_gone_is_named(build: Callable[[str], Build], sandbox: StartSandbox) -> None:
+def test_library_that_is_gone_is_named(build: Callable[[str], Build]) -> None:
     found = build("mysql@8.0")
     program = Path(found.mysqld)
-    sandbox("mysql@8.0").close()
+    initialised(found, {})
     copy = program.parent / f".without-libraries-{os.getpid()}"
     copy.mkdir()
     try:

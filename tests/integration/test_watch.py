@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -19,6 +18,7 @@ from flushlab.server.sandbox.account import logs_in_by_sha2
 from flushlab.watch import Watch, mysqld, poller
 from flushlab.watch.poller import PollResult
 from flushlab.watch.sample import Sample
+from tests.command import flushlab
 from tests.conftest import require_build
 from tests.waiting import wait_until
 
@@ -116,18 +116,10 @@ json.dump([sample.server.up, sample.running.kind, sample.running.workload], open
 """
 
 
-def test_a_suite_that_runs_is_found_by_another_process(
-    private_home_with_builds: Path, tmp_path: Path
-) -> None:
+def test_a_suite_that_runs_is_found_by_another_process(furnished_home: Path, tmp_path: Path) -> None:
     """In a home of its own: other tests run something at the same time, and the newest is found."""
     found = tmp_path / "found"
     suite = [sys.executable, "-c", SUITE, str(found)]
     require_build("mariadb@10.11")
-    done = subprocess.run(
-        [sys.executable, "-m", "flushlab", "test", "--server", "mariadb@10.11", "--", *suite],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    flushlab("test", "--server", "mariadb@10.11", "--", *suite)
     assert json.loads(found.read_text()) == [True, "test", f"command: {sys.executable}"]

@@ -27,6 +27,7 @@ from flushlab.server.control import connect
 from flushlab.server.remote.address import from_dsn
 from flushlab.server.remote.put_back import FOLDER, Changes, put_back_left
 from flushlab.server.remote.server import RemoteServer
+from tests.command import flushlab
 from tests.conftest import StartSandbox
 from tests.integration.fill.target import Target
 from tests.waiting import PATIENCE_S, wait_until
@@ -208,8 +209,7 @@ fill("users", rows=10, dsn="{tuned.dsn}", create=True, allow_set_global=True, pr
     assert tuned.state["innodb_flush_log_at_trx_commit"] == 2
     with RemoteServer(from_dsn(tuned.dsn)) as server, pytest.raises(UsageError, match="has changed settings"):
         Changes(server, {"innodb_flush_log_at_trx_commit": 0}).make()
-    command = [sys.executable, "-m", "flushlab", "server", "status"]
-    next_one = subprocess.run(command, env=os.environ, capture_output=True, text=True, check=True)
+    next_one = flushlab("server", "status")
     assert "put back: SET GLOBAL innodb_flush_log_at_trx_commit = 1;" in next_one.stderr
     assert tuned.is_as_before
 
