@@ -32,7 +32,7 @@ from flushlab.machine import home
 from flushlab.record import StreamProgress, StreamSpec
 from flushlab.server import DataDirectory, Sandbox
 from flushlab.suite.database import database
-from tests.conftest import StartSandbox, require_build
+from tests.conftest import StartSandbox, flavors, require_build
 
 SHOP = (Path(__file__).parent / "shop.sql").read_bytes()
 CLERK = "clerk@'10.0.0.%'"
@@ -466,14 +466,19 @@ def test_test_suite_starts_with_the_dump(build: Callable[[str], Build], tmp_path
             assert cursor.fetchall() == ((1,),)
 
 
-@pytest.mark.parametrize("name", ["mariadb@10.11", "mysql@5.7", "mysql@8.0", "mysql@9.7"])
-def test_tables_whose_indexes_wait_for_their_rows_end_as_the_dump_has_them(
-    sandbox: StartSandbox, name: str
-) -> None:
-    tables = {**LATE, **EARLY}
-    fast = fast_settings(require_build(name), Survey(digest="", bytes=0, sql_bytes=0, databases=()))
-    old = {"restrict_fk_on_non_standard_key": "OFF"} if name == "mysql@9.7" else {}
-    server = sandbox(name, settings={**fast, **old})
+@pytest.fixture(
+    scope="module", params=flavors("mariadb@10.11", "mysql@8.0", "mysql@9.7", "mysql@5.7", first=2)
+)
+def fast(request: pytest.FixtureRequest, shared_sandbox: StartSandbox) -> Sandbox:
+    """A server as dumps are loaded into it."""
+    build = require_build(request.param)
+    settings = fast_settings(build, Survey(digest="", bytes=0, sql_bytes=0, databases=()))
+    old = {"restrict_fk_on_non_standard_key": "OFF"} if request.param == "mysql@9.7" else {}
+    return shared_sandbox(request.param, settings={**settings, **old})
+
+
+def test_tables_whose_indexes_wait_for_their_rows_end_as_the_dump_has_them(fast: Sandbox) -> None:
+    tables, server = {**LATE, **EARLY}, fast
 
     def load(database: str, from_bytes: int | None, connections: int = 1) -> tuple[list[Any], int]:
         before = altered(server)
@@ -490,22 +495,20 @@ def test_tables_whose_indexes_wait_for_their_rows_end_as_the_dump_has_them(
     assert load("three", 1, connections=3)[0] == plain
 
 
-@pytest.mark.parametrize("name", ["mariadb@10.11", "mysql@5.7", "mysql@8.0", "mysql@9.7"])
-def test_several_connections_leave_what_one_would(sandbox: StartSandbox, name: str) -> None:
-    fast = fast_settings(require_build(name), Survey(digest="", bytes=0, sql_bytes=0, databases=()))
-    server = sandbox(name, settings=fast)
+def test_several_connections_leave_what_one_would(fast: Sandbox) -> None:
+    server = fast
 
     def load(database: str, connections: int) -> tuple[list[Any], int]:
         beside = run_script(server, database, MANY, 1, connections)
         return state(server, database, ["`many`", "`line`", "`order`", "`seen`"]), beside
 
-    alone, beside = load("one", 1)
+    alone, beside = load("alone", 1)
     assert not beside
-    together, beside = load("two", 3)
+    together, beside = load("together", 3)
     assert together == alone
     assert beside
     with pytest.raises(_core.CoreError) as refused:
-        run_script(server, "three", MANY + big(5001) + big(1) + big(5101) + big(1) + big(5201), 1, 3)
+        run_script(server, "refused", MANY + big(5001) + big(1) + big(5101) + big(1) + big(5201), 1, 3)
     assert refused.value.args[0].startswith(f"statement {MANY.count(END_OF_LINE) + 2} ")
     assert "Duplicate entry '1' for key" in refused.value.args[0]
 

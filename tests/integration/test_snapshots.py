@@ -21,6 +21,7 @@ from flushlab.machine import server_user
 
 KEY = SnapshotKey({"purpose": "integration"})
 MIB = 1 << 20
+KILLS = int(os.environ.get("FLUSHLAB_KILLS", "4"))
 
 
 @pytest.fixture
@@ -297,9 +298,10 @@ def test_another_process_waits_for_the_maker_and_takes_over_when_it_is_killed(pl
     assert (place / "data/ibdata1").stat().st_size == 3 * MIB
 
 
+@pytest.mark.timeout(600 + 15 * KILLS)
 def test_kill_at_any_moment_leaves_all_or_nothing(place: Path) -> None:
     chance = random.Random(20)
-    for _ in range(12):
+    for _ in range(KILLS):
         child = started_until_here(place, "any")
         try:
             child.wait(timeout=chance.uniform(0.0, 0.15))

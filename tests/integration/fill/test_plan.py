@@ -74,10 +74,10 @@ def test_a_plan_from_a_hostile_schema_runs_as_it_is(
     server = sandbox(name, settings=RELAXED)
     make(server, ODD)
     text = plan_from_schema(dsn(server, ODD))
-    plan = parse_plan(text, path="odd.toml", rows=2000)
+    plan = parse_plan(text, path="odd.toml", rows=1100)
     assert {table.name for table in plan.tables} == set(TABLES)
     rows = {table.name: table.rows for table in plan.tables}
-    assert (rows[ODD], rows["part"], rows["few"], rows["profile"]) == (2000, 2000, 127, 127)
+    assert (rows[ODD], rows["part"], rows["few"], rows["profile"]) == (1100, 1100, 127, 127)
     # Once as SQL with its CREATE TABLE, once as the files of LOAD DATA into the tables that there are.
     export(plan, tmp_path / "all.sql", create=True)
     server.query("CREATE DATABASE made CHARACTER SET utf8mb4")
@@ -102,6 +102,6 @@ def test_a_plan_from_a_hostile_schema_runs_as_it_is(
     (tmp_path / "odd.toml").write_text(text)
     for method in ("load-data", "insert"):
         where = dsn(server, ODD)
-        filled = fill(tmp_path / "odd.toml", rows=500, dsn=where, truncate=True, threads=1, method=method)
+        filled = fill(tmp_path / "odd.toml", rows=200, dsn=where, truncate=True, threads=1, method=method)
         assert filled.verified
         assert {table.name for table in filled.tables} == set(TABLES)

@@ -13,7 +13,7 @@ from tests.integration.fill.target import Target
 from tests.waiting import PATIENCE_S, wait_until
 
 RELAXED = {"innodb_flush_log_at_trx_commit": 0, "sync_binlog": 0}
-ROWS = 20_000
+ROWS = 8_000
 
 
 @pytest.fixture(scope="module")
