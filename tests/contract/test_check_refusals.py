@@ -13,9 +13,10 @@ from flushlab.build import Build
 from flushlab.build.verbose_help import Answer, verbose_help
 from flushlab.record import ServerIdentity
 from flushlab.server.sandbox import base_file
-from tests.conftest import require_build
+from tests.conftest import flavors, require_build
 
-BUILDS = ("mariadb@10.11", "mariadb@11.8", "mysql@5.7", "mysql@8.0", "mysql@9.7")
+BUILDS = flavors("mariadb@10.11", "mysql@9.7", "mysql@8.0", "mysql@5.7", "mariadb@11.8", first=2)
+"""With a check of options that is the server's own, and without one."""
 LINES = (
     *("Innodb_doublewrite = OFF", "SKIP-innodb-doublewrite", "Loose_innodb_doublewrite=OFF"),
     *("sort_buffer_size=", "sort_buffer_size", "sort_buffer_size=abc", "sort_buffer_size=1.5M"),

@@ -36,7 +36,7 @@ def data_root() -> DataRoot:
     return root
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def limited(data_root: DataRoot) -> Iterator[LimitedDisk]:
     with limit_disk(data_root, WRITE_IOPS) as limit:
         yield limit
