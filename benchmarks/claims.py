@@ -41,7 +41,7 @@ def _rows(facts: CampaignFacts) -> Iterator[tuple[str, str]]:
     yield "control", _ratio(facts.control.comparison if facts.control else None)
     yield (
         "the base itself",
-        "no figure" if facts.base.figure is None else f"{facts.base.figure:,.0f} {facts.unit}",
+        "no result" if facts.base.result is None else f"{facts.base.result:,.0f} {facts.unit}",
     )
     for claim in _claims(facts):
         found = f" ({claim.ratio.estimate:.2f})" if claim.ratio else ""
@@ -54,7 +54,7 @@ def _words(arm: ArmFacts) -> str:
 
 def _ratio(found: Comparison | None) -> str:
     if found is None:
-        return "no figure"
+        return "no result"
     text = f"{found.ratio.estimate:.2f} [{found.ratio.low:.2f}, {found.ratio.high:.2f}]"
     return text if found.verdict == "no difference found" else f"**{text}**"
 

@@ -216,7 +216,7 @@ class Slices:
             block=request.block,
             variant=request.variant,
             outcome="measured",
-            figure=1000 * math.exp(self._effect(request.arm.settings)) * sum(rates) / len(rates),
+            result=1000 * math.exp(self._effect(request.arm.settings)) * sum(rates) / len(rates),
         )
 
 

@@ -31,7 +31,7 @@ DISK_BYTES = 2 << 30
 COST_BAR = 0.30
 LATENCY_BAR = 0.15
 FILE_SYSTEMS: tuple[FileSystemName, ...] = ("ext4", "xfs")
-"""btrfs writes and flushes several times for one fdatasync, so there is no one figure to ask for."""
+"""btrfs writes and flushes several times for one fdatasync, so there is no one result to ask for."""
 SYNCS = 2000
 """The 99th percentile of fewer is decided by what a file system does every few seconds."""
 PROFILES = ("7200rpm", "consumer-nvme", "flush=5ms/20ms", "write=2ms/8ms,flush=0.1ms")

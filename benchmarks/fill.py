@@ -212,7 +212,7 @@ class Rounds:
                 out.write(json.dumps({**self._of, "load_average": float(busy), "found": found}) + "\n")
 
     def of(self, name: str) -> list[float]:
-        """A figure of all of them."""
+        """A result of all of them."""
         return [one[name] for one in self.found if name in one]
 
 

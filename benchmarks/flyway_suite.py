@@ -168,9 +168,9 @@ def tell(part: str, server: str, took: Mapping[str, Sequence[Took]], disk_iops: 
     return found["stock/first"] >= FIRST_RATIO and found["stock/hit"] >= HIT_RATIO
 
 
-def _ratio(slow: Sequence[Took], fast: Sequence[Took], figure: str) -> tuple[float, str]:
+def _ratio(slow: Sequence[Took], fast: Sequence[Took], result: str) -> tuple[float, str]:
     """The median of the rounds' ratios, and how it is told: with the least and the greatest."""
-    values = [getattr(a, figure) / getattr(b, figure) for a, b in zip(slow, fast, strict=True)]
+    values = [getattr(a, result) / getattr(b, result) for a, b in zip(slow, fast, strict=True)]
     middle = statistics.median(values)
     return middle, f"{middle:.1f} [{min(values):.1f}, {max(values):.1f}]"
 

@@ -96,7 +96,7 @@ class Journey:
             *("--floor", "second"),
         )
         result = self.read("tuned/tune.json")
-        winner, base = result["tuning"]["winner"], result["base"]["figure"]
+        winner, base = result["tuning"]["winner"], result["base"]["result"]
         if winner is None:
             seen = result["tuning"]["detectable"]
             return f"base {base:.2f} s, none proven (detectable {seen:.0%})" if seen else "nothing confirmed"

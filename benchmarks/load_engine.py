@@ -110,7 +110,7 @@ def drive(endpoint: Endpoint, run: Run, rate: float = 0.0) -> LoadResult:
 
 
 def run_engine(endpoint: Endpoint, run: Run) -> Figure:
-    """The same as a figure."""
+    """The same as a result."""
     result = drive(endpoint, run)
     assert result.latency_us is not None
     assert result.client_cpu_us_per_event is not None
@@ -160,11 +160,11 @@ def counted(sandbox: Sandbox, client: Callable[[], Figure], seconds: float) -> F
         return {name: int(value) for name, value in rows if name in COUNTERS}
 
     before = status()
-    figure = client()
+    result = client()
     after = status()
-    transactions = max(figure.throughput * seconds, 1)
+    transactions = max(result.throughput * seconds, 1)
     per = {name: (after[name] - before[name]) / transactions for name in before}
-    return msgspec.structs.replace(figure, counted=per)
+    return msgspec.structs.replace(result, counted=per)
 
 
 def ratio(pairs: Sequence[tuple[float, float]]) -> str:

@@ -27,10 +27,10 @@ CELL = DiskCell(way="fdatasync", bytes=4096)
 
 def by_probe(folder: Path, seconds: float) -> float:
     """Operations per second as the probe measures them."""
-    figure = measure(folder, CELL, seconds=seconds, file_bytes=FILE_BYTES, medium=medium_of(folder))
-    if figure.refused:
-        raise SystemExit(f"error: {figure.refused}")
-    return figure.operations_per_s
+    result = measure(folder, CELL, seconds=seconds, file_bytes=FILE_BYTES, medium=medium_of(folder))
+    if result.refused:
+        raise SystemExit(f"error: {result.refused}")
+    return result.operations_per_s
 
 
 def by_fio(folder: Path, seconds: float) -> float:

@@ -53,7 +53,7 @@ def main() -> None:
         import pandas
     except ImportError:
         return
-    print(pandas.DataFrame(rows).groupby("arm.name")[["figure", "load.latency_us.p99"]].describe())
+    print(pandas.DataFrame(rows).groupby("arm.name")[["result", "load.latency_us.p99"]].describe())
 
 
 def tell(line: str) -> None:

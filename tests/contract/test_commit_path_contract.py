@@ -33,7 +33,7 @@ def test_the_fake_refuses_what_the_core_refuses(tmp_path: Path, trx_commit: int,
         assert core is None or (core[0] and core[1]), "the rule and the way out"
 
 
-def test_a_cell_has_every_figure(tmp_path: Path, make: Maker) -> None:
+def test_a_cell_has_every_result(tmp_path: Path, make: Maker) -> None:
     cell = CommitCell(sync_settings=STRICT, binlog_strategy="serial", threads=2)
     for seconds in (0.3, 3, 30):  # until something is committed, on a machine with little time
         reached = measure(tmp_path, cell, seconds=seconds, most_bytes=MAX_BYTES, medium=MEDIUM, make=make)

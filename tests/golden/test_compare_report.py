@@ -150,7 +150,7 @@ AT_A_RATE = changed(
     FACTS,
     objective="p99",
     workload="oltp_update_non_index, 16 threads, 8 × 10,000 rows, rate 500",
-    base_figure=500.0,
+    base_result=500.0,
     base_p99_us=17_500.0,
     arms=(
         measured(
@@ -159,11 +159,11 @@ AT_A_RATE = changed(
             ratio(5.15, 4.02, 6.60),
             settings={"innodb_flush_log_at_trx_commit": 2},
             floor="second",
-            figure=500.0,
+            result=500.0,
             p99_us=3_400.0,
             p99=comparison(TWO, ratio(5.15, 4.02, 6.60)),
         ),
-        measured("new.cnf", "", ratio(0.81, 0.70, 0.94), figure=500.0, p99_us=21_600.0),
+        measured("new.cnf", "", ratio(0.81, 0.70, 0.94), result=500.0, p99_us=21_600.0),
     ),
 )
 

@@ -79,7 +79,7 @@ SECOND = FrontierPoint(
 BASE = ArmFacts(
     name="base",
     settings={"sync_binlog": 1},
-    figure=12_345.6,
+    result=12_345.6,
     p99_us=1_900.0,
     guarantees=SAFE,
     recovery_s=1.2,
@@ -99,7 +99,7 @@ FACTS = CampaignFacts(
             comparison=comparison(STRICT.arm, STRICT.ratio),
             p99=comparison(STRICT.arm, ratio(1.09, 0.93, 1.27)),
             guarantees=SAFE,
-            figure=13_333.0,
+            result=13_333.0,
             p99_us=1_750.0,
         ),
         ArmFacts(
@@ -107,7 +107,7 @@ FACTS = CampaignFacts(
             comparison=comparison(SECOND.arm, SECOND.ratio),
             p99=comparison(SECOND.arm, ratio(1.92, 1.64, 2.25)),
             guarantees=LOSSY,
-            figure=20_000.0,
+            result=20_000.0,
             p99_us=987.0,
             recovery_s=1.4,
         ),
@@ -116,7 +116,7 @@ FACTS = CampaignFacts(
         name="control",
         comparison=comparison("control", ratio(1.01, 0.97, 1.05)),
         p99=comparison("control", ratio(1.03, 0.88, 1.20)),
-        figure=12_410.0,
+        result=12_410.0,
         p99_us=1_850.0,
     ),
     blocks=8,
@@ -167,7 +167,7 @@ YOURS = ArmFacts(
     comparison=comparison("yours", COST.inverse()),
     floor="second",
     guarantees=LOSSY,
-    figure=27_434.0,
+    result=27_434.0,
     p99_us=850.0,
 )
 RAISED = changed(
@@ -370,7 +370,7 @@ def test_bench_shows_the_floor_that_its_settings_meet_and_the_condition() -> Non
 
 def test_bench_of_a_command_shows_seconds() -> None:
     output = "connected\nloaded 2,000 orders\n"
-    record = trial(figure=1.2345, unit="s", higher_is_better=False, load=None, output=output)
+    record = trial(result=1.2345, unit="s", higher_is_better=False, load=None, output=output)
     assert bench.document(record).output == output
     check("bench-command.txt", text_of(bench.render(record)))
 
@@ -419,7 +419,7 @@ def test_bench_of_one_kind_of_transaction_does_not_repeat_it() -> None:
 
 def test_bench_of_a_script_shows_time_per_kind() -> None:
     load = msgspec.structs.replace(load_result(), latency_us=None, per_second=(), kinds=KINDS)
-    record = trial(figure=12.5, unit="s", higher_is_better=False, load=load)
+    record = trial(result=12.5, unit="s", higher_is_better=False, load=load)
     check("bench-sql.txt", text_of(bench.render(record)))
 
 
@@ -430,7 +430,7 @@ def test_bench_of_a_script_shows_time_per_kind() -> None:
             bench.document(trial()),
             "flushlab.bench/1",
             {
-                *("figure", "unit", "load", "warnings", "server", "settings"),
+                *("result", "unit", "load", "warnings", "server", "settings"),
                 *("range_per_s", "floor", "guarantees"),
             },
         ),
@@ -447,12 +447,12 @@ def test_documents_keep_their_schema(document: object, schema: str, keys: set[st
     assert keys <= shown.keys()
 
 
-def test_a_point_of_the_frontier_names_the_arm_that_has_its_figures() -> None:
+def test_a_point_of_the_frontier_names_the_arm_that_has_its_results() -> None:
     document = decoded(FACTS)
     point = document["tuning"]["frontier"][1]
     assert point["ratio"] == {"estimate": 1.62, "low": 1.55, "high": 1.7}
     (arm,) = [one for one in document["arms"] if one["name"] == point["arm"]]
-    assert (arm["figure"], arm["p99_us"]) == (20_000.0, 987.0)
+    assert (arm["result"], arm["p99_us"]) == (20_000.0, 987.0)
     assert arm["p99"]["ratio"] == {"estimate": 1.92, "low": 1.64, "high": 2.25}
     assert arm["guarantees"]["os_crash"] == "about 1 s of commits"
     assert document["control"]["p99"]["ratio"] == {"estimate": 1.03, "low": 0.88, "high": 1.20}

@@ -18,7 +18,7 @@ SAFE = {"process_crash": "nothing is lost", "os_crash": "nothing is lost", "powe
 
 
 def measured(name: str, text: str, of: Ratio, **facts: Any) -> ArmFacts:
-    given: dict[str, Any] = {"floor": "strict", "figure": 9_000.0 * of.estimate, **facts}
+    given: dict[str, Any] = {"floor": "strict", "result": 9_000.0 * of.estimate, **facts}
     return ArmFacts(name=name, text=text, outcome="measured", comparison=comparison(name, of), **given)
 
 
@@ -93,7 +93,7 @@ FACTS = CampaignFacts(
         name="base",
         text="the story's settings where the version has them",
         settings={"sync_binlog": 1},
-        figure=9_012.3,
+        result=9_012.3,
         floor="strict",
         guarantees=SAFE,
     ),
@@ -172,7 +172,7 @@ NOT_HERE = changed(
         )
         for name in ("OFF", "ON")
     ),
-    base_figure=None,
+    base_result=None,
     control=None,
     claims=(),
     blocks=0,
@@ -217,7 +217,7 @@ FACTORIAL = changed(
             answer="refuted",
             ratio=ratio(0.021, 0.018, 0.03),
             source="a DBA",
-            figure="redo syncs per commit",
+            quantity="redo syncs per commit",
             counts=(0.0132, 0.628),
         ),
     ),
@@ -247,7 +247,7 @@ def test_a_series_that_was_stopped_before_its_first_window_says_that_and_no_more
         for one in INTERRUPTED.arms
     )
     asked = FACTS.plan.claims if FACTS.plan is not None else ()
-    facts = changed(INTERRUPTED, arms=never, base_figure=None, blocks=0, claims=asked)
+    facts = changed(INTERRUPTED, arms=never, base_result=None, blocks=0, claims=asked)
     assert text_of(campaign.render(facts)).splitlines()[2:] == [
         "Nothing was measured: it was stopped before the first window.",
         "",

@@ -39,7 +39,7 @@ def figures(output: str) -> dict[str, list[str]]:
 
 
 def require_figures_of_between_the_readings(server: Sandbox) -> None:
-    """Statements from before the first reading are in no figure, those behind it are in all of them."""
+    """Statements from before the first reading are in no result, those behind it are in all of them."""
     verify, sleep = verification(CHANGES, server.identity), f"DO SLEEP({SECONDS});"
     assert verify.count(sleep) == 1
     client(server, "CREATE DATABASE measured; CREATE TABLE measured.t (id INT PRIMARY KEY, v INT)")

@@ -55,7 +55,7 @@ def test_a_setting_that_needs_a_restart_is_refused_and_the_next_arm_goes_on(
     assert refused.outcome == "refused"
     assert "while the server runs" in refused.reason
     after = run(alternating, "base")
-    assert after.figure is not None
+    assert after.result is not None
     assert after.settings["innodb_doublewrite"] == "ON"
 
 
@@ -64,7 +64,7 @@ def test_a_value_that_the_server_does_not_take_is_refused_in_its_words(
 ) -> None:
     refused = run(alternating, "wrong", max_connections="many")
     assert (refused.outcome, "max_connections" in refused.reason) == ("refused", True)
-    assert run(alternating, "base").figure is not None
+    assert run(alternating, "base").result is not None
 
 
 def test_a_server_that_is_gone_is_started_again(alternating: AlternatingRunner) -> None:

@@ -41,7 +41,7 @@ def flushlab(*words: str, **environment: str) -> subprocess.CompletedProcess[str
 
 
 def events_of(result: dict[str, Any]) -> float:
-    return float(result["figure"] * result["seconds"]["window"])
+    return float(result["result"] * result["seconds"]["window"])
 
 
 def measured(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
@@ -65,13 +65,13 @@ def full(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", str(tmp_path)], check=True)
 
 
-def test_a_full_disk_costs_the_files_and_not_the_figure(full: Path) -> None:
+def test_a_full_disk_costs_the_files_and_not_the_result(full: Path) -> None:
     require_build("mariadb@10.11")
     words = [f"--{flag}={full / flag}" for flag in ("json", "hdr-log", "per-second")]
     done = flushlab("bench", *SMALL, *UNSYNCED, *words)
     assert done.returncode == 5
     document = json.loads(done.stdout[done.stdout.index("\n{") :])
-    assert f"{document['figure']:,.0f} transactions/s" in done.stdout.replace("\xa0", " ")
+    assert f"{document['result']:,.0f} transactions/s" in done.stdout.replace("\xa0", " ")
     assert done.stderr.count("error:") == done.stderr.count("hint:") == 2
     assert "No space left on device" in done.stderr
     assert "Traceback" not in done.stderr
@@ -85,7 +85,7 @@ def test_bench_measures_and_reads_settings_back(name: str) -> None:
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["schema"] == "flushlab.bench/1"
-    assert result["figure"] > 0
+    assert result["result"] > 0
     assert result["unit"] == "transactions/s"
     assert (
         0
@@ -129,7 +129,7 @@ def test_a_command_is_a_workload() -> None:
     start = time.monotonic()
     result = measured(flushlab("bench", "--workload", "command: sleep 0.3", "--json", "-"))
     assert result["unit"] == "s"
-    assert 0.3 <= result["figure"] < time.monotonic() - start
+    assert 0.3 <= result["result"] < time.monotonic() - start
 
 
 def test_a_load_that_the_server_refuses_tells_the_way_out() -> None:

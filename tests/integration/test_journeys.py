@@ -97,7 +97,7 @@ def test_an_option_file_a_dump_and_a_script_give_a_proven_gain_or_an_honest_none
     )
     result = json.loads((tmp_path / "out" / "tune.json").read_text())
     assert result["unit"] == "s"
-    assert result["base"]["figure"] > 0 and result["base"]["settings"]["sync_binlog"] == 1
+    assert result["base"]["result"] > 0 and result["base"]["settings"]["sync_binlog"] == 1
     disturbed = result["disturbed"]  # repeated at the expense of blocks
     assert result["blocks"] >= 3 or disturbed
     assert {line["what"] for line in result["carry_over"]} >= {"guarantees", "ratios", "results"}
@@ -174,7 +174,7 @@ def test_a_plan_from_init_edited_by_hand_becomes_a_series_and_a_page(run: Run, t
     result = json.loads((tmp_path / "out" / "series.json").read_text())
     assert [(arm["name"], arm["outcome"]) for arm in result["arms"]] == [("trx_commit=2", "measured")]
     assert result["plan"]["claims"][0]["answer"] != "not measured"
-    assert result["base"]["figure"] > 0 and result["arms"][0]["figure"] > 0
-    assert "trx_commit=2" in done.stdout and f"{result['base']['figure']:.2f} s" in done.stdout
+    assert result["base"]["result"] > 0 and result["arms"][0]["result"] > 0
+    assert "trx_commit=2" in done.stdout and f"{result['base']['result']:.2f} s" in done.stdout
     page = (tmp_path / "out" / "report.html").read_text()
     assert "trx_commit=2" in page and "loaded 50 orders" in page

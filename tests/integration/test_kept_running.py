@@ -79,7 +79,7 @@ def test_a_server_that_dies_puts_its_arm_out_and_the_others_go_on(
     for trial in trials:
         kept = [one for one in trial.slices if not one.dropped]
         if trial.outcome == "measured":
-            assert trial.figure == pytest.approx(
+            assert trial.result == pytest.approx(
                 sum(one.events for one in kept) / sum(one.seconds for one in kept), rel=1e-3
             )
     starts = [(one.start_s, one.seconds) for trial in trials for one in trial.slices]

@@ -276,7 +276,7 @@ def test_each_second_of_a_window_is_written_as_it_ends(server: Sandbox, tmp_path
     assert result.commits == result.events
 
 
-def test_a_full_disk_costs_the_files_of_the_seconds_and_not_the_figure(server: Sandbox) -> None:
+def test_a_full_disk_costs_the_files_of_the_seconds_and_not_the_result(server: Sandbox) -> None:
     _core.prepare_tables(load_spec(server.endpoint))
     result = measure(load_spec(server.endpoint, hdr_log="/dev/full"), 500)
     assert result.throughput > 0

@@ -142,7 +142,7 @@ def test_a_file_with_what_no_variable_shows_is_measured_by_every_command(plan: P
     (arm,) = series(unlike, False).arms[:1]
     assert (arm.outcome, arm.reason) == ("measured", "")
     assert tune(unlike, True).forecast is not None
-    assert bench(unlike, False).figure is not None  # discarded on a busy machine
+    assert bench(unlike, False).result is not None  # discarded on a busy machine
 
 
 @pytest.mark.soak

@@ -113,7 +113,7 @@ def test_workloads_with_tables_that_lie_apart_alternate_and_their_tables_are_dro
     done = series.series(plan, dsn=owned.dsn("owner"), **ALLOWED)
     kind, size = done.arms
     assert (kind.outcome, kind.unit) == ("measured", "transactions/s")
-    assert kind.comparison is not None and kind.figure
+    assert kind.comparison is not None and kind.result
     assert (size.outcome, size.comparison) == ("skipped", None)
     assert size.reason.startswith("it needs other tables than the base")
 
@@ -141,7 +141,7 @@ def test_a_tuning_tries_what_commits_and_sets_nothing(owned: Owned) -> None:
 
     done = tune.tune(**{**asked, "trials": 30}, fixed=sorted(others), **ALLOWED)
     assert {name: done.base.settings[name] for name in COMMITS} == {FLUSH: 1, "sync_binlog": 1}
-    assert done.base.figure is not None and done.control is not None and done.control.figure is not None
+    assert done.base.result is not None and done.control is not None and done.control.result is not None
     not_tried = [one.text for one in done.warnings if one.slug == "not-tried"]
     assert any("innodb_flush_method=" in text and "needs a restart" in text for text in not_tried)
 

@@ -244,9 +244,9 @@ really_run, turns = SqlWorkload.run, itertools.count()
 def run(workload, server, timing, window):
     measured = really_run(workload, server, timing, window)
     ((asked,),) = server.query("SELECT (@@innodb_flush_log_at_trx_commit + @@sync_binlog) / 3.5")
-    assert measured.figure >= 0.99 * float(asked), "it has slept"
+    assert measured.result >= 0.99 * float(asked), "it has slept"
     seconds = float(asked) * (1 + 0.01 * (next(turns) % 3 - 1))
-    return replace(measured, figure=seconds, window_s=seconds)
+    return replace(measured, result=seconds, window_s=seconds)
 
 SqlWorkload.run = run
 runpy.run_module("flushlab", run_name="__main__")

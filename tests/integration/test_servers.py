@@ -74,7 +74,7 @@ def test_server_of_another_release_runs_and_tells_where_its_writes_go(
 def test_bench_measures_a_server_of_another_release(name: str, transport: str) -> None:
     require_build(name)
     done = flushlab("bench", "--server", name, "--transport", transport, *SMALL, "--json", "-")
-    assert done["figure"] > 0
+    assert done["result"] > 0
     assert done["load"]["errors"] == []
     assert done["server"]["version_text"].startswith(name.partition("@")[2])
     # Of each connection one event may have been counted before, whose answer came in the window.

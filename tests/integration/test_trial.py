@@ -39,7 +39,7 @@ def arm(**settings: Value) -> Arm:
 def test_a_trial_records_both_ends_of_its_window(name: str, build: Callable[[str], Build]) -> None:
     trial = runner(build(name)).run(arm(innodb_flush_log_at_trx_commit=2), stage="bench", block=1)
     assert trial.outcome in ("measured", "discarded")
-    assert trial.figure is not None and trial.figure > 0
+    assert trial.result is not None and trial.result > 0
     assert trial.before is not None and trial.after is not None
     for sample in (trial.before, trial.after):
         assert sample.checkpoint_age_bytes is not None and sample.checkpoint_age_bytes >= 0
@@ -58,7 +58,7 @@ def test_a_refused_setting_is_a_result_with_the_servers_line(build: Callable[[st
     trial = runner(build("mariadb@10.11")).run(arm(innodb_redo_log_capacity=8 << 20), stage="screen", block=1)
     assert trial.outcome == "refused"
     assert "innodb_redo_log_capacity" in trial.reason.replace("-", "_")
-    assert trial.figure is None
+    assert trial.result is None
 
 
 class Unloadable(OltpWorkload, frozen=True):

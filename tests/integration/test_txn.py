@@ -48,7 +48,7 @@ def values(server: Sandbox, sql: str) -> list[int]:
 def test_the_example_orders_pays_and_looks(server: Sandbox) -> None:
     measured = measure(server, GUIDES / "order-entry.toml")
     assert measured.load is not None
-    assert measured.figure > 0
+    assert measured.result > 0
     orders, customers, lines, paid = values(
         server,
         "SELECT (SELECT COUNT(*) FROM shop.orders), (SELECT SUM(orders) FROM shop.customer),"
@@ -167,7 +167,7 @@ def test_bench_takes_it_with_a_data_set_and_refuses_mistakes_first(tmp_path: Pat
     ]
     done = flushlab(*words, "--json", "-")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["figure"] > 0
+    assert json.loads(done.stdout)["result"] > 0
     file.write_text('database = "stock"\n[transaction.t]\nstatments = ["UPDATE n SET n = n + 1"]\n')
     done = flushlab(*words)
     assert done.returncode == 2

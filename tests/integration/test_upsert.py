@@ -61,7 +61,7 @@ def test_rows_conflict_in_the_key_that_was_asked_for(sandbox: Sandboxes, name: s
     measured = measure(server, workload)
     rows = rows_of(measured)
     assert measured.unit == "rows/s"
-    assert measured.figure == pytest.approx(rows.committed / measured.window_s)
+    assert measured.result == pytest.approx(rows.committed / measured.window_s)
     assert rows.committed >= 100
     six_sigma = 6 * (0.3 * 0.7 / rows.committed) ** 0.5
     assert rows.updated / rows.committed == pytest.approx(0.3, abs=six_sigma)

@@ -10,7 +10,7 @@ from flushlab.campaign.facts import CampaignFacts
 
 
 def changed(facts: CampaignFacts, **changes: Any) -> CampaignFacts:
-    """The facts with fields of theirs, of their parts, and of the base (`base_figure`, …) changed."""
+    """The facts with fields of theirs, of their parts, and of the base (`base_result`, …) changed."""
     parts: dict[str, Any] = {"tuning": facts.tuning, "plan": facts.plan}
     for name in tuple(changes):
         if name in CampaignFacts.__struct_fields__:

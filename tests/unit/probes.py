@@ -11,8 +11,8 @@ from flushlab.record import (
     BinlogStrategy,
     Ceiling,
     CommitLatency,
-    DiskFigure,
     DiskLatency,
+    DiskResult,
     Machine,
     Medium,
     ProbeRecord,
@@ -44,7 +44,7 @@ MACHINE = Machine(
 )
 
 
-def disk_figure(way: str = "fdatasync", p50: float = 500.0, **changes: Any) -> DiskFigure:
+def disk_result(way: str = "fdatasync", p50: float = 500.0, **changes: Any) -> DiskResult:
     """4 KiB, over written blocks, one after the other, unless told otherwise."""
     facts: dict[str, Any] = {
         "way": way,
@@ -58,7 +58,7 @@ def disk_figure(way: str = "fdatasync", p50: float = 500.0, **changes: Any) -> D
         "seconds": 0.2,
         "file_bytes": 64 << 20,
     }
-    return DiskFigure(**{**facts, **changes})
+    return DiskResult(**{**facts, **changes})
 
 
 def ceiling(
@@ -86,16 +86,16 @@ def ceiling(
 
 
 DISK = (
-    disk_figure("fdatasync", 500.0),
-    disk_figure("pair", 1000.0, bytes=512),
-    disk_figure("direct", 40.0),
-    disk_figure(
+    disk_result("fdatasync", 500.0),
+    disk_result("pair", 1000.0, bytes=512),
+    disk_result("direct", 40.0),
+    disk_result(
         "direct_dsync", bytes=512, operations_per_s=0.0, latency_us=None, operations=0, seconds=0.0,
         refused="not possible: the device's logical block has 4,096 bytes",
     ),
-    disk_figure("fdatasync", 1000.0, layout="extending"),
-    disk_figure("direct", 80.0, bytes=16384, order="random"),
-    disk_figure("direct", 400.0, bytes=16384, order="random", depth=16, operations_per_s=40_000.0),
+    disk_result("fdatasync", 1000.0, layout="extending"),
+    disk_result("direct", 80.0, bytes=16384, order="random"),
+    disk_result("direct", 400.0, bytes=16384, order="random", depth=16, operations_per_s=40_000.0),
 )  # fmt: skip
 CEILINGS = (
     ceiling("1/1", "serial", 1, 950, fsyncs_per_s=1900),

@@ -23,14 +23,14 @@ def load_result(throughput: float = 10_000.0) -> LoadResult:
     )
 
 
-def trial(settings: Mapping[str, Value] | None = None, figure: float = 10_000.0, **changes: Any) -> Trial:
+def trial(settings: Mapping[str, Value] | None = None, result: float = 10_000.0, **changes: Any) -> Trial:
     facts: dict[str, Any] = {
         "arm": Arm(name="base", settings=settings or {}),
         "stage": "bench",
         "block": 1,
         "outcome": "measured",
-        "figure": figure,
-        "load": load_result(figure),
+        "result": result,
+        "load": load_result(result),
         "settings": {"sync_binlog": 0, **(settings or {})},
         "server": MARIADB,
         "storage": Storage(filesystem="ext4", device="vda"),

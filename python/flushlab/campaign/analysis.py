@@ -152,7 +152,7 @@ def of_base(base: Sequence[Trial], sizes: Sizes) -> Iterator[Warning]:
         blind = "I/O settings" if all_wait else "settings that speed up reads"
         text = f"{fit}, so {blind} can show no gain here. If yours does not fit, your gains will differ."
         yield Warning("fits-in-pool", text)
-    figures = [trial.figure for trial in base if trial.figure is not None]
+    figures = [trial.result for trial in base if trial.result is not None]
     if (
         len(figures) > 2
         and (spread := (max(figures) - min(figures)) * len(figures) / sum(figures)) > NOISE_RANGE
@@ -226,7 +226,7 @@ def of_interim(comparisons: Iterable[Comparison]) -> Iterator[Warning]:
 def disturbed(trials: Iterable[Trial]) -> int:
     """How many trials other load disturbed."""
     return sum(
-        trial.outcome == "discarded" and trial.figure is not None and not trial.slices for trial in trials
+        trial.outcome == "discarded" and trial.result is not None and not trial.slices for trial in trials
     )
 
 
@@ -242,14 +242,14 @@ def too_busy(trials: int, disturbed: int) -> str:
     return f"The machine was too busy: {disturbed:,} of {counted(trials, 'trial')} disturbed"
 
 
-def mean_figure(trials: Iterable[Trial]) -> float | None:
+def mean_result(trials: Iterable[Trial]) -> float | None:
     """Mean of the results, or None where there is none; of undisturbed trials, where there are any.
 
     The geometric mean; if nothing was committed in some window, the arithmetic mean, as ratios are then
     ratios of sums.
     """
     good = _good(trials)
-    figures = [trial.figure for trial in good if trial.figure]
+    figures = [trial.result for trial in good if trial.result]
     if not figures:
         return None
     return fmean(figures) if is_stalled(good) else geometric_mean(figures)

@@ -71,7 +71,7 @@ def _with_seconds(workload: Workload, **files: str) -> Workload:
 
 
 def _counted(trial: Trial) -> Trial:
-    if trial.figure is None:
+    if trial.result is None:
         why = "" if trial.outcome == "failed" else f"{trial.outcome}: "
         raise MeasurementError(f"{why}{trial.reason.rstrip()}", hint=trial.hint or None)
     return trial

@@ -19,8 +19,8 @@ from flushlab.campaign.analysis import (
     Analysis,
     Sizes,
     gathered,
-    mean_figure,
     mean_p99_us,
+    mean_result,
     of_base,
     of_controls,
     of_interim,
@@ -88,7 +88,7 @@ class BoundSeries(Analysis[Series]):
                 pairs=tuple(
                     (claim.arm, claim.against)
                     for claim in request.claims
-                    if BASE not in (claim.arm, claim.against) and not claim.figure
+                    if BASE not in (claim.arm, claim.against) and not claim.quantity
                 ),
                 crossed=request.crossed,
                 seed=request.seed,
@@ -132,7 +132,7 @@ class BoundSeries(Analysis[Series]):
     ) -> CampaignFacts:
         """Gathers the facts."""
         request, trials, result = self.request, list(trials), experiment.result()
-        base = [t for t in trials if t.arm.name == BASE and t.stage == "arms" and t.figure is not None]
+        base = [t for t in trials if t.arm.name == BASE and t.stage == "arms" and t.result is not None]
         configuration = self._configured(request.base, base)
         sizes = Sizes.of(base, configuration)
         lengths = [round(one.seconds, 2) for trial in base for one in trial.slices if not one.dropped]
@@ -147,14 +147,14 @@ class BoundSeries(Analysis[Series]):
         ]
         control = None
         if result.control is not None:
-            own = [t for t in trials if t.arm.name == CONTROL and t.stage == "arms" and t.figure is not None]
+            own = [t for t in trials if t.arm.name == CONTROL and t.stage == "arms" and t.result is not None]
             control = ArmFacts(
                 name=CONTROL,
                 comparison=result.control,
                 p99=result.p99.get(CONTROL),
                 floor=request.base.floor,
                 guarantees=request.base.guarantees,
-                figure=mean_figure(own),
+                result=mean_result(own),
                 p99_us=mean_p99_us(own),
             )
         return gathered(
@@ -172,7 +172,7 @@ class BoundSeries(Analysis[Series]):
                 settings=configuration.as_reported(),
                 floor=request.base.floor,
                 guarantees=request.base.guarantees,
-                figure=mean_figure(base),
+                result=mean_result(base),
                 p99_us=mean_p99_us(base),
             ),
             arms=tuple(arms),
@@ -192,7 +192,9 @@ class BoundSeries(Analysis[Series]):
                 alternate=request.alternate,
                 precision=request.spec.precision,
                 claims=tuple(
-                    counted_answer(claim, trials) if claim.figure else answered(claim, _ratio(claim, result))
+                    counted_answer(claim, trials)
+                    if claim.quantity
+                    else answered(claim, _ratio(claim, result))
                     for claim in request.claims
                 ),
                 factors=request.factors,
@@ -221,7 +223,7 @@ class BoundSeries(Analysis[Series]):
     def _of_bases(self, trials: list[Trial]) -> Iterator[Warning]:
         """Caveats on the base of each server; those on the control are among the comparisons."""
         for name, arm in self._bases.items():
-            own = [t for t in trials if t.arm.name == name and t.stage == "arms" and t.figure is not None]
+            own = [t for t in trials if t.arm.name == name and t.stage == "arms" and t.result is not None]
             for caveat in of_base(own, Sizes.of(own, self._configured(arm, own))):
                 yield self._on_server(caveat, name)
 
@@ -265,7 +267,7 @@ class BoundSeries(Analysis[Series]):
             if outcome == "measured" and arm.against in result.out:
                 became, why = result.out[arm.against]
                 reason = f"{arm.against}, its base, {became}: {why}"
-        figures = [trial for trial in own if trial.figure is not None]
+        figures = [trial for trial in own if trial.result is not None]
         read_back = figures[-1].settings if figures else {}
         asked = {name: value for name, value in arm.changes.items() if value is not None}
         reported = Configuration(asked, self.identity, read_back).as_reported()
@@ -293,7 +295,7 @@ class BoundSeries(Analysis[Series]):
             comparison=result.comparisons.get(arm.name),
             against=arm.against,
             p99=result.p99.get(arm.name),
-            figure=mean_figure(figures) if outcome == "measured" else None,
+            result=mean_result(figures) if outcome == "measured" else None,
             p99_us=mean_p99_us(figures) if outcome == "measured" else None,
             server=next((trial.server for trial in own if trial.server), arm.server) if arm.build else None,
             same_as=self._same_as(arm, trials),
@@ -396,7 +398,7 @@ class BoundSeries(Analysis[Series]):
                 yield Warning("best-conflict", text, arms=(BEST,))
 
     def _same_as_base(self, trials: list[Trial]) -> Iterator[Warning]:
-        counted = [trial for trial in trials if trial.figure is not None]
+        counted = [trial for trial in trials if trial.result is not None]
         for arm in self.request.running:
             own = [trial for trial in counted if trial.arm.name == arm.name]
             base = [trial for trial in counted if trial.arm.name == (arm.against or BASE)]
@@ -426,7 +428,7 @@ class BoundSeries(Analysis[Series]):
             )
             return one == another
 
-        last = {trial.arm.name: trial.settings for trial in trials if trial.figure is not None}
+        last = {trial.arm.name: trial.settings for trial in trials if trial.result is not None}
         alike = [
             other
             for other in self.request.running

@@ -47,24 +47,24 @@ def counted_answer(claim: Claim, trials: Iterable[Trial]) -> ClaimFacts:
     """A claim about something counted, with its answer.
 
     Args:
-        claim: its `figure` is one of `COUNTED`.
+        claim: its `quantity` is one of `COUNTED`.
         trials: of the series, those in whose window nothing was counted included.
     """
     seen: dict[str, dict[tuple[str, int], tuple[int, int]]] = {claim.arm: {}, claim.against: {}}
     for trial in trials:
-        activity = trial.file_activity.get(_CLASSES[claim.figure])
+        activity = trial.file_activity.get(_CLASSES[claim.quantity])
         syncs = activity.fsyncs if activity is not None else None
         commits = trial.load.commits if trial.load is not None else None
-        if trial.arm.name in seen and trial.figure is not None and syncs is not None and commits:
+        if trial.arm.name in seen and trial.result is not None and syncs is not None and commits:
             seen[trial.arm.name][trial.stage, trial.block] = syncs, commits
     arm, against = seen[claim.arm], seen[claim.against]
     blocks = [block for block in arm if against.get(block, (0, 0))[0]]
     if len(blocks) < 2:
-        return msgspec.structs.replace(answered(claim, None), figure=claim.figure)
+        return msgspec.structs.replace(answered(claim, None), quantity=claim.quantity)
     ratios = [_each([arm[block]]) / _each([against[block]]) for block in blocks]
     counts = _each([arm[block] for block in blocks]), _each([against[block] for block in blocks])
     ratio = Ratio(estimate=counts[0] / counts[1], low=min(ratios), high=max(ratios))
-    return msgspec.structs.replace(answered(claim, ratio), figure=claim.figure, counts=counts)
+    return msgspec.structs.replace(answered(claim, ratio), quantity=claim.quantity, counts=counts)
 
 
 def _each(of: Sequence[tuple[int, int]]) -> float:

@@ -146,7 +146,7 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
         p99: the same of p99 latency, whatever the objective is; null where the workload has none.
         against: the arm that it is compared with, where that is the base of a further server; else empty. The
             base of a further server is compared with the first server's.
-        figure: geometric mean of its results in the workload's unit, or null.
+        result: geometric mean of its results in the workload's unit, or null.
         p99_us: 99th percentile of the latency, geometric mean; null where the workload has none.
         recovery_s: from SIGKILL under load to the first answer; null: not measured.
         composed_of: arms that `best` is made of.
@@ -173,7 +173,7 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
     comparison: Comparison | None = None
     p99: Comparison | None = None
     against: str = ""
-    figure: float | None = None
+    result: float | None = None
     p99_us: float | None = None
     recovery_s: float | None = None
     composed_of: tuple[str, ...] = ()
@@ -235,7 +235,7 @@ class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):
         ratio: of `arm` to `against`; null: one of them has no result. Of counts, its bounds are the least and
             the most that any block had.
         source: where the claim comes from.
-        figure: what was counted; empty: the rate.
+        quantity: what was counted; empty: the rate.
         counts: of `arm` and of `against`, where something was counted; else null.
     """
 
@@ -246,7 +246,7 @@ class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):
     answer: Answer
     ratio: Ratio | None = None
     source: str = ""
-    figure: str = ""
+    quantity: str = ""
     counts: tuple[float, float] | None = None
 
 
@@ -343,7 +343,7 @@ class CampaignFacts(msgspec.Struct, frozen=True, kw_only=True):
         workload: the workload in words, with its size.
         sources: the texts that ran, as they were at the start.
         objective: what `comparison` and its verdicts compare: `throughput`, or `p99` (latency).
-        unit: of every `figure`.
+        unit: of every `result`.
         higher_is_better: false where the result is a time. A ratio above 1 is better all the same.
         floor: the weakest guarantees that may be recommended, as asked for; empty: those of each server's
             base.

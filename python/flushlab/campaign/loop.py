@@ -119,8 +119,8 @@ def run(
                 watcher.ended(row, experiment.progress, spent)
                 watcher.look_around(row)
             experiment.tell(row)
-            if isinstance(row, Trial) and row.outcome == "measured" and row.figure is not None:
-                status.figure(row.arm.name, row.figure)
+            if isinstance(row, Trial) and row.outcome == "measured" and row.result is not None:
+                status.result(row.arm.name, row.result)
             progress = experiment.progress
             status.ratios(_shown(progress), progress.objective, early=progress.stage is not None)
     except KeyboardInterrupt:

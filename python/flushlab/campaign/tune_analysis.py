@@ -18,8 +18,8 @@ from flushlab.campaign.analysis import (
     Analysis,
     Sizes,
     gathered,
-    mean_figure,
     mean_p99_us,
+    mean_result,
     of_base,
     of_controls,
     of_interim,
@@ -178,7 +178,7 @@ class TuneAnalysis(Analysis[Tune]):
                 experiment, crash, request.crash_fail, request.spec.floor, recover, bool(request.raised)
             )
         result = experiment.result()
-        base = [trial for trial in trials if trial.arm.name == BASE and trial.figure is not None]
+        base = [trial for trial in trials if trial.arm.name == BASE and trial.result is not None]
         confirmed = [trial for trial in base if trial.stage == "confirm"] or base
         configuration = Configuration(request.base, self.identity, base[-1].settings if base else {})
         sizes = Sizes.of(base, configuration)
@@ -197,7 +197,7 @@ class TuneAnalysis(Analysis[Tune]):
                 settings=configuration.as_reported(),
                 floor=self.level_of(request.base).value,
                 guarantees=self._described(request.base),
-                figure=mean_figure(confirmed),
+                result=mean_result(confirmed),
                 p99_us=mean_p99_us(confirmed),
                 recovery_s=recovery_s.get(BASE),
             ),
@@ -235,7 +235,7 @@ class TuneAnalysis(Analysis[Tune]):
         own = [
             trial
             for trial in trials
-            if trial.arm.name == arm.name and trial.stage == "confirm" and trial.figure is not None
+            if trial.arm.name == arm.name and trial.stage == "confirm" and trial.result is not None
         ]
         base = self.request.base
         return ArmFacts(
@@ -245,7 +245,7 @@ class TuneAnalysis(Analysis[Tune]):
             guarantees=self._described(arm.settings),
             comparison=next((one for one in result.confirmed if one.arm == arm.name), None),
             p99=result.p99.get(arm.name),
-            figure=mean_figure(own),
+            result=mean_result(own),
             p99_us=mean_p99_us(own),
             recovery_s=(recovery_s or {}).get(arm.name),
         )

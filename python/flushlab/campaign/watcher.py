@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from flushlab.build import Progress as Say
 from flushlab.build import silent
-from flushlab.experiment.objective import figure_of, figure_words, gain_words
+from flushlab.experiment.objective import gain_words, result_of, result_words
 from flushlab.experiment.protocol import Progress, Request
 from flushlab.record import CrashRow, Trial
 from flushlab.units import format_seconds
@@ -112,12 +112,12 @@ class Watcher:
         now = time.monotonic()
         if now - self._told >= TELL_S:
             self._told = now
-            found = [(one.arm.name, *figure_of(one, progress.objective)) for one in slices]
+            found = [(one.arm.name, *result_of(one, progress.objective)) for one in slices]
             unit = found[0][2]
-            figures = ", ".join(f"{self.known_as(arm)} {figure_words(one, unit)}" for arm, one, unit in found)
+            figures = ", ".join(f"{self.known_as(arm)} {result_words(one, unit)}" for arm, one, unit in found)
             if len(figures) > WIDTH and len(found) > 1:
                 first, *_, last = sorted(one for _, one, _ in found)
-                figures = f"{len(slices)} arms, {figure_words(first, unit)} to {figure_words(last, unit)}"
+                figures = f"{len(slices)} arms, {result_words(first, unit)} to {result_words(last, unit)}"
             stage, block = _block(slices[0])
             self.say(f"{stage} {block} · {figures} {unit}{self._forecast(progress, spent, progress.done)}")
 
@@ -168,11 +168,11 @@ class Watcher:
 
     def _line(self, trial: Trial, progress: Progress, spent: Spent) -> str:
         if trial.outcome == "discarded":
-            busy = trial.figure is not None and not trial.slices
+            busy = trial.result is not None and not trial.slices
             what = f"disturbed, {trial.reason}: measuring longer" if busy else f"again: {trial.reason}"
-        elif trial.outcome == "measured" and trial.figure is not None:
-            figure, unit = figure_of(trial, progress.objective)
-            what = f"{figure_words(figure, unit)} {unit}"
+        elif trial.outcome == "measured" and trial.result is not None:
+            result, unit = result_of(trial, progress.objective)
+            what = f"{result_words(result, unit)} {unit}"
         else:
             what = f"{trial.outcome}: {trial.reason.strip().splitlines()[0] if trial.reason.strip() else ''}"
         forecast = self._forecast(progress, spent, progress.done + 1)

@@ -19,7 +19,7 @@ from rich.text import Text
 from flushlab.campaign.analysis import disturbed_words
 from flushlab.campaign.watcher import Spent, Watcher
 from flushlab.cli.output import console, print_warning, say
-from flushlab.experiment.objective import Objective, figure_of, figure_words
+from flushlab.experiment.objective import Objective, result_of, result_words
 from flushlab.experiment.protocol import Progress, Request
 from flushlab.record import Comparison, CrashRow, Trial
 
@@ -130,16 +130,16 @@ class _Row:
     unit: str = ""
 
     def add(self, trial: Trial, objective: Objective) -> None:
-        if trial.figure:
-            figure, self.unit = figure_of(trial, objective)
-            self.logs += (math.log(figure),)
+        if trial.result:
+            result, self.unit = result_of(trial, objective)
+            self.logs += (math.log(result),)
             self.rounds += sum(not one.dropped for one in trial.slices) or 1
 
     @property
-    def figure(self) -> str:
+    def result(self) -> str:
         if not self.logs:
             return ""
-        return figure_words(math.exp(statistics.fmean(self.logs)), self.unit)
+        return result_words(math.exp(statistics.fmean(self.logs)), self.unit)
 
 
 class LiveTable(CampaignProgress):
@@ -195,10 +195,10 @@ class LiveTable(CampaignProgress):
         names = {name: self.known_as(name) for name in self._rows}
         width = max(map(len, ("configuration", *names.values())))
         width = min(width, WIDTH - _BESIDE)
-        head = f"{'configuration':<{width}}  {'ratio':>5}  {'interval':<13}  {'figure':>9}  {'rounds':>6}"
+        head = f"{'configuration':<{width}}  {'ratio':>5}  {'interval':<13}  {'result':>9}  {'rounds':>6}"
         lines = [Text(head, style="dim"), *(self._row(name, names[name], width) for name in names)]
         unit = next((row.unit for row in self._rows.values() if row.unit), "")
-        status = [Text(f"ratio: {_COMPARES[self._objective]}{unit and f'; figure: {unit}'}", style="dim")]
+        status = [Text(f"ratio: {_COMPARES[self._objective]}{unit and f'; result: {unit}'}", style="dim")]
         status.append(Text(self._doing, overflow="ellipsis", no_wrap=True))
         if self._disturbed:
             said = f"{disturbed_words(self._disturbed)}{f'; last: {self._why}' if self._why else ''}"
@@ -213,5 +213,5 @@ class LiveTable(CampaignProgress):
         text = Text(name if len(name) <= width else f"{name[: width - 1]}…", style="bold")
         text.pad_right(width - len(text.plain))
         text.append(f"  {ratio:>5}  {interval:<13}", style=styles.get(found.verdict, "") if found else "")
-        text.append(f"  {row.figure:>9}  {row.rounds:>6,}", style="not bold")
+        text.append(f"  {row.result:>9}  {row.rounds:>6,}", style="not bold")
         return text

@@ -83,14 +83,14 @@ def run_block(
         trial = yield Request(arm=arm, stage=stage, block=block, variant=variant, beside=beside)
         if trial.hint:
             hints[arm.name] = trial.hint
-        if trial.outcome == "discarded" and trial.figure is not None:
+        if trial.outcome == "discarded" and trial.result is not None:
             disturbed[arm.name, variant] = (*disturbed.get((arm.name, variant), ()), trial)
         attempts = disturbed.get((arm.name, variant), ())
         can_repeat = spare() > len(queue)
         enough = attempt >= DISCARDED_ATTEMPTS or not can_repeat
         if trial.outcome == "measured":
             measured[arm.name][variant] = (trial,)
-        elif trial.outcome == "discarded" and trial.figure is not None and enough:
+        elif trial.outcome == "discarded" and trial.result is not None and enough:
             measured[arm.name][variant] = attempts
         elif trial.outcome == "discarded" or trial.lacked_memory or arm.name in patient:
             if attempt < ATTEMPTS and can_repeat:

@@ -61,9 +61,9 @@ def _score(trial: Trial, objective: Objective) -> float:
                 hint="use --objective throughput with commands",
             )
         return -math.log(latency)
-    if trial.figure is None or not trial.figure > 0:
-        raise MeasurementError(f"{trial.arm.name!r} yielded {trial.figure} {trial.unit}: nothing to compare")
-    return math.log(trial.figure) if trial.higher_is_better else -math.log(trial.figure)
+    if trial.result is None or not trial.result > 0:
+        raise MeasurementError(f"{trial.arm.name!r} yielded {trial.result} {trial.unit}: nothing to compare")
+    return math.log(trial.result) if trial.higher_is_better else -math.log(trial.result)
 
 
 def is_stalled(trials: Iterable[Trial]) -> bool:
@@ -103,15 +103,15 @@ def stall_share(trial: Trial) -> float | None:
     return sum(1 for events in series if events < STALL_SHARE_OF_MEDIAN * median) / len(series)
 
 
-def figure_of(trial: Trial, objective: Objective) -> tuple[float, str]:
+def result_of(trial: Trial, objective: Objective) -> tuple[float, str]:
     """Value that scores a measured trial, and its unit: its result, or its p99 latency in microseconds."""
     latency = p99_us(trial) if objective == "p99" else None
-    return (trial.figure or 0.0, trial.unit) if latency is None else (latency, P99)
+    return (trial.result or 0.0, trial.unit) if latency is None else (latency, P99)
 
 
-def figure_words(figure: float, unit: str) -> str:
+def result_words(result: float, unit: str) -> str:
     """`12,346`, `57.21`; of a latency `1.90 ms`."""
-    return format_latency(figure) if unit == P99 else f"{figure:,.{2 if figure < 100 else 0}f}"
+    return format_latency(result) if unit == P99 else f"{result:,.{2 if result < 100 else 0}f}"
 
 
 def gain_words(ratio: Ratio, objective: Objective, than: str = "the base") -> str:

@@ -113,7 +113,7 @@ class SimulatedTrials:
             variant=request.variant,
             outcome="discarded" if eaten > DISCARD_SHARE else "measured",
             reason=f"other programs used {eaten:.0%} of the CPU time" if eaten > DISCARD_SHARE else "",
-            figure=1000 * (1 - eaten) * math.exp(self._effect(settings) + self._drift + scale * deviate),
+            result=1000 * (1 - eaten) * math.exp(self._effect(settings) + self._drift + scale * deviate),
             foreign_cpu_share=eaten,
             seconds=seconds,
         )

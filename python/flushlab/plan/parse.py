@@ -41,7 +41,7 @@ _PLACE_KEYS = ("data_root", "file_system", "record_size", "disk_iops", "disk")
 _FACTOR_KEYS = ("name", "text", "settings", "defaults", "instead", "workload")
 _ARM_KEYS = (*_FACTOR_KEYS, "on", *_PLACE_KEYS)
 _RATIOS = ("expected", "at_least", "at_most")
-_CLAIM_KEYS = ("text", "arm", "against", "figure", *_RATIOS, "source")
+_CLAIM_KEYS = ("text", "arm", "against", "quantity", *_RATIOS, "source")
 _REQUIREMENT_KEYS = ("setting", "values", "not_values", "why")
 
 _SETTING = re.compile(r"[a-z][a-z0-9_.]*")
@@ -340,7 +340,7 @@ class _Parser:
         self._check_arm(table, "against", against, [BASE, *arms])
         if arm == against:
             raise table.wrong("against", f"{arm} is compared with itself", "use another arm, or base")
-        figure = table.word("figure", COUNTED, "")
+        quantity = table.word("quantity", COUNTED, "")
         given = [key for key in _RATIOS if key in table]
         if len(given) != 1:
             where = table.entries[given[1]] if given else table.node
@@ -357,7 +357,7 @@ class _Parser:
             expected=ratios.get("expected"),
             at_least=ratios.get("at_least"),
             at_most=ratios.get("at_most"),
-            figure=figure,
+            quantity=quantity,
             source=table.text("source").strip(),
         )
 

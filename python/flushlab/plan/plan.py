@@ -79,7 +79,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
         expected: the ratio is this; above 1 is faster.
         at_least: the ratio is this or more.
         at_most: the ratio is this or less.
-        figure: quantity of the ratio: one of `COUNTED`; empty: the speed of the arms.
+        quantity: quantity of the ratio: one of `COUNTED`; empty: the speed of the arms.
         source: who says so.
     """
 
@@ -89,7 +89,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     expected: float | None = None
     at_least: float | None = None
     at_most: float | None = None
-    figure: str = ""
+    quantity: str = ""
     source: str = ""
 
 

@@ -98,7 +98,7 @@ def of_trial(name: str, trial: Trial, threads: int | None) -> MeasuredServer:
     """
     rate = _commits_per_s(trial)
     if rate is None or trial.server is None:
-        why = f"it is {trial.outcome}" if trial.figure is None else f"it is measured in {trial.unit}"
+        why = f"it is {trial.outcome}" if trial.result is None else f"it is measured in {trial.unit}"
         raise UsageError(
             f"trial {name} has no commits per second: {why}",
             hint="choose a measured trial that counts commits",
@@ -191,11 +191,11 @@ def _caveats(trial: Trial, has_binlog: bool) -> Iterator[Warning]:
 
 def _commits_per_s(trial: Trial) -> float | None:
     """Transactions that ended per second; of a load that counts rows, its commits."""
-    if trial.figure is None or trial.load is None:
+    if trial.result is None or trial.load is None:
         return None
     if trial.load.rows is not None:
         return trial.load.rows.commits / trial.load.seconds if trial.load.seconds else None
-    return trial.figure if trial.unit == "transactions/s" else None
+    return trial.result if trial.unit == "transactions/s" else None
 
 
 def _medians(trials: Sequence[Trial]) -> Iterator[tuple[int, Trial]]:

@@ -12,7 +12,7 @@ import msgspec
 
 from flushlab import _core
 from flushlab.probe.folder import storage_errors
-from flushlab.record import DiskFigure, DiskLatency, Layout, Medium, Order, Way
+from flushlab.record import DiskLatency, DiskResult, Layout, Medium, Order, Way
 
 SIZES = (512, 4096, 16384)
 """What InnoDB's redo log, small binlog writes and InnoDB's pages write."""
@@ -92,7 +92,7 @@ def _in_quick(cell: DiskCell) -> bool:
     return cell.bytes == 4096 or cell.way in ("pair", "fdatasync")
 
 
-def measure(folder: Path, cell: DiskCell, *, seconds: float, file_bytes: int, medium: Medium) -> DiskFigure:
+def measure(folder: Path, cell: DiskCell, *, seconds: float, file_bytes: int, medium: Medium) -> DiskResult:
     """Measures one cell in `folder`, which is the probe's own.
 
     Raises:
@@ -109,12 +109,12 @@ def measure(folder: Path, cell: DiskCell, *, seconds: float, file_bytes: int, me
     return _figure(cell, outcome, medium)
 
 
-def _figure(cell: DiskCell, outcome: _Outcome, medium: Medium) -> DiskFigure:
+def _figure(cell: DiskCell, outcome: _Outcome, medium: Medium) -> DiskResult:
     done = outcome.measured
     given = msgspec.structs.asdict(cell)
     if done is None:
-        return DiskFigure(**given, refused=_reason(cell, outcome.refused, medium))
-    return DiskFigure(
+        return DiskResult(**given, refused=_reason(cell, outcome.refused, medium))
+    return DiskResult(
         **given,
         operations_per_s=done.operations / done.seconds if done.seconds else 0.0,
         latency_us=done.latency_us,

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from flushlab.record import DiskFigure, Medium, Warning, Way
+from flushlab.record import DiskResult, Medium, Warning, Way
 
 FASTEST_US = 5.0
 SPINNING_US = 1_000.0
@@ -28,7 +28,7 @@ _MEMORY_ON_A_BUS = "pmem"
 _NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs", "ceph", "glusterfs"})
 
 
-def flush_warnings(medium: Medium, disk: Iterable[DiskFigure]) -> tuple[Warning, ...]:
+def flush_warnings(medium: Medium, disk: Iterable[DiskResult]) -> tuple[Warning, ...]:
     """What speaks against the durability of this place."""
     figures = [one for one in disk if one.latency_us is not None and one.depth == 1]
     return (*_of_medium(medium), *_of_rates(medium, figures))
@@ -55,7 +55,7 @@ def _of_medium(medium: Medium) -> Iterator[Warning]:
         )
 
 
-def _of_rates(medium: Medium, figures: list[DiskFigure]) -> Iterator[Warning]:
+def _of_rates(medium: Medium, figures: list[DiskResult]) -> Iterator[Warning]:
     synced = _p50(figures, "fdatasync")
     if synced is None or medium.in_memory:
         return
@@ -84,7 +84,7 @@ def _of_rates(medium: Medium, figures: list[DiskFigure]) -> Iterator[Warning]:
         )
 
 
-def _p50(figures: list[DiskFigure], way: Way) -> float | None:
+def _p50(figures: list[DiskResult], way: Way) -> float | None:
     """Median latency of 4 KiB over written blocks, one at a time."""
     for one in figures:
         plain = one.layout == "written" and one.order == "sequential" and one.bytes == 4096

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from flushlab.probe.sync_settings import SyncSettings
-from flushlab.record import BinlogStrategy, Ceiling, DiskFigure, ProbeRecord
+from flushlab.record import BinlogStrategy, Ceiling, DiskResult, ProbeRecord
 from flushlab.units import format_size
 
 LEAST_GAIN = 1.05
@@ -202,7 +202,7 @@ def threads_words(count: int) -> str:
     return "one thread" if count == 1 else f"{count} threads"
 
 
-def _disk(record: ProbeRecord, way: str, *, layout: str = "written") -> DiskFigure | None:
+def _disk(record: ProbeRecord, way: str, *, layout: str = "written") -> DiskResult | None:
     """The result of one thread that writes in order; of 4 KiB if there are several sizes."""
     for one in record.disk:
         plain = one.layout == layout and one.order == "sequential" and one.depth == 1

@@ -121,9 +121,9 @@ class LiveStatus:
         self._until = None if left_s is None else (left_s, time.monotonic())
         self._note(stage=stage, round=block, arm=arm, trial=self._now.trial + 1)
 
-    def figure(self, arm: str, figure: float) -> None:
+    def result(self, arm: str, result: float) -> None:
         """A trial has ended with this result."""
-        self._note(trial_figures={**self._now.trial_figures, self._called(arm): figure})
+        self._note(trial_results={**self._now.trial_results, self._called(arm): result})
 
     def ratios(
         self, found: Mapping[str, Ratio], objective: Literal["throughput", "p99"], *, early: bool

@@ -85,7 +85,7 @@ from flushlab.record.machine import (
 from flushlab.record.probe import (
     Ceiling as Ceiling,
     CommitLatency as CommitLatency,
-    DiskFigure as DiskFigure,
+    DiskResult as DiskResult,
     DiskLatency as DiskLatency,
     BinlogStrategy as BinlogStrategy,
     Layout as Layout,

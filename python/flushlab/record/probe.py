@@ -71,7 +71,7 @@ class DiskLatency(msgspec.Struct, frozen=True, kw_only=True):
     max: float
 
 
-class DiskFigure(msgspec.Struct, frozen=True, kw_only=True):
+class DiskResult(msgspec.Struct, frozen=True, kw_only=True):
     """One way of writing to the disk.
 
     Attributes:
@@ -260,7 +260,7 @@ class ProbeRecord(msgspec.Struct, frozen=True, kw_only=True):
     machine: Machine
     medium: Medium
     flushlab: str
-    disk: tuple[DiskFigure, ...] = ()
+    disk: tuple[DiskResult, ...] = ()
     ceilings: tuple[Ceiling, ...] = ()
     refused: tuple[RefusedStrategy, ...] = ()
     switches: tuple[Switching, ...] = ()

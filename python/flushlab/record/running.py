@@ -117,7 +117,7 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
         servers: the servers that run, the base's first; the one that is driven is of the arm `arm`.
         pids: processes of all servers.
         seconds: the latest.
-        trial_figures: of each arm's last trial.
+        trial_results: of each arm's last trial.
         ratios: proven so far.
         marks: the latest.
     """
@@ -139,7 +139,7 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
     unit: str = ""
     seconds: tuple[LoadSecond, ...] = ()
     totals: LoadTotals = LoadTotals()
-    trial_figures: Mapping[str, float] = {}
+    trial_results: Mapping[str, float] = {}
     fill: FillProgress | None = None
     ratios: tuple[ShownRatio, ...] = ()
     marks: tuple[RunningMark, ...] = ()

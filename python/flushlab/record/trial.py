@@ -224,7 +224,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         reason: why it was not measured; empty otherwise.
         hint: the way out, where one is known.
         lacked_memory: the machine had too little for the server to start, which says nothing of the settings.
-        figure: rate or duration of the workload, in `unit`; None unless measured.
+        result: rate or duration of the workload, in `unit`; None unless measured.
         unit: `transactions/s`, `rows/s` or `s`.
         higher_is_better: False for seconds.
         seed: of the load's draws; None for a command, and in records of earlier versions.
@@ -268,7 +268,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     hint: str = ""
     lacked_memory: bool = False
-    figure: float | None = None
+    result: float | None = None
     unit: str = "transactions/s"
     higher_is_better: bool = True
     seed: int | None = None

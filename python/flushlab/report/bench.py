@@ -62,11 +62,11 @@ def document(trial: Trial) -> BenchDocument:
 
 def render(trial: Trial) -> RenderableType:
     """What a person reads; fits 80 columns."""
-    assert trial.figure is not None and trial.server is not None
+    assert trial.result is not None and trial.server is not None
     table = Table("", "", show_header=False, box=None, pad_edge=False)
     table.columns[0].style = "dim"
-    digits = 2 if trial.figure < 100 else 0
-    table.add_row("figure", Text(f"{trial.figure:,.{digits}f} {trial.unit}", style="bold"))
+    digits = 2 if trial.result < 100 else 0
+    table.add_row("result", Text(f"{trial.result:,.{digits}f} {trial.unit}", style="bold"))
     if (seconds := _range(trial.load)) is not None:
         words = f"{seconds.slowest:,} to {seconds.fastest:,} a second, median {seconds.median:,}"
         table.add_row("range", words)
@@ -137,7 +137,7 @@ def render_interrupted(load: LoadResult, unit: str) -> RenderableType:
     """What was measured until Ctrl-C."""
     table = Table("", "", show_header=False, box=None, pad_edge=False)
     table.columns[0].style = "dim"
-    table.add_row("figure", Text(f"{load.throughput:,.0f} {unit}", style="bold"))
+    table.add_row("result", Text(f"{load.throughput:,.0f} {unit}", style="bold"))
     _add_load(table, load)
     table.add_row("window", f"{load.seconds:.1f} s, until interrupted")
     caveat = Text("warning: interrupted: the window is shorter than requested", style="yellow")

@@ -94,10 +94,10 @@ def _tables(facts: CampaignFacts) -> Iterator[RenderableType]:
 
 
 def _notes(facts: CampaignFacts) -> Iterator[RenderableType]:
-    if facts.base.figure is not None:
+    if facts.base.result is not None:
         measured = f"{counted(facts.blocks, 'block')}, {_windows(facts)}".removesuffix(", ")
         yield Text(f"{base_name(facts)}: {base_words(facts)} ({measured})", style="dim")
-    if facts.base.figure is not None or facts.plan is not None:
+    if facts.base.result is not None or facts.plan is not None:
         yield from (Text(words, style="dim") for words in ways(facts))
     if facts.plan is not None and facts.plan.scale != 1:
         yield Text(f"tables at {facts.plan.scale:g} of the plan's size", style="dim")

@@ -86,12 +86,12 @@ def _trials(trials: Dated) -> Iterator[Metric]:
         about = [str(number), trial.arm.name, trial.stage, str(trial.block + 1)]
         for at in sorted({_began(ended, trial), ended}):
             info.add_metric(about, 1, timestamp=at)
-        if trial.figure is not None:
+        if trial.result is not None:
             found[trial.arm.name].append((ended, trial))
     for arm, ones in found.items():
         for ended, trial in _ascending(ones):
             family = figures if trial.higher_is_better else times
-            family.add_metric([arm], trial.figure or 0.0, timestamp=ended)
+            family.add_metric([arm], trial.result or 0.0, timestamp=ended)
     yield info
     yield figures
     yield times

@@ -12,7 +12,7 @@ from rich.text import Text
 from flushlab.probe.reading import by_sync_settings, duration
 from flushlab.probe.scaling import PROCESSORS, Curve, curves
 from flushlab.probe.sync_settings import SyncSettings
-from flushlab.record import Ceiling, DiskFigure, ProbeRecord, Switching, SwitchPhase, Warning
+from flushlab.record import Ceiling, DiskResult, ProbeRecord, Switching, SwitchPhase, Warning
 from flushlab.report.words import disk_words
 from flushlab.units import format_size
 
@@ -108,7 +108,7 @@ def _grid(*heads: str, left: int = 1) -> Table:
     return table
 
 
-def _syncs(disk: Iterable[DiskFigure]) -> Table:
+def _syncs(disk: Iterable[DiskResult]) -> Table:
     table = _grid("one write at a time", "size", "per s", "p50", "p99", "max")
     for one in disk:
         if one.depth == 1 and one.order == "sequential" and (one.way != "direct" or one.bytes == 4096):
@@ -116,7 +116,7 @@ def _syncs(disk: Iterable[DiskFigure]) -> Table:
     return table
 
 
-def _depths(disk: Iterable[DiskFigure]) -> Table:
+def _depths(disk: Iterable[DiskResult]) -> Table:
     table = _grid("16 KiB, O_DIRECT, no flush", "at once", "per s", "p50", "p99", "max")
     for one in disk:
         if one.way == "direct" and one.bytes == 16384:
@@ -124,7 +124,7 @@ def _depths(disk: Iterable[DiskFigure]) -> Table:
     return table
 
 
-def _add(table: Table, name: str, one: DiskFigure, second: str | None = None) -> None:
+def _add(table: Table, name: str, one: DiskResult, second: str | None = None) -> None:
     latency = one.latency_us
     if latency is not None:
         times = (duration(us) for us in (latency.p50, latency.p99, latency.max))
@@ -132,7 +132,7 @@ def _add(table: Table, name: str, one: DiskFigure, second: str | None = None) ->
         table.add_row(name, cell, f"{one.operations_per_s:,.0f}", *times)
 
 
-def impossible(disk: Iterable[DiskFigure]) -> list[str]:
+def impossible(disk: Iterable[DiskResult]) -> list[str]:
     """What this place can't do, and why, each once."""
     found = (f"{way_words(one)}, {size_words(one.bytes)}: {one.refused}" for one in disk if one.refused)
     return list(dict.fromkeys(found))
@@ -152,7 +152,7 @@ WAYS = {
 _LAYOUTS = {"written": "", "allocated": ", preallocated", "extending": ", growing file"}
 
 
-def way_words(one: DiskFigure) -> str:
+def way_words(one: DiskResult) -> str:
     """A way with the state of its blocks."""
     return WAYS[one.way] + _LAYOUTS[one.layout]
 

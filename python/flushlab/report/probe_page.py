@@ -12,7 +12,7 @@ from flushlab.probe.against import arms_of, is_here
 from flushlab.probe.reading import by_sync_settings, duration, rate, sync_us, threads_words
 from flushlab.probe.scaling import PROCESSORS, SERVER_US, STORY_GAIN, STORY_PROCESSORS, Curve, curves, own_us
 from flushlab.probe.sync_settings import SyncSettings
-from flushlab.record import BinlogStrategy, Ceiling, DiskFigure, ProbeRecord, Share, Trial
+from flushlab.record import BinlogStrategy, Ceiling, DiskResult, ProbeRecord, Share, Trial
 from flushlab.report import probe_plots
 from flushlab.report.page.page import Foot, page
 from flushlab.report.page.parts import Cell, Head, Section, Table
@@ -274,11 +274,11 @@ def _disk(record: ProbeRecord) -> Iterator[Section]:
     )
 
 
-def _is_alone(one: DiskFigure) -> bool:
+def _is_alone(one: DiskResult) -> bool:
     return one.depth == 1 and one.order == "sequential" and (one.way != "direct" or one.bytes == 4096)
 
 
-def _figures(figures: Iterable[DiskFigure]) -> Table:
+def _figures(figures: Iterable[DiskResult]) -> Table:
     head = (
         Cell("way"), Cell("size", "num"), Cell("per s", "num"), Cell("p50", "num"), Cell("p99", "num"),
         Cell("max", "num"),

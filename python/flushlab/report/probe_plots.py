@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from flushlab.probe.reading import duration
 from flushlab.probe.scaling import PROCESSORS, Curve
 from flushlab.probe.sync_settings import BINLOG_STRATEGIES
-from flushlab.record import BinlogStrategy, Ceiling, DiskFigure
+from flushlab.record import BinlogStrategy, Ceiling, DiskResult
 from flushlab.report.plots import COLOURS, above, axes_in, inline_svg, round_ticks, short
 from flushlab.report.probe import size_words, way_words
 
@@ -28,7 +28,7 @@ _LEGEND = 26
 """Height of the line of names above a plot."""
 
 
-def syncs(figures: Sequence[DiskFigure], *, name: str, title: str) -> str:
+def syncs(figures: Sequence[DiskResult], *, name: str, title: str) -> str:
     """Latencies on a log axis, a row per way: the median, a line to p99, a tick at the slowest."""
     rows = [one for one in figures if one.latency_us is not None]
     pitch, foot = 38, 26
@@ -53,7 +53,7 @@ def syncs(figures: Sequence[DiskFigure], *, name: str, title: str) -> str:
     return inline_svg(draw, height, name, title)
 
 
-def _sync(axes: Axes, place: int, one: DiskFigure) -> None:
+def _sync(axes: Axes, place: int, one: DiskResult) -> None:
     latency = one.latency_us
     assert latency is not None
     durable = one.way not in ("direct", "sync_file_range")

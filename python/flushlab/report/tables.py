@@ -23,10 +23,10 @@ from flushlab.report.words import (
     changed,
     changes,
     durability_words,
-    figure,
     grouped,
     interval,
     places,
+    rounded,
     spell,
     the_base,
 )
@@ -73,7 +73,7 @@ def arms(facts: CampaignFacts) -> Iterator[RenderableType]:
         if number:
             yield ""
         yield Text(f"{'':<{width}}  {'ratio':>5}  {'interval':<13}  verdict", style="dim")
-        yield from _row(base.name, width, ("" if base.figure is None else "1.00", "", ""))
+        yield from _row(base.name, width, ("" if base.result is None else "1.00", "", ""))
         yield from _about(base, base, facts, _what(base, facts) if number else base.text)
         for arm in own:
             yield from _row(arm.name, width, _figures(arm, facts.objective))
@@ -202,7 +202,7 @@ def claims(plan: PlanFacts) -> Iterator[RenderableType]:
 
 
 def _claimed(claim: ClaimFacts) -> str:
-    of, ratio = f"{claim.figure}, " if claim.figure else "", claim.ratio
+    of, ratio = f"{claim.quantity}, " if claim.quantity else "", claim.ratio
     words = f"{of}{claim.arm} against {claim.against}: claimed {claim.wanted}"
     if ratio is None:
         return words
@@ -219,8 +219,8 @@ def frontier(facts: CampaignFacts, tuning: TuningFacts) -> Iterator[RenderableTy
     """A row per floor of a tuning, its changes below it."""
     every = [one for one in (facts.base, *facts.arms, facts.control, tuning.yours) if one is not None]
     columns = _Columns(
-        unit=facts.unit or "figure",
-        has_figures=any(one.figure is not None for one in every),
+        unit=facts.unit or "result",
+        has_results=any(one.result is not None for one in every),
         has_p99=any(one.p99_us is not None for one in every),
         has_yours=tuning.cost is not None,
     )
@@ -229,7 +229,7 @@ def frontier(facts: CampaignFacts, tuning: TuningFacts) -> Iterator[RenderableTy
         yield columns.row("yours", yours.comparison.ratio, yours, of_yours="1.00")
         yield from _latency(yours.p99, facts.objective)
         yield _below(f"below {facts.floor}: they meet {yours.verdict}", style="yellow")
-    if columns.has_figures:
+    if columns.has_results:
         yield columns.row(base_name(facts), None, facts.base)
     for point in tuning.frontier:
         yield from _point(point, facts, tuning, columns)
@@ -246,15 +246,15 @@ def frontier(facts: CampaignFacts, tuning: TuningFacts) -> Iterator[RenderableTy
 class _Columns:
     """The columns of a frontier."""
 
-    def __init__(self, *, unit: str, has_figures: bool, has_p99: bool, has_yours: bool) -> None:
-        self.has_figures, self._has_p99, self._has_yours = has_figures, has_p99, has_yours
+    def __init__(self, *, unit: str, has_results: bool, has_p99: bool, has_yours: bool) -> None:
+        self.has_results, self._has_p99, self._has_yours = has_results, has_p99, has_yours
         self._unit, self._width = unit, max(len(unit), 9)
 
     def head(self) -> Text:
         """The names of the columns."""
         beside = "  of yours" if self._has_yours else ""
         text = f"{'floor':<11} {'ratio':>6}  {'interval':<13}{beside}"
-        text += f"  {self._unit if self.has_figures else '':>{self._width}}"
+        text += f"  {self._unit if self.has_results else '':>{self._width}}"
         return Text((text + (f"  {'p99':>10}" if self._has_p99 else "")).rstrip(), style="dim")
 
     def row(
@@ -269,7 +269,7 @@ class _Columns:
         """A row; a ratio without an interval is exactly what it says."""
         shown = "" if ratio is None else f"{ratio.estimate:.2f}"
         bounds = "" if ratio is None or ratio.low == ratio.high else interval(ratio)
-        value = "" if own is None or own.figure is None else figure(own.figure)
+        value = "" if own is None or own.result is None else rounded(own.result)
         beside = f"  {of_yours:>8}" if self._has_yours else ""
         text = f"{name:<11} {shown:>6}  {bounds:<13}{beside}  {value:>{self._width}}"
         if self._has_p99:

@@ -58,7 +58,7 @@ def interval(ratio: Ratio) -> str:
     return f"{ratio.low:.2f} – {ratio.high:.2f}"
 
 
-def figure(value: float) -> str:
+def rounded(value: float) -> str:
     """A rate of a workload: `12,346`, `1.23`, `0`."""
     return f"{value:,.{2 if 0 < value < 100 else 0}f}"
 
@@ -88,10 +88,10 @@ def durability_words(point: FrontierPoint) -> str:
 
 def absolute(arm: ArmFacts, unit: str) -> str:
     """`12,346 transactions/s, p99 1.9 ms`; empty where nothing is known."""
-    if arm.figure is None:
+    if arm.result is None:
         return ""
     latency = "" if arm.p99_us is None else f", p99 {format_latency(arm.p99_us)}"
-    return f"{figure(arm.figure)} {unit}{latency}"
+    return f"{rounded(arm.result)} {unit}{latency}"
 
 
 def base_name(facts: CampaignFacts) -> str:
@@ -108,7 +108,7 @@ def the_base(facts: CampaignFacts) -> str:
 
 def base_words(facts: CampaignFacts) -> str:
     """The base's own result: `12,346 transactions/s`, `p99 1.90 ms at 500 transactions/s`."""
-    words = f"{figure(facts.base.figure or 0.0)} {facts.unit}"
+    words = f"{rounded(facts.base.result or 0.0)} {facts.unit}"
     if facts.objective == "throughput" or facts.base.p99_us is None:
         return words
     return f"p99 {format_latency(facts.base.p99_us)} at {words}"

@@ -218,7 +218,7 @@ class Draft:
         return self._trial(
             outcome="discarded" if disturbed else "measured",
             reason=disturbed,
-            figure=measured.figure,
+            result=measured.result,
             unit=measured.unit,
             higher_is_better=measured.higher_is_better,
             seed=measured.seed,

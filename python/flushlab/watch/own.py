@@ -112,7 +112,7 @@ def running(what: Running) -> Iterator[Metric]:
         "flushlab_trial_events_per_second",
         "Rate of the arm's last finished trial.",
         ["arm"],
-        (([arm], figure) for arm, figure in what.trial_figures.items()),
+        (([arm], result) for arm, result in what.trial_results.items()),
     )
     yield labelled(
         GaugeMetricFamily,

@@ -312,7 +312,7 @@ def _sample(running: Running, ended: float, trial: Trial) -> Sample:
             round=trial.block + 1,
             left_s=None,
         ),
-        throughput=trial.figure if trial.higher_is_better else None,
+        throughput=trial.result if trial.higher_is_better else None,
         unit=trial.unit if trial.higher_is_better else "",
         p50_ms=latency.p50 / 1000 if latency else None,
         p99_ms=latency.p99 / 1000 if latency else None,

@@ -122,7 +122,7 @@ class CommandWorkload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
             ended = self._run(server, "measured")
         self._check(ended, server)
         return Measured(
-            figure=ended.seconds,
+            result=ended.seconds,
             unit="s",
             higher_is_better=False,
             warm_up_s=warm_up_s,

@@ -280,7 +280,7 @@ def measured(driving: Driving, result: LoadResult, warm_up_s: float, warnings: I
             + "; ".join(f"{e.errno}: {e.message}" for e in result.errors),
         )
     return Measured(
-        figure=result.throughput,
+        result=result.throughput,
         unit=driving.unit,
         higher_is_better=True,
         warm_up_s=warm_up_s,

@@ -53,7 +53,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     """Result of one run.
 
     Attributes:
-        figure: the result, in `unit`.
+        result: the result, in `unit`.
         unit: `transactions/s` or `s`.
         higher_is_better: False for seconds.
         warm_up_s: how long the warm-up took.
@@ -68,7 +68,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
         lost_nodes: of a cluster, that died in the window, which went on.
     """
 
-    figure: float
+    result: float
     unit: str
     higher_is_better: bool
     warm_up_s: float

@@ -95,7 +95,7 @@ class SqlWorkload(engine.Connected, frozen=True, kw_only=True, omit_defaults=Tru
                 where=self.name.removeprefix(PREFIX),
             )
         return Measured(
-            figure=result.seconds,
+            result=result.seconds,
             unit="s",
             higher_is_better=False,
             warm_up_s=0.0,

@@ -62,7 +62,7 @@ _FEW_COMMITS = 3
 class UpsertWorkload(TableOptions, frozen=True, kw_only=True):
     """INSERT … ON DUPLICATE KEY UPDATE.
 
-    Its figure is in rows/s: rows acknowledged by a commit, see `flushlab.record.RowCounts`.
+    Its result is in rows/s: rows acknowledged by a commit, see `flushlab.record.RowCounts`.
 
     Attributes:
         tables, rand_type, threads, …: see `TableOptions` and `EngineOptions`; the keys that exist already are

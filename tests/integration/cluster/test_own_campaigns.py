@@ -121,7 +121,7 @@ def test_a_tuning_tries_what_the_cluster_takes_while_it_runs_and_sets_nothing(
 
     done = tune.tune(**asked, **ALLOWED)
     assert done.server.nodes == 2
-    assert done.base.figure is not None and done.control is not None and done.control.figure is not None
+    assert done.base.result is not None and done.control is not None and done.control.result is not None
     assert (done.base.settings[FLUSH], done.base.recovery_s) == (1, None)
     not_tried = [one.text for one in done.warnings if one.slug == "not-tried"]
     assert any("innodb_io_capacity=" in text and "shows later" in text for text in not_tried)

@@ -101,7 +101,7 @@ class LosesANode(OltpWorkload, frozen=True):
         with window:
             server.nodes[1].kill()
         return Measured(
-            figure=1.0, unit="transactions/s", higher_is_better=True, warm_up_s=0.0, window_s=timing.seconds
+            result=1.0, unit="transactions/s", higher_is_better=True, warm_up_s=0.0, window_s=timing.seconds
         )
 
 

@@ -88,7 +88,7 @@ def the_load_goes_on_without_a_node(cluster: Cluster) -> None:
     draft = Draft(arm=Arm(name="A", settings={}), stage="bench", block=1, variant=0)
     timing = Timing(warm_up_s=0.2, max_warm_up_s=0.2, seconds=3.0)
     trial = measure(draft, cluster, load, timing)
-    assert trial.figure, trial.reason
+    assert trial.result, trial.reason
     assert [one.node for one in trial.lost_nodes] == [1]
     assert "node-lost" in {one.slug for one in trial.warnings}
     assert [node.node for node in trial.nodes] == [2, 3]

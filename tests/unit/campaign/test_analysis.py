@@ -38,7 +38,7 @@ def test_a_quarter_of_the_trials_disturbed_is_the_machines_fault(
 
 
 def test_only_discarded_trials_were_disturbed_and_none_of_a_node_that_died() -> None:
-    died = msgspec.structs.replace(trial(outcome="discarded"), figure=None)
+    died = msgspec.structs.replace(trial(outcome="discarded"), result=None)
     assert disturbed([trial(), trial(outcome="discarded"), trial(outcome="failed"), died]) == 1
 
 

@@ -145,9 +145,9 @@ def test_every_arm_is_told_and_best_is_composed_of_what_proved_faster(tmp_path: 
     assert best.comparison.ratio.low < 1.8 < best.comparison.ratio.high
     assert (best.floor, facts.base.floor) == ("throwaway", "strict")
     assert (facts.blocks, plan_of(facts).blocks, facts.ending) == (5, 5, "done")
-    assert facts.base.figure is not None
-    assert facts.arms[0].figure is not None
-    assert facts.arms[0].figure > 1.4 * facts.base.figure
+    assert facts.base.result is not None
+    assert facts.arms[0].result is not None
+    assert facts.arms[0].result > 1.4 * facts.base.result
     assert facts.arms[2].comparison is None
 
 
@@ -219,7 +219,7 @@ def test_a_refused_arm_carries_the_servers_reason(tmp_path: Path) -> None:
 
     facts = run(series(tmp_path, SYNC, FLUSH), refuses=refuses)
     assert (facts.arms[0].outcome, facts.arms[0].reason) == ("refused", "unknown variable 'x'")
-    assert facts.arms[0].figure is None
+    assert facts.arms[0].result is None
     assert facts.arms[-1].composed_of == ("flush",)
 
 
@@ -227,7 +227,7 @@ def test_an_arm_that_dies_or_reads_back_differently_says_so(tmp_path: Path) -> N
     def invalid(trial: Trial) -> Trial:
         if trial.arm.name != "sync":
             return trial
-        return msgspec.structs.replace(trial, outcome="invalid", reason="it reads 1", figure=None)
+        return msgspec.structs.replace(trial, outcome="invalid", reason="it reads 1", result=None)
 
     facts = run(series(tmp_path, SYNC, FLUSH), change=invalid)
     assert (facts.arms[0].outcome, facts.arms[0].reason) == ("refused", "invalid: it reads 1")
@@ -237,7 +237,7 @@ def test_an_arm_that_failed_in_a_window_is_not_called_refused(tmp_path: Path) ->
     def failed(trial: Trial) -> Trial:
         if trial.arm.name != "sync" or trial.block != 2:
             return trial
-        return msgspec.structs.replace(trial, outcome="failed", reason="the load stopped", figure=None)
+        return msgspec.structs.replace(trial, outcome="failed", reason="the load stopped", result=None)
 
     arm, *_ = run(series(tmp_path, SYNC, FLUSH), change=failed).arms
     assert (arm.outcome, arm.reason, arm.comparison) == ("failed", "the load stopped", None)
@@ -250,7 +250,7 @@ def test_an_arm_with_a_stalled_window_is_in_the_table_with_that_fact(tmp_path: P
         if trial.arm.name != "sync" or trial.block != 2:
             return trial
         caveat = Warning("nothing-committed", "nothing was committed in a window of 8.0 s")
-        return msgspec.structs.replace(trial, figure=nothing.throughput, load=nothing, warnings=(caveat,))
+        return msgspec.structs.replace(trial, result=nothing.throughput, load=nothing, warnings=(caveat,))
 
     facts, calm = (
         run(series(tmp_path, SYNC, FLUSH, best=False), change=one) for one in (stalls, lambda t: t)
@@ -264,7 +264,7 @@ def test_an_arm_with_a_stalled_window_is_in_the_table_with_that_fact(tmp_path: P
     assert flush.comparison.ratio.half_width == pytest.approx(
         calm.arms[1].comparison.ratio.half_width, rel=0.5
     )
-    assert sync.figure == pytest.approx(1200 * 4 / 5, rel=0.05)
+    assert sync.result == pytest.approx(1200 * 4 / 5, rel=0.05)
     said = [warning.text for warning in facts.warnings if warning.slug == "nothing-committed"]
     assert said == ["sync: nothing was committed in a window of 8.0 s"]
 
@@ -309,7 +309,7 @@ def test_what_is_proven_so_far_can_be_told_at_any_moment(tmp_path: Path) -> None
 def test_nothing_that_can_run_is_no_error(tmp_path: Path) -> None:
     facts = run(series(tmp_path, GONE))
     assert outcomes(facts) == {"gone": "not_in_version", "best": "skipped"}
-    assert (facts.base.figure, facts.control, facts.blocks) == (None, None, 0)
+    assert (facts.base.result, facts.control, facts.blocks) == (None, None, 0)
 
 
 def test_an_arm_that_reads_back_as_the_base_is_named(tmp_path: Path) -> None:
@@ -360,7 +360,7 @@ def test_an_arm_is_the_same_as_one_that_lacks_only_what_has_no_effect(tmp_path: 
 def test_a_lucky_arm_that_changes_nothing_is_neither_an_answer_nor_a_part_of_best(tmp_path: Path) -> None:
     def lucky(trial: Trial) -> Trial:
         gain = 3.0 if trial.settings.get("sync_binlog") == 0 else 1.0
-        return msgspec.structs.replace(trial, figure=(trial.figure or 0.0) * gain)
+        return msgspec.structs.replace(trial, result=(trial.result or 0.0) * gain)
 
     alone = run(series(tmp_path, SYNC, kind="compare", best=False, settings=NO_BINLOG), change=lucky)
     assert alone.arms[0].comparison is not None
@@ -378,7 +378,7 @@ def test_of_arms_that_read_back_alike_the_one_with_fewer_changes_is_recommended(
 ) -> None:
     def favoured(trial: Trial) -> Trial:
         gain = 1.1 if trial.arm.name == "same" else 1.0
-        return msgspec.structs.replace(trial, figure=(trial.figure or 0.0) * gain)
+        return msgspec.structs.replace(trial, result=(trial.result or 0.0) * gain)
 
     same = ArmPlan(name="same", settings={"innodb_flush_log_at_trx_commit": 2, "innodb_io_capacity": 200})
     arms = (same, FLUSH) if longer_first else (FLUSH, same)
@@ -424,7 +424,7 @@ def test_a_composition_of_what_needs_long_windows_needs_them_too(tmp_path: Path)
     def short_and_fast(trial: Trial) -> Trial:
         gain = 2.0 if trial.settings.get("innodb_io_capacity") == 400 else 1.0
         caveat = (Warning("window-too-short", "0.1 of the redo"),)
-        return msgspec.structs.replace(trial, warnings=caveat, figure=(trial.figure or 0.0) * gain)
+        return msgspec.structs.replace(trial, warnings=caveat, result=(trial.result or 0.0) * gain)
 
     facts = run(series(tmp_path, FLUSH, IDLE), change=short_and_fast)
     (warning,) = [w for w in facts.warnings if w.slug == "window-too-short"]
@@ -460,7 +460,7 @@ def test_a_control_that_fails_is_a_warning(tmp_path: Path) -> None:
     def failing(trial: Trial) -> Trial:
         if trial.arm.name != "control":
             return trial
-        return msgspec.structs.replace(trial, outcome="failed", reason="died", figure=None)
+        return msgspec.structs.replace(trial, outcome="failed", reason="died", result=None)
 
     facts = run(series(tmp_path, FLUSH), change=failing)
     assert facts.control is None
@@ -470,9 +470,9 @@ def test_a_control_that_fails_is_a_warning(tmp_path: Path) -> None:
 
 def test_a_control_that_differs_is_a_warning(tmp_path: Path) -> None:
     def lifted(trial: Trial) -> Trial:
-        if trial.arm.name != "control" or trial.figure is None:
+        if trial.arm.name != "control" or trial.result is None:
             return trial
-        return msgspec.structs.replace(trial, figure=trial.figure * 1.5)
+        return msgspec.structs.replace(trial, result=trial.result * 1.5)
 
     assert "control-differs" not in slugs(run(series(tmp_path, FLUSH)))
     facts = run(series(tmp_path, FLUSH), change=lifted)
@@ -532,7 +532,7 @@ def test_with_several_servers_a_caveat_on_a_base_names_its_server(tmp_path: Path
     def noisy(trial: Trial) -> Trial:
         lifted = {"base": 1.5, "two base": 2.0}.get(trial.arm.name, 1.0) if trial.block % 2 else 1.0
         found = (Warning("rounded", "a was changed"),) if trial.arm.name == "two base" else ()
-        return msgspec.structs.replace(trial, figure=(trial.figure or 0.0) * lifted, warnings=found)
+        return msgspec.structs.replace(trial, result=(trial.result or 0.0) * lifted, warnings=found)
 
     facts = run(two_servers(tmp_path), change=noisy)
     told = [(one.arms, one.text) for one in facts.warnings if one.slug in ("noisy", "rounded")]

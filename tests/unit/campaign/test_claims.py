@@ -70,13 +70,13 @@ def trial(arm: str, block: int, syncs: int | None, commits: int) -> Trial:
         stage="arms",
         block=block,
         outcome="measured",
-        figure=1.0,
+        result=1.0,
         load=load,
         file_activity={"redo": FileActivity(fsyncs=syncs)},
     )
 
 
-IGNORED = claim(at_least=0.5, figure="redo syncs per commit")
+IGNORED = claim(at_least=0.5, quantity="redo syncs per commit")
 
 
 def test_what_is_counted_is_answered_by_the_least_and_the_most_of_the_blocks() -> None:
@@ -90,7 +90,7 @@ def test_what_is_counted_is_answered_by_the_least_and_the_most_of_the_blocks() -
     ]
     facts = counted_answer(IGNORED, trials)
     assert facts.ratio is not None
-    assert (facts.answer, facts.figure) == ("refuted", "redo syncs per commit")
+    assert (facts.answer, facts.quantity) == ("refuted", "redo syncs per commit")
     assert (facts.ratio.low, facts.ratio.high) == pytest.approx((0.02, 0.04))
     assert facts.ratio.estimate == pytest.approx(26 / 900)
     assert facts.counts == pytest.approx((0.013, 0.45))

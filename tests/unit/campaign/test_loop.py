@@ -178,7 +178,7 @@ class Proving(Scripted):
         return Progress(stage="screen", done=len(self.told), total=3, best=best, objective="p99")
 
 
-def test_whoever_watches_is_told_of_trials_figures_and_what_interim_analyses_have_proven(
+def test_whoever_watches_is_told_of_trials_results_and_what_interim_analyses_have_proven(
     store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("FLUSHLAB_HOME", str(tmp_path))
@@ -203,9 +203,9 @@ def test_whoever_watches_is_told_of_trials_figures_and_what_interim_analyses_hav
         end = noted.current()
     first, second = seen
     assert (first.stage, first.round, first.arm, first.trial, first.ratios) == ("screen", 1, "a", 1, ())
-    assert (second.round, second.arm, second.trial_figures) == (2, "flush=2", {"a": 10_000.0})
+    assert (second.round, second.arm, second.trial_results) == (2, "flush=2", {"a": 10_000.0})
     assert second.left_s is not None and 0 < second.left_s <= 70
     (ratio,) = second.ratios
     assert (ratio.arm, ratio.low, ratio.mid, ratio.early) == ("best so far", 1.4, 1.5, True)
     assert ratio.objective == "p99"
-    assert end.trial_figures == {"a": 10_000.0, "flush=2": 10_000.0}
+    assert end.trial_results == {"a": 10_000.0, "flush=2": 10_000.0}

@@ -245,11 +245,11 @@ def test_the_page_shows_settings_of_the_recommended_arm_beside_the_base_of_its_s
 
 def test_the_page_gives_the_key_figures_of_every_server_with_its_name() -> None:
     base, slow = MIXED.arms[1:]
-    of_base = msgspec.structs.replace(base, figure=750.0, p99_us=9000.0, floor="second", guarantees=LOSSY)
+    of_base = msgspec.structs.replace(base, result=750.0, p99_us=9000.0, floor="second", guarantees=LOSSY)
     facts = changed(
         MIXED,
         arms=(MIXED.arms[0], of_base, slow),
-        base_figure=500.0,
+        base_result=500.0,
         base_p99_us=17_000.0,
         base_guarantees=SAFE,
         control=arm("control", 1.0, 0.9, 1.1),

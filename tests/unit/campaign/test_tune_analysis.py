@@ -136,7 +136,7 @@ def test_settings_below_the_floor_are_compared_with_the_base_that_raises_them() 
     assert found.changes(facts.handed_over)["innodb_flush_log_at_trx_commit"] == 1
     assert "may be lost" in found.yours.guarantees["os_crash"]
     assert "nothing is lost" in facts.base.guarantees["os_crash"]
-    assert found.yours.figure is not None and found.yours.name not in [arm.name for arm in facts.arms]
+    assert found.yours.result is not None and found.yours.name not in [arm.name for arm in facts.arms]
 
 
 def test_settings_that_do_not_run_are_still_told_to_be_below_the_floor() -> None:

@@ -9,8 +9,8 @@ from tests.unit.records import trial
 FLUSH = "innodb_flush_log_at_trx_commit"
 
 
-def questioned(arm: str, setting: str, value: Value, figure: int) -> Trial:
-    warning = Warning("no-effect", f"{setting}={value} reads back, but {figure} syncs were seen", setting)
+def questioned(arm: str, setting: str, value: Value, result: int) -> Trial:
+    warning = Warning("no-effect", f"{setting}={value} reads back, but {result} syncs were seen", setting)
     settings = {setting: value}
     return trial(settings, arm=Arm(name=arm, settings=settings), warnings=(warning, Warning("errors", "x")))
 

@@ -48,7 +48,7 @@ def test_ctrl_c_exits_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "interrupted" in done.stdout
 
 
-def test_a_disk_that_is_full_costs_the_files_of_the_seconds_and_not_the_figure(
+def test_a_disk_that_is_full_costs_the_files_of_the_seconds_and_not_the_result(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     load = msgspec.structs.replace(load_result(), unwritten=UNWRITTEN)

@@ -20,7 +20,7 @@ def shown(found: dict[str, Comparison], objective: Objective = "throughput") -> 
     """The lines of the table after a block of two arms, one run of which was disturbed."""
     table = LiveTable()
     table.names({"base": "my.cnf", LONG: LONG, "control": "control"})
-    for name, figure, outcome in (
+    for name, result, outcome in (
         ("base", 9_000.0, "measured"),
         (LONG, 12_000.0, "discarded"),
         (LONG, 3.0, "measured"),
@@ -30,7 +30,7 @@ def shown(found: dict[str, Comparison], objective: Objective = "throughput") -> 
         table.starting(Request(arm=arm, stage="arms", block=0), progress, Spent(10.0, 10.0, 1))
         reason = "other programs used 55% of the CPU time" if outcome == "discarded" else ""
         table.ended(
-            trial(arm=arm, stage="arms", figure=figure, outcome=outcome, reason=reason), progress, Spent()
+            trial(arm=arm, stage="arms", result=result, outcome=outcome, reason=reason), progress, Spent()
         )
     return text_of(table.table()).splitlines()
 
@@ -51,7 +51,7 @@ def test_it_fits_80_columns_whatever_the_names_are() -> None:
 
 def test_it_says_what_runs_and_what_disturbs() -> None:
     *_, compared, doing, disturbed = shown({})
-    assert compared == "ratio: of throughput; figure: transactions/s"
+    assert compared == "ratio: of throughput; result: transactions/s"
     assert doing.startswith("block 1: innodb_flush_log_at_trx_commit=2")
     assert disturbed == "1 trial was disturbed by other load"
 
@@ -59,7 +59,7 @@ def test_it_says_what_runs_and_what_disturbs() -> None:
 def test_it_names_p99_latency_where_that_is_compared_and_shows_it() -> None:
     _, base, other, *_, compared, _, _ = shown({}, "p99")
     assert base.split() == ["my.cnf", "1.90", "ms", "1"] and other.split()[-3:-1] == ["1.90", "ms"]
-    assert compared == "ratio: how many times lower p99 latency is than the base's; figure: p99 latency"
+    assert compared == "ratio: how many times lower p99 latency is than the base's; result: p99 latency"
     assert max(map(len, shown({LONG: comparison(LONG, ratio(1.62, 1.55, 1.70))}, "p99"))) <= 80
 
 

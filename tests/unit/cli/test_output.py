@@ -57,7 +57,7 @@ def full(tmp_path: Path) -> Path:
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> Trial:
     """`flushlab bench --server sandbox:x` measures this at once."""
-    found = trial(figure=12_345.0)
+    found = trial(result=12_345.0)
     monkeypatch.setattr("flushlab.campaign.bench.bench", lambda **_: found)
     return found
 
@@ -122,7 +122,7 @@ def test_a_document_that_cannot_be_written_goes_to_stdout(
 ) -> None:
     run(monkeypatch, "bench", "--server", "sandbox:x", "--json", str(full))
     said = capsys.readouterr().out
-    assert json.loads(said[said.index("\n{") :])["figure"] == 12_345.0
+    assert json.loads(said[said.index("\n{") :])["result"] == 12_345.0
 
 
 @pytest.fixture
@@ -191,9 +191,9 @@ def test_a_device_or_a_pipe_is_written_to_and_stays_what_it_is(tmp_path: Path) -
     heard: list[str] = []
     reader = threading.Thread(target=lambda: heard.append(pipe.read_text()))
     reader.start()
-    output.emit_json({"figure": 1}, str(pipe))
+    output.emit_json({"result": 1}, str(pipe))
     reader.join(PATIENCE_S)
-    assert json.loads(heard[0]) == {"figure": 1}
+    assert json.loads(heard[0]) == {"result": 1}
     assert stat.S_ISFIFO(pipe.stat().st_mode)
     done = shell(f"{FLUSHLAB} settings sync_binlog --json /dev/stdout | cat; ls -l /dev/stdout")
     assert '"sync_binlog"' in done.stdout

@@ -57,10 +57,10 @@ def test_of_short_blocks_of_slices_one_is_told_for_all_that_end_meanwhile(
     monkeypatch.setattr("flushlab.campaign.watcher.time.monotonic", lambda: now[0])
     part = Slice(round=0, start_s=0.0, seconds=1.0, events=50)
     for block in range(13):
-        for name, figure in (("fast", 5000.0), ("base", 50.0)):
+        for name, result in (("fast", 5000.0), ("base", 50.0)):
             request = Request(arm=Arm(name=name, settings={}), stage="arms", block=block)
             watcher.starting(request, progress, Spent())
-            done = trial(arm=request.arm, stage="arms", block=block, figure=figure, slices=(part,))
+            done = trial(arm=request.arm, stage="arms", block=block, result=result, slices=(part,))
             watcher.ended(done, progress, Spent())
             now[0] += 1.0
     assert lines == [
@@ -82,7 +82,7 @@ def test_a_block_of_slices_whose_line_is_long_is_told_whatever_a_resumed_one_has
     part = Slice(round=0, start_s=0.0, seconds=1.0, events=50)
     for number in range(arms):
         arm = Arm(name=f"a{number}{long}", settings={})
-        done = trial(arm=arm, stage="arms", block=0, figure=100.0 + number, slices=(part,))
+        done = trial(arm=arm, stage="arms", block=0, result=100.0 + number, slices=(part,))
         watcher.ended(done, progress, Spent())
     watcher.starting(Request(arm=Arm(name="x", settings={}), stage="arms", block=1), progress, Spent())
     assert lines == [f"arms 0 · {told.format(long=long)}"]
@@ -96,15 +96,15 @@ def test_a_slice_that_fails_is_told_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("objective", "best", "figure"),
+    ("objective", "best", "result"),
     [
         ("throughput", "best so far 1.50× as fast", "10,000 transactions/s"),
         ("p99", "best so far 1.50× lower p99 latency", "1.90 ms p99 latency"),
     ],
 )
-def test_lines_name_what_is_compared(objective: Objective, best: str, figure: str) -> None:
+def test_lines_name_what_is_compared(objective: Objective, best: str, result: str) -> None:
     lines: list[str] = []
     gain = Ratio(estimate=1.5, low=1.4, high=1.6)
     progress = Progress(stage="confirm", done=1, total=9, best=gain, objective=objective)
     Watcher(lines.append).ended(trial(arm=Arm(name="x", settings={})), progress, Spent())
-    assert lines == [f"bench 1 · x: {figure} ({best})"]
+    assert lines == [f"bench 1 · x: {result} ({best})"]

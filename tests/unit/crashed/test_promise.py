@@ -63,7 +63,7 @@ def test_only_strict_asks_for_the_end_of_the_binary_log() -> None:
     assert found == ["the binary log lacked acknowledged commits after 1 of 2 crashes, up to 12", *[None] * 3]
 
 
-def test_what_was_lost_is_told_in_figures() -> None:
+def test_what_was_lost_is_told_in_numbers() -> None:
     assert broken(crashed("lost", 2.5), "power", Floor.RELAXED) == (
         "acknowledged commits were lost in 1 of 2 crashes, up to 2,500, at most 2.50 s old"
     )

@@ -68,7 +68,7 @@ def answer(request: Request, outcome: Outcome, reason: str = "") -> Trial:
         variant=request.variant,
         outcome=outcome,
         reason=reason,
-        figure=100.0 if outcome == "measured" else None,
+        result=100.0 if outcome == "measured" else None,
     )
 
 
@@ -78,7 +78,7 @@ def test_an_arm_that_committed_nothing_in_a_block_has_a_ratio_and_spoils_no_othe
     while (request := blocks.ask()) is not None:
         trial = trials.run(request)
         if request.arm.name == "slow" and request.block == 2:
-            trial = msgspec.structs.replace(trial, figure=nothing.throughput, load=nothing)
+            trial = msgspec.structs.replace(trial, result=nothing.throughput, load=nothing)
         blocks.tell(trial)
     assert blocks.blocks.stalled == {"slow"}
     found = {
@@ -163,9 +163,9 @@ def disturb(blocks: Driven, which: set[int]) -> list[float]:
     while (request := blocks.ask()) is not None:
         trial = trials.run(request)
         if request.arm.name == "fast" and request.block in which:
-            assert trial.figure is not None
-            lost.append(trial.figure / 4)
-            trial = msgspec.structs.replace(trial, outcome="discarded", figure=lost[-1])
+            assert trial.result is not None
+            lost.append(trial.result / 4)
+            trial = msgspec.structs.replace(trial, outcome="discarded", result=lost[-1])
         blocks.tell(trial)
     return lost
 
@@ -225,6 +225,6 @@ def test_stored_trials_told_again_lead_to_the_same_next_request() -> None:
 
 def test_a_trial_that_is_not_due_is_refused() -> None:
     blocks = Driven(blocks=2)
-    stranger = Trial(arm=FAST, stage="bench", block=0, outcome="measured", figure=1.0)
+    stranger = Trial(arm=FAST, stage="bench", block=0, outcome="measured", result=1.0)
     with pytest.raises(UsageError, match="does not belong here"):
         blocks.tell(stranger)

@@ -11,19 +11,19 @@ from flushlab.record import Latency, LoadResult, Ratio
 from tests.unit.records import load_result, trial
 
 
-def test_a_score_is_the_log_of_the_figure() -> None:
-    assert score([trial(figure=1000.0)]) == pytest.approx(math.log(1000))
+def test_a_score_is_the_log_of_the_result() -> None:
+    assert score([trial(result=1000.0)]) == pytest.approx(math.log(1000))
 
 
 def test_seconds_score_better_when_fewer() -> None:
-    fast, slow = (trial(figure=s, unit="s", higher_is_better=False) for s in (10.0, 20.0))
+    fast, slow = (trial(result=s, unit="s", higher_is_better=False) for s in (10.0, 20.0))
     assert score([fast]) - score([slow]) == pytest.approx(math.log(2))
 
 
-def test_the_latency_objective_ignores_the_figure() -> None:
+def test_the_latency_objective_ignores_the_result() -> None:
     quick = Latency(mean=1, p50=1, p95=1, p99=500, p999=900, max=900)
     load = msgspec.structs.replace(load_result(), latency_us=quick)
-    assert score([trial(figure=1.0, load=load)], "p99") == pytest.approx(-math.log(500))
+    assert score([trial(result=1.0, load=load)], "p99") == pytest.approx(-math.log(500))
 
 
 def test_a_command_has_no_latency_to_optimise() -> None:
@@ -37,11 +37,11 @@ def stall(seconds: float) -> LoadResult:
 
 
 def test_a_window_without_a_latency_counts_as_one_as_long_as_the_window() -> None:
-    assert score([trial(figure=0.0625, load=stall(8.0))], "p99") == pytest.approx(-math.log(8_000_000))
+    assert score([trial(result=0.0625, load=stall(8.0))], "p99") == pytest.approx(-math.log(8_000_000))
 
 
 def test_a_window_in_which_nothing_was_committed_is_half_of_an_event_and_all_of_it_stalled() -> None:
-    nothing = trial(figure=stall(8.0).throughput, load=stall(8.0))
+    nothing = trial(result=stall(8.0).throughput, load=stall(8.0))
     assert score([nothing]) == pytest.approx(math.log(0.5 / 8))
     assert is_stalled([trial(), nothing])
     assert not is_stalled([trial()])
@@ -55,7 +55,7 @@ def test_one_event_in_a_window_is_no_stall() -> None:
 
 def test_a_figure_of_zero_cannot_be_compared() -> None:
     with pytest.raises(MeasurementError, match="nothing to compare"):
-        score([trial(figure=0.0)])
+        score([trial(result=0.0)])
 
 
 def test_a_stalled_second_has_less_than_a_tenth_of_the_median() -> None:

@@ -101,7 +101,7 @@ def test_the_ratio_of_best_takes_nothing_from_the_blocks_that_chose_it() -> None
         trial = simulated.run(request)
         if request.stage == "best":
             flat = 1000.0 * (1.001 if (request.block + len(request.arm.name)) % 2 else 0.999)
-            trial = msgspec.structs.replace(trial, figure=flat)
+            trial = msgspec.structs.replace(trial, result=flat)
         series.tell(trial)
     best = series.result().comparisons["best"]
     assert best.ratio.estimate == pytest.approx(1, abs=0.01)
@@ -137,7 +137,7 @@ def test_an_arm_that_dies_in_a_later_block_has_no_figure_and_is_not_composed() -
     while (request := series.ask()) is not None:
         trial = simulated.run(request)
         if request.arm.name == "A" and request.block == 3:
-            trial = msgspec.structs.replace(trial, outcome="failed", reason="died: signal 11", figure=None)
+            trial = msgspec.structs.replace(trial, outcome="failed", reason="died: signal 11", result=None)
         series.tell(trial)
     result = series.result()
     assert result.out["A"] == ("failed", "died: signal 11")
@@ -183,7 +183,7 @@ class _Broken(SimulatedTrials):
     def run(self, request: Request) -> Trial:
         trial = super().run(request)
         if request.arm.name == "base" and request.block >= self._from_block:
-            return msgspec.structs.replace(trial, outcome="failed", reason="died", figure=None)
+            return msgspec.structs.replace(trial, outcome="failed", reason="died", result=None)
         return trial
 
 
@@ -391,7 +391,7 @@ def test_a_base_that_fails_in_a_later_group_ends_the_series_and_what_was_found_s
     while (request := series.ask()) is not None:
         trial = simulated.run(request)
         if request.arm.name == "base" and request.block == 6:
-            trial = msgspec.structs.replace(trial, outcome="failed", reason="died: signal 11", figure=None)
+            trial = msgspec.structs.replace(trial, outcome="failed", reason="died: signal 11", result=None)
         series.tell(trial)
     result = series.result()
     assert result.out["base"].reason == "died: signal 11"
@@ -408,8 +408,8 @@ def test_groups_have_their_own_numbers_of_blocks_and_their_own_noise() -> None:
         asked.append(request)
         noise = math.exp((0.2 if request.block < 30 else 0.002) * math.sin(97.0 * len(asked)))
         trial = simulated.run(request)
-        assert trial.figure is not None
-        series.tell(msgspec.structs.replace(trial, figure=trial.figure * noise))
+        assert trial.result is not None
+        series.tell(msgspec.structs.replace(trial, result=trial.result * noise))
     found = series.result().comparisons
     assert (found["A"].blocks, found["C"].blocks) == (30, 5)
     assert found["C"].ratio.half_width < 0.02 < found["A"].ratio.half_width
@@ -492,10 +492,10 @@ def test_the_base_of_a_server_stays_as_long_as_an_arm_is_compared_with_it() -> N
 def at_a_rate(request: Request, simulated: SimulatedTrials) -> Trial:
     """Every arm commits as much as every other, and its p99 latency falls by what its settings gain."""
     trial = simulated.run(request)
-    p99 = round(20_000_000 / (trial.figure or math.nan))
+    p99 = round(20_000_000 / (trial.result or math.nan))
     latency = Latency(mean=1.0, p50=1, p95=1, p99=p99, p999=p99, max=p99)
     load = LoadResult(seconds=1.0, events=500, throughput=500.0, per_second=(500,), latency_us=latency)
-    return msgspec.structs.replace(trial, figure=500.0, load=load)
+    return msgspec.structs.replace(trial, result=500.0, load=load)
 
 
 def told_at_a_rate(series: Series) -> Series:

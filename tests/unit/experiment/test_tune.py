@@ -94,7 +94,7 @@ def test_without_a_change_in_the_running_nothing_was_tried_and_nothing_detectabl
     while (request := refused.ask()) is not None:
         trial, count = trials.run(request), count + 1
         if request.arm.settings != BASE:
-            out = {"outcome": "refused", "reason": "no", "figure": None}
+            out = {"outcome": "refused", "reason": "no", "result": None}
             trial = msgspec.structs.replace(trial, **out)
         refused.tell(trial)
     assert Tune(plan(objective="p99")).progress.objective == "p99"
@@ -194,8 +194,8 @@ def test_reported_figures_come_from_confirmation_blocks_only() -> None:
         trial = trials.run(request)
         tune.tell(trial)
         if request.stage == "confirm":
-            assert trial.figure is not None
-            confirmed.setdefault(request.arm.name, []).append(math.log(trial.figure))
+            assert trial.result is not None
+            confirmed.setdefault(request.arm.name, []).append(math.log(trial.result))
     result = tune.result()
     for comparison in result.confirmed:
         differences = [x - y for x, y in zip(confirmed[comparison.arm], confirmed["base"], strict=True)]
@@ -232,8 +232,8 @@ def test_screening_does_not_choose_by_runs_that_a_neighbour_was_in() -> None:
         if request.stage == "screen" and request.arm.settings["a"]:
             turn += 1
             if turn % 3:
-                assert trial.figure is not None
-                trial = msgspec.structs.replace(trial, outcome="discarded", figure=trial.figure / 2)
+                assert trial.result is not None
+                trial = msgspec.structs.replace(trial, outcome="discarded", result=trial.result / 2)
         tune.tell(trial)
     winner = tune.result().winner
     assert winner is not None
@@ -476,7 +476,7 @@ def test_discarded_trials_are_repeated_and_cost_only_trials() -> None:
         count += 1
         trial = trials.run(request)
         tune.tell(
-            msgspec.structs.replace(trial, outcome="discarded", figure=None) if count % 7 == 0 else trial
+            msgspec.structs.replace(trial, outcome="discarded", result=None) if count % 7 == 0 else trial
         )
     winner = tune.result().winner
     assert winner is not None
@@ -531,7 +531,7 @@ def test_a_block_without_a_latency_is_a_fact_of_its_arm_where_p99_is_the_objecti
     while (request := tune.ask()) is not None:
         trial = with_load(trials.run(request), 500 if request.arm.settings["a"] else 1000)
         if request.stage == "confirm" and request.arm.settings["a"] and request.block == 1:
-            hit, trial = hit + 1, msgspec.structs.replace(trial, load=nothing, figure=nothing.throughput)
+            hit, trial = hit + 1, msgspec.structs.replace(trial, load=nothing, result=nothing.throughput)
         tune.tell(trial)
     assert hit
     winner = tune.result().winner
@@ -598,7 +598,7 @@ def test_a_free_part_that_the_server_refuses_is_unknown() -> None:
     while (request := tune.ask()) is not None:
         trial = trials.run(request)
         if request.stage == "confirm" and request.arm.settings == {**BASE, "a": 1}:
-            trial = msgspec.structs.replace(trial, outcome="refused", reason="no", figure=None)
+            trial = msgspec.structs.replace(trial, outcome="refused", reason="no", result=None)
         tune.tell(trial)
     winner = tune.result().winner
     assert winner is not None
@@ -686,12 +686,12 @@ def test_a_record_of_the_recovery_check_is_not_part_of_the_plan() -> None:
     tune = Tune(plan())
     before = tune.ask()
     assert before is not None
-    tune.tell(Trial(arm=before.arm, stage="recovery", block=0, outcome="measured", figure=3.0))
+    tune.tell(Trial(arm=before.arm, stage="recovery", block=0, outcome="measured", result=3.0))
     assert tune.ask() == before
 
 
 def test_a_trial_of_another_plan_is_refused() -> None:
-    other = Trial(arm=Tune(plan()).result().base, stage="confirm", block=7, outcome="measured", figure=1.0)
+    other = Trial(arm=Tune(plan()).result().base, stage="confirm", block=7, outcome="measured", result=1.0)
     with pytest.raises(UsageError, match="does not belong here"):
         Tune(plan()).tell(other)
 

@@ -487,8 +487,8 @@ def test_factors_have_names_of_their_own_that_can_be_joined() -> None:
 
 
 def test_a_claim_may_be_about_what_was_counted() -> None:
-    lines = ('text = "t"', 'arm = "a"', "at_most = 0.5", 'figure = "redo syncs per commit"')
-    assert parsed(claim(*lines)).claims[0].figure == "redo syncs per commit"
-    _, what, hint = problem(claim(*lines[:3], 'figure = "redo sync per commit"'))
-    assert what == "unknown figure 'redo sync per commit'"
+    lines = ('text = "t"', 'arm = "a"', "at_most = 0.5", 'quantity = "redo syncs per commit"')
+    assert parsed(claim(*lines)).claims[0].quantity == "redo syncs per commit"
+    _, what, hint = problem(claim(*lines[:3], 'quantity = "redo sync per commit"'))
+    assert what == "unknown quantity 'redo sync per commit'"
     assert hint == "did you mean redo syncs per commit?"

@@ -203,7 +203,7 @@ def test_the_forks_features_are_told_apart_and_name_what_they_need() -> None:
         "replica_preserve_commit_order": ("OFF",),
     }
     assert "not Binlog Parallel Flush" in cousin.title
-    assert not cousin.claims, "nobody published a figure"
+    assert not cousin.claims, "nobody published a result"
 
 
 def test_the_migrations_are_a_history_of_at_least_200_statements() -> None:

@@ -21,10 +21,10 @@ def by_variant(trial: Trial) -> int | None:
     return (16, 64)[trial.variant]
 
 
-def measured(figure: float = 30_000.0, **changes: Any) -> Trial:
+def measured(result: float = 30_000.0, **changes: Any) -> Trial:
     settings = {**SETTINGS, **changes.get("settings", {})}
     facts: dict[str, Any] = {"storage": HERE, **changes, "settings": settings}
-    return trial(figure=figure, **facts)
+    return trial(result=result, **facts)
 
 
 def test_the_share_is_of_the_serial_ceiling_at_the_same_policy_and_threads() -> None:
@@ -61,7 +61,7 @@ def test_rows_are_no_commits() -> None:
 @pytest.mark.parametrize(
     ("changes", "threads"),
     [
-        ({"figure": None, "outcome": "failed"}, 16),
+        ({"result": None, "outcome": "failed"}, 16),
         ({"unit": "s", "load": None}, 16),
         ({}, None),
         ({}, 257),
@@ -75,8 +75,8 @@ def test_what_has_no_ceiling_is_refused(changes: dict[str, object], threads: int
 
 def test_a_campaign_gives_the_median_trial_of_every_arm_and_variant() -> None:
     trials = [
-        measured(figure, arm=Arm(name=arm, settings={}), variant=variant)
-        for arm, variant, figure in [
+        measured(result, arm=Arm(name=arm, settings={}), variant=variant)
+        for arm, variant, result in [
             ("base", 0, 10.0), ("base", 0, 30.0), ("base", 0, 20.0), ("base", 1, 40.0), ("second", 0, 50.0),
         ]
     ]  # fmt: skip

@@ -11,13 +11,13 @@ from flushlab import _core
 from flushlab.errors import NoSpace, NotWritable, StorageError
 from flushlab.probe import disk
 from flushlab.probe.disk import DiskCell, cells, measure
-from flushlab.record import DiskFigure
+from flushlab.record import DiskResult
 from tests.unit.probes import MEDIUM
 
 CELL = DiskCell(way="direct_dsync", bytes=512)
 
 
-def answered(monkeypatch: pytest.MonkeyPatch, answer: Callable[[], bytes]) -> DiskFigure:
+def answered(monkeypatch: pytest.MonkeyPatch, answer: Callable[[], bytes]) -> DiskResult:
     monkeypatch.setattr(_core, "measure_disk", lambda spec: answer())
     return measure(Path("/srv/data/x"), CELL, seconds=0.1, file_bytes=1 << 20, medium=MEDIUM)
 
@@ -32,16 +32,16 @@ def test_every_way_and_size_is_measured_once() -> None:
 
 
 def test_what_the_device_does_not_take_is_a_figure_with_the_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    figure = answered(monkeypatch, lambda: b'{"refused": "O_DIRECT takes no writes of 512 bytes here"}')
-    assert figure.refused == "not possible: the device's logical block has 4,096 bytes"
-    assert (figure.latency_us, figure.operations_per_s) == (None, 0.0)
+    result = answered(monkeypatch, lambda: b'{"refused": "O_DIRECT takes no writes of 512 bytes here"}')
+    assert result.refused == "not possible: the device's logical block has 4,096 bytes"
+    assert (result.latency_us, result.operations_per_s) == (None, 0.0)
 
 
 def test_no_o_direct_is_a_figure_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_core, "measure_disk", lambda spec: b'{"refused": "the file system has no O_DIRECT"}')
     plain = msgspec.structs.replace(MEDIUM, logical_block_bytes=None)
-    figure = measure(Path("/x"), CELL, seconds=0.1, file_bytes=1 << 20, medium=plain)
-    assert figure.refused == "not possible: the file system has no O_DIRECT"
+    result = measure(Path("/x"), CELL, seconds=0.1, file_bytes=1 << 20, medium=plain)
+    assert result.refused == "not possible: the file system has no O_DIRECT"
 
 
 def test_a_stopped_measurement_is_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,10 +62,10 @@ def test_a_failing_file_system_is_told(
 
 def test_a_real_folder_is_measured_by_the_core(tmp_path: Path) -> None:
     cell = DiskCell(way="fdatasync", bytes=4096)
-    figure = measure(tmp_path, cell, seconds=0.05, file_bytes=1 << 20, medium=MEDIUM)
-    assert figure.refused == "" and figure.latency_us is not None
-    assert figure.operations_per_s == pytest.approx(figure.operations / figure.seconds)
-    assert figure.seconds >= 0.05 and figure.file_bytes == 1 << 20
+    result = measure(tmp_path, cell, seconds=0.05, file_bytes=1 << 20, medium=MEDIUM)
+    assert result.refused == "" and result.latency_us is not None
+    assert result.operations_per_s == pytest.approx(result.operations / result.seconds)
+    assert result.seconds >= 0.05 and result.file_bytes == 1 << 20
 
 
 def test_a_disk_that_hangs_is_told_and_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

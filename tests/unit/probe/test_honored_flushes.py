@@ -7,7 +7,7 @@ import pytest
 
 from flushlab.probe.honored_flushes import flush_warnings
 from flushlab.record import Medium
-from tests.unit.probes import MEDIUM, disk_figure
+from tests.unit.probes import MEDIUM, disk_result
 
 
 def slugs(medium: Medium, *figures: Any) -> list[str]:
@@ -19,25 +19,25 @@ def on(**changes: Any) -> Medium:
 
 
 def test_a_disk_that_takes_its_time_raises_no_caveat() -> None:
-    assert slugs(on(), disk_figure("fdatasync", 500), disk_figure("direct", 40)) == []
+    assert slugs(on(), disk_result("fdatasync", 500), disk_result("direct", 40)) == []
 
 
 def test_a_sync_faster_than_any_medium_did_not_happen() -> None:
-    assert slugs(on(), disk_figure("fdatasync", 1.7)) == ["fsync-too-fast"]
-    assert slugs(on(), disk_figure("fdatasync", 15)) == []
+    assert slugs(on(), disk_result("fdatasync", 1.7)) == ["fsync-too-fast"]
+    assert slugs(on(), disk_result("fdatasync", 15)) == []
 
 
 def test_persistent_memory_may_be_that_fast() -> None:
-    assert slugs(on(disk="pmem0"), disk_figure("fdatasync", 1.7)) == []
+    assert slugs(on(disk="pmem0"), disk_result("fdatasync", 1.7)) == []
 
 
 def test_a_disk_that_spins_cannot_sync_within_a_millisecond() -> None:
-    assert slugs(on(disk="sda", rotational=True), disk_figure("fdatasync", 200)) == ["fsync-too-fast"]
-    assert slugs(on(disk="sda", rotational=True), disk_figure("fdatasync", 8_000)) == []
+    assert slugs(on(disk="sda", rotational=True), disk_result("fdatasync", 200)) == ["fsync-too-fast"]
+    assert slugs(on(disk="sda", rotational=True), disk_result("fdatasync", 8_000)) == []
 
 
 def test_a_flush_that_costs_nothing_is_told_where_the_cache_is_volatile() -> None:
-    figures = (disk_figure("fdatasync", 44), disk_figure("direct", 40))
+    figures = (disk_result("fdatasync", 44), disk_result("direct", 40))
     assert slugs(on(volatile_cache=True), *figures) == ["flush-is-free"]
     assert slugs(on(volatile_cache=False), *figures) == []
     assert slugs(on(volatile_cache=None), *figures) == []
@@ -54,13 +54,13 @@ def test_a_flush_that_costs_nothing_is_told_where_the_cache_is_volatile() -> Non
     ],
 )
 def test_what_the_mount_says_counts(changes: dict[str, Any], slug: str) -> None:
-    assert slugs(on(**changes), disk_figure("fdatasync", 500)) == [slug]
+    assert slugs(on(**changes), disk_result("fdatasync", 500)) == [slug]
 
 
 def test_memory_is_told_once_and_not_by_its_speed() -> None:
-    assert slugs(on(in_memory=True), disk_figure("fdatasync", 1)) == ["in-memory"]
+    assert slugs(on(in_memory=True), disk_result("fdatasync", 1)) == ["in-memory"]
 
 
 def test_figures_of_growing_files_and_many_threads_prove_nothing() -> None:
-    grown = disk_figure("fdatasync", 2, layout="extending")
-    assert slugs(on(), grown, disk_figure("fdatasync", 2, depth=8)) == []
+    grown = disk_result("fdatasync", 2, layout="extending")
+    assert slugs(on(), grown, disk_result("fdatasync", 2, depth=8)) == []

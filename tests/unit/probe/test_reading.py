@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from flushlab.probe.reading import bound, duration, headline, is_gain, rate, read
-from tests.unit.probes import CEILINGS, SHARE, ceiling, disk_figure, probe_record
+from tests.unit.probes import CEILINGS, SHARE, ceiling, disk_result, probe_record
 
 STRICT_64, SECOND_64, PARALLEL_64 = CEILINGS[2], CEILINGS[6], CEILINGS[7]
 
@@ -31,7 +31,7 @@ def test_second_gains_by_parallel_flush_and_tells_its_risk() -> None:
     assert "would have lost 100 MiB of acknowledged commits" in words
 
 
-def test_the_words_follow_the_figures() -> None:
+def test_the_words_follow_the_results() -> None:
     even = (*CEILINGS[:7], ceiling("2/1000", "parallel", 64, 149_000))
     slow = (*CEILINGS[:7], ceiling("2/1000", "parallel", 64, 100_000))
     assert (
@@ -73,7 +73,7 @@ def test_what_bounds_a_ceiling_is_what_is_busy(changes: dict[str, float], what: 
 def test_a_growing_file_is_told_only_where_it_is_slower() -> None:
     assert any("syncs 2.0× slower" in one for one in read(probe_record()))
     same = probe_record(
-        disk=(disk_figure("fdatasync", 500), disk_figure("fdatasync", 520, layout="extending"))
+        disk=(disk_result("fdatasync", 500), disk_result("fdatasync", 520, layout="extending"))
     )
     assert not any("slower" in one for one in read(same))
 

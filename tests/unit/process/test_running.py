@@ -126,7 +126,7 @@ def test_trials_stages_and_slices_are_marked_under_the_names_that_people_know() 
     with publish_status("compare") as noted:
         noted.names({"A": "flush=2"})
         noted.trial(stage="arms", block=3, arm="A", left_s=80.0)
-        noted.figure("A", 12.5)
+        noted.result("A", 12.5)
         noted.server_started(SERVER)
         noted.server_started(OTHER)
         with noted.driving("one", "A"):
@@ -137,7 +137,7 @@ def test_trials_stages_and_slices_are_marked_under_the_names_that_people_know() 
         now = noted.current()
     assert (now.stage, now.round, now.arm, now.trial) == ("arms", 3, "flush=2", 1)
     assert now.left_s is not None and now.left_s <= 80
-    assert now.trial_figures == {"flush=2": 12.5}
+    assert now.trial_results == {"flush=2": 12.5}
     assert [(mark.kind, mark.text) for mark in now.marks] == [
         ("stage", "arms"),
         ("slice", "flush=2"),

@@ -97,7 +97,7 @@ def tune_facts(**changes: Any) -> CampaignFacts:
         workload="oltp_update_non_index, 16 threads, 8 × 10,000 rows",
         unit="transactions/s",
         floor="second",
-        base=ArmFacts(name="base", settings=BASE, figure=12_345.6, guarantees=SAFE, recovery_s=1.2),
+        base=ArmFacts(name="base", settings=BASE, result=12_345.6, guarantees=SAFE, recovery_s=1.2),
         arms=(
             ArmFacts(name=FREE_ARM, comparison=comparison(FREE_ARM, strict.ratio), guarantees=SAFE),
             ArmFacts(
@@ -157,7 +157,7 @@ def series_facts(**changes: Any) -> CampaignFacts:
             name="base",
             text="sensible defaults of 2013",
             settings=BASE,
-            figure=9_876.5,
+            result=9_876.5,
             floor="strict",
             guarantees=SAFE,
         ),
@@ -171,7 +171,7 @@ def series_facts(**changes: Any) -> CampaignFacts:
                 floor="strict",
                 guarantees=SAFE,
                 comparison=comparison("B", ratio(1.31, 1.22, 1.41)),
-                figure=12_900.0,
+                result=12_900.0,
             ),
             ArmFacts(
                 name="F",
@@ -181,7 +181,7 @@ def series_facts(**changes: Any) -> CampaignFacts:
                 floor="strict",
                 guarantees=SAFE,
                 comparison=comparison("F", ratio(0.82, 0.78, 0.87)),
-                figure=8_100.0,
+                result=8_100.0,
             ),
             ArmFacts(
                 name="G",
@@ -192,7 +192,7 @@ def series_facts(**changes: Any) -> CampaignFacts:
                 floor="relaxed",
                 guarantees=LOSSY,
                 comparison=comparison("G", ratio(1.9, 1.7, 2.1)),
-                figure=18_700.0,
+                result=18_700.0,
             ),
             ArmFacts(
                 name="I",
@@ -202,7 +202,7 @@ def series_facts(**changes: Any) -> CampaignFacts:
                 floor="strict",
                 guarantees=SAFE,
                 comparison=comparison("I", ratio(1.0, 0.96, 1.04)),
-                figure=9_800.0,
+                result=9_800.0,
             ),
             ArmFacts(name="K", outcome="refused", reason="unknown variable 'innodb_checksums=OFF'"),
             ArmFacts(name="J", text="ZFS", outcome="skipped", reason="$FLUSHLAB_ZFS is not set"),
@@ -216,7 +216,7 @@ def series_facts(**changes: Any) -> CampaignFacts:
                 floor="relaxed",
                 guarantees=LOSSY,
                 comparison=comparison("best", ratio(2.4, 2.1, 2.7)),
-                figure=23_000.0,
+                result=23_000.0,
                 composed_of=("B", "G"),
             ),
         ),
@@ -270,22 +270,22 @@ def trials_of(arms: dict[str, float], stage: str, blocks: int = 5, seconds: int 
     """A trial per arm and block; the base stalls once a block and every window has a caveat."""
     return [
         trial(
-            figure=figure,
+            result=result,
             arm=Arm(name=arm, settings=BASE),
             stage=stage,
             block=block,
-            load=series_of(figure, seconds, stalled=arm == "base"),
+            load=series_of(result, seconds, stalled=arm == "base"),
             settings={**BASE, **(FAST if arm == FAST_ARM else {}), "innodb_page_size": 16384},
             file_activity={
-                "redo": FileActivity(fsyncs=int(figure), bytes=int(figure) * 512, flags=("O_DIRECT",)),
+                "redo": FileActivity(fsyncs=int(result), bytes=int(result) * 512, flags=("O_DIRECT",)),
                 "binlog": FileActivity(fsyncs=0, bytes=0),
-                "doublewrite": FileActivity(bytes=int(figure) * 100),
-                "data": FileActivity(fsyncs=int(figure) // 10, bytes=int(figure) * 300),
+                "doublewrite": FileActivity(bytes=int(result) * 100),
+                "data": FileActivity(fsyncs=int(result) // 10, bytes=int(result) * 300),
             },
             warnings=(Warning("window-too-short", "the window wrote 0.5 of the redo capacity"),),
         )
         for block in range(1, blocks + 1)
-        for arm, figure in arms.items()
+        for arm, result in arms.items()
     ]
 
 

@@ -59,7 +59,7 @@ def test_seconds_stand_where_they_ended_and_counters_run_over_all_trials() -> No
     assert code == "1213"
 
 
-def test_each_trial_is_told_of_with_its_arm_and_figure() -> None:
+def test_each_trial_is_told_of_with_its_arm_and_result() -> None:
     found = samples(render(ROW, PLAN, dated(), None))
     infos = [one.labels for one in found if one.name == "flushlab_trial_info"]
     assert {one["trial"] for one in infos} == {"1", "2", "3", "4"}
@@ -73,7 +73,7 @@ def test_a_campaign_without_a_trial_is_empty_and_whole() -> None:
     assert render(ROW, PLAN, [], None).endswith(b"# EOF\n")
 
 
-def test_a_trial_that_measured_nothing_has_no_figure() -> None:
+def test_a_trial_that_measured_nothing_has_no_result() -> None:
     refused = Trial(arm=BASE, stage="arms", block=0, outcome="refused", seconds={"failed": 1.0})
     found = samples(render(ROW, PLAN, [(1000.0, refused)], None))
     assert [one.name for one in found if "trial" in one.name] == ["flushlab_trial_info"] * 2

@@ -175,7 +175,7 @@ def test_the_page_says_how_to_verify_and_undo_it_and_what_carries_over() -> None
 def test_the_page_shows_what_a_command_printed() -> None:
     row, trials = made.tuned()
     failed = msgspec.structs.replace(
-        trials[0], outcome="failed", figure=None, stage="screen", block=4, output="ERROR 1062 duplicate"
+        trials[0], outcome="failed", result=None, stage="screen", block=4, output="ERROR 1062 duplicate"
     )
     loud = [msgspec.structs.replace(one, output=f"loaded by {one.arm.name}") for one in trials]
     text = Reader(show(row, [failed, *loud])).text
@@ -185,7 +185,7 @@ def test_the_page_shows_what_a_command_printed() -> None:
 
 def test_a_base_that_failed_is_the_headline() -> None:
     reason = "exit code 3 from ./load.sh\nERROR 1146 (42S02)"
-    failed = msgspec.structs.replace(trial(stage="calibrate"), outcome="failed", figure=None, reason=reason)
+    failed = msgspec.structs.replace(trial(stage="calibrate"), outcome="failed", result=None, reason=reason)
     page = show(made.row("tune", None, state="failed"), [failed])
     assert "<h1>The base failed: exit code 3 from ./load.sh</h1>" in page
 
@@ -278,7 +278,7 @@ def test_what_people_and_servers_wrote_is_escaped_and_changes_no_markup() -> Non
         )
         own = [
             trial(
-                figure=100.0,
+                result=100.0,
                 arm=Arm(name=name, settings={HOSTILE: HOSTILE}),
                 stage="arms",
                 settings={HOSTILE: HOSTILE},
@@ -363,8 +363,8 @@ def test_a_tuning_for_latency_compares_latency() -> None:
 
 def test_a_workload_without_seconds_shows_every_trial() -> None:
     own = [
-        trial(figure=figure, unit="s", higher_is_better=False, load=None, stage="arms", block=block)
-        for block, figure in enumerate((12.5, 11.0, 13.0), 1)
+        trial(result=result, unit="s", higher_is_better=False, load=None, stage="arms", block=block)
+        for block, result in enumerate((12.5, 11.0, 13.0), 1)
     ]
     facts = made.series_facts(unit="s", higher_is_better=False)
     text = text_of(show(made.row("series", facts), own))

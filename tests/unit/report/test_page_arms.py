@@ -7,23 +7,23 @@ from tests.unit.report.campaigns import series_of
 
 
 def test_an_arm_is_shown_by_what_proves_it_and_else_by_what_there_is() -> None:
-    own = by_arm([trial(stage="screen", figure=1.0), trial(stage="confirm", figure=2.0)])
-    assert [one.figure for one in own["base"]] == [2.0]
-    assert [one.figure for one in by_arm([trial(stage="screen", figure=1.0)])["base"]] == [1.0]
+    own = by_arm([trial(stage="screen", result=1.0), trial(stage="confirm", result=2.0)])
+    assert [one.result for one in own["base"]] == [2.0]
+    assert [one.result for one in by_arm([trial(stage="screen", result=1.0)])["base"]] == [1.0]
 
 
 def test_a_repeated_trial_counts_once_and_one_without_a_figure_never() -> None:
     trials = [
-        trial(stage="confirm", block=2, figure=3.0),
-        trial(stage="confirm", block=1, outcome="discarded", figure=1.0),
-        trial(stage="confirm", block=1, figure=2.0),
+        trial(stage="confirm", block=2, result=3.0),
+        trial(stage="confirm", block=1, outcome="discarded", result=1.0),
+        trial(stage="confirm", block=1, result=2.0),
         trial(stage="confirm", block=3, outcome="failed"),
     ]
-    assert [one.figure for one in by_arm(trials)["base"]] == [2.0, 3.0]
+    assert [one.result for one in by_arm(trials)["base"]] == [2.0, 3.0]
 
 
 def test_a_disturbed_trial_that_was_not_repeated_is_shown() -> None:
-    assert [one.figure for one in by_arm([trial(outcome="discarded", figure=1.0)])["base"]] == [1.0]
+    assert [one.result for one in by_arm([trial(outcome="discarded", result=1.0)])["base"]] == [1.0]
 
 
 def test_windows_stand_end_to_end_and_stalls_are_judged_by_their_own_window() -> None:

@@ -3,10 +3,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from flushlab.record import CommitLatency, DiskFigure, DiskLatency, ProbeRecord
+from flushlab.record import CommitLatency, DiskLatency, DiskResult, ProbeRecord
 from flushlab.report.probe import document, render
 from tests.golden.test_reports import WIDTH, text_of
-from tests.unit.probes import CEILINGS, DISK, MEDIUM, SHARE, ceiling, disk_figure, probe_record
+from tests.unit.probes import CEILINGS, DISK, MEDIUM, SHARE, ceiling, disk_result, probe_record
 
 
 def shown(**changes: object) -> str:
@@ -21,7 +21,7 @@ def test_the_widest_figures_fit_80_columns() -> None:
         group_size=255.9, fsyncs_per_s=123_456.0, bytes_at_risk=1023 << 20,
     )  # fmt: skip
     text = shown(
-        disk=(*DISK, disk_figure("pair", latency_us=slow, operations_per_s=1_234_567.0)),
+        disk=(*DISK, disk_result("pair", latency_us=slow, operations_per_s=1_234_567.0)),
         ceilings=(*CEILINGS, widest),
         medium=msgspec.structs.replace(MEDIUM, directory="/srv/" + "long/" * 40, options=("data=writeback",)),
         against=(
@@ -75,6 +75,6 @@ def test_a_stored_record_comes_back_equal() -> None:
 
 
 @pytest.mark.parametrize("one", DISK, ids=lambda one: f"{one.way}-{one.layout}-{one.depth}")
-def test_every_figure_of_the_disk_is_in_a_table(one: DiskFigure) -> None:
+def test_every_figure_of_the_disk_is_in_a_table(one: DiskResult) -> None:
     rate = f"{one.operations_per_s:,.0f}"
     assert rate in shown() if one.latency_us else one.refused

@@ -7,7 +7,7 @@ import msgspec
 from flushlab.record import Storage, Value, Warning
 from flushlab.report import probe_page, probe_plots
 from flushlab.report.page.parts import Section
-from tests.unit.probes import CEILINGS, DISK, MEDIUM, REFUSED, SHARE, disk_figure, probe_record
+from tests.unit.probes import CEILINGS, DISK, MEDIUM, REFUSED, SHARE, disk_result, probe_record
 from tests.unit.records import trial
 from tests.unit.report import campaigns as made
 from tests.unit.report.test_page import HOSTILE, Reader
@@ -67,7 +67,7 @@ ARM: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 2, "sync_binlog": 100
 
 def beside(storage: Storage = HERE, sync_binlog: int = 1000) -> list[Section]:
     settings = {**ARM, "sync_binlog": sync_binlog}
-    trials = [trial(settings, figure, storage=storage) for figure in (20_000.0, 30_000.0, 40_000.0)]
+    trials = [trial(settings, result, storage=storage) for result in (20_000.0, 30_000.0, 40_000.0)]
     row = made.row("tune", None, made.tune_request(threads=(64,)), id="tune-1")
     return list(probe_page.beside(probe_record(), "probe-7", row, trials))
 
@@ -108,7 +108,7 @@ def test_nothing_measured_is_a_page_too() -> None:
 
 
 def test_plots_are_well_formed_and_coloured_by_the_page() -> None:
-    one_only = [disk_figure("fdatasync", 0.4)]
+    one_only = [disk_result("fdatasync", 0.4)]
     plots = [
         probe_plots.syncs([one for one in DISK if one.latency_us], name="a", title="t"),
         probe_plots.syncs(one_only, name="b", title="t"),

@@ -17,7 +17,7 @@ from tests.unit.records import trial
 
 
 def test_trials_come_back_equal_and_in_order(tmp_path: Path) -> None:
-    saved = [trial(figure=float(n)) for n in (3, 1, 2)]
+    saved = [trial(result=float(n)) for n in (3, 1, 2)]
     with Store(tmp_path / "store.sqlite") as store:
         store.create_campaign("tune-1", "tune", b"{}")
         for record in saved:

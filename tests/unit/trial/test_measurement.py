@@ -119,7 +119,7 @@ def test_a_server_that_dies_is_a_failed_trial_not_an_exception() -> None:
     server.die("out of memory")
     draft = Draft(arm=Arm(name="a", settings={}), stage="screen", block=3, variant=0)
     trial = measure(draft, server, Broken(), Timing())
-    assert (trial.outcome, trial.block, trial.figure) == ("failed", 3, None)
+    assert (trial.outcome, trial.block, trial.result) == ("failed", 3, None)
     assert "out of memory" in trial.reason
     assert sum(trial.seconds.values()) >= 0
     assert not [w for w in trial.warnings if not isinstance(w, Warning)]
@@ -151,7 +151,7 @@ class Ended(Whole):
         with window:
             pass
         return Measured(
-            figure=1.0,
+            result=1.0,
             unit="transactions/s",
             higher_is_better=True,
             warm_up_s=0.0,
@@ -180,7 +180,7 @@ class Stalled(Ended):
     def run(self, server: Server, timing: Timing, window: AbstractContextManager[object]) -> Measured:
         load = msgspec.structs.replace(load_result(0.0), latency_us=None).stalled()
         ran = super().run(server, timing, window)
-        return msgspec.structs.replace(ran, load=load, figure=load.throughput, window_s=load.seconds)
+        return msgspec.structs.replace(ran, load=load, result=load.throughput, window_s=load.seconds)
 
 
 @pytest.mark.usefixtures("nothing_is_stolen")
@@ -194,8 +194,8 @@ def test_a_window_in_which_nothing_was_committed_is_a_fact_of_its_arm_and_no_fig
         )
         for stage in STAGES
     )
-    assert (compared.outcome, compared.figure) == ("measured", 0.1)
-    assert (alone.outcome, alone.figure) == ("failed", None)
+    assert (compared.outcome, compared.result) == ("measured", 0.1)
+    assert (alone.outcome, alone.result) == ("failed", None)
     assert alone.reason == "ended: nothing was committed within 5.0 s"
     assert alone.hint == "measure longer with --duration"
 

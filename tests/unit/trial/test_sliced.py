@@ -108,7 +108,7 @@ class Shared:
 
     def measured(self, results: list[LoadResult]) -> Measured:
         return Measured(
-            figure=100.0, unit="transactions/s", higher_is_better=True, warm_up_s=0.0, window_s=1.0
+            result=100.0, unit="transactions/s", higher_is_better=True, warm_up_s=0.0, window_s=1.0
         )
 
     def stop(self) -> None:

@@ -33,7 +33,7 @@ RUNNING = Running(
     totals=LoadTotals(
         events=60, errors={1213: 2}, latencies_us=((90, 10), (1500, 40), (30_000_000, 10)), latency_sum_s=2.5
     ),
-    trial_figures={"flush=2": 1234.5},
+    trial_results={"flush=2": 1234.5},
     ratios=(ShownRatio(arm="flush=2", low=1.4, mid=1.45, high=1.5, early=True, objective="p99"),),
     fill=FillProgress(
         table="users",

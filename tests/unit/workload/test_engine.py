@@ -36,7 +36,7 @@ def test_a_window_in_which_nothing_was_committed_has_half_of_an_event_and_says_s
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found = driven(NOTHING, monkeypatch)
-    assert found.figure == 0.5 / 8
+    assert found.result == 0.5 / 8
     assert [(w.slug, w.text) for w in found.warnings] == [
         ("nothing-committed", "nothing was committed in a window of 8.0 s")
     ]

@@ -1,4 +1,4 @@
-"""What a figure counts, and how many rows that writes."""
+"""What a result counts, and how many rows that writes."""
 
 from __future__ import annotations
 

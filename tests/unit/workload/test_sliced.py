@@ -59,7 +59,7 @@ def test_slices_in_which_nothing_ended_have_a_figure_as_to_repeat_them_would_be_
     driving = SimpleNamespace(unit="transactions/s", spec=SimpleNamespace(threads=1, seed=1, workload="oltp"))
     load: Any = SimpleNamespace(_driving=driving, warm_up_s=1.0, warnings=[])
     found = SlicedLoad.measured(load, [empty, empty])
-    assert (found.figure, found.window_s) == (0.5, 1.0)
+    assert (found.result, found.window_s) == (0.5, 1.0)
 
 
 def opened(results: list[LoadResult], monkeypatch: pytest.MonkeyPatch) -> tuple[SlicedLoad, list[float]]:

@@ -58,7 +58,7 @@ def test_a_window_of_few_commits_has_a_caveat() -> None:
             | {"rows": RowCounts(committed=50_000, updated=25_000, commits=commits)}
         )
         measured = Measured(
-            figure=1.0, unit="rows/s", higher_is_better=True, warm_up_s=1.0, window_s=5.0, load=load
+            result=1.0, unit="rows/s", higher_is_better=True, warm_up_s=1.0, window_s=5.0, load=load
         )
         return [warning.slug for warning in UpsertWorkload(threads=4, commit="1 s")._caveats(measured)]
 

@@ -97,7 +97,7 @@ def by_arm(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
     """Trials that count, per arm, ordered by block and variant; of proving stages where the arm has such."""
     every: dict[str, list[Trial]] = {}
     for trial in trials:
-        if trial.outcome == "measured" or (trial.outcome == "discarded" and trial.figure is not None):
+        if trial.outcome == "measured" or (trial.outcome == "discarded" and trial.result is not None):
             every.setdefault(trial.arm.name, []).append(trial)
     chosen: dict[str, list[Trial]] = {}
     for arm, own in every.items():

@@ -18,7 +18,7 @@ from flushlab.plan.plan import BASE
 from flushlab.report.answer import answer
 from flushlab.report.page.parts import Head, Subject
 from flushlab.report.stored import floor_of, workload_of
-from flushlab.report.words import changes, count_answers, figure, interval, servers
+from flushlab.report.words import changes, count_answers, interval, rounded, servers
 from flushlab.spec.parts import as_told
 from flushlab.store import CampaignRow
 from flushlab.units import counted, format_latency
@@ -73,7 +73,7 @@ def _without_facts(subject: Subject) -> Head:
     base = [trial for trial in trials if trial.arm.name == BASE]
     failed = next((trial for trial in base if trial.outcome == "failed" and trial.reason.strip()), None)
     headline = "Nothing is proven yet"
-    if failed is not None and not any(trial.figure for trial in base):
+    if failed is not None and not any(trial.result for trial in base):
         headline = f"The base failed: {failed.reason.strip().splitlines()[0]}"
     return Head(
         headline,
@@ -108,8 +108,8 @@ def keys(subject: Subject) -> Iterator[tuple[str, str]]:
     for one, (base, _), floor in zip(subject.servers, facts.by_server, floors, strict=True):
         if len(set(floors)) > 1:
             yield f"floor of {one.name}", floor
-        if base.figure is not None:
-            yield one.name, f"{figure(base.figure)} {facts.unit}"
+        if base.result is not None:
+            yield one.name, f"{rounded(base.result)} {facts.unit}"
         if base.p99_us is not None:
             yield f"{one.name}'s p99", format_latency(base.p99_us)
     if facts.blocks:
@@ -124,11 +124,11 @@ def keys(subject: Subject) -> Iterator[tuple[str, str]]:
 
 
 def _keys_without_facts(subject: Subject) -> Iterator[tuple[str, str]]:
-    base = [trial.figure for trial in subject.trials if trial.arm.name == BASE and trial.figure]
+    base = [trial.result for trial in subject.trials if trial.arm.name == BASE and trial.result]
     if subject.servers and (floor := floor_of(subject.request)):
         yield "floor", floor
     if base:
-        yield "base", f"{figure(statistics.geometric_mean(base))} {subject.unit}"
+        yield "base", f"{rounded(statistics.geometric_mean(base))} {subject.unit}"
     if subject.trials:
         yield "trials", f"{len(subject.trials):,}"
 

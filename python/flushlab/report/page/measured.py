@@ -11,7 +11,7 @@ from flushlab.record import FILE_CLASSES, Trial
 from flushlab.report import plots
 from flushlab.report.page.arms import Activity, Rounds, Throughput, activity, rounds, throughput
 from flushlab.report.page.parts import MAX_PANELS, Cell, Section, Subject, Table, numbers, shown_arms
-from flushlab.report.words import figure, small
+from flushlab.report.words import rounded, small
 from flushlab.units import counted, format_size, format_spread
 
 
@@ -76,13 +76,13 @@ def _rounds_row(panel: Rounds) -> tuple[Cell, ...]:
 
 
 def _spread(ordered: Sequence[float]) -> tuple[str, str, str]:
-    return figure(ordered[0]), figure(ordered[len(ordered) // 2]), figure(ordered[-1])
+    return rounded(ordered[0]), rounded(ordered[len(ordered) // 2]), rounded(ordered[-1])
 
 
 def _line_row(line: Throughput) -> tuple[Cell, ...]:
     return (
         Cell(line.arm, "name"),
-        *numbers(figure(line.median), figure(line.slowest)),
+        *numbers(rounded(line.median), rounded(line.slowest)),
         Cell(f"{len(line.stalled)} of {len(line.seconds):,} s", "num bad" if line.stalled else "num"),
         Cell(f"{line.p99_ms:,.1f} ms" if line.p99_ms is not None else "", "num"),
     )
@@ -93,7 +93,7 @@ def _every_trial(subject: Subject, shown: Sequence[str], notes: tuple[str, ...])
     rows = {
         subject.named(arm): own
         for arm in shown
-        if (own := [trial.figure for trial in subject.arms[arm] if trial.figure is not None])
+        if (own := [trial.result for trial in subject.arms[arm] if trial.result is not None])
     }
     if not rows:
         return
@@ -328,7 +328,7 @@ def output(subject: Subject) -> Iterator[Section]:
     lead += "runs that failed, and of the last run of each arm."
     code = []
     for run in runs:
-        how = "failed" if run.figure is None else f"{run.figure:,.2f} {run.unit}"
+        how = "failed" if run.result is None else f"{run.result:,.2f} {run.unit}"
         code.append((f"{run.arm.name}, {run.stage} {run.block}: {how}", run.output))
     if code:
         yield Section("output", "Output of the command", lead, code=tuple(code))

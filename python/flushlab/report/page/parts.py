@@ -166,7 +166,7 @@ class Subject(NamedTuple):
         """Of the figures."""
         if self.facts is not None:
             return self.facts.unit
-        return next((trial.unit for trial in reversed(self.trials) if trial.figure is not None), "")
+        return next((trial.unit for trial in reversed(self.trials) if trial.result is not None), "")
 
     @property
     def units(self) -> str:

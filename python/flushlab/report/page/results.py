@@ -28,10 +28,10 @@ from flushlab.report.words import (
     changed,
     changes,
     durability_words,
-    figure,
     grouped,
     interval,
     places,
+    rounded,
     small,
     spell,
     the_base,
@@ -92,7 +92,7 @@ def _section(blank: Section, arms: Sequence[ArmFacts], facts: CampaignFacts) -> 
         title="Ratio of each row with its interval; the table gives the same numbers",
     )
     latency = facts.objective != "p99" and any(arm.p99 is not None for arm in arms)
-    absolute = any(arm.figure is not None for arm in arms)
+    absolute = any(arm.result is not None for arm in arms)
     head = [Cell("arm"), *numbers("ratio", "interval"), Cell("verdict")]
     head += numbers(*(["p99 ratio"] if latency else []), *([facts.unit] if absolute else []))
     left = (f"{len(rows) - len(plotted)} more are in the table only.",) if len(rows) > len(plotted) else ()
@@ -165,7 +165,7 @@ def _changed(arm: ArmFacts) -> Iterator[str]:
 def _absolute(arm: ArmFacts) -> Cell:
     latency = "" if arm.p99_us is None else f"p99 {format_latency(arm.p99_us)}"
     unit = f" {arm.unit}" if arm.unit else ""
-    return Cell("" if arm.figure is None else f"{figure(arm.figure)}{unit}", "num", latency)
+    return Cell("" if arm.result is None else f"{rounded(arm.result)}{unit}", "num", latency)
 
 
 _EFFECT_KINDS: dict[str, plots.Verdict] = {
@@ -276,7 +276,7 @@ def claims(subject: Subject) -> Iterator[Section]:
             Cell(
                 claim.text,
                 "",
-                (f"{claim.figure}: " if claim.figure else "")
+                (f"{claim.quantity}: " if claim.quantity else "")
                 + f"{claim.arm} against {'the base' if claim.against == BASE else claim.against}"
                 + (f" · {claim.source}" if claim.source else ""),
             ),

@@ -102,7 +102,7 @@ def test_arms_that_differ_in_what_a_running_server_takes_share_one_where_servers
 
 
 @every
-def test_warnings_of_figures_and_words_for_slices_are_about_the_servers_there_are(pool: ServerPool) -> None:
+def test_warnings_of_results_and_words_for_slices_are_about_the_servers_there_are(pool: ServerPool) -> None:
     slugs = [one.slug for one in pool.warnings(["innodb_io_capacity", FLUSH])]
     line = pool.in_slices()
     if not pool.restarts:
