@@ -17,23 +17,17 @@ from flushlab.experiment.objective import is_stalled
 from flushlab.statistics import compare
 from flushlab.store import Store
 from tests.conftest import require_build
+from tests.in_process import flushlab
 from tests.waiting import wait_until
 
 COMPARE = [sys.executable, "-m", "flushlab", "compare"]
 RELAXED = "innodb_flush_log_at_trx_commit=0"
-SMALL = ["--server", "mariadb@10.11", "--threads", "2", "--tables", "1", "--table-size", "500"]
+SMALL = ["--server", "mariadb@10.11", "--threads", "2", "--tables", "1", "--table-size", "100"]
 
 
 def compared(folder: Path, *words: str) -> tuple[dict[str, Any], str]:
     """The document of a comparison in a folder, and what it printed; its page is in `out` there."""
-    done = subprocess.run(
-        [*COMPARE, *words, "--out", "out"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=900,
-    )
+    done = flushlab("compare", *words, "--out", "out", cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads((folder / "out" / "compare.json").read_text()), done.stdout
 
@@ -43,7 +37,7 @@ def test_settings_and_an_option_file_are_compared_and_the_page_is_written(
     furnished_home: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "my.cnf").write_text(f"[mysqld]\n{RELAXED}\n")
-    words = ["my.cnf", "other: innodb_log_buffer_size=32M", *SMALL, "--blocks", "2", "--duration", "3"]
+    words = ["my.cnf", "other: innodb_log_buffer_size=32M", *SMALL, "--blocks", "2", "--duration", "1"]
     found, said = compared(tmp_path, *words)
     (arm,) = found["arms"]
     assert (found["base"]["name"], arm["name"], arm["outcome"]) == ("my.cnf", "other", "measured")
@@ -83,7 +77,7 @@ def test_statements_are_compared_on_the_same_data(furnished_home: Path, tmp_path
         "--blocks",
         "2",
         "--duration",
-        "4",
+        "1",
     ]
     found, said = compared(tmp_path, *words, *small)
     assert [(arm["name"], arm["outcome"], arm["unit"]) for arm in found["arms"]] == [
@@ -103,7 +97,7 @@ def test_at_a_fixed_rate_the_ratios_are_those_of_the_p99_latencies_in_the_record
     furnished_home: Path, tmp_path: Path
 ) -> None:
     words = ["base", "innodb_flush_log_at_trx_commit=2", *SMALL, "--rate", "200"]
-    found, said = compared(tmp_path, *words, "--blocks", "2", "--duration", "3")
+    found, said = compared(tmp_path, *words, "--blocks", "2", "--duration", "1")
     (arm,) = found["arms"]
     with Store(furnished_home / "store.sqlite") as store:
         trials = [trial for trial in store.trials(found["campaign_id"]) if trial.outcome == "measured"]
@@ -133,7 +127,7 @@ def test_at_a_fixed_rate_the_ratios_are_those_of_the_p99_latencies_in_the_record
 def test_after_ctrl_c_what_is_known_is_printed_and_the_comparison_can_be_resumed(
     furnished_home: Path, tmp_path: Path
 ) -> None:
-    words = ["base", RELAXED, *SMALL, "--duration", "60", "--json", "found.json"]
+    words = ["base", RELAXED, *SMALL, "--duration", "60", "--blocks", "100", "--json", "found.json"]
     errors = tmp_path / "err"
     with errors.open("w") as stderr:
         running = subprocess.Popen(
@@ -160,7 +154,7 @@ def test_each_of_two_servers_has_a_base_of_its_own_and_servers_are_a_table_of_th
     furnished_home: Path, tmp_path: Path
 ) -> None:
     words = ["base", RELAXED, *SMALL, "--server", "mysql@5.7", "--floor", "relaxed"]
-    words += ["--blocks", "2", "--duration", "5"]
+    words += ["--blocks", "2", "--duration", "1.5"]
     found, said = compared(tmp_path, *words)
     mariadb, mysql = require_build("mariadb@10.11").name, require_build("mysql@5.7").name
     first, name = f"{mariadb} base", f"{mysql} {RELAXED}"
