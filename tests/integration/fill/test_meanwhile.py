@@ -184,6 +184,9 @@ def tuned(target: Target, private_home: Path) -> Iterator[Tuned]:
 def test_a_tuned_server_is_as_it_was_after_the_load(tuned: Tuned) -> None:
     seen: list[tuple[str, Mapping[str, Value]]] = []
     tuned.fill(progress=lambda line: seen.append((line, tuned.state)))
+    ((warning, unloaded),) = [(line, state) for line, state in seen if line.startswith("warning: ")]
+    assert warning.startswith("warning: the load competes with production commits on ")
+    assert (unloaded, seen[0][0]) == (tuned.before, warning), "before anything else happens"
     ((undo, untouched),) = [(line, state) for line, state in seen if "cannot put it back" in line]
     ((_, during),) = [(line, state) for line, state in seen if line.startswith("loading by")]
     assert untouched == tuned.before
