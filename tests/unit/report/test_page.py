@@ -374,7 +374,7 @@ def test_a_workload_without_seconds_shows_every_trial() -> None:
 
 @pytest.mark.parametrize("facts", [b'{"campaign_id": "x"}', b"{", b"[]"])
 def test_facts_of_another_version_are_a_storage_error(facts: bytes) -> None:
-    with pytest.raises(StorageError, match="another version"):
+    with pytest.raises(StorageError, match="another build of flushlab"):
         show(made.row("tune", None, result=facts), [])
 
 

@@ -127,6 +127,7 @@ COMPARE = {
     "dsn": [*TWO, *OWN],
     "server, repeated": [*TWO, "--server", "mariadb", "--server", "mysql@8.0.36"],
     "workload": [*TWO, "--workload", "oltp_read_write"],
+    "settings": [*TWO, "--set", "innodb_io_capacity=300", "--set", "sql_mode=ANSI,TRADITIONAL"],
     "duration": [*TWO, "--duration", "77"],
     "blocks": [*TWO, "--blocks", "30"],
     "precision": [*TWO, "--precision", "2.5%"],
