@@ -9,6 +9,8 @@ from flushlab.record import Ratio
 from flushlab.report import plots
 from flushlab.report.page.arms import Activity, Rounds, Throughput
 
+pytestmark = pytest.mark.usefixtures("drawn_anew")
+
 
 def ratio(estimate: float, low: float, high: float) -> Ratio:
     return Ratio(estimate=estimate, low=low, high=high)

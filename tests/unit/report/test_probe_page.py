@@ -3,6 +3,7 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 import msgspec
+import pytest
 
 from flushlab.record import Storage, Value, Warning
 from flushlab.report import probe_page, probe_plots
@@ -48,6 +49,7 @@ def test_it_loads_nothing_and_names_each_place_once() -> None:
     assert "script" not in read.tags
 
 
+@pytest.mark.usefixtures("drawn_anew")
 def test_the_same_record_gives_the_same_bytes() -> None:
     assert probe_page.render(probe_record(), "x") == probe_page.render(probe_record(), "x")
 
