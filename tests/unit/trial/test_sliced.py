@@ -20,6 +20,7 @@ from flushlab.trial.switching import Switching
 from flushlab.workload import Measured, Timing
 from flushlab.workload.engine_options import EngineOptions
 from tests.unit.trial.groups import FakeGroup
+from tests.waiting import PATIENCE_S
 
 
 class SlicedLoad:
@@ -296,7 +297,7 @@ def test_a_server_is_warmed_up_while_others_start(monkeypatch: pytest.MonkeyPatc
 
     def start(arm: Arm, *, variant: int = 0) -> FakeGroup:
         if arm.name == "c":
-            assert fake.seen_warm.wait(20), "nobody was warmed up meanwhile"
+            assert fake.seen_warm.wait(PATIENCE_S), "nobody was warmed up meanwhile"
         return begin(arm, variant=variant)
 
     monkeypatch.setattr(fake, "start", start)
@@ -312,7 +313,7 @@ def test_the_order_of_slices_is_that_of_the_seed_whoever_is_up_first(monkeypatch
 
         def start(arm: Arm, *, variant: int = 0, of: Alone = fake, late: str = late) -> FakeGroup:
             if arm.name == late:
-                of.seen_warm.wait(20)
+                assert of.seen_warm.wait(PATIENCE_S), "nobody was warmed up meanwhile"
             return Alone.start(of, arm, variant=variant)
 
         monkeypatch.setattr(fake, "start", start)
