@@ -2,6 +2,9 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
+# Commands and tests start flushlab hundreds of times: where the environment forbids compiled modules, as images
+# of Python do, each start would compile it anew.
+export PYTHONDONTWRITEBYTECODE :=
 .PHONY: help setup tune quick check unit statics docs rust test fetch bench soak clean
 
 VENV := .venv
