@@ -71,7 +71,7 @@ def small(value: float) -> str:
 
 
 AA_CONTROL = "A/A control"
-"""Name of the control in tables."""
+"""Name of the A/A control in tables and pages."""
 
 
 def durability_words(point: FrontierPoint) -> str:

@@ -218,7 +218,7 @@ def test_a_caveat_is_counted_once_for_each_trial_that_has_it() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        "control the base once more: should be about 1",
+        "A/A control the base once more: should be about 1",
         "5 of 50 s",  # the base stalls once a block
         "Fsyncs per transaction arm redo log binlog data base 0.111 0 0.0111",
         "before: your base after: the winner",

@@ -18,7 +18,7 @@ from flushlab.plan.plan import BASE
 from flushlab.report.answer import answer
 from flushlab.report.page.parts import Head, Subject
 from flushlab.report.stored import floor_of, workload_of
-from flushlab.report.words import changes, count_answers, interval, rounded, servers
+from flushlab.report.words import AA_CONTROL, changes, count_answers, interval, rounded, servers
 from flushlab.spec.parts import as_told
 from flushlab.store import CampaignRow
 from flushlab.units import counted, format_latency
@@ -119,7 +119,7 @@ def keys(subject: Subject) -> Iterator[tuple[str, str]]:
     elif subject.trials:
         yield "trials", f"{len(subject.trials):,}"
     if facts.control is not None and facts.control.comparison is not None:
-        name = f"control of {subject.servers[0].name}" if len(subject.servers) > 1 else "control"
+        name = f"{AA_CONTROL} of {subject.servers[0].name}" if len(subject.servers) > 1 else AA_CONTROL
         yield name, interval(facts.control.comparison.ratio)
 
 

@@ -24,6 +24,7 @@ from flushlab.report.page.parts import (
 from flushlab.report.plots import Verdict
 from flushlab.report.tables import effect_words, no_effects
 from flushlab.report.words import (
+    AA_CONTROL,
     FAILURES,
     changed,
     changes,
@@ -55,7 +56,7 @@ _BETWEEN = {
 
 
 def ratios(subject: Subject) -> Iterator[Section]:
-    """Every arm and the control against its base, then servers against each other."""
+    """Every arm and the A/A control against its base, then servers against each other."""
     facts = subject.facts
     if facts is None:
         return
@@ -65,7 +66,7 @@ def ratios(subject: Subject) -> Iterator[Section]:
     ]
     lead = (
         f"{_COMPARES[facts.objective]} {the_base(facts)}, each with its interval. All intervals hold "
-        "together with 95 % probability. Filled: the interval excludes 1. The control is "
+        "together with 95 % probability. Filled: the interval excludes 1. The A/A control is "
     )
     if len(facts.by_server) > 1:
         lead += "the first server's base once more; other servers have none."
@@ -85,7 +86,9 @@ def _section(blank: Section, arms: Sequence[ArmFacts], facts: CampaignFacts) -> 
     plotted = [*rows[: MAX_PLOTTED - 1], *rows[-1:]] if len(rows) > MAX_PLOTTED else rows
     plot = plots.forest(
         [
-            plots.Row(arm.name, compared.ratio, _kind(arm, compared), times(compared.ratio.estimate))
+            plots.Row(
+                _shown(arm, facts), compared.ratio, _kind(arm, compared), times(compared.ratio.estimate)
+            )
             for arm, compared in plotted
         ],
         name=blank.key,
@@ -121,11 +124,15 @@ def _ratio_row(arm: ArmFacts, compared: Comparison, facts: CampaignFacts) -> tup
     kind = _kind(arm, compared)
     words = "" if arm.is_base else verdict_words(compared.verdict, facts.objective)
     return (
-        Cell(arm.name, "name", " · ".join(filter(None, _about(arm, facts)))),
+        Cell(_shown(arm, facts), "name", " · ".join(filter(None, _about(arm, facts)))),
         Cell(times(compared.ratio.estimate), f"num {kind}"),
         *numbers(interval(compared.ratio)),
         Cell(words, kind, f"{compared.blocks} blocks"),
     )
+
+
+def _shown(arm: ArmFacts, facts: CampaignFacts) -> str:
+    return AA_CONTROL if arm is facts.control else arm.name
 
 
 def _about(arm: ArmFacts, facts: CampaignFacts) -> Iterator[str]:
