@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-import signal
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from flushlab.server.protocol import Server
 from flushlab.store import Store
+from flushlab.workload import Measured, Timing
+from flushlab.workload.protocol import Window
+from flushlab.workload.sql import SqlWorkload
 from tests.conftest import require_build
+from tests.in_process import flushlab
 from tests.integration.interrupted import interrupted_twice, trials_saved
-from tests.waiting import wait_until
 
 FLUSHLAB = [sys.executable, "-m", "flushlab", "series"]
 
@@ -22,8 +26,8 @@ WORKLOAD = """
 [workload]
 name = "oltp_update_non_index"
 threads = 4
-tables = 2
-table_size = 1000
+tables = 1
+table_size = 100
 
 [base]
 text = "every commit is synced"
@@ -33,7 +37,7 @@ settings = { innodb_flush_log_at_trx_commit = 1, innodb_redo_log_capacity = "64M
 PLAN = f"""
 title = "what does each step of the commit path buy?"
 blocks = 2
-window = 0.5
+window = 0.3
 {WORKLOAD}
 [[arm]]
 name = "second"
@@ -90,12 +94,12 @@ def plan(tmp_path: Path) -> Path:
     return file
 
 
-def start(*words: str, program: Sequence[str] = FLUSHLAB) -> subprocess.Popen[str]:
-    return subprocess.Popen([*program, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def start(*words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen([*FLUSHLAB, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def run(*words: str, program: Sequence[str] = FLUSHLAB) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*program, *words], capture_output=True, text=True, check=False, timeout=1000)
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return flushlab("series", *words)
 
 
 @pytest.mark.long
@@ -136,7 +140,7 @@ def test_series_survives_kill_and_ctrl_c_and_tells_of_every_arm(
     for name in ("second", "nothing", "threads", "memory"):
         compared = arms[name]["comparison"]
         assert compared["ratio"]["low"] <= compared["ratio"]["estimate"] <= compared["ratio"]["high"]
-        assert compared["blocks"] == (2 if name == "nothing" else 5)
+        assert compared["blocks"] == (2 if name == "nothing" else 3)
     assert arms["second"]["floor"] == "second"
     assert arms["threads"]["workload"] == {"threads": 2}
     assert arms["memory"]["floor"] == "throwaway"
@@ -163,7 +167,7 @@ def test_an_alternating_series_runs_on_one_server(home: Path, tmp_path: Path) ->
         f"""
 title = "switched while it runs"
 blocks = 2
-window = 0.5
+window = 0.1
 alternate = true
 best = false
 {WORKLOAD}
@@ -193,6 +197,7 @@ settings = {{ innodb_doublewrite = false }}
     assert all("restore" not in trial.seconds for trial in trials)
 
 
+SLEEP = "(@@innodb_flush_log_at_trx_commit + @@sync_binlog) / 35"
 SLEEPS = """
 title = "a script that sleeps as long as the settings say"
 blocks = 3
@@ -231,51 +236,43 @@ arm = "best"
 at_most = 1
 """
 
-BY_A_STEADY_CLOCK = [
-    sys.executable,
-    "-c",
-    """
-import itertools, runpy
-from msgspec.structs import replace
-from flushlab.workload.sql import SqlWorkload
 
-really_run, turns = SqlWorkload.run, itertools.count()
+@pytest.fixture
+def steady_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script takes as long as it sleeps, within 1 %, whatever else goes on; Ctrl-C ends the second one."""
+    really_run, turns = SqlWorkload.run, itertools.count()
 
-def run(workload, server, timing, window):
-    measured = really_run(workload, server, timing, window)
-    ((asked,),) = server.query("SELECT (@@innodb_flush_log_at_trx_commit + @@sync_binlog) / 3.5")
-    assert measured.result >= 0.99 * float(asked), "it has slept"
-    seconds = float(asked) * (1 + 0.01 * (next(turns) % 3 - 1))
-    return replace(measured, result=seconds, window_s=seconds)
+    def run(workload: SqlWorkload, server: Server, timing: Timing, window: Window) -> Measured:
+        measured = really_run(workload, server, timing, window)
+        ((asked,),) = server.query(f"SELECT {SLEEP}")
+        assert measured.result >= 0.99 * float(asked), "it has slept"
+        if (turn := next(turns)) == 1:
+            raise KeyboardInterrupt
+        seconds = float(asked) * (1 + 0.01 * (turn % 3 - 1))
+        return msgspec.structs.replace(measured, result=seconds, window_s=seconds)
 
-SqlWorkload.run = run
-runpy.run_module("flushlab", run_name="__main__")
-""",
-    "series",
-]
-"""flushlab on a machine where a script takes as long as it sleeps, within 1 %, whatever else goes on."""
+    monkeypatch.setattr(SqlWorkload, "run", run)
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("steady_clock")
 def test_all_that_proved_faster_runs_together_and_claims_are_answered(home: Path, tmp_path: Path) -> None:
     file, script = tmp_path / "sleeps.toml", tmp_path / "sleep.sql"
     file.write_text(SLEEPS)
-    script.write_text("DO SLEEP((@@innodb_flush_log_at_trx_commit + @@sync_binlog) / 3.5);\n")
-    first = start(str(file), "--server", "mariadb@10.11", program=BY_A_STEADY_CLOCK)
-    wait_until(lambda: trials_saved(home) >= 1 or first.poll() is not None, "a trial", 280)
-    first.send_signal(signal.SIGINT)
-    _, stderr = first.communicate(timeout=280)
-    assert first.returncode == 130, stderr
+    script.write_text(f"DO SLEEP({SLEEP});\n")
+    interrupted = run(str(file), "--server", "mariadb@10.11")
+    assert interrupted.returncode == 130, interrupted.stderr
+    assert trials_saved(home) == 1
     with Store(home / "store.sqlite") as store:
         (campaign,) = store._campaigns("", ())
     kept = script.read_text()
     script.write_text("DO SLEEP(0);\n")
-    changed = run("--resume", campaign.id, program=BY_A_STEADY_CLOCK)
+    changed = run("--resume", campaign.id)
     assert changed.returncode == 2
     assert "has changed since the series began" in changed.stderr
     script.write_text(kept)
 
-    done = run("--resume", campaign.id, "--json", "-", program=BY_A_STEADY_CLOCK)
+    done = run("--resume", campaign.id, "--json", "-")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert (result["unit"], result["higher_is_better"]) == ("s", False)
