@@ -5,16 +5,17 @@ SHELL := /bin/bash
 # Commands and tests start flushlab hundreds of times: where the environment forbids compiled modules, as images
 # of Python do, each start would compile it anew.
 export PYTHONDONTWRITEBYTECODE :=
-.PHONY: help setup tune quick check unit statics docs rust test fetch bench soak clean
+.PHONY: help setup tune quick check unit statics docs rust test fetch coverage bench soak clean
 
 VENV := .venv
 BIN := $(VENV)/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null)
 SERVERS := mariadb@10.11 mysql@5.7 mysql@8.0 mysql@9.7 mariadb@11.8
+COVERED := tests/unit tests/golden
 TUNE := --server mariadb --workload oltp_update_non_index --minutes 5
 
 help: ## Say what each target does
-	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
+	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
 setup: $(VENV)/.ready ## Install what is missing; leaves .venv/bin/flushlab
 
@@ -49,12 +50,25 @@ docs: setup ## Build the documentation into target/docs-site/site/, strictly: ev
 	$(BIN)/python scripts/docs_site.py
 
 rust: export MAKEFLAGS =# cargo would look for make's job server, in vain
+ifdef CI
+rust: export CARGO_INCREMENTAL = 0# its build is thrown away
+endif
+# With --release, clippy takes macros and build scripts from setup's build.
 rust: setup
-	. scripts/cargo.sh && cargo fmt --check && cargo clippy --workspace --all-targets -q -- -D warnings && cargo test --workspace -q
+	. scripts/cargo.sh && cargo fmt --check
+	. scripts/cargo.sh && cargo clippy --release --workspace --all-targets -q -- -D warnings
+	. scripts/cargo.sh && cargo test --workspace -q
 	. scripts/cargo.sh && cargo test -q -p flushlab-commitpath --features loom --lib models
 
 test: fetch check ## check, then contract and integration tests with real servers
 	$(BIN)/pytest tests/contract tests/integration -n 4 --dist loadgroup --reruns 1 -q
+
+coverage: setup ## Statements and branches that unit and golden tests reach (COVERED='…' for other tests); pages in target/coverage/html/
+	@mkdir -p target/coverage && rm -f target/coverage/data*
+	$(BIN)/coverage run -m pytest $(COVERED) -n 2 -q
+	$(BIN)/coverage combine -q
+	$(BIN)/coverage html -q
+	$(BIN)/coverage report
 
 # Programs, packages that bring them, the consequence of their absence.
 need = @type -P $(1) >/dev/null || scripts/packages.sh $(2) || echo 'going on without: $(3)' >&2

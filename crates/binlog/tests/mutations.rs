@@ -182,7 +182,7 @@ fn repair_checksums(content: &mut [u8]) {
 fn random_damage_never_makes_it_panic() {
     let setting =
         |name: &str, otherwise: u64| std::env::var(name).map_or(otherwise, |text| text.parse().unwrap());
-    let executions = setting(EXECUTIONS, 100_000);
+    let executions = setting(EXECUTIONS, 25_000);
     let first = setting("FLUSHLAB_BINLOG_SEED", 1);
     let corpus = corpus();
     let workers = std::thread::available_parallelism().map_or(1, usize::from) as u64;

@@ -18,7 +18,7 @@
 //!
 //! `FLUSHLAB_COMMIT_KILLS` says how many kills each way of flushing gets while it commits (5 unless told; `make
 //! soak` takes 1,000); those that come while a victim still starts or recovers are counted apart.
-//! `FLUSHLAB_COMMIT_STRESS_SECONDS` says how long random specs are tried (20 unless told; an hour in `make soak`).
+//! `FLUSHLAB_COMMIT_STRESS_SECONDS` says how long random specs are tried (5 unless told; an hour in `make soak`).
 //! `FLUSHLAB_COMMIT_SEED` is where the random numbers begin. This program is its own victim: called with a spec it
 //! commits until it is killed.
 
@@ -67,7 +67,7 @@ fn main() {
         "the control loses nothing: the harness cannot find a loss"
     );
     let tally = stress(
-        Duration::from_secs(setting("FLUSHLAB_COMMIT_STRESS_SECONDS", 20)),
+        Duration::from_secs(setting("FLUSHLAB_COMMIT_STRESS_SECONDS", 5)),
         seed,
     );
     println!("random specs: {tally}");
