@@ -105,4 +105,7 @@ def bound(seen: Evidence) -> Bound:
             what="round trips",
             why=f"{seen.statements / seen.seconds:,.0f} statements/s of {each:,.0f} rows; {figures}",
         )
-    return Bound(what="server", why=figures if seen.server_cpu_s is not None else "it runs elsewhere")
+    return Bound(
+        what="server",
+        why=figures if seen.server_cpu_s is not None else "its processor time cannot be seen from here",
+    )
