@@ -1,3 +1,4 @@
+import re
 import tomllib
 from pathlib import Path
 
@@ -13,3 +14,11 @@ def test_package_and_crates_have_one_version() -> None:
 
 def test_changelog_has_an_entry_for_this_version() -> None:
     assert f"## {__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_every_document_has_a_version_that_the_reference_names() -> None:
+    def schemas(folder: str, ending: str) -> set[str]:
+        files = (ROOT / folder).rglob(f"*{ending}")
+        return {found for file in files for found in re.findall(r"\bflushlab\.[a-z-]+/\d+", file.read_text())}
+
+    assert schemas("python/flushlab", ".py") == schemas("docs/reference", ".md")

@@ -206,8 +206,10 @@ def emit_json(data: Mapping[str, Any] | msgspec.Struct, path: str | None) -> Non
 
 
 def json_bytes(data: Mapping[str, Any] | msgspec.Struct) -> bytes:
-    """A document as JSON that people may read too."""
-    return msgspec.json.format(msgspec.json.encode(data, enc_hook=_encode), indent=2) + b"\n"
+    """A document as JSON that people may read too. Its first member is `schema`: `flushlab.NAME/VERSION`."""
+    encoded = msgspec.json.encode(data, enc_hook=_encode)
+    assert encoded.startswith(b'{"schema":"flushlab.'), "a document has its version"
+    return msgspec.json.format(encoded, indent=2) + b"\n"
 
 
 def write_stdout(content: bytes) -> None:
