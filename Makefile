@@ -5,9 +5,10 @@ SHELL := /bin/bash
 # Commands and tests start flushlab hundreds of times: where the environment forbids compiled modules, as images
 # of Python do, each start would compile it anew.
 export PYTHONDONTWRITEBYTECODE :=
-.PHONY: help setup tune quick check unit statics docs rust test fetch coverage bench soak clean
+.PHONY: help setup tune quick check unit statics docs rust test fetch coverage bench soak wheel supply release clean
 
 VENV := .venv
+TOOLS := target/tools
 BIN := $(VENV)/bin
 RUST := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null)
 SERVERS := mariadb@10.11 mysql@5.7 mysql@8.0 mysql@9.7 mariadb@11.8
@@ -114,7 +115,9 @@ bench: setup ## Ratios against peers, false positives of the whole procedure
 	$(BIN)/python benchmarks/watch_page.py --part speed
 
 soak: export FLUSHLAB_EVERY_FLAVOR = 1
-soak: setup ## Long: the tests with real servers on every server, 100 comparisons of identical servers, 200 kills of servers and of disks, disks at load 100 and short of memory, 1,000 of each commit pipeline and an hour of random ones, 20 million changed packets, 5,000 option files on each server, ten million damaged binlogs
+soak: setup $(TOOLS)/.ready ## Long: licenses and advisories, wheels in empty environments, the tests with real servers on every server, 100 comparisons of identical servers, 200 kills of servers and of disks, disks at load 100 and short of memory, 1,000 of each commit pipeline and an hour of random ones, 20 million changed packets, 5,000 option files on each server, ten million damaged binlogs
+	$(MAKE) --no-print-directory supply wheel
+	$(BIN)/python scripts/install_check.py dist/flushlab-*x86_64.whl --tools $(TOOLS)/bin
 	. scripts/cargo.sh && FLUSHLAB_MUTATIONS=20000000 cargo test --release -q -p flushlab-wire --test mutations
 	. scripts/cargo.sh && FLUSHLAB_BINLOG_EXECUTIONS=10000000 cargo test --release -q -p flushlab-binlog --test mutations
 	. scripts/cargo.sh && FLUSHLAB_COMMIT_KILLS=1000 FLUSHLAB_COMMIT_STRESS_SECONDS=3600 cargo test --release -q -p flushlab-commitpath --test kills
@@ -127,5 +130,20 @@ soak: setup ## Long: the tests with real servers on every server, 100 comparison
 	$(BIN)/pytest tests/contract tests/integration -n 2 --dist loadgroup -q -m every_flavor
 	FLUSHLAB_KILLS=200 FLUSHLAB_REQUIRE_BUILDS=mariadb@10.11,mysql@5.7 $(BIN)/pytest tests/integration -q -k kill
 
+$(TOOLS)/.ready: scripts/release_tools.txt | setup
+	$(BIN)/python -m venv $(TOOLS)
+	$(TOOLS)/bin/pip install -q --disable-pip-version-check -r scripts/release_tools.txt
+	@touch $@
+
+wheel: setup $(TOOLS)/.ready ## Build the source distribution and the wheels for x86-64 and aarch64 into dist/, and check them
+	. scripts/cargo.sh && $(BIN)/python scripts/wheel.py
+
+supply: setup $(TOOLS)/.ready ## Check licenses and known vulnerabilities of crates and Python packages, and lint the Containerfile
+	$(TOOLS)/bin/hadolint Containerfile
+	scripts/supply_chain.sh
+
+release: setup $(TOOLS)/.ready ## Make release VERSION=X.Y.Z in a clean clone: checks, tag, wheels, SBOMs, checksums, site; upload nothing
+	. scripts/cargo.sh && $(BIN)/python scripts/release.py "$(VERSION)"
+
 clean: ## Remove what setup and the builds made here
-	rm -rf $(VENV) target out
+	rm -rf $(VENV) target out dist

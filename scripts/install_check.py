@@ -58,6 +58,7 @@ def main() -> None:
         sys.exit("error: no Python of version 3.11 or newer\nhint: install one, or name it by --python")
     for python in pythons:
         with tempfile.TemporaryDirectory(prefix="flushlab-install-", ignore_cleanup_errors=True) as folder:
+            Path(folder).chmod(0o755)  # servers run as another user than root
             try:
                 check(wheel, python, Path(folder), given.tools, quick=given.quick)
             except Failed as failed:

@@ -78,15 +78,13 @@ def closure(root: str) -> set[str]:
 
 def license_of(name: str) -> str:
     """The SPDX expression of a package: its own, or what its classifiers or its field say."""
-    said = metadata.metadata(name)
-    if expression := said.get("License-Expression"):
-        return expression
-    classified = [
-        line.rpartition(" :: ")[2] for line in said.get_all("Classifier") or () if "License ::" in line
-    ]
+    said = metadata.metadata(name).json
+    if expression := said.get("license_expression"):
+        return str(expression)
+    classified = [line.rpartition(" :: ")[2] for line in said.get("classifier", ()) if "License ::" in line]
     if known := [_CLASSIFIED[one] for one in classified if one in _CLASSIFIED]:
         return " OR ".join(known)
-    written = (said.get("License") or "").strip()
+    written = str(said.get("license", "")).strip()
     return _WRITTEN.get(written, written[:60])
 
 

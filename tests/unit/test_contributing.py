@@ -48,7 +48,7 @@ def test_the_tests_of_every_example_pass(copy: Path) -> None:
     tests = [file for example in EXAMPLES for file in re.findall(r"^\+\+\+ b/(tests/\S+)$", example, re.M)]
     assert len(tests) == len(EXAMPLES), "each example brings its test"
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests],
+        [sys.executable, "-m", "pytest", "-q", *tests],
         cwd=copy,
         env={**os.environ, "PYTHONPATH": str(copy / "python"), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,

@@ -18,7 +18,7 @@ from flushlab.machine import ServerUser, server_user
 _NOT_FOUND = re.compile(r"^\s*(\S+) => not found", re.MULTILINE)
 _LOADER_COMPLAINT = re.compile(r"error while loading shared libraries: ([^:\s]+):")
 _SYMBOLS = re.compile(r"(?P<library>\S+): version `(?P<symbols>[\w.]+)' not found")
-_SONAME = re.compile(r"(?P<stem>lib.+?)\.so(?:\.(?P<version>[0-9][0-9.]*))?")
+_SONAME = re.compile(r"(?P<stem>lib.+?)\.so(?:\.(?P<version>[0-9][0-9.]*(?:t64)?))?")
 
 
 def missing_libraries(binaries: Iterable[Path], library_path: Sequence[str] = ()) -> list[str]:
@@ -66,7 +66,8 @@ def debian_packages(soname: str) -> tuple[str, ...]:
     """Names of the Debian packages that may hold a library, the usual one first.
 
     Debian policy, section 8.1: the soname without `.so.`, with a hyphen if the stem ends in a digit,
-    in lower case. Since the 64-bit time transition (Debian 13, Ubuntu 24.04) some carry `t64`.
+    in lower case. Since the 64-bit time transition (Debian 13, Ubuntu 24.04) some carry `t64`,
+    and libaio has it in the soname too.
     """
     match = _SONAME.fullmatch(soname)
     if match is None:
@@ -74,7 +75,7 @@ def debian_packages(soname: str) -> tuple[str, ...]:
     stem = match["stem"].lower().replace("_", "-")
     version = match["version"] or ""
     name = f"{stem}-{version}" if version and stem[-1].isdigit() else f"{stem}{version}"
-    return (name, f"{name}t64")
+    return (name,) if name.endswith("t64") else (name, f"{name}t64")
 
 
 def symbols_missing(binary: str, complaint: str) -> LibraryMissing | None:

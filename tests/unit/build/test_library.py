@@ -29,6 +29,10 @@ def test_package_is_the_soname_as_debian_policy_spells_it(soname: str, package: 
     assert debian_packages(soname) == (package, f"{package}t64")
 
 
+def test_a_soname_with_t64_has_one_package() -> None:
+    assert debian_packages("libaio.so.1t64") == ("libaio1t64",)
+
+
 def test_what_is_no_library_has_no_package() -> None:
     assert debian_packages("ld-linux-x86-64.so.2") == ()
 
