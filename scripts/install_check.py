@@ -112,7 +112,7 @@ def servers(folder: Path, variables: Mapping[str, str]) -> list[str]:
     (folder / "test_server.py").write_text(SUITE)
     assert "1 passed" in run(["flushlab", "test", "--", "pytest", "-q", "test_server.py"], folder, variables)
     assert "1 passed" in run(["pytest", "-q", "--flushlab", "test_server.py"], folder, variables)
-    tune = "flushlab tune --server mariadb --workload oltp_update_non_index --minutes 1 --out out"
+    tune = "flushlab tune --server mariadb --workload oltp_update_non_index --minutes 5 --out out"
     run(tune.split(), folder, variables)
     assert "<svg" in (folder / "out" / "report.html").read_text(), "the page has plots"
     return ["test", "pytest --flushlab", "tune"]
