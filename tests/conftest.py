@@ -30,6 +30,9 @@ REQUIRED = {name for name in os.environ.get("FLUSHLAB_REQUIRE_BUILDS", "").split
 os.environ.setdefault("FLUSHLAB_QUIET_CHECK", "off")
 """Tests run beside each other, and their campaigns need not begin with three seconds of looking around."""
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+"""numpy's threads wait in loops, and here each test has a processor at most."""
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's `make test &`; tests press Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -261,9 +264,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
         output["absent"] = _absent()
-    elif session.config.cache is not None:
-        known = session.config.cache.get(SECONDS, {})
-        session.config.cache.set(SECONDS, known | {file: round(_seconds[file], 3) for file in _seconds})
+    elif (cache := getattr(session.config, "cache", None)) is not None:
+        known = cache.get(SECONDS, {})
+        cache.set(SECONDS, known | {file: round(_seconds[file], 3) for file in _seconds})
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None and len(reporter.stats.get("rerun", ())) > SECOND_TRIES:
         session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED

@@ -60,7 +60,7 @@ def test_every_variable_that_the_code_reads_is_listed() -> None:
     read = {
         str(file.relative_to(PACKAGE)): names
         for file in sorted(PACKAGE.rglob("*.py"))
-        if (names := read_in(ast.parse(file.read_text(encoding="utf-8"))))
+        if "environ" in (text := file.read_text(encoding="utf-8")) and (names := read_in(ast.parse(text)))
     }
     at_run_time = {file for file, names in read.items() if "?" in names}
     # `${NAME}` of a plan, XDG's two, and those of MySQL's clients
@@ -75,5 +75,4 @@ def test_every_variable_that_is_listed_is_in_the_code() -> None:
     source = "\n".join(file.read_text(encoding="utf-8") for file in sorted(PACKAGE.rglob("*.py")))
     made = {f"FLUSHLAB_{name}" for name in ("HOST", "PORT", "SOCKET", "USER", "DATABASE", "URL", "JDBC_URL")}
     assert len(LISTED) > 30
-    for name in LISTED - made:
-        assert re.search(rf"\b{name}\b", source), name
+    assert LISTED - made <= set(re.findall(r"\w+", source))

@@ -3,6 +3,7 @@
 numpy and scipy load here, so only the commands that compare import this folder.
 """
 
+from flushlab.statistics import one_thread as one_thread  # loads numpy, hence before the others
 from flushlab.statistics.comparison import RESOLUTION, Contrasts, Scores, compare, contrasts
 from flushlab.statistics.crossed import factor_effects
 from flushlab.statistics.dunnett import critical_value, exceedance, shift_for_power

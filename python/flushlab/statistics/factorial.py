@@ -68,22 +68,28 @@ def estimate_effects(
     k_effects = 0.5 * shared * (1 + same_context)
     k_level = _OFFSET_SD**2 * (1 + same_context)
     k_block = (block[:, None] == block[None, :]).astype(float)
-    y = scores - scores.mean()
+    y, unit = scores - scores.mean(), np.eye(trials)
 
     best: tuple[float, float, float, NDArray[np.float64]] | None = None
     for noise in map(float, _NOISE):
         grid = [(spread, drift) for spread in _SPREAD for drift in (0.1 * noise, noise, 10 * noise)]
-        k = np.array([spread**2 * k_effects + k_level + drift**2 * k_block for spread, drift in grid])
-        k += noise**2 * np.eye(trials)
-        root = np.linalg.cholesky(k)  # of the whole grid at once
-        whitened = np.linalg.solve(root, np.broadcast_to(y[:, None], (len(grid), trials, 1)))
-        half_log_det = np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
+        # With the scores as one more row and column, that row of the root is the scores whitened. The corner
+        # is more than their square can be, since no eigenvalue of k is below the noise's variance.
+        bordered = np.empty((len(grid), trials + 1, trials + 1))
+        k = bordered[:, :-1, :-1]
+        for at, (spread, drift) in enumerate(grid):
+            k[at] = spread**2 * k_effects + k_level + drift**2 * k_block + noise**2 * unit
+        bordered[:, -1, :-1] = bordered[:, :-1, -1] = y
+        bordered[:, -1, -1] = 1 + y @ y / noise**2
+        root = np.linalg.cholesky(bordered)
+        whitened = root[:, -1, :-1]
+        half_log_det = np.log(np.diagonal(root, axis1=1, axis2=2)[:, :-1]).sum(axis=1)
         for at, (spread, _) in enumerate(grid):
             # Weak priors, noise near 4 % and spread near 5 %, so that few trials cannot run away.
             prior = 0.5 * math.log(noise / 0.04) ** 2 + 0.5 * (math.log(spread / 0.05) / 1.5) ** 2
             fit = -0.5 * float((whitened[at] ** 2).sum()) - float(half_log_det[at]) - prior
             if best is None or fit > best[0]:
-                best = (fit, noise, spread, k[at])
+                best = (fit, noise, spread, k[at].copy())
     assert best is not None
     _, noise, spread, best_k = best
     inverse = np.linalg.inv(best_k)

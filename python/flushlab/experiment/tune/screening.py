@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
 
-import numpy as np
-
 from flushlab.experiment.blocks import BASE, is_disturbed
 from flushlab.experiment.objective import score
 from flushlab.experiment.protocol import Steps
@@ -20,6 +18,7 @@ from flushlab.experiment.tune.pool import Pool, Rounds, Selection, half_on
 from flushlab.record import Trial
 from flushlab.settings.floor import Floor
 from flushlab.statistics import Effects, estimate_effects
+from flushlab.statistics.one_thread import np
 
 CLEAR = 2.0
 """Deviations from what is worth something beyond which an effect is known well enough for screening."""
