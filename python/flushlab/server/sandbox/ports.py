@@ -28,7 +28,8 @@ _TRIES = 100
 def free_port() -> int:
     """A port on loopback that nobody uses now; if possible none that an outgoing connection may be given."""
     outgoing = _outgoing()
-    usable = [port for port in range(LOWEST, HIGHEST + 1) if port not in outgoing]
+    below = range(LOWEST, min(max(LOWEST, outgoing.start), HIGHEST + 1))
+    usable = [*below, *range(max(LOWEST, outgoing.stop), HIGHEST + 1)]
     for port in [*sample(usable, min(_TRIES, len(usable))), 0]:  # 0: the kernel chooses
         with socket.socket() as probe:
             try:

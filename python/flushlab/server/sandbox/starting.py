@@ -31,7 +31,8 @@ from flushlab.server.sandbox.membership import Membership
 from flushlab.server.sandbox.paths import SandboxPaths
 from flushlab.server.sandbox.spec import READY_LIMIT_S, SandboxSpec
 
-_POLL_S = 0.002
+_POLL_S, _POLL_SHARE, _MOST_POLL_S = 0.002, 0.01, 0.1
+"""Pauses are a share of the time that a start has taken, so that looking takes no time from the server."""
 _NODE_POLL_S = 0.02
 _CHECK_S = 0.5
 
@@ -114,13 +115,18 @@ class Start:
 
     def _await_ready(self, process: ServerProcess, log_start: int, identify: Callable[[], None]) -> None:
         startup = self.spec.startup
-        deadline = time.monotonic() + startup.limit_s
+        began, socket = time.monotonic(), self.paths.socket
+        deadline = began + startup.limit_s
         done = partial(of_process, process.identity.pid, self.paths.log)
         activity = Activity(done, startup.idle_s or startup.limit_s)
         complaint = "nothing listens on its socket"
         checks_at = time.monotonic() + _CHECK_S
-        while process.wait(_POLL_S) is None:
-            if self.paths.socket.exists():
+
+        def pause() -> float:
+            return min(max(_POLL_S, _POLL_SHARE * (time.monotonic() - began)), _MOST_POLL_S)
+
+        while process.wait(pause()) is None:
+            if socket.exists():
                 try:
                     self._knock()
                     identify()
