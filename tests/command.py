@@ -73,7 +73,9 @@ def _imported(command: str) -> None:
 def _serve() -> dict[str, Any]:
     """Forks for each request; in the forked process, returns it."""
     from flushlab.cli.app import COMMANDS
+    from flushlab.settings.catalog import load_catalog
 
+    load_catalog()
     for line in sys.stdin:
         asked: dict[str, Any] = json.loads(line)
         for command in {*asked["words"][:1]} & COMMANDS.keys():

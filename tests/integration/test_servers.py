@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from flushlab.build import origin
+from flushlab.machine import home, home_part
 from flushlab.server import Sandbox
 from flushlab.telemetry import status
 from tests.conftest import require_build
@@ -87,9 +88,11 @@ def test_server_from_a_tarball_is_unpacked_and_runs(
     """The tarball is made of an installed build's prefix, as its publisher would make one."""
     with pytest.MonkeyPatch.context() as usual:
         usual.delenv("FLUSHLAB_HOME")
-        build = require_build("mysql@5.7")
+        build, snapshots = require_build("mysql@5.7"), home_part("snapshots")
+    home()  # marks it as flushlab's while it is empty
+    (private_home / "snapshots").symlink_to(snapshots)
     tarball = tmp_path / "mysql-5.7.22-linux.tar.gz"
-    with tarfile.open(tarball, "w:gz", compresslevel=1) as archive:
+    with tarfile.open(tarball, "w:gz", compresslevel=0) as archive:
         for folder in ("bin", "share", "lib", "usr"):
             if (Path(build.prefix) / folder).exists():
                 archive.add(Path(build.prefix) / folder, f"mysql-5.7.22-linux/{folder}")
