@@ -62,7 +62,7 @@ rust: setup
 	. scripts/cargo.sh && cargo test -q -p flushlab-commitpath --features loom --lib models
 
 test: fetch check ## check, then contract and integration tests with real servers
-	$(BIN)/pytest tests/contract tests/integration -n 4 --dist loadgroup --reruns 1 -q
+	$(BIN)/pytest tests/contract tests/integration -n 4 --dist loadgroup -q
 
 coverage: setup ## Statements and branches that unit and golden tests reach (COVERED='…' for other tests); pages in target/coverage/html/
 	@mkdir -p target/coverage && rm -f target/coverage/data*

@@ -42,9 +42,6 @@ settings.load_profile("any machine")
 SECONDS = "flushlab/seconds"
 """Name in pytest's cache: seconds that each test file took when it last ran. `scripts/quick.py` reads it."""
 
-SECOND_TRIES = 2
-"""So many tests may pass only when they are tried again; `make test` tries those with real servers twice."""
-
 _builds: dict[str, Build | FlushlabError] = {}
 _galeras: dict[str, Galera | FlushlabError] = {}
 _told_absent: set[str] = set()
@@ -260,16 +257,13 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A worker of xdist tells the one who reports which builds were absent; too many second tries fail."""
+    """A worker of xdist reports the absent builds to the controller, which keeps the files' seconds."""
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
         output["absent"] = _absent()
     elif (cache := getattr(session.config, "cache", None)) is not None:
         known = cache.get(SECONDS, {})
         cache.set(SECONDS, known | {file: round(_seconds[file], 3) for file in _seconds})
-    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None and len(reporter.stats.get("rerun", ())) > SECOND_TRIES:
-        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -279,19 +273,7 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Says which builds were absent and which tests failed first, so that a green run never hides it."""
-    for report in (again := terminalreporter.stats.get("rerun", ())):
-        terminalreporter.section(f"failed at first: {report.nodeid}")
-        terminalreporter.write_line(report.longreprtext)
-        for title, text in report.sections:
-            terminalreporter.write_line(f"--- {title}\n{text}")
-    for report in again:  # in few words and last: of a long log often the end alone is kept
-        took = f"after {report.duration:.0f} s"
-        terminalreporter.write_line(f"failed at first {took}: {report.nodeid}\n    {_in_few_words(report)}")
-    if len(again) > SECOND_TRIES:
-        terminalreporter.write_line(
-            f"{len(again)} tests failed at first: more than {SECOND_TRIES} are a failure"
-        )
+    """Counts skipped tests per reason and lists absent builds, so that a green run never hides them."""
     for line in _skips(terminalreporter.stats.get("skipped", ())):
         terminalreporter.write_line(line)
     absent = _told_absent.union(_absent())
@@ -309,13 +291,6 @@ def _skips(reports: Iterable[pytest.TestReport]) -> list[str]:
 def _reason(report: pytest.TestReport) -> str:
     text = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
     return " ".join(text.removeprefix("Skipped: ").split())
-
-
-def _in_few_words(report: pytest.TestReport) -> str:
-    """The first and the last words of what a test failed with."""
-    crash = getattr(report.longrepr, "reprcrash", None)
-    words = " ".join(str(crash.message if crash else report.longreprtext).split())
-    return words if len(words) <= 400 else f"{words[:200]} … {words[-200:]}"
 
 
 def _absent() -> list[str]:
