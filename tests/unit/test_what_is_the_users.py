@@ -36,7 +36,7 @@ from tests.unit import records
 from tests.unit.builds import MARIADB
 from tests.waiting import wait_until
 
-EXAMPLES = int(os.environ.get("FLUSHLAB_TREES", "12"))
+EXAMPLES = int(os.environ.get("FLUSHLAB_TREES", "6"))
 CALLS = ("mkdir", "rename", "replace", "unlink", "rmdir", "link", "chmod", "write", "open")
 
 Use = Callable[[Path], object]

@@ -136,7 +136,8 @@ def half_on(
     for _ in range(12):
         columns = [_cycle(slot, runs, random) for slot in slots]
         on = [[float(value is not None) for value in column] for column in columns]
-        centred = [[x - sum(own) / len(own) for x in own] for own in on]
+        means = [sum(own) / len(own) for own in on]
+        centred = [[x - mean for x in own] for own, mean in zip(on, means, strict=True)]
         overlap = sum(sum(x * y for x, y in zip(a, b, strict=True)) ** 2 for a, b in combinations(centred, 2))
         if best is None or overlap < best[0]:
             best = (overlap, columns)
