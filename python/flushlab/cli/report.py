@@ -168,8 +168,12 @@ def page_of(store: Store, row: CampaignRow, floor: Floor | None = None) -> bytes
         UsageError: nothing of a campaign of crashes was judged yet.
         StorageError: the campaign was stored by another version of flushlab.
     """
+    import logging
+
     from flushlab.machine.home import home_path
 
+    # matplotlib would print a warning if it looks for fonts for more than five seconds
+    logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
     # matplotlib asks for a writable $HOME otherwise
     os.environ.setdefault("MPLCONFIGDIR", str(home_path() / "matplotlib"))
     from flushlab.report import stored
