@@ -12,7 +12,11 @@ from flushlab.record import Arm, Trial, Value
 from flushlab.trial import AlternatingRunner
 from tests.integration.test_trial import runner
 
-BASE: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 1, "innodb_log_file_size": 48 << 20}
+BASE: dict[str, Value] = {
+    "innodb_flush_log_at_trx_commit": 1,
+    "innodb_log_file_size": 48 << 20,
+    "innodb_flush_log_at_timeout": 2700,
+}
 
 
 @pytest.fixture
@@ -42,10 +46,11 @@ def test_arms_switch_on_one_server_and_the_base_comes_back(alternating: Alternat
     assert [trial.settings["innodb_flush_log_at_trx_commit"] for trial in trials] == [1, 2, 1, 1, 1]
     assert [trial.settings["sync_binlog"] for trial in trials] == [0, 0, 0, 7, 0]
     assert all(trial.settings["innodb_log_file_size"] == 48 << 20 for trial in trials)
-    every_commit, once_a_second, again = map(fsyncs_per_commit, trials[:3])
-    # A group has at most one commit of each of 4 connections; the windows have some hundred commits.
+    every_commit, pages_alone, again = map(fsyncs_per_commit, trials[:3])
+    # A group has at most one commit of each of 4 connections; the windows have some hundred commits. The
+    # timer of the log is switched off, so that their number says nothing about the machine.
     assert min(every_commit, again) > 0.24
-    assert once_a_second < 0.5 * min(every_commit, again)
+    assert pages_alone < 0.5 * min(every_commit, again)
 
 
 def test_a_setting_that_needs_a_restart_is_refused_and_the_next_arm_goes_on(

@@ -22,11 +22,13 @@ from flushlab.machine import file_system_of
 from flushlab.record import Arm, Trial, Value
 from flushlab.telemetry.tracepoint import SyncCounter
 from flushlab.workload import CommandWorkload, OltpWorkload, Timing, Workload, build_workload
+from tests.conftest import flavors
 from tests.integration.trials import trial_runner
 from tests.waiting import PATIENCE_S
 
-SERVERS = ("mariadb@10.11", "mysql@5.7", "mysql@8.0")
+SERVERS = flavors("mariadb@10.11", "mysql@8.0", "mysql@5.7", first=2)
 NEWER = ("mariadb@11.8", "mysql@9.7")
+ALL = flavors("mariadb@10.11", "mysql@8.0", "mysql@5.7", *NEWER, first=2)
 
 SWALLOW = """
 int fsync(int descriptor) { return 0; }
@@ -61,7 +63,7 @@ def run(build: Callable[[str], Build]) -> Run:
             server = msgspec.structs.replace(server, launcher=words)
         load = OltpWorkload(name="oltp_update_non_index", threads=threads, tables=2, table_size=2000)
         timing = Timing(
-            warm_up_s=0.3, max_warm_up_s=0.5, seconds=1.0, redo_bytes=redo_bytes, max_seconds=PATIENCE_S
+            warm_up_s=0.1, max_warm_up_s=0.2, seconds=0.2, redo_bytes=redo_bytes, max_seconds=PATIENCE_S
         )
         runner = trial_runner(
             server, workload or load, timing=timing, data_root=data_root, arguments=arguments
@@ -204,7 +206,7 @@ def test_debug_no_sync_is_found_where_it_works(run: Run, counted: None) -> None:
     assert trial.file_activity["redo"].fsyncs
 
 
-@pytest.mark.parametrize("name", [*SERVERS, *NEWER])
+@pytest.mark.parametrize("name", ALL)
 def test_o_dsync_makes_2_sync_as_often_as_1(name: str, run: Run) -> None:
     trial = run(name, innodb_flush_method="O_DSYNC", innodb_flush_log_at_trx_commit=2)
     assert found(trial).keys() == {"innodb_flush_log_at_trx_commit"}, trial.file_activity

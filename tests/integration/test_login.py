@@ -12,6 +12,7 @@ import pytest
 
 from flushlab.server import Sandbox
 from tests.conftest import StartSandbox
+from tests.in_process import flushlab
 
 _ON_TERMINAL = """
 import fcntl, os, sys, termios
@@ -44,8 +45,7 @@ def home(tmp_path: Path, private_home: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def checked(*flags: str) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-m", "flushlab", "settings", *flags]
-    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+    return flushlab("settings", *flags)
 
 
 def places(server: Sandbox) -> list[tuple[str, ...]]:

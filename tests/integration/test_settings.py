@@ -16,6 +16,7 @@ from flushlab.server import Instance, Sandbox
 from flushlab.server.remote.address import Address
 from flushlab.server.settings_check import CheckRequest, judge_file, judge_server
 from flushlab.settings.floor import Floor
+from tests.conftest import flavors
 
 TWENTY = Path(__file__).parents[1] / "unit" / "settings" / "option_files" / "twenty_mistakes.cnf"
 
@@ -37,7 +38,7 @@ def test_a_kept_sandbox_tells_what_it_runs_with(sandbox: Callable[..., Sandbox])
         survey(f"sandbox:{name}", basedir=None, floor=Floor.STRICT)
 
 
-@pytest.mark.parametrize("name", ["mariadb@10.11", "mysql@5.7", "mysql@8.0"])
+@pytest.mark.parametrize("name", flavors("mariadb@10.11", "mysql@8.0", "mysql@5.7", first=2))
 def test_asking_the_binary_finds_no_less_than_the_lists(name: str, build: Callable[[str], Build]) -> None:
     release = f"{name.partition('@')[0]}@{'.'.join(map(str, build(name).version))}"
     asked = judge_file(TWENTY, CheckRequest(server=release))
@@ -82,7 +83,7 @@ def test_the_real_build_is_started_with_a_file_and_says_what_it_refuses(
     assert "unknown variable" in bad.started.refusal
 
 
-@pytest.mark.parametrize("name", ["mysql@5.7", "mysql@8.0", "mariadb@10.11"])
+@pytest.mark.parametrize("name", flavors("mariadb@10.11", "mysql@8.0", "mysql@5.7", first=2))
 def test_the_words_of_a_server_that_is_started_with_a_file_are_about_the_line_as_it_is_written(
     name: str, build: Callable[[str], Build], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -107,7 +108,7 @@ def test_the_words_of_a_server_that_is_started_with_a_file_are_about_the_line_as
     assert "s3cret" not in said
 
 
-@pytest.mark.parametrize("name", ["mariadb@10.11", "mysql@5.7", "mysql@8.0"])
+@pytest.mark.parametrize("name", flavors("mariadb@10.11", "mysql@8.0", "mysql@5.7", first=2))
 def test_a_running_server_and_a_dump_of_its_variables_have_the_one_verdict(
     name: str, sandbox: Callable[..., Sandbox], tmp_path: Path
 ) -> None:

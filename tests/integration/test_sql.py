@@ -13,10 +13,10 @@ from flushlab.errors import MeasurementError
 from flushlab.server import Sandbox
 from flushlab.workload import Timing, Workload, build_workload
 from flushlab.workload.sql import DATABASE
-from tests.conftest import require_build
+from tests.conftest import flavors, require_build
 from tests.integration.test_bench import flushlab, measured
 
-SERVERS = ["mariadb@10.11", "mysql@5.7", "mysql@8.0"]
+SERVERS = flavors("mariadb@10.11", "mysql@8.0", "mysql@5.7", first=2)
 SCRIPT = r"""
 -- A migration; this is no statement.
 CREATE TABLE `odd;name` (id INT AUTO_INCREMENT PRIMARY KEY, note VARCHAR(100), again VARCHAR(100));

@@ -19,7 +19,7 @@ from tests.integration.test_bench import flushlab
 from tests.waiting import PATIENCE_S
 
 GUIDES = Path(__file__).parents[2] / "docs" / "how-to"
-TIMING = Timing(warm_up_s=0.1, max_warm_up_s=0.2, seconds=0.5)
+TIMING = Timing(warm_up_s=0.1, max_warm_up_s=0.2, seconds=0.3)
 LOADED = replace(TIMING, redo_bytes=200_000, max_seconds=PATIENCE_S)
 """A window that goes on until hundreds of transactions have written in it, however slow the machine is."""
 BUILDS = ("mariadb@10.11", "mysql@8.0")
@@ -127,7 +127,7 @@ def test_thinking_slows_down_and_is_no_latency(server: Sandbox, tmp_path: Path) 
     file = tmp_path / "think.toml"
     file.write_text("[transaction.t]\nautocommit = true\nthink_ms = 100\nstatements = ['DO 1']\n")
     start = monotonic()
-    measured = measure(server, file, timing=replace(TIMING, seconds=1.0))
+    measured = measure(server, file, timing=TIMING)
     elapsed, load = monotonic() - start, measured.load
     assert load is not None and load.latency_us is not None
     assert load.events <= 4 * (measured.window_s / 0.1 + 1)
