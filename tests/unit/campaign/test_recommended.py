@@ -223,7 +223,7 @@ def test_the_page_of_two_servers_tells_each_caveat_once_and_of_which_server_the_
     html = page.render(row("compare", facts), facts, (), advice)
     todo = html[html.index("What to do") : html.index("<nav")]
     assert len(advice) == 2 and todo.count("Caveat: throughput was not level.") == 2
-    assert "The control is the first server&#39;s base once more; other servers have none." in html
+    assert "The A/A control is the first server&#39;s base once more; other servers have none." in html
     assert "<dt>--floor</dt><dd>second</dd>" in html and "<dt>floor</dt><dd>strict</dd>" in html
 
 
@@ -259,7 +259,7 @@ def test_the_page_gives_the_key_figures_of_every_server_with_its_name() -> None:
     assert keys["floor of mysql@8.0 base"] == "strict" and keys["floor of mariadb base"] == "second"
     assert keys["mysql@8.0 base"].startswith("500") and keys["mariadb base"].startswith("750")
     assert (keys["mysql@8.0 base&#39;s p99"], keys["mariadb base&#39;s p99"]) == ("17.0 ms", "9.00 ms")
-    assert keys["control of mysql@8.0 base"] == "0.90 – 1.10"
+    assert keys["A/A control of mysql@8.0 base"] == "0.90 – 1.10"
     machine = html.partition('<section id="machine">')[2].partition("</section>")[0]
     assert "mysql@8.0.15" in machine and "mariadb@10.11.19" in machine
 

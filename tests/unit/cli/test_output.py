@@ -191,9 +191,9 @@ def test_a_device_or_a_pipe_is_written_to_and_stays_what_it_is(tmp_path: Path) -
     heard: list[str] = []
     reader = threading.Thread(target=lambda: heard.append(pipe.read_text()))
     reader.start()
-    output.emit_json({"result": 1}, str(pipe))
+    output.emit_json({"schema": "flushlab.test/1", "result": 1}, str(pipe))
     reader.join(PATIENCE_S)
-    assert json.loads(heard[0]) == {"result": 1}
+    assert json.loads(heard[0]) == {"schema": "flushlab.test/1", "result": 1}
     assert stat.S_ISFIFO(pipe.stat().st_mode)
     done = shell(f"{FLUSHLAB} settings sync_binlog --json /dev/stdout | cat; ls -l /dev/stdout")
     assert '"sync_binlog"' in done.stdout
@@ -224,7 +224,7 @@ def test_a_symbolic_link_is_not_written_through(tmp_path: Path) -> None:
 def test_a_file_that_is_written_again_keeps_its_mode(tmp_path: Path) -> None:
     target = tmp_path / "x.json"
     target.touch(mode=0o600)
-    output.emit_json({}, str(target))
+    output.emit_json({"schema": "flushlab.test/1"}, str(target))
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
 
 
