@@ -61,8 +61,10 @@ rust: setup
 	. scripts/cargo.sh && cargo test --workspace -q
 	. scripts/cargo.sh && cargo test -q -p flushlab-commitpath --features loom --lib models
 
-test: fetch check ## check, then contract and integration tests with real servers
-	$(BIN)/pytest tests/contract tests/integration -n 4 --dist loadgroup -q
+# Tests with real servers wait half of their time; the unit tests use it.
+test: fetch ## check, then unit tests and tests with real servers side by side
+	@$(MAKE) --no-print-directory -j2 --output-sync=target statics rust
+	$(BIN)/pytest tests -n 4 --dist loadgroup -q
 
 coverage: setup ## Statements and branches that unit and golden tests reach (COVERED='…' for other tests); pages in target/coverage/html/
 	@mkdir -p target/coverage && rm -f target/coverage/data*
