@@ -217,10 +217,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if item.get_closest_marker("every_flavor")]
         items[:] = [item for item in items if not item.get_closest_marker("every_flavor")]
         config.hook.pytest_deselected(items=left_out)
+    if hasattr(config, "workerinput"):
+        _interleave(items)
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
     for item in items:
         if isinstance(item, pytest.Function) and (group := _sharers(item)):
             item.add_marker(pytest.mark.xdist_group(group))
+
+
+def _interleave(items: list[pytest.Item]) -> None:
+    """Spreads the tests with real servers, which wait half of their time, evenly among the others."""
+    place: dict[pytest.Item, float] = {}
+    for waits in (True, False):
+        alike = [item for item in items if waits is bool({"contract", "integration"} & {*item.path.parts})]
+        place.update((item, number / len(alike)) for number, item in enumerate(alike))
+    items.sort(key=place.__getitem__)
 
 
 def _sharers(test: pytest.Function) -> str:
