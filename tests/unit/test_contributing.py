@@ -47,10 +47,11 @@ def test_there_is_an_example_of_a_setting_a_workload_and_a_report() -> None:
 def test_the_tests_of_every_example_pass(copy: Path) -> None:
     tests = [file for example in EXAMPLES for file in re.findall(r"^\+\+\+ b/(tests/\S+)$", example, re.M)]
     assert len(tests) == len(EXAMPLES), "each example brings its test"
+    without_pytest = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *tests],
         cwd=copy,
-        env={**os.environ, "PYTHONPATH": str(copy / "python"), "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**without_pytest, "PYTHONPATH": str(copy / "python"), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
     )
