@@ -15,7 +15,7 @@ import pytest
 from tests import in_process
 from tests.conftest import flavors, require_build
 
-SMALL = ["--tables", "2", "--table-size", "1000", "--threads", "4", "--duration", "0.2"]
+SMALL = ["--tables", "2", "--table-size", "1000", "--threads", "4", "--duration", "0.9"]
 """A window below 1 s is never discarded."""
 SPARSE = ["--rand-type", "uniform", "--rate", "400"]
 """Draws that seldom hit a row twice."""

@@ -37,7 +37,7 @@ def test_settings_and_an_option_file_are_compared_and_the_page_is_written(
     furnished_home: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "my.cnf").write_text(f"[mysqld]\n{RELAXED}\n")
-    words = ["my.cnf", "other: innodb_log_buffer_size=32M", *SMALL, "--blocks", "2", "--duration", "1"]
+    words = ["my.cnf", "other: innodb_log_buffer_size=32M", *SMALL, "--blocks", "2", "--duration", "3"]
     found, said = compared(tmp_path, *words)
     (arm,) = found["arms"]
     assert (found["base"]["name"], arm["name"], arm["outcome"]) == ("my.cnf", "other", "measured")
@@ -97,7 +97,7 @@ def test_at_a_fixed_rate_the_ratios_are_those_of_the_p99_latencies_in_the_record
     furnished_home: Path, tmp_path: Path
 ) -> None:
     words = ["base", "innodb_flush_log_at_trx_commit=2", *SMALL, "--rate", "200"]
-    found, said = compared(tmp_path, *words, "--blocks", "2", "--duration", "1")
+    found, said = compared(tmp_path, *words, "--blocks", "2", "--duration", "3")
     (arm,) = found["arms"]
     with Store(furnished_home / "store.sqlite") as store:
         trials = [trial for trial in store.trials(found["campaign_id"]) if trial.outcome == "measured"]
@@ -154,7 +154,7 @@ def test_each_of_two_servers_has_a_base_of_its_own_and_servers_are_a_table_of_th
     furnished_home: Path, tmp_path: Path
 ) -> None:
     words = ["base", RELAXED, *SMALL, "--server", "mysql@5.7", "--floor", "relaxed"]
-    words += ["--blocks", "2", "--duration", "1.5"]
+    words += ["--blocks", "2", "--duration", "5"]
     found, said = compared(tmp_path, *words)
     mariadb, mysql = require_build("mariadb@10.11").name, require_build("mysql@5.7").name
     first, name = f"{mariadb} base", f"{mysql} {RELAXED}"

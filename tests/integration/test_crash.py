@@ -206,7 +206,7 @@ def test_a_command_is_judged_by_whether_the_server_starts_and_its_tables_are_sou
     build: Callable[[str], Build], tmp_path: Path
 ) -> None:
     build(name := "mariadb@10.11")
-    facts = crash(server=name, workload=_program(tmp_path), failure="process", crashes=2, duration=0.2)
+    facts = crash(server=name, workload=_program(tmp_path), failure="process", crashes=2, duration=1.0)
     (arm,) = facts.arms
     assert not arm.checks_rows
     assert [(judged.outcome, judged.acknowledged, judged.reasons) for judged in arm.crashes] == [

@@ -94,7 +94,7 @@ def uses(plan: Path, server: str) -> tuple[Callable[[Path, bool], Any], ...]:
     """Every command that takes an option file as its base, for a window or only to foresee it."""
 
     def compare(file: Path, dry: bool) -> Any:
-        return flushlab.compare([str(file), ARM], server=server, blocks=2, duration=1.0, dry_run=dry, **SMALL)
+        return flushlab.compare([str(file), ARM], server=server, blocks=2, duration=6.0, dry_run=dry, **SMALL)
 
     def series(file: Path, dry: bool) -> Any:
         return flushlab.series(plan, server=server, base=file, dry_run=dry)
@@ -103,7 +103,7 @@ def uses(plan: Path, server: str) -> tuple[Callable[[Path, bool], Any], ...]:
         return flushlab.tune(server=server, base=file, dry_run=True)
 
     def bench(file: Path, dry: bool) -> Any:
-        return None if dry else flushlab.bench(server=server, base=file, duration=0.1, **SMALL)
+        return None if dry else flushlab.bench(server=server, base=file, duration=1.0, **SMALL)
 
     return compare, series, tune, bench
 
@@ -131,7 +131,7 @@ def test_a_file_with_what_no_variable_shows_is_measured_by_every_command(plan: P
     relaxed.write_text(UNLIKE + ARM)
     shop = ROOT / "examples/shop/my.cnf"
     facts = flushlab.compare(
-        [str(unlike), str(relaxed), str(shop)], server=MARIADB, blocks=2, duration=1.0, **SMALL
+        [str(unlike), str(relaxed), str(shop)], server=MARIADB, blocks=2, duration=4.0, **SMALL
     )
     assert [(arm.outcome, arm.reason) for arm in facts.arms] == [("measured", "")] * 2
     assert facts.base.settings["character_set_server"] == "utf8mb3"  # as the server reports it

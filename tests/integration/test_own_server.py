@@ -30,7 +30,7 @@ QUICK = Timing(warm_up_s=0.1, max_warm_up_s=0.1)
 PLAN = """
 title = "What is tried on somebody's own server"
 blocks = 2
-window = 0.1
+window = 0.5
 best = false
 [workload]
 name = "upsert"

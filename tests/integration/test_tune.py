@@ -19,7 +19,7 @@ from tests.integration.interrupted import interrupted_twice, servers_of, trials_
 
 FLUSHLAB = [sys.executable, "-m", "flushlab"]
 SECRET = "planted-s3cret"
-SMALL = ["--tables", "1", "--table-size", "100", "--threads", "4", "--window", "0.1"]
+SMALL = ["--tables", "1", "--table-size", "100", "--threads", "4", "--window", "0.5"]
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from tests.integration.test_bench import flushlab
 from tests.waiting import PATIENCE_S
 
 GUIDES = Path(__file__).parents[2] / "docs" / "how-to"
-TIMING = Timing(warm_up_s=0.1, max_warm_up_s=0.2, seconds=0.3)
+TIMING = Timing(warm_up_s=0.1, max_warm_up_s=0.2, seconds=0.5)
 LOADED = replace(TIMING, redo_bytes=200_000, max_seconds=PATIENCE_S)
 """A window that goes on until hundreds of transactions have written in it, however slow the machine is."""
 BUILDS = ("mariadb@10.11", "mysql@8.0")
