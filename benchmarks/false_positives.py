@@ -1,6 +1,6 @@
 """Simulates whole tune and series campaigns: how often do they claim what is not so, and find what is?
 
-Run by `make bench` and `make soak`:
+Run by `make bench`:
 
     PYTHONPATH=python python benchmarks/false_positives.py --campaigns 10000
 

@@ -210,12 +210,11 @@ def shared_furnished_home() -> Iterator[Path]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests with fixtures of their module's or folder's scope share servers: they run on one worker.
 
-    Those that are marked `long` come first, so that none of them is alone at the end; those that are
-    marked `every_flavor` are left out unless FLUSHLAB_EVERY_FLAVOR is 1.
+    Those that are marked `long` come first, so that none of them is alone at the end. Those that only
+    `make soak` runs are left out: no run without it counts them as skipped.
     """
-    if os.environ.get("FLUSHLAB_EVERY_FLAVOR", "0") != "1":
-        left_out = [item for item in items if item.get_closest_marker("every_flavor")]
-        items[:] = [item for item in items if not item.get_closest_marker("every_flavor")]
+    if left_out := [item for item in items if _left_to_soak(item)]:
+        items[:] = [item for item in items if not _left_to_soak(item)]
         config.hook.pytest_deselected(items=left_out)
     if hasattr(config, "workerinput"):
         _interleave(items)
@@ -223,6 +222,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if isinstance(item, pytest.Function) and (group := _sharers(item)):
             item.add_marker(pytest.mark.xdist_group(group))
+
+
+def _left_to_soak(item: pytest.Item) -> bool:
+    """Whether the variable that asks for the test is not set: `every_flavor`, `soak(VARIABLE)`."""
+    if item.get_closest_marker("every_flavor") and os.environ.get("FLUSHLAB_EVERY_FLAVOR", "0") != "1":
+        return True
+    return any(not os.environ.get(*mark.args) for mark in item.iter_markers("soak"))
 
 
 def _interleave(items: list[pytest.Item]) -> None:

@@ -30,3 +30,24 @@ def test_the_marked_ones_are_left_out_unless_every_flavor_is_asked_for(
             items[-1].add_marker(mark.name)
     pytest_collection_modifyitems(request.config, items)
     assert [item.name for item in items] == left
+
+
+@pytest.mark.parametrize(("value", "left"), [(None, ["plain"]), ("", ["plain"]), ("5000", ["plain", "soak"])])
+def test_a_test_of_the_soak_is_deselected_unless_its_variable_asks_for_it(
+    value: str | None, left: list[str], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FLUSHLAB_OPTION_FILES", raising=False)
+    if value is not None:
+        monkeypatch.setenv("FLUSHLAB_OPTION_FILES", value)
+    deselected: list[pytest.Item] = []
+    monkeypatch.setattr(
+        request.config.hook, "pytest_deselected", lambda items: deselected.extend(items), raising=False
+    )
+    items: list[pytest.Item] = [
+        pytest.Function.from_parent(request.node.parent, name=name, callobj=nothing)
+        for name in ("plain", "soak")
+    ]
+    items[1].add_marker(pytest.mark.soak("FLUSHLAB_OPTION_FILES"))
+    pytest_collection_modifyitems(request.config, items)
+    assert [item.name for item in items] == left
+    assert [item.name for item in deselected] == [name for name in ("soak",) if name not in left]
