@@ -1,11 +1,12 @@
 """Makes a release in a clean clone, and uploads nothing: `make release VERSION=X.Y.Z`.
 
-1. Refuses a dirty tree, an existing tag, a version that is not higher, and a changelog without an entry.
+1. Refuses a dirty tree, an existing tag or folder dist/VERSION, and a changelog without an entry.
 2. Commits the version and the date of the changelog's entry; without a change there is no commit.
 3. Checks (`make test supply`; CHECKS names other targets), builds the site, the wheels and the source
    distribution, and installs the wheel into empty environments.
-4. Writes SBOMs (CycloneDX), the changelog's entry and SHA256SUMS beside them, in dist/VERSION.
-5. Tags the commit. If a step fails, the branch is as before, and there is no tag.
+4. Writes SBOMs (CycloneDX), the changelog's entry and SHA256SUMS beside them.
+5. Tags the commit and moves the files to dist/VERSION. If a step fails or the tree changed meanwhile, the
+   branch is as before, and there is neither tag nor folder.
 """
 
 from __future__ import annotations
@@ -14,16 +15,18 @@ import datetime
 import hashlib
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SITE = ROOT / "target" / "docs-site" / "site"  # of scripts/docs_site.py
 SEMVER = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-(?:alpha|beta|rc)\.\d+)?")
+VERSIONED = ("Cargo.toml", "python/flushlab/version.py", "Cargo.lock", "CHANGELOG.md")
+"""The files that a release writes and, if it fails, restores."""
 RUST_SBOM = "sboms/flushlab-py.cyclonedx.json"
 
 
@@ -42,13 +45,16 @@ def main() -> None:
         try:
             out = make(version, entry)
         except BaseException:
-            git(ROOT, "reset", "--quiet", "--hard", before)
+            git(ROOT, "checkout", "--quiet", before, "--", *VERSIONED)
+            git(ROOT, "reset", "--quiet", before)
             raise
     except Refused as refused:
         sys.exit(f"error: {refused}")
     except subprocess.CalledProcessError as failed:
+        said = f": {failed.stderr.strip()}" if failed.stderr else ""
         sys.exit(
-            f"error: {' '.join(map(str, failed.cmd))} ended with code {failed.returncode}; nothing is tagged"
+            f"error: {' '.join(map(str, failed.cmd))} ended with code {failed.returncode}{said}\n"
+            "hint: nothing is tagged, and the branch is as before; mend the cause and release again"
         )
     sys.stdout.write(f"{out.relative_to(ROOT)}: {', '.join(sorted(one.name for one in out.iterdir()))}\n")
     sys.stdout.write(f"tagged v{version}; nothing was uploaded\n")
@@ -66,6 +72,8 @@ def require_ready(root: Path, version: str) -> str:
         raise Refused(f"the tree has changes:\n{changed}\nhint: commit them, or release from a fresh clone")
     if git(root, "tag", "--list", f"v{version}"):
         raise Refused(f"the tag v{version} exists\nhint: choose the next version")
+    if (out := root / "dist" / version).exists():
+        raise Refused(f"{out} exists\nhint: move it away, or choose the next version")
     entry = entry_of((root / "CHANGELOG.md").read_text(), version)
     if entry is None:
         raise Refused(
@@ -85,14 +93,32 @@ def entry_of(changelog: str, version: str) -> str | None:
 def make(version: str, entry: str) -> Path:
     """Everything from the commit to the tag; the folder of the files."""
     out = ROOT / "dist" / version
-    shutil.rmtree(out, ignore_errors=True)
-    out.mkdir(parents=True)
+    out.parent.mkdir(exist_ok=True)
     set_version(ROOT, version, datetime.date.today())
-    if git(ROOT, "status", "--porcelain"):
-        git(ROOT, "commit", "--quiet", "--all", "--message", f"Release {version}")
+    if git(ROOT, "status", "--porcelain", "--", *VERSIONED):
+        git(ROOT, "commit", "--quiet", "--message", f"Release {version}", "--", *VERSIONED)
     for target in os.environ.get("CHECKS", "test supply").split():
         run("make", target)
     run("make", "docs")
+    with tempfile.TemporaryDirectory(prefix=f".{version}-", dir=out.parent) as folder:
+        files = Path(folder) / version
+        files.mkdir()
+        write_files(files, version, entry)
+        if changed := git(ROOT, "status", "--porcelain"):
+            raise Refused(
+                f"the tree changed during the release:\n{changed}\nhint: release from a fresh clone"
+            )
+        git(ROOT, "tag", "--annotate", f"v{version}", "--message", f"flushlab {version}")
+        try:
+            files.rename(out)
+        except OSError as error:
+            git(ROOT, "tag", "--delete", f"v{version}")
+            raise Refused(f"{out} cannot be made: {error.strerror}\nhint: move it away") from None
+    return out
+
+
+def write_files(out: Path, version: str, entry: str) -> None:
+    """Everything that a release hands out, checked, into an empty folder."""
     run(sys.executable, "scripts/wheel.py", "--out", str(out))
     (native,) = out.glob("flushlab-*x86_64.whl")
     tools = ROOT / "target" / "tools" / "bin"
@@ -102,18 +128,17 @@ def make(version: str, entry: str) -> Path:
     write_sboms(native, version, out)
     (out / f"flushlab-{version}-changes.md").write_text(f"# flushlab {version}\n\n{entry}\n")
     write_checksums(out)
-    git(ROOT, "tag", "--annotate", f"v{version}", "--message", f"flushlab {version}")
-    return out
 
 
 def set_version(root: Path, version: str, day: datetime.date) -> None:
     """Writes the version and the day of the release."""
-    for name, pattern, text in (
-        ("Cargo.toml", r'(?<=^\[workspace\.package\]\nversion = ")[^"]+', version),
-        ("python/flushlab/version.py", r'(?<=^__version__ = ")[^"]+', version),
-        ("Cargo.lock", r'(?<=^name = "flushlab-)([a-z]+"\nversion = ")[^"]+', rf"\g<1>{version}"),
-        ("CHANGELOG.md", rf"(?<=^## ){re.escape(version)}( \([^)]*\))?$", f"{version} ({day})"),
-    ):
+    changes = (
+        (r'(?<=^\[workspace\.package\]\nversion = ")[^"]+', version),
+        (r'(?<=^__version__ = ")[^"]+', version),
+        (r'(?<=^name = "flushlab-)([a-z]+"\nversion = ")[^"]+', rf"\g<1>{version}"),
+        (rf"(?<=^## ){re.escape(version)}( \([^)]*\))?$", f"{version} ({day})"),
+    )
+    for name, (pattern, text) in zip(VERSIONED, changes, strict=True):
         file = root / name
         changed, count = re.subn(pattern, text, file.read_text(), flags=re.M)
         if not count:

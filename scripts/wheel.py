@@ -5,23 +5,30 @@
 The wheels are built from the unpacked source distribution, so a file that it lacks fails the build. Zig links
 against glibc 2.17 (manylinux2014) and cross-compiles. Maturin and auditwheel check the symbols against the
 policy, abi3audit the stable ABI of Python 3.11. The programs are those of scripts/release_tools.txt.
+
+The folder receives the files after all checks. They replace files of an earlier build, which are known by the
+checksums in target/wheels.sha256. Any other wheel or source distribution of flushlab there refuses the build.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 TOOLS = ROOT / "target" / "tools" / "bin"
 ARCHITECTURES = ("x86_64", "aarch64")
+MADE = ROOT / "target" / "wheels.sha256"
+"""A line per file that a build of this clone handed out: its checksum."""
 POLICY = "manylinux2014"
 LARGEST_BYTES = 12_000_000
 NAME = re.compile(r"flushlab-[^-]+-cp311-abi3-manylinux2014_(?P<arch>\w+)\.manylinux_2_17_(?P=arch)\.whl")
@@ -29,7 +36,7 @@ _NOT_FOR_USERS = re.compile(r"^flushlab/.*(\.pyc|\.orig|\.rej|~)$|(^|/)(tests|be
 
 
 class Unfit(Exception):
-    """A file that must not be handed out; the text says why."""
+    """A file that must not be handed out or replaced; the text says why."""
 
 
 def main() -> None:
@@ -39,20 +46,60 @@ def main() -> None:
     parser.add_argument("--arch", action="append", choices=ARCHITECTURES, help="default: all")
     given = parser.parse_args()
     out: Path = given.out.resolve()
-    if out.exists():
-        for old in (*out.glob("flushlab-*.whl"), *out.glob("flushlab-*.tar.gz")):
-            old.unlink()
+    MADE.parent.mkdir(exist_ok=True)
     try:
-        source = unpacked(build_sdist(out))
-        for arch in given.arch or ARCHITECTURES:
-            install_target(arch)
-            wheel = build_wheel(source, arch, out)
-            check_contents(wheel)
-            check_symbols(wheel)
-            size = f"{wheel.stat().st_size / 1e6:.1f} MB"
-            sys.stdout.write(f"{wheel.name}: {size}, {POLICY}, abi3\n")
+        earlier(out)
+        with tempfile.TemporaryDirectory(prefix="wheels-", dir=MADE.parent) as folder:
+            built = Path(folder)
+            source = unpacked(build_sdist(built))
+            for arch in given.arch or ARCHITECTURES:
+                install_target(arch)
+                wheel = build_wheel(source, arch, built)
+                check_contents(wheel)
+                check_symbols(wheel)
+                size = f"{wheel.stat().st_size / 1e6:.1f} MB"
+                sys.stdout.write(f"{wheel.name}: {size}, {POLICY}, abi3\n")
+            hand_out(built, out)
     except Unfit as unfit:
         sys.exit(f"error: {unfit}")
+
+
+def earlier(out: Path) -> list[Path]:
+    """The wheels and source distributions in a folder, all of them made by earlier builds.
+
+    Raises:
+        Unfit: a file there is not proven to be of an earlier build.
+    """
+    if not out.exists():
+        return []
+    if not out.is_dir():
+        raise Unfit(f"{out} is not a folder\nhint: name another by --out")
+    made = set(MADE.read_text().split()) if MADE.exists() else set()
+    found = sorted([*out.glob("flushlab-*.whl"), *out.glob("flushlab-*.tar.gz")])
+    for file in found:
+        if file.is_symlink() or not file.is_file() or checksum(file) not in made:
+            raise Unfit(
+                f"{file} is not a file that an earlier build in {ROOT} made\n"
+                "hint: move it away, or name another folder by --out"
+            )
+    return found
+
+
+def hand_out(built: Path, out: Path) -> None:
+    """Moves all files of a folder to another one, in place of those of earlier builds."""
+    files = sorted(built.iterdir())
+    with MADE.open("a") as lines:
+        lines.writelines(f"{checksum(file)}\n" for file in files)
+    for old in earlier(out):
+        old.unlink()
+    out.mkdir(parents=True, exist_ok=True)
+    for file in files:
+        shutil.move(file, out / file.name)
+
+
+def checksum(file: Path) -> str:
+    """SHA-256 of a file."""
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def build_sdist(out: Path) -> Path:
