@@ -117,7 +117,7 @@ bench: setup ## Ratios against peers, false positives of the whole procedure
 	$(BIN)/python benchmarks/watch_page.py --part speed
 
 soak: export FLUSHLAB_EVERY_FLAVOR = 1
-soak: setup $(TOOLS)/.ready ## Long: licenses and advisories, wheels in empty environments, the tests with real servers on every server, 100 comparisons of identical servers, 200 kills of servers and of disks, disks at load 100 and short of memory, 1,000 of each commit pipeline and an hour of random ones, 20 million changed packets, 5,000 option files on each server, ten million damaged binlogs
+soak: setup $(TOOLS)/.ready ## Long: licenses and advisories, wheels in empty environments, the tests with real servers on every server, all tests on four worse machines, 100 comparisons of identical servers, 200 kills of servers and of disks, disks at load 100 and short of memory, 1,000 of each commit pipeline and an hour of random ones, 20 million changed packets, 5,000 option files on each server, ten million damaged binlogs
 	$(MAKE) --no-print-directory supply wheel
 	$(BIN)/python scripts/install_check.py dist/flushlab-*x86_64.whl --tools $(TOOLS)/bin
 	. scripts/cargo.sh && FLUSHLAB_MUTATIONS=20000000 cargo test --release -q -p flushlab-wire --test mutations
@@ -130,6 +130,7 @@ soak: setup $(TOOLS)/.ready ## Long: licenses and advisories, wheels in empty en
 	$(BIN)/python benchmarks/identical_arms.py --campaigns 100
 	FLUSHLAB_OPTION_FILE_SERVERS=mariadb@10.11,mysql@8.0 $(BIN)/pytest tests/integration/test_option_files.py -q --timeout 0 -k windows
 	$(BIN)/pytest tests/contract tests/integration -n 2 --dist loadgroup -q -m every_flavor
+	for kind in neighbour one-core slow-syncs clock; do scripts/adverse_machine.sh $$kind $(BIN)/pytest tests -n 4 --dist loadgroup -q; done
 	FLUSHLAB_KILLS=200 FLUSHLAB_REQUIRE_BUILDS=mariadb@10.11,mysql@5.7 $(BIN)/pytest tests/integration -q -k kill
 
 $(TOOLS)/.ready: scripts/release_tools.txt | setup

@@ -52,7 +52,7 @@ class DiskSpec(DiskCell, frozen=True, kw_only=True):
     directory: str
     file_bytes: int
     seconds: float
-    stall_seconds: float = STALL_SECONDS
+    stall_seconds: float
 
 
 class _Measured(msgspec.Struct, frozen=True):
@@ -100,7 +100,13 @@ def measure(folder: Path, cell: DiskCell, *, seconds: float, file_bytes: int, me
         KeyboardInterrupt: on Ctrl-C.
     """
     given = msgspec.structs.asdict(cell)
-    spec = DiskSpec(**given, directory=str(folder), file_bytes=file_bytes, seconds=seconds)
+    spec = DiskSpec(
+        **given,
+        directory=str(folder),
+        file_bytes=file_bytes,
+        seconds=seconds,
+        stall_seconds=STALL_SECONDS,
+    )
     with storage_errors(Path(medium.directory)):
         answer = _core.measure_disk(msgspec.json.encode(spec))
     outcome = msgspec.json.decode(answer, type=_Outcome | Literal["stopped"])
