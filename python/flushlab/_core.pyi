@@ -28,6 +28,7 @@ __all__ = [
     "parse_toml",
     "prepare_tables",
     "python_seconds",
+    "read_binlog",
     "run_script",
     "sample_rows",
     "serve_fault_disk",
@@ -457,6 +458,26 @@ def check_binlogs(files: list[str], gaps: bool) -> bytes:
 
     Raises:
         OSError: a file cannot be read.
+        KeyboardInterrupt: on Ctrl-C.
+    """
+
+def read_binlog(file: str, table: str) -> bytes:
+    """Reads a binlog or relay log up to its first event that is not whole, and judges nothing.
+
+    The JSON has:
+    - `transactions[]` that end in XID or COMMIT, each with `end` (offset), `gtid` (empty without one),
+      `inserted` (rows of the table: the values of their integer columns) and `statements` (texts that name
+      the table).
+    - `end`: where the last event that was read ends.
+    - `torn`: bytes follow that are no whole event.
+    - `unreadable`: why the next event cannot be read; null if it can.
+
+    Args:
+        file: its path.
+        table: a table's name, in whatever schema.
+
+    Raises:
+        OSError: the file cannot be read.
         KeyboardInterrupt: on Ctrl-C.
     """
 

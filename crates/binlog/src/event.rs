@@ -7,6 +7,9 @@ use crate::wire::{Malformed, Put, Reader};
 /// What a binlog file begins with.
 pub const MAGIC: [u8; 4] = [0xfe, b'b', b'i', b'n'];
 
+/// How MySQL's encrypted files begin.
+pub(crate) const MAGIC_ENCRYPTED: [u8; 4] = [0xfd, b'b', b'i', b'n'];
+
 /// Bytes of an event's common header.
 pub const HEADER_SIZE: usize = 19;
 

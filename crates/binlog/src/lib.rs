@@ -10,6 +10,7 @@
 //! * [`Log`]: files on disk with an index, for one writer.
 //! * [`sample`]: a small log of every column type.
 //! * [`check`]: the strict checker; [`TableMap`] and [`Rows`] read rows back.
+//! * [`read_events`], [`read_transactions`]: a file up to its first event that is not whole.
 //!
 //! # Promises
 //!
@@ -64,6 +65,7 @@ mod gtid;
 mod head;
 mod json;
 mod log;
+mod read;
 mod rows;
 pub mod sample;
 mod table;
@@ -88,6 +90,7 @@ pub use gtid::{GtidList, GtidSet};
 pub use head::{file_head, rotate_event, stop_event, Head, Previous};
 pub use json::Json;
 pub use log::{clear_in_use, file_name, Log, LogError, LogOptions};
+pub use read::{read_events, read_transactions, Committed, Event, Reached};
 pub use rows::{Rows, DUMMY_TABLE_ID, STATEMENT_END};
 pub use table::{
     Column, ColumnType, Table, TableMap, BINARY, LATIN1_SWEDISH_CI, UTF8MB4_0900_AI_CI, UTF8MB4_GENERAL_CI,

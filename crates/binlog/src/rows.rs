@@ -41,6 +41,11 @@ impl<'a> Rows<'a> {
         }
     }
 
+    /// Whether a row event's rows are compressed (MariaDB).
+    pub fn is_compressed(event_type: EventType) -> bool {
+        (EventType::WRITE_ROWS_COMPRESSED_V1..=EventType::DELETE_ROWS_COMPRESSED).contains(&event_type)
+    }
+
     /// Reads the head of a row event's body (without header and checksum).
     ///
     /// # Errors

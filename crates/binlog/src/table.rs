@@ -493,6 +493,15 @@ pub struct TableMap {
 }
 
 impl TableMap {
+    /// The table's id and its name, which stand at the front of a TABLE_MAP event's body.
+    pub(crate) fn id_and_name(body: &[u8]) -> Result<(u64, &[u8]), Malformed> {
+        let mut reader = Reader::new(body);
+        let id = reader.uint(6, "the table id")?;
+        reader.uint(2, "the flags")?;
+        reader.short_name("the schema's name")?;
+        Ok((id, reader.short_name("the table's name")?))
+    }
+
     /// Reads the body of a TABLE_MAP event (without header and checksum).
     ///
     /// # Errors

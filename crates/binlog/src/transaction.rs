@@ -1,5 +1,7 @@
 //! Bodies of the events that frame transactions, read.
 
+use std::fmt;
+
 use crate::event::EventType;
 use crate::format::{is_supported, leaves_inner_positions, Flavor, Uuid, Version};
 use crate::wire::{Malformed, Reader};
@@ -155,6 +157,12 @@ impl MysqlGtid {
     }
 }
 
+impl fmt::Display for MysqlGtid {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}:{}", self.uuid, self.number)
+    }
+}
+
 /// MariaDB's GTID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MariadbGtid {
@@ -208,6 +216,10 @@ impl<'a> Query<'a> {
             0 => Ok(Self { text: reader.rest() }),
             _ => Err(Malformed::new("QUERY's schema does not end in a zero byte")),
         }
+    }
+
+    pub(crate) fn text(&self) -> &'a [u8] {
+        self.text
     }
 
     pub(crate) fn end(&self) -> End {

@@ -1,4 +1,4 @@
-//! Binlog files: checked, and written as samples.
+//! Binlog files: checked, read, and written as samples.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use flushlab_binlog::check::{Checker, FileReport, Options};
 use flushlab_binlog::sample::{write_sample, Sample, SampleOptions, TABLES};
-use flushlab_binlog::{Format, Identity, Uuid};
+use flushlab_binlog::{read_transactions, Committed, Format, Identity, Reached, Uuid};
 use flushlab_load::{Error, Kind};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -50,6 +50,30 @@ pub fn check_binlogs<'py>(py: Python<'py>, files: Vec<String>, gaps: bool) -> Py
         }
     }
     crate::json(py, &reports)
+}
+
+#[derive(serde::Serialize)]
+struct Transactions {
+    transactions: Vec<Committed>,
+    #[serde(flatten)]
+    reached: Reached,
+}
+
+#[pyfunction]
+pub fn read_binlog<'py>(py: Python<'py>, file: &str, table: &str) -> PyResult<Bound<'py, PyBytes>> {
+    let read = || {
+        let mut transactions = Vec::new();
+        let content = BufReader::with_capacity(READ_SIZE, Interruptible(File::open(file)?));
+        let reached = read_transactions(content, table, |one| transactions.push(one))?;
+        Ok(Transactions {
+            transactions,
+            reached,
+        })
+    };
+    match py.detach(read) {
+        Ok(found) => crate::json(py, &found),
+        Err(error) => Err(with_name(error, file)),
+    }
 }
 
 /// An OSError that names the file; what a signal's handler raised stays what it is.

@@ -154,7 +154,7 @@ def transaction_ends(datadir: Path) -> Mapping[int, list[int]]:
         OSError: they cannot be read.
     """
     files = (file for file in datadir.glob(f"{RELAY}.*") if file.suffix[1:].isdigit())
-    return {int(file.suffix[1:]): binlog.transaction_ends(file.read_bytes()) for file in sorted(files)}
+    return {int(file.suffix[1:]): binlog.transaction_ends(file) for file in sorted(files)}
 
 
 def all_received(datadir: Path) -> LogPosition | None:

@@ -6,8 +6,10 @@ use super::report::{FileReport, Found, LimitKind, Rule, Tail, TailKind, Verdict}
 use super::{FileCheck, Go, Gtids};
 use crate::event::{
     checksum, EventType, Header, CHECKSUM_SIZE, FLAG_IN_USE, FLAG_RELAY_LOG, HEADER_SIZE, MAGIC,
+    MAGIC_ENCRYPTED,
 };
 use crate::format::Flavor;
+use crate::read::fill;
 use crate::transaction::Description;
 
 impl FileCheck {
@@ -39,7 +41,7 @@ impl FileCheck {
     fn no_binlog(&mut self, start: &[u8]) {
         match start {
             _ if MAGIC.starts_with(start) => self.torn(TailKind::Event),
-            [0xfd, b'b', b'i', b'n'] => self.limit(
+            _ if start == MAGIC_ENCRYPTED => self.limit(
                 LimitKind::Encrypted,
                 "the file is encrypted: its keys are needed to check it",
             ),
@@ -344,10 +346,4 @@ impl FileCheck {
             self.problem(Rule::Series, message);
         }
     }
-}
-
-/// Reads until `buffer` has `size` bytes or the file ends; takes memory only for what comes.
-pub(super) fn fill(file: &mut impl Read, buffer: &mut Vec<u8>, size: usize) -> io::Result<()> {
-    let missing = size.saturating_sub(buffer.len()) as u64;
-    file.by_ref().take(missing).read_to_end(buffer).map(drop)
 }

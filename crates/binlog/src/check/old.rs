@@ -2,11 +2,11 @@
 
 use std::io::{self, Read};
 
-use super::file::fill;
 use super::report::{LimitKind, Rule, TailKind};
 use super::FileCheck;
 use crate::event::EventType;
 use crate::format::Flavor;
+use crate::read::fill;
 use crate::wire::little;
 
 /// Bytes of START_V3's body: the format, the server's version, the time.
