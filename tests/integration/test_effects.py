@@ -11,6 +11,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from itertools import product
 from pathlib import Path
 
 import msgspec
@@ -21,6 +23,7 @@ from flushlab.datadir import DataRoot
 from flushlab.machine import file_system_of
 from flushlab.record import Arm, Trial, Value
 from flushlab.telemetry.tracepoint import SyncCounter
+from flushlab.trial import AlternatingRunner
 from flushlab.workload import CommandWorkload, OltpWorkload, Timing, Workload, build_workload
 from tests.conftest import flavors
 from tests.integration.trials import trial_runner
@@ -39,12 +42,20 @@ int msync(void *address, unsigned long length, int flags) { return 0; }
 Run = Callable[..., Trial]
 
 
+def updates(threads: int) -> Workload:
+    return OltpWorkload(name="oltp_update_non_index", threads=threads, tables=2, table_size=2000)
+
+
+def lasting(redo_bytes: int = 300_000) -> Timing:
+    """A window that goes on until some hundred updates were written in it, however slow the machine is."""
+    return Timing(
+        warm_up_s=0.1, max_warm_up_s=0.2, seconds=0.2, redo_bytes=redo_bytes, max_seconds=PATIENCE_S
+    )
+
+
 @pytest.fixture
 def run(build: Callable[[str], Build]) -> Run:
-    """Runs one trial: `run("mysql@5.7", threads=16, innodb_flush_log_at_trx_commit=2)`.
-
-    Its window goes on until some hundred updates were written in it, however slow the machine is.
-    """
+    """Runs one trial: `run("mysql@5.7", threads=16, innodb_flush_log_at_trx_commit=2)`."""
 
     def trial(
         name: str,
@@ -61,17 +72,39 @@ def run(build: Callable[[str], Build]) -> Run:
         if preload is not None:
             words = ("/usr/bin/env", f"LD_PRELOAD={preload}", *server.launcher)
             server = msgspec.structs.replace(server, launcher=words)
-        load = OltpWorkload(name="oltp_update_non_index", threads=threads, tables=2, table_size=2000)
-        timing = Timing(
-            warm_up_s=0.1, max_warm_up_s=0.2, seconds=0.2, redo_bytes=redo_bytes, max_seconds=PATIENCE_S
-        )
         runner = trial_runner(
-            server, workload or load, timing=timing, data_root=data_root, arguments=arguments
+            server,
+            workload or updates(threads),
+            timing=lasting(redo_bytes),
+            data_root=data_root,
+            arguments=arguments,
         )
-        done = runner.run(Arm(name="arm", settings=settings), stage="bench", block=1)
-        assert done.outcome in ("measured", "discarded"), done.reason
-        return done
+        return measured(runner.run(Arm(name="arm", settings=settings), stage="bench", block=1))
 
+    return trial
+
+
+@pytest.fixture
+def running(build: Callable[[str], Build]) -> Iterator[Callable[..., Run]]:
+    """Starts a server with settings, for trials whose settings are switched while it runs:
+    `running("mysql@5.7", log_bin="ON")(threads=16, innodb_flush_log_at_trx_commit=2)`."""
+    with ExitStack() as servers:
+
+        def start(name: str, **base: Value) -> Run:
+            runner = trial_runner(build(name), updates(1), updates(4), updates(16), timing=lasting())
+            server = servers.enter_context(closing(AlternatingRunner(runner, base)))
+
+            def trial(*, threads: int = 4, **settings: Value) -> Trial:
+                arm = Arm(name="arm", settings={**base, **settings})
+                return measured(server.run(arm, stage="arms", block=1, variant=(1, 4, 16).index(threads)))
+
+            return trial
+
+        yield start
+
+
+def measured(trial: Trial) -> Trial:
+    assert trial.outcome in ("measured", "discarded"), trial.reason
     return trial
 
 
@@ -115,29 +148,26 @@ def found(trial: Trial) -> dict[str, str]:
     return {warning.setting: warning.text for warning in trial.warnings if warning.slug == "no-effect"}
 
 
-@pytest.mark.parametrize("threads", [1, 16])
-@pytest.mark.parametrize("policy", [0, 1, 2])
 @pytest.mark.parametrize("name", SERVERS)
-def test_settings_that_work_raise_no_alarm(name: str, policy: int, threads: int, run: Run) -> None:
-    trial = run(
-        name,
-        threads=threads,
-        innodb_flush_log_at_trx_commit=policy,
-        innodb_flush_method="O_DIRECT",
-        log_bin="ON",
-        sync_binlog=(policy + (threads == 16)) % 2,  # every policy meets both
-    )
-    assert found(trial) == {}, trial.file_activity
-    assert "O_DIRECT" in trial.file_activity["data"].flags
+def test_settings_that_work_raise_no_alarm(name: str, running: Callable[..., Run]) -> None:
+    run = running(name, innodb_flush_method="O_DIRECT", log_bin="ON")
+    for threads, policy in product((1, 16), (0, 1, 2)):
+        sync_binlog = (policy + (threads == 16)) % 2  # every policy meets both
+        trial = run(threads=threads, innodb_flush_log_at_trx_commit=policy, sync_binlog=sync_binlog)
+        assert found(trial) == {}, (threads, policy, trial.file_activity)
+        assert "O_DIRECT" in trial.file_activity["data"].flags
 
 
-@pytest.mark.parametrize("policy", [1, 2])
 @pytest.mark.parametrize("name", NEWER)
-def test_newer_servers_name_their_files_so_that_they_are_told_apart(name: str, policy: int, run: Run) -> None:
-    trial = run(name, threads=16, innodb_flush_log_at_trx_commit=policy, log_bin="ON", sync_binlog=100)
-    assert found(trial) == {}, trial.file_activity
-    assert {"redo", "binlog", "data", "undo"} <= trial.file_activity.keys()
-    assert "O_DIRECT" in trial.file_activity["undo"].flags
+def test_newer_servers_name_their_files_so_that_they_are_told_apart(
+    name: str, running: Callable[..., Run]
+) -> None:
+    run = running(name, log_bin="ON", sync_binlog=100)
+    for policy in (1, 2):
+        trial = run(threads=16, innodb_flush_log_at_trx_commit=policy)
+        assert found(trial) == {}, (policy, trial.file_activity)
+        assert {"redo", "binlog", "data", "undo"} <= trial.file_activity.keys()
+        assert "O_DIRECT" in trial.file_activity["undo"].flags
 
 
 def test_without_the_kernels_count_the_servers_own_is_taken(
@@ -150,18 +180,23 @@ def test_without_the_kernels_count_the_servers_own_is_taken(
     assert run("mariadb@10.11").file_activity["redo"].fsyncs is None
 
 
-@pytest.mark.parametrize("name", SERVERS)
-def test_heavy_flushing_at_2_raises_no_alarm(name: str, run: Run) -> None:
+@pytest.mark.parametrize(
+    ("name", "room"),
+    flavors(("mariadb@10.11", 4 << 20), ("mysql@8.0", 8 << 20), ("mysql@5.7", 8 << 20), first=2),
+)
+def test_heavy_flushing_at_2_raises_no_alarm(name: str, room: int, run: Run) -> None:
+    """`room`: of the redo log, MariaDB's in one file and MySQL's in two."""
+    load = OltpWorkload(name="oltp_write_only", threads=16, tables=2, table_size=2000)
     trial = run(
         name,
-        threads=16,
+        workload=load,
         innodb_flush_log_at_trx_commit=2,
         innodb_buffer_pool_size=24 << 20,
         innodb_log_file_size=4 << 20,
         innodb_io_capacity=20_000,
         innodb_io_capacity_max=40_000,
         innodb_max_dirty_pages_pct=1,
-        redo_bytes=9 << 20,  # more than there is room for: pages must be flushed
+        redo_bytes=room + (1 << 20),  # pages must be flushed
     )
     assert found(trial) == {}, trial.file_activity
     assert trial.file_activity["data"].bytes, "pages were flushed"
@@ -207,19 +242,18 @@ def test_debug_no_sync_is_found_where_it_works(run: Run, counted: None) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_o_dsync_makes_2_sync_as_often_as_1(name: str, run: Run) -> None:
-    trial = run(name, innodb_flush_method="O_DSYNC", innodb_flush_log_at_trx_commit=2)
+def test_o_dsync_makes_2_sync_as_often_as_1_and_itself_raises_no_alarm(
+    name: str, running: Callable[..., Run]
+) -> None:
+    run = running(name, innodb_flush_method="O_DSYNC")
+    trial = run(innodb_flush_log_at_trx_commit=2)
     assert found(trial).keys() == {"innodb_flush_log_at_trx_commit"}, trial.file_activity
     assert "written through" in found(trial)["innodb_flush_log_at_trx_commit"]
     assert trial.load is not None
     syncs = trial.file_activity["redo"].fsyncs
     if syncs:  # as counted by the kernel, where it can
         assert syncs + 1 >= trial.load.events / 4  # one group holds at most the 4 connections
-
-
-@pytest.mark.parametrize("name", SERVERS)
-def test_o_dsync_itself_raises_no_alarm(name: str, run: Run) -> None:
-    trial = run(name, innodb_flush_method="O_DSYNC", innodb_flush_log_at_trx_commit=1)
+    trial = run(innodb_flush_log_at_trx_commit=1)
     assert found(trial) == {}, trial.file_activity
 
 

@@ -201,6 +201,7 @@ SLEEP = "(@@innodb_flush_log_at_trx_commit + @@sync_binlog) / 35"
 SLEEPS = """
 title = "a script that sleeps as long as the settings say"
 blocks = 3
+alternate = true
 floor = "throwaway"
 
 [workload]

@@ -47,7 +47,7 @@ from flushlab.settings.effects import Evidence, no_effect
 from flushlab.telemetry import Observation, counted_by, observe
 from flushlab.telemetry.cpu import wanted_by_others
 from flushlab.trial.on_cluster import findings
-from flushlab.workload import Measured, Timing, Workload
+from flushlab.workload import CommandWorkload, Measured, Timing, Workload
 from flushlab.workload.engine_options import EngineOptions
 
 DISCARD_STEAL_SHARE = 0.10
@@ -57,7 +57,8 @@ stolen, or if other programs used more just before the load began or after it en
 programs during the load is no reason. They use the time that the server leaves, so the limit would strike
 slow arms more often than fast ones, and a fast arm for its slow windows."""
 JUDGED_WINDOW_S = 1.0
-"""Windows that are or were to be shorter are not judged so: the kernel counts CPU time in ticks of 10 ms."""
+"""Commands are not judged so, nor windows that are or were to be shorter: the kernel counts CPU time in ticks
+of 10 ms."""
 SAMPLE_S = 0.3
 """At others, at each end."""
 CAVEAT_SHARE = 0.04
@@ -96,7 +97,7 @@ def measure(
         seen = Observation()
         if outlast_redo and draft.redo_capacity_bytes:
             timing = msgspec.structs.replace(timing, redo_bytes=int(REDO_WRAPS * draft.redo_capacity_bytes))
-        sampled = timing.seconds >= JUDGED_WINDOW_S
+        sampled = timing.seconds >= JUDGED_WINDOW_S and not isinstance(workload, CommandWorkload)
         pids = [node.pid for node in server.nodes]
         before = wanted_by_others(pids, SAMPLE_S) if sampled else None
         fails_over = isinstance(workload, EngineOptions) and workload.cluster_load == "failover"
@@ -108,14 +109,14 @@ def measure(
             measured = workload.run(server, timing, observe(server, seen))
         if not goes_on:
             require_whole(server)
-        after = wanted_by_others(pids, SAMPLE_S) if sampled else None
+        judged = sampled and measured.load is not None and measured.window_s >= JUDGED_WINDOW_S
+        after = wanted_by_others(pids, SAMPLE_S) if judged else None
         if draft.stage == "bench" and measured.load is not None and measured.load.is_stall:
             what = f"{workload.name}: nothing was committed within {measured.window_s:.1f} s"
             raise MeasurementError(what, hint="measure longer with --duration")
     except (ServerError, MeasurementError, ProtocolError) as error:
         return draft.failed(error)
     seen.wanted_by_others = max(before or 0.0, after or 0.0)
-    judged = sampled and measured.load is not None and measured.window_s >= JUDGED_WINDOW_S
     return draft.measured(measured, seen, disturbance(seen) if judged else "")
 
 

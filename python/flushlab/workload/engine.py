@@ -39,6 +39,8 @@ _LEVEL_SECONDS = 2
 _RATE_MISSED = 0.01  # share of an intended rate that may be missing without a word
 _PAGE_READS, _REDO_WRITTEN = "Innodb_buffer_pool_reads", "Innodb_os_log_written"
 _PAGE_READS_PER_EVENT = 0.01  # "page reads are near zero"
+_ASK_SHARE, _MOST_ASK_S = 0.1, 1.0
+"""Of the time since the window opened, between two questions for the redo that was written in it."""
 _RESTS_S = 1.0
 """Without a commit for so long at the end, a load that lost a node may have lost the quorum with it."""
 _ERRORS: Mapping[str, type[FlushlabError]] = {
@@ -412,15 +414,15 @@ def _status(server: Server, name: str) -> int:
 def _wait(load: _core.LoadRun, server: Server, timing: Timing, status: LoadStatus, losses: Losses) -> None:
     started = time.monotonic()
     redo_before = _status(server, _REDO_WRITTEN) if timing.redo_bytes else 0
-    asked = started
+    ask_at = started
     while True:
         now = time.monotonic()
         left = timing.seconds - (now - started)
         if left <= 0:
             if not timing.redo_bytes or now - started >= timing.max_seconds:
                 return
-            if now - asked >= 1:
-                asked = now
+            if now >= ask_at:
+                ask_at = now + min(_ASK_SHARE * (now - started), _MOST_ASK_S)
                 if _status(server, _REDO_WRITTEN) - redo_before >= timing.redo_bytes:
                     return
         progress = raise_if_failed(load, server)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,7 +13,7 @@ from flushlab.server import FakeServer, Server
 from flushlab.telemetry import Observation
 from flushlab.trial import measurement
 from flushlab.trial.measurement import Draft, compare_settings, disturbance, measure
-from flushlab.workload import Measured, Timing
+from flushlab.workload import CommandWorkload, Measured, Timing
 from flushlab.workload.protocol import Reset
 from tests.unit.records import load_result
 
@@ -257,6 +258,30 @@ def test_others_are_judged_by_what_they_take_while_no_load_runs(
     assert trial.outcome == outcome, trial.reason
     assert trial.foreign_cpu_share == 0.9, "it is told all the same"
     assert ("other programs used 50%" in trial.reason) is (outcome == "discarded")
+
+
+@pytest.mark.usefixtures("nothing_is_stolen")
+@pytest.mark.parametrize(("window_s", "samples"), [(8.0, 2), (0.1, 1)])
+def test_nobody_is_watched_after_a_window_that_is_not_judged(
+    window_s: float, samples: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Short(Loaded):
+        def run(self, *asked: Any) -> Measured:
+            return msgspec.structs.replace(super().run(*asked), window_s=window_s)
+
+    left = iter([0.0] * samples)
+    monkeypatch.setattr(measurement, "wanted_by_others", lambda pid, seconds: next(left))
+    draft = Draft(arm=Arm(name="a", settings={}), stage="screen", block=1, variant=0)
+    assert measure(draft, two_samples(), Short(), Timing()).outcome == "measured"
+    assert list(left) == []
+
+
+@pytest.mark.usefixtures("nothing_is_stolen")
+def test_nobody_is_watched_beside_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measurement, "wanted_by_others", lambda *_: pytest.fail("it is not judged"))
+    monkeypatch.setattr(CommandWorkload, "run", lambda _, *asked: Ended().run(*asked))
+    draft = Draft(arm=Arm(name="a", settings={}), stage="screen", block=1, variant=0)
+    assert measure(draft, two_samples(), CommandWorkload(command="true"), Timing()).outcome == "measured"
 
 
 @pytest.mark.usefixtures("nothing_is_stolen")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -46,3 +47,30 @@ def test_where_statements_failed_nothing_committed_is_no_measurement(monkeypatch
     with pytest.raises(MeasurementError, match="no rows were committed within 8") as raised:
         driven(msgspec.structs.replace(NOTHING, errors=DEADLOCKS), monkeypatch)
     assert "1213: Deadlock found" in (raised.value.hint or "")
+
+
+@pytest.mark.parametrize(("window_s", "redo_bytes"), [(0.2, 10_000), (10.0, 2500)])
+def test_a_window_that_waits_for_redo_is_hardly_longer_than_that_takes(
+    window_s: float, redo_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked for at most once in a tenth of the window's time so far."""
+    now, asked = [100.0], list[float]()
+
+    def pause(seconds: float) -> None:
+        now[0] += seconds
+
+    def written(*_: object) -> int:
+        asked.append(now[0] - 100)
+        return int(1000 * asked[-1] * 2 / window_s)
+
+    monkeypatch.setattr(engine, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=pause))
+    monkeypatch.setattr(engine, "_status", written)
+    monkeypatch.setattr(engine, "raise_if_failed", lambda *_: SimpleNamespace(events=1))
+    timing = Timing(seconds=window_s, redo_bytes=redo_bytes)
+    server: Any = SimpleNamespace(nodes=[], alive=lambda: True)
+    shown: Any = SimpleNamespace(glance=lambda *_: None)
+    engine._wait(None, server, timing, shown, engine.Losses([]))  # type: ignore[arg-type]
+    takes_s = max(redo_bytes / 2000, 1) * window_s
+    assert takes_s <= now[0] - 100 <= 1.1 * takes_s + 0.1
+    pauses = [later - before for before, later in pairwise(asked[1:])]
+    assert all(gap >= min(0.1 * at, 1.0) - 1e-6 for at, gap in zip(asked[1:], pauses, strict=False))
