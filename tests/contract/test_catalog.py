@@ -201,9 +201,8 @@ def ranges_of_help(
         yield here, low, high
 
 
-@pytest.mark.parametrize("build", ["mariadb@10.11", "mariadb@11.8"])
-def test_enumerations_are_the_servers_own_on_mariadb(build: str, sandbox: Callable[[str], Server]) -> None:
-    server = sandbox(build)
+@pytest.mark.parametrize("server", ["mariadb@10.11", "mariadb@11.8"], indirect=True)
+def test_enumerations_are_the_servers_own_on_mariadb(server: Server) -> None:
     rows = server.query("SELECT VARIABLE_NAME, ENUM_VALUE_LIST FROM information_schema.SYSTEM_VARIABLES")
     listed = {str(name).lower(): tuple(str(values).split(",")) for name, values in rows if values}
     enumerations = [here for here in settings_of(server) if here.type == "enumeration"]

@@ -21,10 +21,11 @@ def server(request: pytest.FixtureRequest, shared_sandbox: StartSandbox) -> Serv
     return FakeServer() if request.param == "fake" else shared_sandbox(request.param)
 
 
-@pytest.fixture(params=IMPLEMENTATIONS, scope="module")
-def changed_server(request: pytest.FixtureRequest, shared_sandbox: StartSandbox) -> Server:
-    """For tests that change settings, each to values of its own; the last one stops it."""
-    return FakeServer() if request.param == "fake" else shared_sandbox(request.param)
+@pytest.fixture(scope="module")
+def changed_server(server: Server) -> Server:
+    """The same, for tests that change settings, each to values of its own. They come last, and the last one
+    stops it."""
+    return server
 
 
 def test_it_is_alive_and_answers(server: Server) -> None:
@@ -65,6 +66,28 @@ def test_unknown_names_are_not_read_back(server: Server) -> None:
     assert server.read_back(["nonsense"]) == {}
 
 
+def test_setting_that_is_as_it_should_be_needs_no_restart(server: Server) -> None:
+    assert not server.apply(server.read_back(["log_bin"])).restarted
+
+
+def test_setting_that_says_where_the_server_is_cannot_be_applied(server: Server) -> None:
+    with pytest.raises(UsageError):
+        server.apply({"port": 1})
+
+
+def test_statement_that_fails_is_an_error_and_the_server_lives(server: Server) -> None:
+    with pytest.raises(ServerError) as caught:
+        server.query("SELECT nonsense FROM nowhere")
+    assert not isinstance(caught.value, ServerDied)
+    assert server.alive()
+    assert server.query("SELECT 1") == [(1,)]
+
+
+def test_log_has_a_tail(server: Server) -> None:
+    assert "ready for connections" in server.log_tail(200)
+    assert len(server.log_tail(1).splitlines()) == 1
+
+
 def test_dynamic_setting_is_applied_without_a_restart(changed_server: Server) -> None:
     applied = changed_server.apply({"sync_binlog": 7, "innodb_flush_log_at_trx_commit": 2})
     assert applied.settings == {"sync_binlog": 7, "innodb_flush_log_at_trx_commit": 2}
@@ -80,10 +103,6 @@ def test_static_setting_is_applied_with_a_restart_and_the_dynamic_ones_stay(chan
     assert applied.settings == {"log_bin": after}
     assert applied.restarted
     assert changed_server.read_back(["sync_binlog", "log_bin"]) == {"sync_binlog": 11, "log_bin": after}
-
-
-def test_setting_that_is_as_it_should_be_needs_no_restart(server: Server) -> None:
-    assert not server.apply(server.read_back(["log_bin"])).restarted
 
 
 def test_values_may_be_spelled_as_people_do(changed_server: Server) -> None:
@@ -103,24 +122,6 @@ def test_setting_of_another_server_is_refused_with_a_reason_and_the_others_are_a
     assert foreign in refused.reason
     assert applied.settings == {"sync_binlog": 3}
     assert changed_server.alive()
-
-
-def test_setting_that_says_where_the_server_is_cannot_be_applied(server: Server) -> None:
-    with pytest.raises(UsageError):
-        server.apply({"port": 1})
-
-
-def test_statement_that_fails_is_an_error_and_the_server_lives(server: Server) -> None:
-    with pytest.raises(ServerError) as caught:
-        server.query("SELECT nonsense FROM nowhere")
-    assert not isinstance(caught.value, ServerDied)
-    assert server.alive()
-    assert server.query("SELECT 1") == [(1,)]
-
-
-def test_log_has_a_tail(server: Server) -> None:
-    assert "ready for connections" in server.log_tail(200)
-    assert len(server.log_tail(1).splitlines()) == 1
 
 
 def test_stopped_server_is_gone(changed_server: Server) -> None:

@@ -170,24 +170,28 @@ def run(*command: str | Path, to: Path | None = None) -> None:
         to.write_bytes(done.stdout)
 
 
+def filled(server: Sandbox) -> Sandbox:
+    """A server with the sample shop, whose clerk has left."""
+    server.query(f"CREATE USER {CLERK}")
+    server.query(f"GRANT ALL ON *.* TO {CLERK}")
+    server.query("CREATE DATABASE shop CHARACTER SET utf8mb4")
+    stream = _core.ScriptStream(msgspec.json.encode(StreamSpec(endpoint=server.endpoint, database="shop")))
+    stream.feed(SHOP)
+    stream.finish()
+    server.query(f"DROP USER {CLERK}")
+    return server
+
+
 @pytest.fixture
 def shop(sandbox: StartSandbox) -> Callable[..., Sandbox]:
-    """A server with the sample shop, whose clerk has left."""
+    """Starts a server with the shop."""
+    return lambda name, **more: filled(sandbox(name, **more))
 
-    def start(name: str, **more: Any) -> Sandbox:
-        server = sandbox(name, **more)
-        server.query(f"CREATE USER {CLERK}")
-        server.query(f"GRANT ALL ON *.* TO {CLERK}")
-        server.query("CREATE DATABASE shop CHARACTER SET utf8mb4")
-        stream = _core.ScriptStream(
-            msgspec.json.encode(StreamSpec(endpoint=server.endpoint, database="shop"))
-        )
-        stream.feed(SHOP)
-        stream.finish()
-        server.query(f"DROP USER {CLERK}")
-        return server
 
-    return start
+@pytest.fixture(scope="module")
+def mariadb_shop(shared_sandbox: StartSandbox) -> Sandbox:
+    """One on MariaDB, for those who only read it."""
+    return filled(shared_sandbox("mariadb@10.11"))
 
 
 @pytest.fixture
@@ -260,10 +264,9 @@ def test_mysqldump_of_everything_loads_without_its_accounts_and_gtids(
 
 
 def test_mariadb_dump_of_one_database_goes_where_its_header_says(
-    shop: Load, tmp_path: Path, snapshots: Snapshots
+    mariadb_shop: Sandbox, tmp_path: Path, snapshots: Snapshots
 ) -> None:
-    dump = tmp_path / "nightly.sql.zst"
-    server = shop("mariadb@10.11")
+    dump, server = tmp_path / "nightly.sql.zst", mariadb_shop
     run(
         *(tool("mariadb-dump"), f"--defaults-file={server.endpoint.option_file}"),
         *("--routines", "--events", "--triggers", "--single-transaction", "shop"),
@@ -274,8 +277,8 @@ def test_mariadb_dump_of_one_database_goes_where_its_header_says(
     check_shop(server.build, snapshot(server.build, dump, snapshots), snapshots)
 
 
-def test_mydumpers_folder_loads(shop: Load, tmp_path: Path, snapshots: Snapshots) -> None:
-    server, folder = shop("mariadb@10.11"), tmp_path / "dump"
+def test_mydumpers_folder_loads(mariadb_shop: Sandbox, tmp_path: Path, snapshots: Snapshots) -> None:
+    server, folder = mariadb_shop, tmp_path / "dump"
     run(
         *(tool("mydumper"), f"--defaults-file={server.endpoint.option_file}", "-u", server.endpoint.user),
         *("-p", server.endpoint.password, "-S", str(server.endpoint.socket), "-B", "shop", "-G", "-E", "-R"),
@@ -284,8 +287,10 @@ def test_mydumpers_folder_loads(shop: Load, tmp_path: Path, snapshots: Snapshots
     check_shop(server.build, snapshot(server.build, folder, snapshots), snapshots)
 
 
-def test_backup_loads_once_it_is_prepared(shop: Load, tmp_path: Path, snapshots: Snapshots) -> None:
-    server, folder, backup = shop("mariadb@10.11"), tmp_path / "backup", tool("mariabackup", "mariadb-backup")
+def test_backup_loads_once_it_is_prepared(
+    mariadb_shop: Sandbox, tmp_path: Path, snapshots: Snapshots
+) -> None:
+    server, folder, backup = mariadb_shop, tmp_path / "backup", tool("mariabackup", "mariadb-backup")
     options = f"--defaults-file={server.endpoint.option_file}"
     run(backup, options, "--backup", f"--target-dir={folder}", f"--datadir={server.datadir}")
     with pytest.raises(StorageError, match="was not prepared"):
