@@ -5,7 +5,7 @@ SHELL := /bin/bash
 # Commands and tests start flushlab hundreds of times: where the environment forbids compiled modules, as images
 # of Python do, each start would compile it anew.
 export PYTHONDONTWRITEBYTECODE :=
-.PHONY: help setup tune quick check unit statics docs rust test fetch coverage bench soak wheel supply release clean
+.PHONY: help setup tune quick check unit statics docs rust checks suite test fetch coverage bench soak wheel supply release clean
 
 VENV := .venv
 TOOLS := target/tools
@@ -50,21 +50,30 @@ statics: docs
 docs: setup ## Build the documentation into target/docs-site/site/, strictly: every link and anchor resolves
 	$(BIN)/python scripts/docs_site.py
 
-rust: export MAKEFLAGS =# cargo would look for make's job server, in vain
-ifdef CI
-rust: export CARGO_INCREMENTAL = 0# its build is thrown away
-endif
-# With --release, clippy takes macros and build scripts from setup's build.
+rust: private export MAKEFLAGS =# cargo would look for make's job server, in vain
+# Clippy compiles what the tests run, so that our crates are read once. Other crates come from setup's build: the file is what
+# pyo3 was configured with there.
+rust: private export RUSTC_WORKSPACE_WRAPPER = clippy-driver
+rust: private export CLIPPY_ARGS = -Dwarnings
+PYO3 = $(addprefix PYO3_CONFIG_FILE=,$(firstword $(wildcard $(CURDIR)/target/maturin/pyo3-config-$(shell uname -m)-*-gnu-*.txt)))
 rust: setup
 	. scripts/cargo.sh && cargo fmt --check
-	. scripts/cargo.sh && cargo clippy --release --workspace --all-targets -q -- -D warnings
-	. scripts/cargo.sh && cargo test --workspace -q
-	. scripts/cargo.sh && cargo test -q -p flushlab-commitpath --features loom --lib models
+	. scripts/cargo.sh && $(PYO3) cargo build -q --workspace --all-targets --profile test
+	. scripts/cargo.sh && cargo test -q --workspace
+	. scripts/cargo.sh && env -u RUSTC_WORKSPACE_WRAPPER cargo test -q -p flushlab-commitpath --features loom --lib models
 
-# Tests with real servers wait half of their time; the unit tests use it.
+# Tests wait for disks and clocks a sixth of their time: cargo and mypy use it, and give way. If a check fails, the tests go on,
+# and its output comes again at the end.
 test: fetch ## check, then unit tests and tests with real servers side by side
-	@$(MAKE) --no-print-directory -j2 --output-sync=target statics rust
-	$(BIN)/pytest tests -n 4 --dist loadgroup -q
+	@$(MAKE) --no-print-directory -j3 --output-sync=target checks suite || { grep -B 60 '[*][*][*]' target/checks.log; exit 1; } >&2
+
+checks: setup
+	@mkdir -p target
+	+@nice $(MAKE) --no-print-directory statics rust 2>&1 | tee target/checks.log
+
+suite: private export MAKEFLAGS =
+suite: setup
+	+$(BIN)/pytest tests -n 4 --dist loadgroup -q
 
 coverage: setup ## Statements and branches that unit and golden tests reach (COVERED='…' for other tests); pages in target/coverage/html/
 	@mkdir -p target/coverage && rm -f target/coverage/data*
@@ -89,6 +98,7 @@ fetch: setup
 
 bench: setup ## Ratios against peers, false positives of the whole procedure
 	@command -v sysbench >/dev/null && command -v fio >/dev/null || scripts/packages.sh sysbench fio
+	. scripts/cargo.sh && VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop -q --release # the core of a wheel
 	$(BIN)/python benchmarks/load_engine.py
 	$(BIN)/python benchmarks/report_speed.py
 	$(BIN)/python benchmarks/generate.py
