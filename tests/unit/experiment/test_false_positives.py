@@ -1,15 +1,19 @@
-"""The whole procedure, small: the full figures come from benchmarks/false_positives.py."""
+"""The whole procedure, small: the full figures come from benchmarks/false_positives.py.
+
+`FLUSHLAB_CAMPAIGNS` sets the number of campaigns per scenario; `make soak` simulates many.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import math
+import os
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-CAMPAIGNS = 400
+CAMPAIGNS = int(os.environ.get("FLUSHLAB_CAMPAIGNS", "120"))
 
 
 @pytest.fixture(scope="module")

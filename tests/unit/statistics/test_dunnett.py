@@ -1,11 +1,20 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
-from scipy import stats
 
 from flushlab.statistics import critical_value, exceedance, shift_for_power
+
+
+@pytest.fixture
+def stats() -> Any:
+    """scipy.stats takes seconds to load, which only the worker that runs these tests needs to spend."""
+    from scipy import stats
+
+    return stats
+
 
 # C. W. Dunnett, Biometrics 20 (1964), two-sided 5 % table, 1 to 6 arms.
 TABLE = {
@@ -22,11 +31,11 @@ def test_critical_values_are_those_of_dunnetts_table(df: int, row: tuple[float, 
 
 @pytest.mark.parametrize("alpha", [0.05, 1e-2, 1e-4])
 @pytest.mark.parametrize("df", [1, 2, 4, 30, 200])
-def test_one_arm_is_students_t(alpha: float, df: int) -> None:
+def test_one_arm_is_students_t(alpha: float, df: int, stats: Any) -> None:
     assert critical_value(alpha, 1, df) == pytest.approx(stats.t.isf(alpha / 2, df), rel=2e-4)
 
 
-def test_exceedance_agrees_with_the_multivariate_t_distribution() -> None:
+def test_exceedance_agrees_with_the_multivariate_t_distribution(stats: Any) -> None:
     shape = [[1.0 if i == j else 0.5 for j in range(3)] for i in range(3)]
     inside = stats.multivariate_t.cdf(
         [2.5] * 3, shape=shape, df=6, lower_limit=[-2.5] * 3, random_state=1, maxpts=200_000
@@ -39,7 +48,7 @@ def test_independent_contrasts_need_a_wider_limit_than_correlated_ones() -> None
 
 
 @pytest.mark.parametrize(("limit", "df"), [(2.228, 10), (4.3, 2), (3.0, 40), (40.0, 3)])
-def test_shift_for_power_is_the_noncentral_t_quantile(limit: float, df: int) -> None:
+def test_shift_for_power_is_the_noncentral_t_quantile(limit: float, df: int, stats: Any) -> None:
     assert stats.nct.sf(limit, df, shift_for_power(limit, df, 0.8)) == pytest.approx(0.8, abs=1e-4)
 
 

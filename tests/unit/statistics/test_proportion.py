@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binom
 
 from flushlab.statistics.proportion import upper_bound
 
@@ -22,5 +21,7 @@ def test_always_seen_bounds_nothing() -> None:
 @settings(deadline=None)
 @given(st.integers(1, 60), st.data())
 def test_at_the_bound_so_few_are_seen_in_one_of_twenty(of: int, data: st.DataObject) -> None:
+    from scipy.stats import binom  # takes seconds to load
+
     seen = data.draw(st.integers(0, of - 1))
     assert binom.cdf(seen, of, upper_bound(seen, of)) == pytest.approx(0.05, abs=1e-6)
