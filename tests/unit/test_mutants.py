@@ -72,16 +72,14 @@ def test_texts_types_and_assertions_are_left_alone(source: str) -> None:
 
 def test_every_mutant_of_the_listed_modules_has_a_name_of_its_own_and_is_python() -> None:
     answers = mutants.read_answers(mutants.ANSWERS.read_text())
-    found = mutants.choose(answers, "", 0, 0)
+    found = mutants.choose(answers)
     assert len({one.name for one in found}) == len(found)
     for one in mutants.mutants("machine/ownership.py", path("machine/ownership.py").read_text()):
         ast.parse(mutants.changed(path("machine/ownership.py").read_text(), one))
 
 
-def test_listed_tests_and_answered_mutants_exist() -> None:
+def test_listed_tests_exist() -> None:
     answers = mutants.read_answers(mutants.ANSWERS.read_text())
-    names = {one.name for one in mutants.choose(answers, "", 0, 0)}
-    assert [one for one in answers.why if one not in names] == []
     assert all((ROOT / one).is_file() for tests in answers.tests.values() for one in tests)
 
 
@@ -112,6 +110,6 @@ def test_a_survivor_needs_an_answer_and_an_answer_a_survivor() -> None:
 
 def test_a_sample_is_the_same_for_the_same_seed() -> None:
     answers = mutants.read_answers(mutants.ANSWERS.read_text())
-    one, again, other = (mutants.choose(answers, "", 20, seed) for seed in (1, 1, 2))
+    one, again, other = (mutants.choose(answers, (), 20, seed) for seed in (1, 1, 2))
     assert len(one) == 20
     assert one == again != other

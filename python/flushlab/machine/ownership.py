@@ -32,8 +32,8 @@ _RENAME_NOREPLACE = 1
 _MNT_DETACH, _UMOUNT_NOFOLLOW = 0x2, 0x8
 _NOT_MOUNTED = {errno.EINVAL, errno.ENOENT, errno.ENOTDIR}
 _NOT_SUPPORTED = {errno.EINVAL, errno.ENOSYS}
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_PARENT = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+_PARENT = os.O_RDONLY | os.O_DIRECTORY
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -85,7 +85,7 @@ def mark_existing(folder: str, mark: Mapping[str, str]) -> None:
 
 
 def _write_mark(folder: int, mark: Mapping[str, str]) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     with _opened(MARK, flags, above=folder) as file:
         os.write(file, json.dumps({"flushlab": "1", **mark}).encode() + b"\n")
 
@@ -212,7 +212,7 @@ def _empty(folder: int, device: int, keep: str | None = None) -> None:
 
 def _mark(folder: int) -> dict[str, str] | None:
     try:
-        with _opened(MARK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, above=folder) as file:
+        with _opened(MARK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, above=folder) as file:
             if not stat.S_ISREG(os.fstat(file).st_mode):
                 return None
             found = json.loads(os.read(file, _MARK_BYTES))

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,8 +24,52 @@ LIMBO = f".flushlab-{TOKEN}"
 def test_folder_has_its_mark_and_its_mode(tmp_path: Path) -> None:
     ownership.make(str(tmp_path / "it"), MARK, 0o711)
     assert ownership.read_mark(str(tmp_path / "it")) == {"flushlab": "1", **MARK}
+    assert json.loads((tmp_path / "it/.flushlab").read_text()) == {"flushlab": "1", **MARK}
     assert (tmp_path / "it").stat().st_mode & 0o777 == 0o711
     assert [path.name for path in tmp_path.iterdir()] == ["it"]
+
+
+def test_others_do_not_see_into_a_folder_unless_it_is_asked_for(tmp_path: Path) -> None:
+    ownership.make(str(tmp_path / "it"), MARK)
+    assert (tmp_path / "it").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "it/.flushlab").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_new_token_serves_as_one_and_is_never_the_same(tmp_path: Path) -> None:
+    token, other = ownership.new_token(), ownership.new_token()
+    assert token != other
+    ownership.make(str(tmp_path / "it"), {**MARK, "token": token})
+    assert ownership.remove(str(tmp_path / "it"), token=token)
+
+
+def test_a_folder_that_is_there_is_marked_once(tmp_path: Path) -> None:
+    ownership.mark_existing(str(tmp_path), MARK)
+    assert ownership.read_mark(str(tmp_path)) == {"flushlab": "1", **MARK}
+    with pytest.raises(FileExistsError):
+        ownership.mark_existing(str(tmp_path), {**MARK, "token": "f" * 32})
+    assert ownership.read_mark(str(tmp_path)) == {"flushlab": "1", **MARK}
+
+
+def test_a_link_or_a_pipe_is_neither_marked_nor_read_as_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "mine")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("link", "pipe"):
+        with pytest.raises(OSError):
+            ownership.mark_existing(str(tmp_path / name), MARK)
+    assert list((tmp_path / "mine").iterdir()) == []
+    ownership.mark_existing(str(tmp_path / "mine"), MARK)
+    assert ownership.read_mark(str(tmp_path / "link")) is None
+    assert ownership.read_mark(str(tmp_path / "pipe")) is None
+
+
+def test_no_descriptor_stays_open(tmp_path: Path) -> None:
+    before = len([*Path("/proc/self/fd").iterdir()])
+    ownership.make(str(tmp_path / "it"), MARK)
+    (tmp_path / "it/folder").mkdir()
+    assert not ownership.remove(str(tmp_path / "it"), token="f" * 32)
+    assert ownership.remove(str(tmp_path / "it"), token=TOKEN)
+    assert len([*Path("/proc/self/fd").iterdir()]) == before
 
 
 @pytest.mark.parametrize("there", ["folder", "file", "dangling link"])
@@ -76,6 +121,116 @@ def test_our_folder_goes_with_everything_in_it_even_if_sealed(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_user_without_privileges_removes_a_sealed_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(0o777)
+    monkeypatch.chdir(tmp_path)  # its parents are closed to others
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            if os.geteuid() == 0:
+                os.setgroups([])
+                os.setresgid(65534, 65534, 65534)
+                os.setresuid(65534, 65534, 65534)
+            ownership.make("./it", MARK)
+            Path("it/data").mkdir()
+            Path("it/data/file").touch()
+            Path("it/data").chmod(0o500)
+            code = 0 if ownership.remove("./it", token=TOKEN) else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_takes_its_place_in_the_last_moment_gets_its_name_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ownership.make(str(tmp_path / "it"), MARK)
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious/file").write_text("data")
+    rename = os.rename
+
+    def exchanged(*names: Any, **folders: Any) -> None:
+        monkeypatch.setattr(os, "rename", rename)
+        rename(tmp_path / "it", tmp_path / "elsewhere")
+        rename(tmp_path / "precious", tmp_path / "it")
+        rename(*names, **folders)
+
+    monkeypatch.setattr(os, "rename", exchanged)
+    assert not ownership.remove(str(tmp_path / "it"), token=TOKEN)
+    assert (tmp_path / "it/file").read_text() == "data"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["elsewhere", "it"]
+
+
+class Mounts:
+    """The kernel's answers: what is mounted where, and why it cannot be taken off."""
+
+    def __init__(self, mounted: list[str], code: int = errno.EINVAL) -> None:
+        self.mounted, self.code = mounted, code
+
+    def umount2(self, there: bytes, flags: int) -> int:
+        assert flags == 0x2 | 0x8, "MNT_DETACH | UMOUNT_NOFOLLOW of mount.h"
+        if there.decode() in self.mounted:
+            self.mounted.remove(there.decode())
+            return 0
+        ctypes.set_errno(self.code)
+        return -1
+
+
+def test_everything_at_a_point_of_ours_is_taken_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    it = str(tmp_path / "it")
+    ownership.make(it, MARK)
+    mounts = Mounts([f"{it}/mount", f"{it}/mount", f"{it}/other"])
+    monkeypatch.setattr(ownership, "_libc", mounts)
+    ownership.unmount([it], [f"{it}/mount", f"{it}/gone"], TOKEN)
+    assert mounts.mounted == [f"{it}/other"]
+
+
+def test_what_is_mounted_in_a_folder_with_the_passing_name_is_taken_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limbo = str(tmp_path / LIMBO)
+    ownership.make(str(tmp_path / "it"), MARK)
+    (tmp_path / "it").rename(limbo)
+    mounts = Mounts([f"{limbo}/mount"])
+    monkeypatch.setattr(ownership, "_libc", mounts)
+    ownership.unmount([str(tmp_path / "it")], [str(tmp_path / "it/mount")], TOKEN)
+    assert mounts.mounted == []
+
+
+def test_nothing_is_taken_off_outside_of_our_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    it, theirs, bare = (str(tmp_path / name) for name in ("it", "theirs", "bare"))
+    ownership.make(it, MARK)
+    ownership.make(theirs, {**MARK, "token": "f" * 32})
+    (tmp_path / "bare").mkdir()
+    mounted = [f"{theirs}/mount", f"{bare}/mount", f"{it}/deep/mount"]
+    mounts = Mounts([*mounted])
+    monkeypatch.setattr(ownership, "_libc", mounts)
+    ownership.unmount([it, theirs, bare], mounted, TOKEN)
+    ownership.unmount([it], [f"{it}/deep/mount"], TOKEN)
+    ownership.unmount([], [f"{it}/mount"], TOKEN)
+    assert mounts.mounted == mounted
+
+
+def test_a_mount_that_stays_is_an_error_and_a_folder_without_one_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = str(tmp_path / "it")
+    ownership.make(it, MARK)
+    (tmp_path / "it/proc").symlink_to("/proc")  # another file system
+    (tmp_path / "it/plain").mkdir()
+    monkeypatch.setattr(ownership, "_libc", Mounts([], errno.EPERM))
+    ownership.unmount([it], [f"{it}/plain", f"{it}/gone"], TOKEN)
+    with pytest.raises(PermissionError) as raised:
+        ownership.unmount([it], [f"{it}/proc"], TOKEN)
+    assert raised.value.filename == f"{it}/proc"
+    monkeypatch.setattr(ownership, "_libc", Mounts([], errno.EINVAL))
+    ownership.unmount([it], [f"{it}/proc"], TOKEN)
+
+
 def test_what_links_in_our_folder_lead_to_stays(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/file").write_text("precious")
@@ -89,6 +244,8 @@ def test_what_links_in_our_folder_lead_to_stays(tmp_path: Path) -> None:
 def test_removing_what_is_gone_is_no_error(tmp_path: Path) -> None:
     assert ownership.remove(str(tmp_path / "it"), token=TOKEN)
     assert ownership.remove(str(tmp_path / "no/it"), token=TOKEN)
+    (tmp_path / "file").touch()
+    assert ownership.remove(str(tmp_path / "file/it"), token=TOKEN)
 
 
 @pytest.mark.parametrize(
@@ -114,13 +271,34 @@ def test_folder_whose_mark_is_not_ours_is_left(tmp_path: Path, mark: str) -> Non
     assert tree(tmp_path) == before
 
 
-@pytest.mark.parametrize("kind", ["link to ours", "file", "pipe as mark", "folder as mark", "link as mark"])
+@pytest.mark.parametrize(
+    "token",
+    ["", "f" * 31, "f" * 33, "F" * 32, "f" * 31 + "~", "f" * 31 + "\n", "../../../../etc", ["f"] * 32],
+)
+def test_a_mark_without_a_proper_token_proves_nothing(tmp_path: Path, token: object) -> None:
+    (tmp_path / "it").mkdir()
+    mark = {"flushlab": "1", **MARK, "token": token}
+    (tmp_path / "it" / ownership.MARK).write_text(json.dumps(mark))
+    before = tree(tmp_path)
+    assert ownership.read_mark(str(tmp_path / "it")) is None
+    assert not ownership.remove(str(tmp_path / "it"), what="sandbox", name="it")
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["link to ours", "dangling link", "file", "pipe", "pipe as mark", "folder as mark", "link as mark"],
+)
 def test_look_alikes_are_left(tmp_path: Path, kind: str) -> None:
     ownership.make(str(tmp_path / "ours"), MARK)
     if kind == "link to ours":
         (tmp_path / "it").symlink_to(tmp_path / "ours")
+    elif kind == "dangling link":
+        (tmp_path / "it").symlink_to("nowhere")
     elif kind == "file":
         (tmp_path / "it").write_text(json.dumps({"flushlab": "1", **MARK}))
+    elif kind == "pipe":
+        os.mkfifo(tmp_path / "it")
     else:
         (tmp_path / "it").mkdir()
         mark = tmp_path / "it" / ownership.MARK
@@ -160,10 +338,15 @@ def test_passing_name_with_somebodys_files_and_no_mark_is_left(tmp_path: Path) -
 
 
 KILLED = """
-import os, sys
+import contextlib, os, sys
 sys.path.append(sys.argv[4])
 import ownership
-calls = 0
+calls, scandir = 0, os.scandir
+@contextlib.contextmanager
+def mark_first(folder):
+    with scandir(folder) as found:
+        yield sorted(found, key=lambda entry: entry.name)
+os.scandir = mark_first
 def deadly(function):
     def call(*args, **named):
         global calls
