@@ -91,6 +91,28 @@ def test_a_folder_that_cannot_be_removed_leaves_no_other_and_no_control_group(
     assert run_record.read("a") is not None
 
 
+def test_a_guard_that_does_not_end_by_itself_is_killed_before_its_folders_go(
+    server: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flushlab.process.janitor._GUARD_S", 0.05)
+    record = msgspec.structs.replace(left_behind(), guard=identify(server.pid))
+    (run_folder() / "it.json").write_bytes(msgspec.json.encode(record))
+    assert reap() == ["it"]
+    assert server.wait(PATIENCE_S) == -9
+    assert list(run_folder().iterdir()) == []
+
+
+def test_a_guard_of_an_earlier_boot_is_nobody(
+    server: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flushlab.process.janitor._GUARD_S", 0.05)
+    record = msgspec.structs.replace(left_behind(), guard=identify(server.pid))
+    changed = of_another_boot(record, machine() or "this one")
+    (run_folder() / "it.json").write_bytes(msgspec.json.encode(changed))
+    reap()
+    assert server.poll() is None
+
+
 def test_sandbox_of_a_living_owner_is_spared(server: subprocess.Popen[bytes]) -> None:
     record = left_behind()
     (run_folder() / "it.json").write_bytes(
