@@ -242,7 +242,7 @@ def _replacements(node: ast.AST) -> Iterator[str]:
             ast.Expr(ast.Call() | ast.Yield() | ast.YieldFrom()) | ast.Raise() | ast.Continue() | ast.Break()
         ):
             yield "pass"
-        case ast.Return(ast.Constant(None)):
+        case ast.Return(ast.Constant(None | False)):  # who asks takes both for no
             return
         case ast.Return(None):
             yield "pass"

@@ -80,7 +80,7 @@ def reap_record(record: RunRecord) -> list[Path]:
 def _abandoned(record: RunRecord) -> bool:
     if record.kind == "kept":
         is_lost = record.goes_with and run_record.read(record.goes_with) is None
-        return bool(is_lost) and (record.is_here or record.is_of_this_machine)
+        return bool(is_lost) and record.is_of_this_machine
     if record.is_here:
         return not record.owner.alive()
     return record.is_of_this_machine  # not so another pid namespace (a container), which looks after its own

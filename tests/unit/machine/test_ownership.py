@@ -145,12 +145,16 @@ def test_a_user_without_privileges_removes_a_sealed_folder(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_takes_its_place_in_the_last_moment_gets_its_name_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("what", ["folder", "link to ours"])
+def test_what_takes_its_place_in_the_last_moment_gets_its_name_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     ownership.make(str(tmp_path / "it"), MARK)
-    (tmp_path / "precious").mkdir()
-    (tmp_path / "precious/file").write_text("data")
+    if what == "folder":
+        (tmp_path / "precious").mkdir()
+        (tmp_path / "precious/file").write_text("data")
+    else:
+        (tmp_path / "precious").symlink_to("elsewhere")
     rename = os.rename
 
     def exchanged(*names: Any, **folders: Any) -> None:
@@ -161,8 +165,11 @@ def test_a_folder_that_takes_its_place_in_the_last_moment_gets_its_name_back(
 
     monkeypatch.setattr(os, "rename", exchanged)
     assert not ownership.remove(str(tmp_path / "it"), token=TOKEN)
-    assert (tmp_path / "it/file").read_text() == "data"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["elsewhere", "it"]
+    if what == "folder":
+        assert (tmp_path / "it/file").read_text() == "data"
+    else:
+        assert str((tmp_path / "it").readlink()) == "elsewhere"
 
 
 class Mounts:
@@ -211,8 +218,9 @@ def test_nothing_is_taken_off_outside_of_our_folders(tmp_path: Path, monkeypatch
     monkeypatch.setattr(ownership, "_libc", mounts)
     ownership.unmount([it, theirs, bare], mounted, TOKEN)
     ownership.unmount([it], [f"{it}/deep/mount"], TOKEN)
+    mounts.mounted.append(f"{it}/mount")
     ownership.unmount([], [f"{it}/mount"], TOKEN)
-    assert mounts.mounted == mounted
+    assert mounts.mounted == [*mounted, f"{it}/mount"]
 
 
 def test_a_mount_that_stays_is_an_error_and_a_folder_without_one_is_none(

@@ -102,6 +102,29 @@ def test_a_guard_that_does_not_end_by_itself_is_killed_before_its_folders_go(
     assert list(run_folder().iterdir()) == []
 
 
+def test_mounts_are_taken_off_before_a_folder_goes_and_folders_of_others_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    it, theirs = run_folder() / "it", run_folder().parent / "theirs"
+    theirs.mkdir()
+    record = msgspec.structs.replace(
+        left_behind(),
+        mounts=(str(it / "mount"),),
+        folders=(str(it), str(theirs)),
+        cgroup=str(theirs / "gone"),
+    )
+    asked: list[tuple[object, ...]] = []
+
+    def unmount(folders: object, points: object, token: str) -> None:
+        assert it.is_dir()
+        asked.append((folders, points, token))
+
+    monkeypatch.setattr(ownership, "unmount", unmount)
+    assert reap_record(record) == [theirs]
+    assert asked == [(record.folders, record.mounts, record.token)]
+    assert (it.exists(), theirs.exists(), all_records()) == (False, True, [])
+
+
 def test_a_guard_of_an_earlier_boot_is_nobody(
     server: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,6 +176,13 @@ def test_kept_disk_of_another_machine_with_the_same_home_is_spared(server: subpr
     (run_folder() / "its-disk.json").write_bytes(msgspec.json.encode(theirs))
     assert reap() == []
     assert (server.poll(), all_records()) == (None, [theirs])
+
+
+def test_kept_disk_of_an_earlier_boot_goes_when_its_sandbox_is_gone(server: subprocess.Popen[bytes]) -> None:
+    earlier = of_another_boot(kept_disk_of("it", server), machine() or "this one")
+    (run_folder() / "its-disk.json").write_bytes(msgspec.json.encode(earlier))
+    assert reap() == ["its-disk"]
+    assert (server.poll(), list(run_folder().iterdir())) == (None, [])
 
 
 def test_disk_of_a_sandbox_goes_with_it(server: subprocess.Popen[bytes]) -> None:

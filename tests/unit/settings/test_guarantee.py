@@ -7,9 +7,10 @@ from typing import Literal
 import msgspec
 import pytest
 
+from flushlab.errors import UsageError
 from flushlab.settings.durability import Guarantees, describe, keeps, level, meets
 from flushlab.settings.durability.guarantee import FAILURES, LEVELS, Guarantee, Level, Replication
-from flushlab.settings.floor import Floor
+from flushlab.settings.floor import Floor, parse_floor
 
 WHOLE = Guarantee(level="nothing_lost", text="nothing is lost")
 SECOND = Guarantee(level="window", window_s=1.0, text="about 1 s")
@@ -27,7 +28,7 @@ DIVERGE = Replication(level="may_diverge", text="may diverge")
 Kept = Literal["process_crash", "os_crash", "power_loss", "torn_page", "node_loss", "cluster_loss", "binlog"]
 KEPT: tuple[Kept, ...] = (*FAILURES, "binlog")
 BEST = Guarantees(
-    **dict.fromkeys(KEPT, WHOLE),  # type: ignore[arg-type]
+    **dict.fromkeys(KEPT, WHOLE),
     replication=AGREE,
 )
 
@@ -125,3 +126,19 @@ def test_each_failure_has_its_own_words() -> None:
 def test_every_level_of_a_guarantee_is_tried_here() -> None:
     tried: set[Level] = {one.level for one in WORSE}
     assert tried == {*LEVELS}
+
+
+def test_floors_are_ordered_from_the_safest() -> None:
+    order = [Floor.STRICT, Floor.SECOND, Floor.RELAXED, Floor.THROWAWAY]
+    assert [str(one) for one in order] == ["strict", "second", "relaxed", "throwaway"]
+    for number, one in enumerate(order):
+        assert (one.rank, parse_floor(str(one))) == (number, one)
+        for other, lower in enumerate(order):
+            assert one.at_least(lower) is (number <= other)
+            assert one.down_to(lower) == tuple(order[number : other + 1])
+
+
+def test_an_unknown_floor_is_an_error_that_names_the_others() -> None:
+    with pytest.raises(UsageError, match="unknown floor 'safe'") as raised:
+        parse_floor("safe")
+    assert raised.value.hint == "it takes strict, second, relaxed, throwaway"
