@@ -10,10 +10,11 @@ Mutants of code that ends processes and removes folders may end and remove those
 namespaces of their own: only their own processes are there, and all but a copy of the sources and /tmp is
 read-only. One process has loaded pytest and the libraries; a fork of it runs the tests of each mutant.
 
-Two tools were tried first. mutmut 3.8.1 changes no constant of a module and no function with a decorator (23
-of 159 here, `critical_value` and `is_of_this_machine` among them), and the guard, which runs without
-site-packages, cannot import its trampolines. cosmic-ray 8.7.0 makes 1,184 mutants of `comparison.py` and
-`ownership.py`, most with operators that floats do not have, in the work tree, each in a new interpreter.
+Two tools were tried first. mutmut 3.8.1 changes no constant of a module and no function with a decorator: of
+159 functions of statistics, durability and ownership these are 23, `critical_value` and `is_of_this_machine`
+among them. The guard, which runs without site-packages, cannot import its trampolines. cosmic-ray 8.7.0 makes
+1,184 mutants of `comparison.py` and `ownership.py`, most with operators that floats do not have, in the work
+tree, each in a new interpreter.
 """
 
 from __future__ import annotations
