@@ -93,7 +93,6 @@ fetch: setup
 	$(call need,sysbench,sysbench,comparisons with its load are skipped)
 	$(call need,chromium,chromium,tests of pages in a browser are skipped)
 	$(call need,promtool,prometheus,tests of metrics and alerts with promtool are skipped)
-	$(call need,openssl,openssl,tests of connections are skipped)
 	@for server in $(SERVERS); do nice $(BIN)/flushlab server get $$server || true; done >/dev/null 2>&1 </dev/null &
 
 bench: setup ## Ratios against peers, false positives of the whole procedure

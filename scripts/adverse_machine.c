@@ -1,8 +1,9 @@
 /* Preloaded into every program that scripts/adverse_machine.sh starts: slow syncs, or a wall clock that jumps.
 
    ADVERSE_SYNC_MS adds so many milliseconds to each fsync, fdatasync and syncfs. ADVERSE_CLOCK moves the wall clock
-   every five seconds by up to ten minutes, forwards or backwards, at the same moment in all programs: the offset is a
-   function of the monotonic clock. The kernel's own clock does not jump: deadlines for it are moved back. */
+   every five seconds by up to four minutes, forwards or backwards, at the same moment in all programs: the offset is a
+   function of the monotonic clock. The kernel's own clock does not jump: deadlines for it are moved back. A longer jump
+   would end the state transfer of a Galera node: rsync gives up after 300 s without data. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -28,7 +29,7 @@ static long offset(void) { /* seconds; zero in every third stretch */
   struct timespec now;
   syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
   unsigned long stretch = (unsigned long)now.tv_sec / 5, mixed = stretch * 2654435761UL >> 7;
-  return stretch % 3 ? (long)(mixed % 1201) - 600 : 0;
+  return stretch % 3 ? (long)(mixed % 241) - 120 : 0;
 }
 static int (*real_gettime)(clockid_t, struct timespec *);
 int clock_gettime(clockid_t clock, struct timespec *now) {

@@ -3,7 +3,7 @@
 #   neighbour   half of the processors are kept busy by somebody else
 #   one-core    one processor
 #   slow-syncs  50 ms more for each fsync and fdatasync
-#   clock       a wall clock that jumps every five seconds by up to ten minutes
+#   clock       a wall clock that jumps every five seconds by up to four minutes
 # The last two need root: they preload a library into everything, in a mount namespace of their own.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import shutil
 import socket
-import subprocess
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pymysql
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from flushlab import _core
 from flushlab.build import Build, apt, release
@@ -43,27 +50,40 @@ Servers = Callable[[str], Sandbox]
 @pytest.fixture(scope="module")
 def certificates() -> Iterator[Path]:
     """ca.pem, and cert.pem for 127.0.0.1 with key.pem that it signed; stranger.pem, which signed nothing."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("openssl is not on PATH (apt-get install openssl)")
     folder = Path(tempfile.mkdtemp(prefix="flt-"))
     folder.chmod(0o755)  # the servers' user must reach it
-    (folder / "extensions").write_text("subjectAltName = IP:127.0.0.1\n")
-    new = ("req", "-newkey", "rsa:2048", "-nodes", "-days", "30")
-    for words in (
-        (*new, "-x509", "-subj", "/CN=ca", "-keyout", "ca-key.pem", "-out", "ca.pem"),
-        (*new, "-x509", "-subj", "/CN=stranger", "-keyout", "stranger-key.pem", "-out", "stranger.pem"),
-        (*new[:-2], "-subj", "/CN=server", "-keyout", "new-key.pem", "-out", "request.pem"),
-        (
-            *("x509", "-req", "-in", "request.pem", "-out", "cert.pem", "-extfile", "extensions"),
-            *("-CA", "ca.pem", "-CAkey", "ca-key.pem", "-CAcreateserial", "-days", "30"),
+    ca_key, stranger_key, key = (rsa.generate_private_key(65537, 2048) for _ in range(3))
+    local = x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))])
+    authority = x509.BasicConstraints(ca=True, path_length=None)
+    for file, content in {
+        "ca.pem": certificate("ca", ca_key, "ca", ca_key, authority),
+        "stranger.pem": certificate("stranger", stranger_key, "stranger", stranger_key, authority),
+        "cert.pem": certificate("server", key, "ca", ca_key, local),
+        "key.pem": key.private_bytes(
+            Encoding.PEM,
+            PrivateFormat.TraditionalOpenSSL,  # the form that MySQL 5.7 reads
+            NoEncryption(),
         ),
-        ("rsa", "-in", "new-key.pem", "-traditional", "-out", "key.pem"),  # the form that MySQL 5.7 reads
-    ):
-        subprocess.run([openssl, *words], cwd=folder, check=True, capture_output=True)
-    (folder / "key.pem").chmod(0o644)
+    }.items():
+        (folder / file).write_bytes(content)
     yield folder
     shutil.rmtree(folder)
+
+
+def certificate(
+    name: str, key: RSAPrivateKey, issuer: str, signer: RSAPrivateKey, extension: x509.ExtensionType
+) -> bytes:
+    """Valid from yesterday on, for the clock may jump."""
+    subject, by = (x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, one)]) for one in (name, issuer))
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder(by, subject, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=30))
+        .add_extension(extension, critical=False)
+        .sign(signer, SHA256())
+        .public_bytes(Encoding.PEM)
+    )
 
 
 @pytest.fixture(scope="module")
