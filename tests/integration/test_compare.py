@@ -16,8 +16,8 @@ import pytest
 from flushlab.experiment.objective import is_stalled
 from flushlab.statistics import compare
 from flushlab.store import Store
+from tests.command import flushlab
 from tests.conftest import require_build
-from tests.in_process import flushlab
 from tests.waiting import wait_until
 
 COMPARE = [sys.executable, "-m", "flushlab", "compare"]
@@ -28,7 +28,6 @@ SMALL = ["--server", "mariadb@10.11", "--threads", "2", "--tables", "1", "--tabl
 def compared(folder: Path, *words: str) -> tuple[dict[str, Any], str]:
     """The document of a comparison in a folder, and what it printed; its page is in `out` there."""
     done = flushlab("compare", *words, "--out", "out", cwd=folder)
-    assert done.returncode == 0, done.stdout + done.stderr
     return json.loads((folder / "out" / "compare.json").read_text()), done.stdout
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from flushlab.server import Sandbox
+from tests.command import flushlab
 from tests.conftest import StartSandbox
-from tests.in_process import flushlab
 
 _ON_TERMINAL = """
 import fcntl, os, sys, termios
@@ -45,7 +45,7 @@ def home(tmp_path: Path, private_home: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def checked(*flags: str) -> subprocess.CompletedProcess[str]:
-    return flushlab("settings", *flags)
+    return flushlab("settings", *flags, code=None)
 
 
 def places(server: Sandbox) -> list[tuple[str, ...]]:

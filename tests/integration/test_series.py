@@ -16,8 +16,8 @@ from flushlab.store import Store
 from flushlab.workload import Measured, Timing
 from flushlab.workload.protocol import Window
 from flushlab.workload.sql import SqlWorkload
+from tests.command import flushlab
 from tests.conftest import require_build
-from tests.in_process import flushlab
 from tests.integration.interrupted import interrupted_twice, trials_saved
 
 FLUSHLAB = [sys.executable, "-m", "flushlab", "series"]
@@ -99,7 +99,7 @@ def start(*words: str) -> subprocess.Popen[str]:
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
-    return flushlab("series", *words)
+    return flushlab("series", *words, code=None)
 
 
 @pytest.mark.long
