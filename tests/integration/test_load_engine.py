@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from flushlab.record import Endpoint, LoadProgress, LoadResult, LoadSpec
 from flushlab.server import Sandbox
 from flushlab.workload import Driving, Timing
 from flushlab.workload.engine import LoadInterrupted, Losses, drive
+from tests.conftest import StartSandbox
 from tests.waiting import PATIENCE_S, wait_until
 
 MARIADB = "mariadb@10.11"
@@ -38,13 +39,31 @@ CREATE TABLE sbtest1(
   PRIMARY KEY (id)
 ) /*! ENGINE = innodb */"""
 
-Sandboxes = Callable[[str], Sandbox]
+NO_SYNCS = {"innodb_flush_log_at_trx_commit": 0}
+"""Commits wait for no disk: what is tested here is the client."""
+
+
+@pytest.fixture(scope="module")
+def mariadb(shared_sandbox: StartSandbox) -> Sandbox:
+    return shared_sandbox(MARIADB, settings=NO_SYNCS)
+
+
+@pytest.fixture(scope="module")
+def mysql_8(shared_sandbox: StartSandbox) -> Sandbox:
+    found = shared_sandbox(MYSQL_8, settings=NO_SYNCS)
+    _core.prepare_tables(load_spec(found.endpoint))
+    return found
 
 
 @pytest.fixture
-def server(sandbox: Callable[..., Sandbox]) -> Sandbox:
-    """One whose commits wait for no disk: what is tested here is the client."""
-    return sandbox(MARIADB, settings={"innodb_flush_log_at_trx_commit": 0})
+def server(mariadb: Sandbox) -> Iterator[Sandbox]:
+    """A server without databases, whose settings a test may change."""
+    before = mariadb.read_back(("innodb_lock_wait_timeout", "max_allowed_packet", "max_connections"))
+    yield mariadb
+    for name, value in before.items():
+        mariadb.query(f"SET GLOBAL {name} = {value}")
+    for database in ("sbtest", "ours", "theirs", "one", "same", "other"):
+        mariadb.query(f"DROP DATABASE IF EXISTS {database}")
 
 
 def load_spec(endpoint: Endpoint, **changes: Any) -> bytes:
@@ -122,7 +141,7 @@ def test_an_event_is_one_prepared_autocommitted_update_of_one_row(server: Sandbo
     before = statements(server)
     run = _core.LoadRun(load_spec(server.endpoint, threads=3))
     run.start()
-    wait_for(run, lambda progress: progress.events >= 20_000)
+    wait_for(run, lambda progress: progress.events >= 12_000)
     run.stop()
     events = progress_of(run).events
     after = statements(server)
@@ -379,7 +398,8 @@ def test_an_error_that_is_not_ignored_ends_the_load(server: Sandbox) -> None:
     run.stop()
 
 
-def test_a_server_killed_in_mid_run_ends_the_load_with_its_reason(server: Sandbox) -> None:
+def test_a_server_killed_in_mid_run_ends_the_load_with_its_reason(sandbox: StartSandbox) -> None:
+    server = sandbox(MARIADB, settings=NO_SYNCS)
     _core.prepare_tables(load_spec(server.endpoint))
     run = _core.LoadRun(load_spec(server.endpoint, threads=8))
     run.start()
@@ -394,6 +414,7 @@ def test_a_server_killed_in_mid_run_ends_the_load_with_its_reason(server: Sandbo
         run.close_window()
     assert (caught.value.kind, caught.value.errno) == ("server", None)
     run.stop()
+    wait_until(lambda: not server.alive(), "the server has closed its socket")
     with pytest.raises(_core.CoreError, match="cannot connect"):
         _core.LoadRun(load_spec(server.endpoint))
 
@@ -445,11 +466,11 @@ def test_batches_fit_a_small_max_allowed_packet(server: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("plugin", ["mysql_native_password", "caching_sha2_password"])
-def test_mysql_8_lets_in_by_either_plugin_over_either_transport(sandbox: Sandboxes, plugin: str) -> None:
-    server = sandbox(MYSQL_8)
-    _core.prepare_tables(load_spec(server.endpoint))
+def test_mysql_8_lets_in_by_either_plugin_over_either_transport(mysql_8: Sandbox, plugin: str) -> None:
+    server = mysql_8
     password = "a password of more than twenty characters"
     for host in ("localhost", "127.0.0.1"):
+        server.query(f"DROP USER IF EXISTS 'me'@'{host}'")
         server.query(f"CREATE USER 'me'@'{host}' IDENTIFIED WITH {plugin} BY '{password}'")
         server.query(f"GRANT ALL ON sbtest.* TO 'me'@'{host}'")
     endpoint = msgspec.structs.replace(server.endpoint, user="me", password=password)
