@@ -11,6 +11,7 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from flushlab.build.build import Build
@@ -35,9 +36,16 @@ def verbose_help(build: Build, arguments: Sequence[str] = ()) -> Answer:
     The arguments come last: one that lacks its value takes none of flushlab's for it. It has an empty data
     directory, in which MySQL 9.7 tries out whether names of files differ by case.
 
+    An answer takes a tenth of a second of a processor. A command asks the same about a file again and again.
+
     Raises:
         ServerError: it cannot be executed, or does not answer.
     """
+    return _answer(build, tuple(arguments))
+
+
+@lru_cache(maxsize=64)  # of 200 KB each
+def _answer(build: Build, arguments: tuple[str, ...]) -> Answer:
     share = [f"--lc-messages-dir={build.share}"] if build.share else []
     try:
         with tempfile.TemporaryDirectory() as empty:

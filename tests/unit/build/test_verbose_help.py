@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from flushlab.build.verbose_help import refused, verbose_help
+from tests.unit.builds import MARIADB
+
+
+def test_a_build_is_asked_about_the_same_options_once(tmp_path: Path) -> None:
+    program, asked = tmp_path / "mariadbd", tmp_path / "asked"
+    program.write_text(
+        f'#!/bin/sh\nshift 5\necho "$*" >> {asked}\ncase "$*" in *bad*) echo no >&2; exit 1;; esac\n'
+    )
+    program.chmod(0o755)
+    build = replace(MARIADB, mysqld=str(program))
+    for _ in range(2):
+        assert not verbose_help(build).refuses
+        assert refused(build, ["--good", "--bad"]) == {"--bad": "no\n"}
+    assert asked.read_text().splitlines() == ["", "--good --bad", "--good", "--bad"]
