@@ -157,6 +157,27 @@ event_types! {
     DELETE_ROWS_COMPRESSED = 171,
 }
 
+impl EventType {
+    /// Whether a compressed transaction may have it: events that frame files and transactions stay outside.
+    pub(crate) fn may_be_in_payload(self) -> bool {
+        !matches!(
+            self,
+            Self::START_V3
+                | Self::STOP
+                | Self::ROTATE
+                | Self::FORMAT_DESCRIPTION
+                | Self::HEARTBEAT
+                | Self::INCIDENT
+                | Self::GTID
+                | Self::ANONYMOUS_GTID
+                | Self::PREVIOUS_GTIDS
+                | Self::TRANSACTION_PAYLOAD
+                | Self::HEARTBEAT_V2
+                | Self::GTID_TAGGED
+        ) && self < Self::ANNOTATE_ROWS
+    }
+}
+
 impl fmt::Display for EventType {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.name() {

@@ -4,13 +4,62 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::format::Uuid;
-use crate::wire::{Malformed, Put, Reader};
+use crate::wire::{put_varlen, Malformed, Put, Reader};
 
-/// MySQL's GTIDs: for each server intervals of numbers.
+/// The tag of a GTID (MySQL 8.3 and later): up to 32 letters, digits and underscores; empty for none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Tag([u8; Self::LONGEST]);
+
+impl Tag {
+    /// Characters of the longest tag.
+    pub const LONGEST: usize = 32;
+
+    /// A tag of such characters, or `None`.
+    pub fn new(text: &[u8]) -> Option<Self> {
+        let is_known = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'_';
+        if text.len() > Self::LONGEST || !text.iter().all(is_known) {
+            return None;
+        }
+        if text.first().is_some_and(u8::is_ascii_digit) {
+            return None;
+        }
+        let mut tag = Self::default();
+        tag.0[..text.len()].copy_from_slice(text);
+        Some(tag)
+    }
+
+    fn text(&self) -> &[u8] {
+        let end = self.0.iter().position(|byte| *byte == 0);
+        &self.0[..end.unwrap_or(Self::LONGEST)]
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0[0] == 0
+    }
+
+    /// Reads a tag behind its length.
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let length = reader.varlen("a tag's length")? as usize;
+        let text = reader.bytes(length, "a tag")?;
+        Self::new(text)
+            .ok_or_else(|| Malformed::new("a tag has other characters than a-z, 0-9 and _, or too many"))
+    }
+}
+
+impl fmt::Display for Tag {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.text()
+            .iter()
+            .try_for_each(|byte| write!(formatter, "{}", char::from(*byte)))
+    }
+}
+
+/// MySQL's GTIDs: for each server and tag intervals of numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GtidSet {
     /// Intervals without overlap, in order, their ends exclusive.
-    servers: BTreeMap<Uuid, Vec<(u64, u64)>>,
+    servers: BTreeMap<(Uuid, Tag), Vec<(u64, u64)>>,
 }
 
 impl GtidSet {
@@ -23,14 +72,20 @@ impl GtidSet {
     pub fn of(uuid: Uuid, first: u64, last: u64) -> Self {
         let mut set = Self::new();
         if first > 0 && first <= last && last < i64::MAX as u64 {
-            set.servers.insert(uuid, vec![(first, last + 1)]);
+            set.servers
+                .insert((uuid, Tag::default()), vec![(first, last + 1)]);
         }
         set
     }
 
     /// Adds a number; `false` if it was there.
     pub fn insert(&mut self, uuid: Uuid, number: u64) -> bool {
-        let intervals = self.servers.entry(uuid).or_default();
+        self.insert_tagged(uuid, Tag::default(), number)
+    }
+
+    /// The same of a tag's numbers, which count by themselves.
+    pub fn insert_tagged(&mut self, uuid: Uuid, tag: Tag, number: u64) -> bool {
+        let intervals = self.servers.entry((uuid, tag)).or_default();
         let after = intervals.partition_point(|(start, _)| *start <= number);
         let joins_before = after > 0 && intervals[after - 1].1 >= number;
         if joins_before && intervals[after - 1].1 > number {
@@ -52,17 +107,17 @@ impl GtidSet {
     }
 
     /// Whether it has a number.
-    pub fn contains(&self, uuid: Uuid, number: u64) -> bool {
-        let Some(intervals) = self.servers.get(&uuid) else {
+    pub fn contains(&self, uuid: Uuid, tag: Tag, number: u64) -> bool {
+        let Some(intervals) = self.servers.get(&(uuid, tag)) else {
             return false;
         };
         let after = intervals.partition_point(|(start, _)| *start <= number);
         after > 0 && intervals[after - 1].1 > number
     }
 
-    /// The last number of a server, 0 if there is none.
-    pub fn last(&self, uuid: Uuid) -> u64 {
-        let intervals = self.servers.get(&uuid);
+    /// The last number of a server and tag, 0 if there is none.
+    pub fn last(&self, uuid: Uuid, tag: Tag) -> u64 {
+        let intervals = self.servers.get(&(uuid, tag));
         intervals
             .and_then(|intervals| intervals.last())
             .map_or(0, |(_, end)| end - 1)
@@ -74,9 +129,15 @@ impl GtidSet {
     }
 
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
-        out.put_u64(self.servers.len() as u64);
-        for (uuid, intervals) in &self.servers {
+        let count = self.servers.len() as u64;
+        let tagged = self.servers.keys().any(|(_, tag)| !tag.is_empty());
+        out.put_u64(if tagged { 1 << 56 | count << 8 | 1 } else { count });
+        for ((uuid, tag), intervals) in &self.servers {
             out.put(&uuid.0);
+            if tagged {
+                put_varlen(out, tag.text().len() as u64);
+                out.put(tag.text());
+            }
             out.put_u64(intervals.len() as u64);
             for (start, end) in intervals {
                 out.put_u64(*start);
@@ -85,16 +146,31 @@ impl GtidSet {
         }
     }
 
-    /// Reads the body of a PREVIOUS_GTIDS event without tags.
+    /// Reads the body of a PREVIOUS_GTIDS event.
     ///
     /// # Errors
     /// The rule that the bytes break.
     pub fn parse(body: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(body);
         let mut servers = BTreeMap::new();
-        for _ in 0..reader.uint(8, "the number of servers")? {
+        // The highest byte is the form; with tags it stands in the lowest, too.
+        let head = reader.uint(8, "the number of servers")?;
+        let (tagged, count) = match head >> 56 {
+            0 => (false, head),
+            1 if head & 0xff == 1 => (true, head << 8 >> 16),
+            form => {
+                return Err(Malformed::unknown(format!(
+                    "a GTID set has the unknown form {form}"
+                )))
+            }
+        };
+        for _ in 0..count {
             let mut uuid = Uuid([0; 16]);
             uuid.0.copy_from_slice(reader.bytes(16, "a server's UUID")?);
+            let tag = match tagged {
+                true => Tag::read(&mut reader)?,
+                false => Tag::default(),
+            };
             let mut intervals = Vec::new();
             let mut reached = 0;
             for _ in 0..reader.uint(8, "the number of intervals")? {
@@ -106,7 +182,7 @@ impl GtidSet {
                 reached = end;
                 intervals.push((start, end));
             }
-            if intervals.is_empty() || servers.insert(uuid, intervals).is_some() {
+            if intervals.is_empty() || servers.insert((uuid, tag), intervals).is_some() {
                 return Err(Malformed::new("a server has no intervals, or comes twice"));
             }
         }
@@ -119,11 +195,16 @@ impl GtidSet {
 
 impl fmt::Display for GtidSet {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, (uuid, intervals)) in self.servers.iter().enumerate() {
-            if index > 0 {
-                formatter.write_str(",")?;
+        let mut before = None;
+        for ((uuid, tag), intervals) in &self.servers {
+            match before.replace(uuid) {
+                Some(same) if same == uuid => {}
+                Some(_) => write!(formatter, ",{uuid}")?,
+                None => write!(formatter, "{uuid}")?,
             }
-            write!(formatter, "{uuid}")?;
+            if !tag.is_empty() {
+                write!(formatter, ":{tag}")?;
+            }
             for (start, end) in intervals {
                 match end - start {
                     1 => write!(formatter, ":{start}")?,
@@ -225,10 +306,31 @@ mod tests {
             assert!(!set.insert(UUID, number), "{number}");
         }
         assert_eq!(set.to_string(), format!("{UUID}:1-5:9"));
-        assert_eq!(set.last(UUID), 9);
+        assert_eq!(set.last(UUID, Tag::default()), 9);
         let mut bytes = Vec::new();
         set.put(&mut bytes);
         assert_eq!(GtidSet::parse(&bytes), Ok(set));
+    }
+
+    #[test]
+    fn tags_count_by_themselves() {
+        let tag = Tag::new(b"blue_2").unwrap();
+        let mut set = GtidSet::of(UUID, 1, 4);
+        assert!(set.insert_tagged(UUID, tag, 1));
+        assert!(set.insert_tagged(UUID, tag, 2));
+        assert!(!set.insert_tagged(UUID, tag, 2));
+        set.insert(Uuid([8; 16]), 5);
+        assert_eq!(
+            set.to_string(),
+            format!("{UUID}:1-4:blue_2:1-2,{}:5", Uuid([8; 16]))
+        );
+        assert_eq!((set.last(UUID, tag), set.last(UUID, Tag::default())), (2, 4));
+        let mut bytes = Vec::new();
+        set.put(&mut bytes);
+        assert_eq!(GtidSet::parse(&bytes), Ok(set));
+        for refused in ["Blue", "2blue", "a-b", &"x".repeat(33)] {
+            assert_eq!(Tag::new(refused.as_bytes()), None, "{refused}");
+        }
     }
 
     #[test]

@@ -65,6 +65,7 @@ mod gtid;
 mod head;
 mod json;
 mod log;
+mod payload;
 mod read;
 mod rows;
 pub mod sample;
@@ -86,10 +87,11 @@ pub use event::{
     HEADER_SIZE, IN_USE_OFFSET, MAGIC,
 };
 pub use format::{Flavor, Format, Identity, Uuid, Version};
-pub use gtid::{GtidList, GtidSet};
+pub use gtid::{GtidList, GtidSet, Tag};
 pub use head::{file_head, rotate_event, stop_event, Head, Previous};
 pub use json::Json;
 pub use log::{clear_in_use, file_name, Log, LogError, LogOptions};
+pub use payload::{uncompressed_rows, Payload, LARGEST_EVENT, LARGEST_PAYLOAD};
 pub use read::{read_events, read_transactions, Committed, Event, Reached};
 pub use rows::{Rows, DUMMY_TABLE_ID, STATEMENT_END};
 pub use table::{

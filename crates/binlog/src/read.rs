@@ -10,6 +10,7 @@ use std::io::{self, Read};
 use crate::event::{
     checksum, EventType, Header, CHECKSUM_SIZE, FLAG_IN_USE, HEADER_SIZE, MAGIC, MAGIC_ENCRYPTED,
 };
+use crate::payload::{uncompressed_rows, Payload};
 use crate::table::TableMap;
 use crate::transaction::{Description, MariadbGtid, MysqlGtid, Query};
 use crate::value::Value;
@@ -23,8 +24,10 @@ pub struct Event<'a> {
     pub header: Header,
     /// Its content without header and checksum.
     pub body: &'a [u8],
-    /// Where it ends in its file.
+    /// Where it ends in its file; inside a compressed transaction, where that ends.
     pub end: u64,
+    /// It is inside a compressed transaction, which comes before it.
+    pub inside: bool,
 }
 
 /// How far a file was read.
@@ -174,8 +177,9 @@ impl<F: FnMut(&Event<'_>) -> Result<(), Malformed>> Events<F> {
             header,
             body: &content[HEADER_SIZE..],
             end,
+            inside: false,
         };
-        match (self.each)(&event) {
+        match self.hand_over(&event) {
             Ok(()) => self.end = end,
             // Without checksums, an event that is not whole may look as if it were.
             Err(error) if self.checksums || error.is_unknown() => {
@@ -184,6 +188,21 @@ impl<F: FnMut(&Event<'_>) -> Result<(), Malformed>> Events<F> {
             Err(_) => return Some(Stop::Torn),
         }
         None
+    }
+
+    fn hand_over(&mut self, event: &Event<'_>) -> Result<(), Malformed> {
+        (self.each)(event)?;
+        if event.header.event_type != EventType::TRANSACTION_PAYLOAD {
+            return Ok(());
+        }
+        Payload::parse(event.body)?.each_event(|header, body| {
+            (self.each)(&Event {
+                header: *header,
+                body,
+                end: event.end,
+                inside: true,
+            })
+        })
     }
 
     /// Relay logs have a second description, the source's: it holds for what follows.
@@ -243,17 +262,20 @@ impl Open<'_> {
                 let server_id = event.header.server_id;
                 self.begin(format!("{}-{server_id}-{}", gtid.domain, gtid.number));
             }
-            EventType::ANONYMOUS_GTID | EventType::GTID_TAGGED => self.begin(String::new()),
+            EventType::GTID_TAGGED => self.begin(MysqlGtid::parse_tagged(body)?.to_string()),
+            EventType::ANONYMOUS_GTID => self.begin(String::new()),
             EventType::TABLE_MAP => self.table_map(body)?,
-            EventType::WRITE_ROWS | EventType::WRITE_ROWS_V1 => {
-                self.rows(Rows::parse(event.header.event_type, body)?)?;
+            EventType::WRITE_ROWS
+            | EventType::WRITE_ROWS_V1
+            | EventType::WRITE_ROWS_COMPRESSED
+            | EventType::WRITE_ROWS_COMPRESSED_V1 => {
+                let (plain, body) = uncompressed_rows(event.header.event_type, body)?;
+                self.rows(Rows::parse(plain, &body)?)?;
             }
-            EventType::QUERY => return self.query(Query::parse(body)?),
+            EventType::QUERY | EventType::QUERY_COMPRESSED => {
+                return self.query(&Query::parse(event.header.event_type, body)?);
+            }
             EventType::XID => return Ok(true),
-            EventType::TRANSACTION_PAYLOAD | EventType::QUERY_COMPRESSED => {
-                return Err(compressed(event.header.event_type));
-            }
-            event_type if Rows::is_compressed(event_type) => return Err(compressed(event_type)),
             _ => {}
         }
         Ok(false)
@@ -293,7 +315,7 @@ impl Open<'_> {
         Ok(())
     }
 
-    fn query(&mut self, query: Query<'_>) -> Result<bool, Malformed> {
+    fn query(&mut self, query: &Query<'_>) -> Result<bool, Malformed> {
         let text = query.text();
         if text == b"COMMIT" {
             return Ok(true);
@@ -311,8 +333,4 @@ impl Open<'_> {
         }
         Ok(false)
     }
-}
-
-fn compressed(event_type: EventType) -> Malformed {
-    Malformed::unknown(format!("it is compressed ({event_type})"))
 }

@@ -82,6 +82,11 @@ impl<'a> Rows<'a> {
         })
     }
 
+    /// The bytes of the rows that were not read yet.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.rest.rest()
+    }
+
     /// Whether all rows were read.
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()

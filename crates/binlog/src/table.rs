@@ -1,5 +1,7 @@
 //! Tables: columns, and the TABLE_MAP body that describes them.
 
+mod optional;
+
 use crate::error::EncodeError;
 use crate::format::{Flavor, Format, Version};
 use crate::wire::{Malformed, Put, Reader};
@@ -191,6 +193,8 @@ impl ColumnType {
             Self::Char { collation, .. } | Self::VarChar { collation, .. } | Self::Blob { collation, .. } => {
                 Some(collation)
             }
+            // MySQL counts it among the character columns, with the collation of binary strings.
+            Self::Vector => Some(BINARY),
             _ => None,
         }
     }
@@ -377,7 +381,8 @@ impl Table {
         &self.columns
     }
 
-    pub(crate) fn map_body(&self) -> &[u8] {
+    /// The body of its TABLE_MAP event.
+    pub fn map_body(&self) -> &[u8] {
         &self.map_body
     }
 }
@@ -530,16 +535,18 @@ impl TableMap {
         if !metadata.is_empty() {
             return Err(Malformed::new("the metadata is longer than the columns need"));
         }
+        let mut seen = 0_u32;
         while !reader.is_empty() {
             let kind = reader.u8("an optional field")?;
             let size = reader.lenenc("an optional field's size")? as usize;
             let field = reader.bytes(size, "an optional field")?;
-            match kind {
-                1 => apply_signedness(&mut columns, field),
-                2 => apply_default_charset(&mut columns, Reader::new(field))?,
-                3 => apply_column_charsets(&mut columns, Reader::new(field))?,
-                _ => {}
+            let bit = 1_u32.checked_shl(u32::from(kind)).unwrap_or(0);
+            if seen & bit != 0 {
+                return Err(Malformed::new(format!("the optional field {kind} comes twice")));
             }
+            seen |= bit;
+            optional::apply(kind, &mut columns, field)
+                .map_err(|error| error.within(&format!("the optional field {kind}")))?;
         }
         Ok(Self {
             id,
@@ -547,73 +554,5 @@ impl TableMap {
             name,
             columns,
         })
-    }
-}
-
-fn apply_signedness(columns: &mut [Column], bits: &[u8]) {
-    // YEAR has a bit or has none, which the number of bytes does not always tell; its own is 1.
-    let numeric =
-        |of_year: bool| move |column: &&mut Column| column.column_type.signedness(of_year).is_some();
-    let bit = |index: usize| {
-        bits.get(index / 8)
-            .is_some_and(|byte| byte >> (7 - index % 8) & 1 == 1)
-    };
-    let of_year = {
-        let mut index = 0;
-        let mut fits = true;
-        let mut any = false;
-        for column in columns.iter() {
-            if column.column_type.signedness(true).is_some() {
-                if column.column_type == ColumnType::Year {
-                    fits &= bit(index);
-                    any = true;
-                }
-                index += 1;
-            }
-        }
-        any && fits
-    };
-    for (index, column) in columns.iter_mut().filter(numeric(of_year)).enumerate() {
-        match &mut column.column_type {
-            ColumnType::Int { unsigned, .. } | ColumnType::Decimal { unsigned, .. } => {
-                *unsigned = bit(index);
-            }
-            _ => {}
-        }
-    }
-}
-
-fn characters(columns: &mut [Column]) -> impl Iterator<Item = &mut u16> {
-    columns
-        .iter_mut()
-        .filter_map(|column| match &mut column.column_type {
-            ColumnType::Char { collation, .. }
-            | ColumnType::VarChar { collation, .. }
-            | ColumnType::Blob { collation, .. } => Some(collation),
-            _ => None,
-        })
-}
-
-fn apply_default_charset(columns: &mut [Column], mut field: Reader<'_>) -> Result<(), Malformed> {
-    let default = field.lenenc("the default collation")? as u16;
-    characters(columns).for_each(|collation| *collation = default);
-    while !field.is_empty() {
-        let index = field.lenenc("a column's number")? as usize;
-        let given = field.lenenc("a collation")? as u16;
-        match characters(columns).nth(index) {
-            Some(collation) => *collation = given,
-            None => return Err(Malformed::new("a collation of a column that there is not")),
-        }
-    }
-    Ok(())
-}
-
-fn apply_column_charsets(columns: &mut [Column], mut field: Reader<'_>) -> Result<(), Malformed> {
-    for collation in characters(columns) {
-        *collation = field.lenenc("a collation")? as u16;
-    }
-    match field.is_empty() {
-        true => Ok(()),
-        false => Err(Malformed::new("more collations than character columns")),
     }
 }

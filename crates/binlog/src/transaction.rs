@@ -1,9 +1,12 @@
 //! Bodies of the events that frame transactions, read.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use crate::event::EventType;
 use crate::format::{is_supported, leaves_inner_positions, Flavor, Uuid, Version};
+use crate::gtid::Tag;
+use crate::payload::inflate;
 use crate::wire::{Malformed, Reader};
 
 /// What a file says about itself.
@@ -37,6 +40,12 @@ impl Description {
         let text = reader.bytes(50, "the server's version")?;
         let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
         let version_text = String::from_utf8_lossy(&text[..end]).into_owned();
+        if version_text.contains("-a_drop") {
+            // Servers know these versions and translate the numbers; nobody else has such files.
+            return Err(Malformed::unknown(format!(
+                "events of the pre-release {version_text} have other numbers"
+            )));
+        }
         reader.uint(4, "the time")?;
         let header_size = reader.u8("the header's size")?;
         if header_size != 19 {
@@ -89,10 +98,11 @@ impl Description {
     }
 }
 
-/// GTID and ANONYMOUS_GTID.
+/// GTID, ANONYMOUS_GTID and GTID_TAGGED.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MysqlGtid {
     pub(crate) uuid: Uuid,
+    pub(crate) tag: Tag,
     pub(crate) number: u64,
     pub(crate) last_committed: u64,
     pub(crate) sequence_number: u64,
@@ -111,6 +121,7 @@ impl MysqlGtid {
             // MySQL 5.6 ends here.
             return Ok(Self {
                 uuid,
+                tag: Tag::default(),
                 number,
                 last_committed: 0,
                 sequence_number: 0,
@@ -128,11 +139,84 @@ impl MysqlGtid {
         let transaction_length = Self::parse_times(&mut reader)?;
         Ok(Self {
             uuid,
+            tag: Tag::default(),
             number,
             last_committed,
             sequence_number,
             transaction_length,
         })
+    }
+
+    /// Reads the body of GTID_TAGGED, a message of MySQL's serialization library: its version and size, then
+    /// fields, each behind its number.
+    pub(crate) fn parse_tagged(body: &[u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(body);
+        let version = reader.varlen("the message's version")?;
+        if version != 1 {
+            return Err(Malformed::unknown(format!(
+                "a message has the version {version}, not 1"
+            )));
+        }
+        let size = reader.varlen("the message's size")?;
+        if size != body.len() as u64 {
+            let left = body.len();
+            return Err(Malformed::new(format!(
+                "a message has {left} bytes, but says {size}"
+            )));
+        }
+        reader.varlen("the last field that must be known")?;
+        let mut gtid = Self {
+            uuid: Uuid([0; 16]),
+            tag: Tag::default(),
+            number: 0,
+            last_committed: 0,
+            sequence_number: 0,
+            transaction_length: None,
+        };
+        let mut next = 0;
+        while !reader.is_empty() {
+            let field = reader.varlen("a field's number")?;
+            if field < next {
+                return Err(Malformed::new(format!(
+                    "the field {field} of a message is out of order"
+                )));
+            }
+            next = field + 1;
+            gtid.read_field(field, &mut reader)?;
+        }
+        Ok(gtid)
+    }
+
+    /// Fields in the order of `Gtid_event::define_fields` (MySQL, `libs/mysql/binlog/event/control_events.h`).
+    fn read_field(&mut self, field: u64, reader: &mut Reader<'_>) -> Result<(), Malformed> {
+        let mut count = |what: &str| {
+            let value = reader.signed_varlen(what)?;
+            u64::try_from(value).map_err(|_| Malformed::new(format!("{what} is {value}")))
+        };
+        match field {
+            1 => {
+                for byte in &mut self.uuid.0 {
+                    let value = reader.varlen("a byte of the UUID")?;
+                    *byte =
+                        u8::try_from(value).map_err(|_| Malformed::new("a byte of the UUID is above 255"))?;
+                }
+            }
+            2 => self.number = count("the number")?,
+            3 => self.tag = Tag::read(reader)?,
+            4 => self.last_committed = count("last_committed")?,
+            5 => self.sequence_number = count("sequence_number")?,
+            8 => self.transaction_length = Some(reader.varlen("transaction_length")?),
+            // Flags, commit timestamps, the servers' versions, the commit group's ticket.
+            0 | 6 | 7 | 9..=11 => {
+                reader.varlen("a field")?;
+            }
+            _ => {
+                return Err(Malformed::unknown(format!(
+                    "the field {field} of a message is unknown"
+                )))
+            }
+        }
+        Ok(())
     }
 
     /// What 8.0 added: commit timestamps, the length, then the server's version.
@@ -159,7 +243,10 @@ impl MysqlGtid {
 
 impl fmt::Display for MysqlGtid {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}:{}", self.uuid, self.number)
+        match self.tag.is_empty() {
+            true => write!(formatter, "{}:{}", self.uuid, self.number),
+            false => write!(formatter, "{}:{}:{}", self.uuid, self.tag, self.number),
+        }
     }
 }
 
@@ -197,14 +284,14 @@ pub(crate) enum End {
     Neither,
 }
 
-/// QUERY: its text.
-#[derive(Debug, Clone, Copy)]
+/// QUERY and QUERY_COMPRESSED: their text.
+#[derive(Debug, Clone)]
 pub(crate) struct Query<'a> {
-    text: &'a [u8],
+    text: Cow<'a, [u8]>,
 }
 
 impl<'a> Query<'a> {
-    pub(crate) fn parse(body: &'a [u8]) -> Result<Self, Malformed> {
+    pub(crate) fn parse(event_type: EventType, body: &'a [u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(body);
         reader.bytes(8, "the thread and the time")?;
         let schema = usize::from(reader.u8("the schema's length")?);
@@ -212,14 +299,20 @@ impl<'a> Query<'a> {
         let variables = reader.uint(2, "the variables' size")? as usize;
         reader.bytes(variables, "the variables")?;
         reader.bytes(schema, "the schema")?;
-        match reader.u8("the end of the schema")? {
-            0 => Ok(Self { text: reader.rest() }),
-            _ => Err(Malformed::new("QUERY's schema does not end in a zero byte")),
+        if reader.u8("the end of the schema")? != 0 {
+            return Err(Malformed::new("QUERY's schema does not end in a zero byte"));
         }
+        let mut text = Cow::Borrowed(reader.rest());
+        if event_type == EventType::QUERY_COMPRESSED {
+            let mut whole = Vec::new();
+            inflate(&text, &mut whole)?;
+            text = Cow::Owned(whole);
+        }
+        Ok(Self { text })
     }
 
-    pub(crate) fn text(&self) -> &'a [u8] {
-        self.text
+    pub(crate) fn text(&self) -> &[u8] {
+        &self.text
     }
 
     pub(crate) fn end(&self) -> End {

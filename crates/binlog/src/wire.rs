@@ -25,6 +25,14 @@ impl Malformed {
         }
     }
 
+    /// The same, with the part that it is about in front.
+    pub(crate) fn within(self, part: &str) -> Self {
+        Self {
+            what: format!("{part}: {}", self.what),
+            ..self
+        }
+    }
+
     /// Whether the bytes are of a kind that this crate does not know, so that they may be right.
     pub fn is_unknown(&self) -> bool {
         self.unknown
@@ -98,6 +106,28 @@ impl<'a> Reader<'a> {
             0xfe => self.uint(8, what),
             _ => Err(Malformed::new(format!("{what} is no length-encoded number"))),
         }
+    }
+
+    /// A number of MySQL's serialization library: as many ones at the low end of its first byte as bytes
+    /// follow, then a zero, then the number, little-endian.
+    pub(crate) fn varlen(&mut self, what: &str) -> Result<u64, Malformed> {
+        let Some(first) = self.rest.first() else {
+            return Err(Malformed::new(format!("{what} needs 1 bytes, 0 are left")));
+        };
+        match first.trailing_ones() as usize {
+            8 => {
+                self.u8(what)?;
+                self.uint(8, what)
+            }
+            more => Ok(self.uint(more + 1, what)? >> (more + 1)),
+        }
+    }
+
+    /// The same of a number that may be below zero: its sign is the lowest bit.
+    pub(crate) fn signed_varlen(&mut self, what: &str) -> Result<i64, Malformed> {
+        let value = self.varlen(what)?;
+        let magnitude = (value >> 1) as i64;
+        Ok(if value & 1 == 1 { -magnitude - 1 } else { magnitude })
     }
 
     /// A string behind its length in one byte, with a zero byte behind it.
@@ -177,6 +207,18 @@ pub(crate) trait Put {
     }
 }
 
+/// Appends a number as [`Reader::varlen`] reads it.
+pub(crate) fn put_varlen(out: &mut Vec<u8>, value: u64) {
+    let bits = 64 - value.leading_zeros() as usize;
+    match bits.div_ceil(7).max(1) {
+        bytes @ 1..=8 => out.put_uint(value << bytes | ((1 << (bytes - 1)) - 1), bytes),
+        _ => {
+            out.put_u8(0xff);
+            out.put_u64(value);
+        }
+    }
+}
+
 impl Put for Vec<u8> {
     fn put(&mut self, bytes: &[u8]) {
         self.extend_from_slice(bytes);
@@ -231,6 +273,27 @@ mod tests {
             assert_eq!(reader.lenenc("it"), Ok(value));
             assert!(reader.is_empty());
         }
+    }
+
+    #[test]
+    fn serialized_numbers_come_back_at_every_step() {
+        let steps = (0..64).flat_map(|bits| [(1_u64 << bits) - 1, 1 << bits]);
+        for value in steps.chain([u64::MAX]) {
+            let mut bytes = Vec::new();
+            put_varlen(&mut bytes, value);
+            let mut reader = Reader::new(&bytes);
+            assert_eq!(reader.varlen("it"), Ok(value), "{bytes:02x?}");
+            assert!(reader.is_empty());
+        }
+        // Two examples of MySQL's documentation: 65535 in three bytes, -1 as a sign without a magnitude.
+        assert_eq!(Reader::new(&[0xfb, 0xff, 0x07]).varlen("it"), Ok(65535));
+        assert_eq!(Reader::new(&[0x02]).signed_varlen("it"), Ok(-1));
+        assert_eq!(
+            Reader::new(&[0xff])
+                .varlen("it")
+                .map_err(|error| error.to_string()),
+            Err("it needs 8 bytes, 0 are left".to_owned())
+        );
     }
 
     #[test]

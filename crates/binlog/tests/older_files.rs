@@ -446,3 +446,16 @@ fn only_bytes_that_prove_it_make_a_file_damaged() {
     assert_eq!(check(b"").verdict, Verdict::Torn);
     assert_eq!(check(b"\xfeb").verdict, Verdict::Torn);
 }
+
+#[test]
+fn a_pre_release_with_other_event_numbers_is_unknown() {
+    let mut made = Made::mysql("5.2.2-a_drop6p13-debug-log");
+    made.query("CREATE TABLE t (a INT)");
+    let report = Checker::new(Options::default())
+        .check("binlog.000001", made.content.as_slice())
+        .unwrap();
+    assert_eq!(
+        (report.verdict, report.limits[0].kind),
+        (Verdict::Unknown, LimitKind::Format)
+    );
+}

@@ -80,7 +80,7 @@ def _lines(report: dict[str, Any]) -> list[str]:
         lines.append(f"  GTIDs up to its end: {report['gtids']}")
     lines += [f"  {limit['message']}" for limit in report["limits"]]
     if report["opaque_events"]:
-        lines.append(f"  {report['opaque_events']:,} events are compressed, tagged or unknown: not read")
+        lines.append(f"  {report['opaque_events']:,} events are of a kind, or a size, that is not read")
     tail = report["tail"]
     if tail:
         lines.append(f"  whole up to {tail['offset']}: {TAILS[tail['kind']]}; {tail['bytes']:,} bytes follow")

@@ -40,7 +40,7 @@ def commits(files: Iterable[Path]) -> dict[int, Commits]:
     """Whole transactions of the acknowledgement table in files of the binary log, by connection.
 
     Raises:
-        Unreadable: they are compressed, encrypted or in another format.
+        Unreadable: they are encrypted, too large when uncompressed, or in another format.
         OSError: they cannot be read.
     """
     found: dict[int, set[int]] = {}
@@ -61,7 +61,7 @@ def transaction_ends(file: Path) -> list[int]:
     """Where whole transactions end in a file of a binary or relay log: offsets, in ascending order.
 
     Raises:
-        Unreadable: they are compressed, encrypted or in another format.
+        Unreadable: it is encrypted, too large when uncompressed, or in another format.
         OSError: it cannot be read.
     """
     return [transaction.end for transaction in _read(file)]

@@ -150,7 +150,7 @@ def transaction_ends(datadir: Path) -> Mapping[int, list[int]]:
     """Where whole transactions end, by the number of the relay log's file.
 
     Raises:
-        binlog.Unreadable: they are compressed.
+        binlog.Unreadable: their format is not known.
         OSError: they cannot be read.
     """
     files = (file for file in datadir.glob(f"{RELAY}.*") if file.suffix[1:].isdigit())

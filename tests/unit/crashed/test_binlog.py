@@ -106,9 +106,31 @@ def test_rows_of_other_tables_do_not_count(tmp_path: Path) -> None:
     assert read(tmp_path, other, transaction(1, 1)) == {1: Commits(1, 1)}
 
 
-def test_a_compressed_binary_log_is_not_read(tmp_path: Path) -> None:
-    with pytest.raises(Unreadable, match=r"it is compressed \(TRANSACTION_PAYLOAD\)"):
-        read(tmp_path, event(40, bytes(20)))
+def payload(compression: int, *events: bytes) -> bytes:
+    """A transaction's events, which have no checksums there."""
+    content = b"".join(one[:9] + struct.pack("<I", len(one) - 4) + one[13:-4] for one in events)
+    fields = ((1, len(content)), (2, compression), (3, len(content)))
+    head = b"".join(struct.pack("<BBBQ", field, 9, 0xFE, value) for field, value in fields)
+    return event(ANONYMOUS, bytes(42)) + event(40, head + b"\0" + content)
+
+
+def inserted(connection: int, counter: int) -> tuple[bytes, ...]:
+    one = row(connection, counter)
+    (size,) = struct.unpack_from("<I", one, 9)
+    return query("BEGIN"), one[:size], one[size:], event(XID, bytes(8))
+
+
+def test_a_compressed_transaction_is_read_inside(tmp_path: Path) -> None:
+    stored = 255  # the method that compresses nothing
+    found = read(
+        tmp_path, payload(stored, *inserted(1, 1)), transaction(2, 1), payload(stored, *inserted(1, 2))
+    )
+    assert found == {1: Commits(2, 2), 2: Commits(1, 1)}
+
+
+def test_a_transaction_that_is_compressed_in_an_unknown_way_is_not_read(tmp_path: Path) -> None:
+    with pytest.raises(Unreadable, match="the compression 7, which is unknown"):
+        read(tmp_path, payload(7, *inserted(1, 1)))
 
 
 @pytest.mark.parametrize(

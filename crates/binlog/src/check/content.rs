@@ -1,24 +1,21 @@
 //! What an event is about: each type goes to those who follow it.
 
 use super::report::{LimitKind, Rule};
-use super::{FileCheck, Go, Gtids};
+use super::{FileCheck, Go};
 use crate::event::{EventType, Header, MAGIC};
+use crate::payload::{uncompressed_rows, Payload};
+use crate::wire::Malformed;
 use crate::Rows;
 
 impl FileCheck {
     pub(super) fn judge_content(&mut self, header: &Header, body: &[u8]) -> Go {
         match header.event_type {
             EventType::PREVIOUS_GTIDS | EventType::GTID_LIST => self.previous(header.event_type, body),
-            EventType::GTID | EventType::ANONYMOUS_GTID => self.mysql_gtid(header.event_type, body),
-            EventType::MARIADB_GTID => self.mariadb_gtid(header, body),
-            EventType::GTID_TAGGED => {
-                self.report.opaque_events += 1;
-                self.gtids = Gtids::Unknown;
-                // Its number is not read: the next transaction's cannot be foretold.
-                self.sequence_number = 0;
-                self.open(None, false);
+            EventType::GTID | EventType::ANONYMOUS_GTID | EventType::GTID_TAGGED => {
+                self.mysql_gtid(header.event_type, body);
             }
-            EventType::QUERY => self.query(body),
+            EventType::MARIADB_GTID => self.mariadb_gtid(header, body),
+            EventType::QUERY | EventType::QUERY_COMPRESSED => self.query(header.event_type, body),
             EventType::XID => {
                 match (body.try_into(), &mut self.transaction) {
                     (Ok(number), Some(open)) => open.xid = u64::from_le_bytes(number),
@@ -28,10 +25,7 @@ impl FileCheck {
                 self.end_transaction(header);
             }
             EventType::XA_PREPARE => self.end_transaction(header),
-            EventType::TRANSACTION_PAYLOAD => {
-                self.report.opaque_events += 1;
-                self.end_transaction(header);
-            }
+            EventType::TRANSACTION_PAYLOAD => self.payload(header, body),
             EventType::TABLE_MAP => self.table_map(body),
             EventType::ROTATE => self.rotate(body),
             EventType::STOP => self.ended = true,
@@ -50,9 +44,71 @@ impl FileCheck {
         Go::On
     }
 
+    /// The events of a compressed transaction, from BEGIN to its end.
+    fn payload(&mut self, header: &Header, body: &[u8]) {
+        if self.transaction.is_none() {
+            self.outside(header.event_type);
+            return;
+        }
+        let read = Payload::parse(body).and_then(|payload| {
+            payload.each_event(|header, body| {
+                self.report.events += 1;
+                self.count(header.event_type);
+                match header.event_type.may_be_in_payload() {
+                    true => {
+                        self.judge_content(header, body);
+                    }
+                    false => {
+                        let message = format!("{} is inside a compressed transaction", header.event_type);
+                        self.problem(Rule::Structure, message);
+                    }
+                }
+                Ok(())
+            })
+        });
+        match read {
+            Ok(()) if self.transaction.is_none() => {}
+            Ok(()) => self.problem(Rule::Structure, "a compressed transaction has no end"),
+            Err(error) => self.unread(Rule::Body, &error),
+        }
+        if self.transaction.is_some() {
+            self.statement_open = false;
+            self.close_transaction();
+        }
+    }
+
+    /// Content that is damaged, or that is not read here.
+    pub(super) fn unread(&mut self, rule: Rule, error: &Malformed) {
+        match error.is_unknown() {
+            true => {
+                self.report.opaque_events += 1;
+                self.limit(LimitKind::Compression, error.to_string());
+            }
+            false => self.problem(rule, error.to_string()),
+        }
+    }
+
+    /// Rows that MariaDB compressed.
+    fn compressed_rows(&mut self, event_type: EventType, body: &[u8]) {
+        match uncompressed_rows(event_type, body) {
+            Ok((plain, body)) => self.row_event(plain, &body),
+            Err(error) => {
+                self.needs_transaction(event_type);
+                self.unread(Rule::Rows, &error);
+                // The first bytes are those of row events: six of the table, two of flags.
+                let ends = body.get(6).is_some_and(|flags| flags & 1 == 1);
+                self.rows_end(ends);
+            }
+        }
+    }
+
     fn other(&mut self, event_type: EventType, body: &[u8]) {
         if Rows::change_of(event_type).is_some() {
             self.row_event(event_type, body);
+            return;
+        }
+        if Rows::is_compressed(event_type) {
+            self.compressed_rows(event_type, body);
             return;
         }
         match event_type {
@@ -65,24 +121,12 @@ impl FileCheck {
                 self.needs_transaction(event_type);
                 self.end_statement();
             }
-            EventType::PARTIAL_UPDATE_ROWS
-            | EventType::WRITE_ROWS_COMPRESSED_V1
-            | EventType::UPDATE_ROWS_COMPRESSED_V1
-            | EventType::DELETE_ROWS_COMPRESSED_V1
-            | EventType::WRITE_ROWS_COMPRESSED
-            | EventType::UPDATE_ROWS_COMPRESSED
-            | EventType::DELETE_ROWS_COMPRESSED => {
+            EventType::PARTIAL_UPDATE_ROWS => {
                 self.report.opaque_events += 1;
                 // Their first bytes are those of row events: six of the table, two of flags.
                 let ends = body.get(6).is_some_and(|flags| flags & 1 == 1);
                 self.needs_transaction(event_type);
                 self.rows_end(ends);
-            }
-            EventType::QUERY_COMPRESSED => {
-                self.report.opaque_events += 1;
-                if self.transaction.as_ref().is_some_and(|open| open.standalone) {
-                    self.close_transaction();
-                }
             }
             _ if event_type.name().is_none() => self.report.opaque_events += 1,
             _ => self.needs_transaction(event_type),

@@ -36,12 +36,7 @@ impl FileCheck {
             return;
         }
         self.previous_seen = true;
-        let tagged = event_type == EventType::PREVIOUS_GTIDS && body.get(7).is_some_and(|byte| *byte != 0);
         let parsed = match event_type {
-            _ if tagged => {
-                self.report.opaque_events += 1;
-                Ok(Gtids::Unknown)
-            }
             EventType::PREVIOUS_GTIDS => GtidSet::parse(body).map(Gtids::Set),
             _ => GtidList::parse(body).map(Gtids::List),
         };
@@ -51,6 +46,7 @@ impl FileCheck {
                 self.gtids = gtids;
                 self.compare_with_file_before();
             }
+            Err(error) if error.is_unknown() => self.report.opaque_events += 1,
             Err(error) => self.problem(Rule::Gtid, error.to_string()),
         }
     }
@@ -70,10 +66,17 @@ impl FileCheck {
     }
 
     pub(super) fn mysql_gtid(&mut self, event_type: EventType, body: &[u8]) {
-        let gtid = match MysqlGtid::parse(body) {
+        let parsed = match event_type {
+            EventType::GTID_TAGGED => MysqlGtid::parse_tagged(body),
+            _ => MysqlGtid::parse(body),
+        };
+        let gtid = match parsed {
             Ok(gtid) => gtid,
             Err(error) => {
-                self.problem(Rule::Body, error.to_string());
+                match error.is_unknown() {
+                    true => self.unread_gtid(),
+                    false => self.problem(Rule::Body, error.to_string()),
+                }
                 self.open(None, false);
                 return;
             }
@@ -92,16 +95,22 @@ impl FileCheck {
             return;
         }
         if let Gtids::Set(seen) = &mut self.gtids {
-            let follows = gtid.number == 1 || seen.contains(gtid.uuid, gtid.number - 1);
-            let last = seen.last(gtid.uuid);
-            if !seen.insert(gtid.uuid, gtid.number) {
-                let message = format!("the GTID {}:{} appeared before", gtid.uuid, gtid.number);
-                self.problem(Rule::Gtid, message);
+            let follows = gtid.number == 1 || seen.contains(gtid.uuid, gtid.tag, gtid.number - 1);
+            let last = seen.last(gtid.uuid, gtid.tag);
+            if !seen.insert_tagged(gtid.uuid, gtid.tag, gtid.number) {
+                self.problem(Rule::Gtid, format!("the GTID {gtid} appeared before"));
             } else if !follows && !self.options.gaps {
-                let message = format!("the GTID {}:{} follows {last}", gtid.uuid, gtid.number);
-                self.problem(Rule::Gtid, message);
+                self.problem(Rule::Gtid, format!("the GTID {gtid} follows {last}"));
             }
         }
+    }
+
+    /// A GTID of a later form: the numbers and the clock that follow cannot be foretold.
+    fn unread_gtid(&mut self) {
+        self.report.opaque_events += 1;
+        self.gtids = Gtids::Unknown;
+        self.sequence_number = 0;
+        self.clock_unread = true;
     }
 
     fn number(&mut self, number: u64) {
@@ -116,7 +125,7 @@ impl FileCheck {
             return;
         }
         let before = std::mem::replace(&mut self.sequence_number, own);
-        let after_unknown = before == 0 && self.report.event_types.contains_key("GTID_TAGGED");
+        let after_unknown = before == 0 && self.clock_unread;
         if before == 0 && own != 1 && !after_unknown {
             // MySQL begins at 1 in each file; Aurora does not.
             self.limit(

@@ -90,6 +90,8 @@ struct FileCheck {
     gtids: Gtids,
     previous_seen: bool,
     sequence_number: u64,
+    /// A transaction's clock was not read.
+    clock_unread: bool,
     transaction: Option<Transaction>,
     /// The transaction that the event at hand ends.
     closed: Option<Transaction>,
@@ -153,6 +155,7 @@ impl FileCheck {
             gtids: Gtids::Unknown,
             previous_seen: false,
             sequence_number: 0,
+            clock_unread: false,
             transaction: None,
             closed: None,
             tables: HashMap::new(),

@@ -97,6 +97,8 @@ pub enum LimitKind {
     Checksums,
     /// The logical clock does not begin at 1: what was before it is not known.
     LogicalClock,
+    /// A compressed event is larger than those that are read, or compressed in an unknown way.
+    Compression,
     /// A relay log: sizes and checksums are checked, not transactions.
     RelayLog,
     /// All from here is encrypted.

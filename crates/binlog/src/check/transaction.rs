@@ -56,11 +56,14 @@ impl FileCheck {
         }
     }
 
-    pub(super) fn query(&mut self, body: &[u8]) {
-        let query = match Query::parse(body) {
+    pub(super) fn query(&mut self, event_type: EventType, body: &[u8]) {
+        let query = match Query::parse(event_type, body) {
             Ok(query) => query,
             Err(error) => {
-                self.problem(Rule::Body, error.to_string());
+                self.unread(Rule::Body, &error);
+                if error.is_unknown() && self.transaction.as_ref().is_some_and(|open| open.standalone) {
+                    self.close_transaction();
+                }
                 return;
             }
         };
@@ -148,7 +151,7 @@ impl FileCheck {
         }
     }
 
-    fn outside(&mut self, event_type: EventType) {
+    pub(super) fn outside(&mut self, event_type: EventType) {
         let name = event_type.name().unwrap_or("an event");
         self.problem(Rule::Structure, format!("{name} is outside any transaction"));
     }

@@ -1,0 +1,192 @@
+"""Does an independent reader read binlogs as crates/binlog does: every event, every row value?
+
+Part of `make soak`, or by hand (Maven and a JDK are needed):
+
+    .venv/bin/python benchmarks/binlog_readers.py
+
+Files: those of crates/binlog/tests/corpus, which MySQL 5.7, 8.0, 9.7 and MariaDB 10.11, 11.8 wrote, and a
+sample that flushlab writes for each format. The reader, mysql-binlog-connector-java, prints events and values
+as it has them; the comparison knows the forms. `EXPLAINED` has the values that the reader misreads, `ABSENT`
+the event types that it does not know. Exits with 1 if anything else differs.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from programs import needs, say
+
+from flushlab import _core
+
+ROOT = Path(__file__).parents[1]
+BINLOG = ROOT / "crates" / "binlog"
+OUT = ROOT / "target" / "binlog-readers"
+SAMPLES = ("8.0.44", "9.7.4", "10.11.19-MariaDB-log", "11.8.6-MariaDB")
+ABSENT = {42, 165, 166, 167, 168}
+"""Event types that version 0.30.1 does not know: tagged GTIDs, MariaDB's compressed events."""
+EXPLAINED = {
+    "time": "it reads a TIME below zero as one above",
+    "year": "it reads the year 0 as 1900",
+    "datetime": "it counts days before 1582-10-15 by the Julian calendar",
+}
+"""Kinds of columns with values that it misreads: mysqlbinlog shows those of crates/binlog."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_GREGORIAN = (datetime(1582, 10, 15, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+_NO_DATE = "a date with a zero part"
+
+Line = dict[str, Any]
+
+
+def main() -> int:
+    """Compares all files; 1 if the reader differs."""
+    needs("mvn", "javac", "java", "cargo")
+    dump, java = build_dump(), build_java()
+    total: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        for name, files in (*corpus(), *samples(Path(folder))):
+            found = compared(lines([str(dump)], files), lines(java, files))
+            say(f"{name}: {found['events']} events, {found['values']} values, {found['different']} different")
+            total += found
+    for kind, reason in EXPLAINED.items():
+        say(f"explained: {total[kind]} of {kind}: {reason}")
+    say(f"total: {total['events']} events, {total['values']} values, {total['different']} different")
+    return 1 if total["different"] or not total["values"] else 0
+
+
+def build_dump() -> Path:
+    """The example of crates/binlog that prints files."""
+    command = ("cargo", "build", "--release", "-q", "-p", "flushlab-binlog", "--example", "dump")
+    subprocess.run([*command, "--target-dir", OUT / "rust"], cwd=ROOT, check=True)
+    return OUT / "rust" / "release" / "examples" / "dump"
+
+
+def build_java() -> list[str]:
+    """The command that prints files as mysql-binlog-connector-java reads them."""
+    libraries, classes = OUT / "java" / "lib", OUT / "java" / "classes"
+    source = BINLOG / "readers" / "java"
+    copy = ["mvn", "-B", "-q", "dependency:copy-dependencies", f"-DoutputDirectory={libraries}"]
+    subprocess.run(copy, cwd=source, check=True)
+    classes.mkdir(parents=True, exist_ok=True)
+    subprocess.run(
+        ["javac", "-cp", f"{libraries}/*", "-d", classes, source / "Dump.java"], cwd=ROOT, check=True
+    )
+    return ["java", "-cp", f"{classes}:{libraries}/*", "Dump"]
+
+
+def corpus() -> Iterator[tuple[str, list[Path]]]:
+    """Files of real servers."""
+    for folder in sorted((BINLOG / "tests" / "corpus").iterdir()):
+        yield folder.name, sorted(folder.iterdir())
+
+
+def samples(folder: Path) -> Iterator[tuple[str, list[Path]]]:
+    """Files that flushlab writes, with every type of column."""
+    for version in SAMPLES:
+        (into := folder / version).mkdir()
+        _core.write_sample_binlog(str(into), version, "t", 1000, 200_000, True)
+        yield f"sample {version}", sorted(into.glob("binlog.0*"))
+
+
+def lines(command: list[str], files: list[Path]) -> list[Line]:
+    """Events that a reader prints."""
+    done = subprocess.run([*command, *map(str, files)], stdout=subprocess.PIPE, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def compared(ours: list[Line], theirs: list[Line]) -> Counter[str]:
+    """Counts of events, values and differences; the first differences are printed."""
+    found: Counter[str] = Counter()
+    none: Line = {}
+    for one, other in zip_longest(ours, theirs, fillvalue=none):
+        if "file" in one or "file" in other:
+            found["different"] += one != other
+            continue
+        found["events"] += 1
+        if one.get("event") in ABSENT and other.get("event") == 0:
+            continue
+        if (one.get("event"), one.get("inside")) != (other.get("event"), other.get("inside")):
+            differ(found, f"event {one.get('event')} is {other.get('event')}")
+        found += compared_rows(one, other)
+    return found
+
+
+def compared_rows(one: Line, other: Line) -> Counter[str]:
+    """The same of an event's rows."""
+    found: Counter[str] = Counter()
+    ours, theirs = one.get("rows", []), other.get("rows", [])
+    if [[len(image) for image in row] for row in ours] != [[len(image) for image in row] for row in theirs]:
+        differ(found, f"event {one['event']} has other rows")
+        return found
+    for row, their_row in zip(ours, theirs, strict=True):
+        for kinds, image, their_image in zip(one["kinds"], row, their_row, strict=True):
+            for kind, value, their_value in zip(kinds, image, their_image, strict=True):
+                found["values"] += 1
+                mine, his = meant(kind, value), meant(kind, their_value)
+                if mine == his:
+                    continue
+                if misread(kind, mine):
+                    found[kind] += 1
+                else:
+                    differ(found, f"{kind}: {value} is {their_value}")
+    return found
+
+
+def misread(kind: str, value: Any) -> bool:
+    """Whether the reader is known to misread such a value."""
+    if kind == "datetime":
+        return isinstance(value, int) and value < _GREGORIAN
+    return (kind == "year" and value == 0) or (kind == "time" and value < 0)
+
+
+def differ(found: Counter[str], words: str) -> None:
+    """Counts a difference."""
+    found["different"] += 1
+    say(f"  {words[:150]}")
+
+
+def meant(kind: str, text: str | None) -> Any:
+    """A printed value in a form in which equal values are equal."""
+    if text is None:
+        return None
+    form, value = text[0], text[2:]
+    if form == "i" and kind.startswith("int"):
+        return int(value) % (1 << 8 * int(kind.removeprefix("int")))
+    if form == "i" and kind == "bits":
+        return int(value) % (1 << 64)
+    if kind == "decimal":
+        return Decimal(value)
+    if kind in ("date", "datetime"):
+        return moment(value) if form == "D" else _NO_DATE if int(value) == -(1 << 63) else int(value)
+    if kind == "time" and form == "T":
+        hour, minute, second = value.removeprefix("-").split(":")
+        micros = (int(hour) * 60 + int(minute)) * 60_000_000 + int(Decimal(second) * 1_000_000)
+        return -micros if value.startswith("-") else micros
+    if kind == "bytes" and form == "t":
+        return f"s:{value.encode().hex()}"
+    if kind == "timestamp" and form == "t":
+        return int(Decimal(value) * 1_000_000)
+    return int(value) if form == "i" else text
+
+
+def moment(value: str) -> int | str:
+    """Microseconds since 1970 of a date and time."""
+    day, clock = value.split(" ")
+    (year, month, date), (hour, minute, second) = map(int, day.split("-")), clock.split(":")
+    if 0 in (year, month, date):
+        return _NO_DATE
+    at = datetime(year, month, date, int(hour), int(minute), tzinfo=UTC) - _EPOCH
+    return at // timedelta(microseconds=1) + int(Decimal(second) * 1_000_000)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
