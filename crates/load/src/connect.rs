@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use flushlab_wire::handshake::{put_ssl_request, Handshake};
 use flushlab_wire::login::{Credentials, Login, Step};
-use flushlab_wire::packet::{frame, Inbox, MAX_PAYLOAD};
+use flushlab_wire::packet::{frame, Inbox, LARGEST, MAX_PAYLOAD};
 use socket2::{Domain, SockAddr, Socket, TcpKeepalive, Type};
 
 use crate::address::Address;
@@ -96,6 +96,7 @@ impl Dialogue {
                 Step::Done => break,
             }
         }
+        self.inbox.allow(LARGEST);
         Ok(Opened {
             stream: self.stream,
             inbox: self.inbox,
@@ -120,7 +121,7 @@ impl Dialogue {
             &mut request,
             with_database,
             credentials.local_files,
-            MAX_PAYLOAD as u32,
+            LARGEST as u32,
         );
         self.send(&request)?;
         if !self.inbox.is_empty() {

@@ -3,7 +3,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use flushlab_wire::command::{self, Param};
-use flushlab_wire::packet::{frame, Inbox, HEADER};
+use flushlab_wire::packet::{frame, last_sequence, Inbox, HEADER};
 use flushlab_wire::response::{text_columns, Completed, Preparation, Response, Step};
 
 use crate::address::Address;
@@ -87,14 +87,15 @@ impl Connection {
         set.map_err(|error| Error::lost(&self.peer, &error))
     }
 
-    /// Takes the command that `write` appends as a whole packet; [`Connection::push`] sends it.
+    /// Takes the command that `write` appends; [`Connection::push`] sends it.
     #[inline]
     pub fn encode<T>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<T, Error>) -> Result<T, Error> {
         self.out.clear();
         self.taken = 0;
         self.response = Response::new();
-        self.inbox.sent(0);
-        write(&mut self.out)
+        let written = write(&mut self.out)?;
+        self.inbox.sent(last_sequence(&self.out));
+        Ok(written)
     }
 
     /// Sends the command, or as much of it as there is room for.
@@ -255,7 +256,7 @@ impl Connection {
                 self.send_pieces(&long, most)?;
                 continue;
             }
-            self.inbox.sent(sequence);
+            self.inbox.sent(last_sequence(&self.out));
             self.push()?;
             if self.out.len() == HEADER {
                 break;
@@ -274,7 +275,7 @@ impl Connection {
             self.out.clear();
             self.taken = 0;
             frame(&mut self.out, sequence, |out| out.extend_from_slice(piece))?;
-            self.inbox.sent(sequence);
+            self.inbox.sent(last_sequence(&self.out));
             self.push()?;
         }
         Ok(())

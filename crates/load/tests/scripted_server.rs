@@ -11,7 +11,7 @@ use flushlab_load::result::{LoadProgress, LoadResult};
 use flushlab_load::spec::LoadSpec;
 use flushlab_load::{prepare_tables, run_script, script, Cutoff, Error, Kind, LoadRun, ScriptSpec};
 use flushlab_wire::field::put_lenenc_bytes;
-use flushlab_wire::packet::{frame, Inbox, MAX_PAYLOAD};
+use flushlab_wire::packet::{frame, last_sequence, Inbox, LARGEST};
 
 const OK: &[u8] = b"\x00\x01\x00\x02\x00\x00\x00";
 /// Two rows, of which one was there already.
@@ -20,6 +20,8 @@ const SYNTAX_ERROR: &[u8] = b"\xff\x28\x04#42000You have an error in your SQL sy
 const EOF: &[u8] = b"\xfe\x00\x00\x02\x00";
 const DEADLOCK: &[u8] = b"\xff\xbd\x04#40001Deadlock found when trying to get lock";
 const LOCK_WAIT_TIMEOUT: &[u8] = b"\xff\xb5\x04#HY000Lock wait timeout exceeded";
+/// Bytes that need two packets.
+const LONG: usize = 20_000_000;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What the server does with the nth execution of a connection.
@@ -173,7 +175,7 @@ impl Conversation {
     fn new(stream: UnixStream) -> Self {
         Self {
             stream,
-            inbox: Inbox::new(MAX_PAYLOAD),
+            inbox: Inbox::new(LARGEST),
         }
     }
 
@@ -190,9 +192,9 @@ impl Conversation {
     fn send(&mut self, payloads: &[&[u8]]) -> std::io::Result<()> {
         let mut out = Vec::new();
         for payload in payloads {
-            let sequence = self.inbox.sequence();
+            let (start, sequence) = (out.len(), self.inbox.sequence());
             frame(&mut out, sequence, |out| out.extend_from_slice(payload)).unwrap();
-            self.inbox.sent(sequence);
+            self.inbox.sent(last_sequence(&out[start..]));
         }
         self.stream.write_all(&out)
     }
@@ -266,6 +268,10 @@ impl Conversation {
                 Some((0x03, b"COMMIT")) => {
                     commits += 1;
                     self.send(&[(script.commit)(commits)])?;
+                }
+                Some((0x03, b"LONG ROW")) => {
+                    let long = "x".repeat(LONG);
+                    self.rows(&[&[&long]])?;
                 }
                 Some((0x03, b"HANG")) => {
                     self.receive()?;
@@ -849,6 +855,16 @@ fn a_script_is_timed_by_kind() {
     );
     let insert = result.kinds.iter().find(|kind| kind.kind == "INSERT").unwrap();
     assert!([2, 3].contains(&insert.slowest_line) && insert.slowest_s <= insert.seconds);
+}
+
+#[test]
+fn statements_and_rows_of_more_than_16_mib_pass() {
+    let server = Server::start(USUAL);
+    let long = format!("REPLACE INTO a VALUES ('{}')", "y".repeat(LONG));
+    let result = server.run(&format!("LONG ROW;{long};LONG ROW;SELECT 1"), 60.0).unwrap();
+    assert_eq!(result.events, 4);
+    let said = server.said.lock().unwrap();
+    assert!(said.iter().any(|statement| *statement == long));
 }
 
 #[test]

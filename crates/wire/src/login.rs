@@ -5,7 +5,7 @@ use std::fmt;
 use crate::auth::{encrypt_password, Plugin, NONCE};
 use crate::field::Reader;
 use crate::handshake::{put_response, Handshake, Response};
-use crate::packet::MAX_PAYLOAD;
+use crate::packet::LARGEST;
 use crate::{Error, ServerError};
 
 /// Who logs in, and where to.
@@ -93,7 +93,7 @@ impl<'a> Login<'a> {
             auth: &login.answer(&handshake.nonce)?,
             database: credentials.database,
             plugin: plugin.name(),
-            max_packet: MAX_PAYLOAD as u32,
+            max_packet: LARGEST as u32,
             local_files: credentials.local_files,
             tls: credentials.tls,
         };

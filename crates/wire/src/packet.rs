@@ -8,16 +8,24 @@ pub const HEADER: usize = 4;
 /// Longest payload that one packet can carry; one more byte means that another follows.
 pub const MAX_PAYLOAD: usize = 0xFF_FFFE;
 
+/// Length of a packet whose payload continues in the next packet.
+const FULL: usize = MAX_PAYLOAD + 1;
+
+/// Longest payload of several packets: the largest `max_allowed_packet` that a server takes.
+pub const LARGEST: usize = 1 << 30;
+
 const INITIAL_CAPACITY: usize = 16 << 10;
+
+/// An empty inbox that has grown beyond this size shrinks before the next bytes arrive.
+const KEPT_CAPACITY: usize = 1 << 20;
 
 /// One packet as it arrived.
 pub type Payload<'a> = &'a [u8];
 
-/// Bytes as they arrive, handed out as whole packets in their order.
+/// Bytes as they arrive, handed out as whole payloads in their order.
 ///
-/// It holds at most one packet of `limit` bytes and what was read behind it, and grows only as
-/// bytes arrive. Packets that continue in another one (16 MiB and more) are refused: nothing that
-/// flushlab asks is answered by one.
+/// It holds at most one payload of `limit` bytes and what was read behind it, and grows only as
+/// bytes arrive. A payload of 16 MiB or more arrives in several packets and is handed out in one piece.
 #[derive(Debug)]
 pub struct Inbox {
     bytes: Vec<u8>,
@@ -25,6 +33,12 @@ pub struct Inbox {
     end: usize,
     limit: usize,
     sequence: u8,
+    /// Bytes of a payload that full packets brought; their headers are cut out, except for the first.
+    joined: usize,
+    /// Packets of that payload.
+    packets: u8,
+    /// Its last packet is there.
+    whole: bool,
 }
 
 impl Inbox {
@@ -34,9 +48,17 @@ impl Inbox {
             bytes: vec![0; INITIAL_CAPACITY],
             start: 0,
             end: 0,
-            limit: limit.min(MAX_PAYLOAD),
+            limit,
             sequence: 0,
+            joined: 0,
+            packets: 0,
+            whole: false,
         }
+    }
+
+    /// Takes payloads up to `limit` bytes from now on.
+    pub fn allow(&mut self, limit: usize) {
+        self.limit = limit;
     }
 
     /// Sequence number that the next packet of the conversation, from either side, must carry.
@@ -53,6 +75,9 @@ impl Inbox {
     pub fn spare(&mut self) -> &mut [u8] {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
+            if self.bytes.len() > KEPT_CAPACITY {
+                self.bytes = vec![0; INITIAL_CAPACITY];
+            }
         }
         if self.end == self.bytes.len() {
             if self.start > 0 {
@@ -80,69 +105,162 @@ impl Inbox {
         self.start == self.end
     }
 
-    /// Whether a whole packet is here.
-    pub fn ready(&self) -> Result<bool, Error> {
+    /// Whether a whole payload is here.
+    #[inline]
+    pub fn ready(&mut self) -> Result<bool, Error> {
+        if self.joined > 0 {
+            return self.join();
+        }
         let held = &self.bytes[self.start..self.end];
         let Some((header, payload)) = held.split_first_chunk::<HEADER>() else {
             return Ok(false);
         };
         let length = length_of(header);
         if length > self.limit {
-            return Err(Error::protocol(format!(
-                "the server announces a packet of {length} bytes or more; the limit is {}",
-                self.limit
-            )));
+            return Err(self.too_long(length));
         }
-        Ok(payload.len() >= length)
+        if payload.len() < length {
+            return Ok(false);
+        }
+        if length < FULL {
+            return Ok(true);
+        }
+        (self.joined, self.packets, self.whole) = (length, 1, false);
+        self.join()
     }
 
-    /// The next packet's payload. An ERR packet is accepted under any sequence number: a server
-    /// that is shutting down sends one unasked.
+    /// Joins packets to the full one before them; whether the last one is there.
+    #[cold]
+    fn join(&mut self) -> Result<bool, Error> {
+        while !self.whole {
+            let at = self.start + HEADER + self.joined;
+            let Some((header, payload)) = self.bytes[at..self.end].split_first_chunk::<HEADER>() else {
+                return Ok(false);
+            };
+            let (length, sequence) = (length_of(header), header[3]);
+            let due = self.bytes[self.start + 3].wrapping_add(self.packets);
+            if sequence != due {
+                return Err(unordered(sequence, due));
+            }
+            if self.joined + length > self.limit {
+                return Err(self.too_long(self.joined + length));
+            }
+            if payload.len() < length {
+                return Ok(false);
+            }
+            self.bytes.copy_within(at + HEADER..self.end, at);
+            self.end -= HEADER;
+            self.joined += length;
+            self.packets = self.packets.wrapping_add(1);
+            self.whole = length < FULL;
+        }
+        Ok(true)
+    }
+
+    fn too_long(&self, length: usize) -> Error {
+        Error::protocol(format!(
+            "the server announces a packet of {length} bytes or more; the limit is {}",
+            self.limit
+        ))
+    }
+
+    /// The next payload. An ERR packet is accepted under any sequence number: a server that is shutting down
+    /// sends one unasked.
     ///
     /// # Panics
     /// If [`Inbox::ready`] did not say that there is one.
+    #[inline]
     pub fn take(&mut self) -> Result<Payload<'_>, Error> {
         let held = &self.bytes[self.start..self.end];
         let header = held
             .first_chunk::<HEADER>()
             .expect("take() is called when ready() said so");
-        let payload = &held[HEADER..HEADER + length_of(header)];
+        let (length, packets) = match self.joined {
+            0 => (length_of(header), 1),
+            joined => (joined, self.packets),
+        };
+        assert!(self.joined == 0 || self.whole, "take() is called when ready() said so");
+        let payload = &held[HEADER..HEADER + length];
         let sequence = header[3];
-        self.start += HEADER + payload.len();
+        self.start += HEADER + length;
+        self.joined = 0;
         if sequence != self.sequence && payload.first() != Some(&0xFF) {
-            return Err(Error::protocol(format!(
-                "a packet has sequence number {sequence}; {} was due",
-                self.sequence
-            )));
+            return Err(unordered(sequence, self.sequence));
         }
-        self.sequence = sequence.wrapping_add(1);
+        self.sequence = sequence.wrapping_add(packets);
         Ok(payload)
     }
+}
+
+fn unordered(sequence: u8, due: u8) -> Error {
+    Error::protocol(format!(
+        "a packet has sequence number {sequence}; {due} was due"
+    ))
 }
 
 fn length_of(header: &[u8; HEADER]) -> usize {
     u32::from_le_bytes([header[0], header[1], header[2], 0]) as usize
 }
 
-/// Appends a packet whose payload `write` appends.
+/// Appends a packet whose payload `write` appends; several, if the payload is 16 MiB or longer.
 ///
 /// # Errors
-/// The payload is longer than [`MAX_PAYLOAD`]; `out` is as it was.
+/// The payload is longer than [`LARGEST`]; `out` is as it was.
 #[inline]
 pub fn frame(out: &mut Vec<u8>, sequence: u8, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), Error> {
     let start = out.len();
     out.extend_from_slice(&[0; HEADER]);
     write(out);
     let length = out.len() - start - HEADER;
-    if length > MAX_PAYLOAD {
+    if length >= FULL {
+        return split(out, start, sequence, LARGEST);
+    }
+    out[start..start + HEADER].copy_from_slice(&header(length, sequence));
+    Ok(())
+}
+
+/// Cuts the payload that lies behind a header's room at `start` into packets.
+#[cold]
+fn split(out: &mut Vec<u8>, start: usize, sequence: u8, limit: usize) -> Result<(), Error> {
+    let length = out.len() - start - HEADER;
+    if length > limit {
         out.truncate(start);
         return Err(Error::protocol(format!(
-            "a packet of {length} bytes cannot be sent; the limit is {MAX_PAYLOAD}"
+            "a packet of {length} bytes cannot be sent; the limit is {limit}"
         )));
     }
-    let [a, b, c, _] = (length as u32).to_le_bytes();
-    out[start..start + HEADER].copy_from_slice(&[a, b, c, sequence]);
+    // A payload whose last packet is full ends with an empty one.
+    let more = length / FULL;
+    out.resize(out.len() + more * HEADER, 0);
+    for number in (0..=more).rev() {
+        let from = start + HEADER + number * FULL;
+        let to = from + number * HEADER;
+        let piece = (length - number * FULL).min(FULL);
+        out.copy_within(from..from + piece, to);
+        let sequence = sequence.wrapping_add(number as u8);
+        out[to - HEADER..to].copy_from_slice(&header(piece, sequence));
+    }
     Ok(())
+}
+
+#[inline]
+fn header(length: usize, sequence: u8) -> [u8; HEADER] {
+    let [a, b, c, _] = (length as u32).to_le_bytes();
+    [a, b, c, sequence]
+}
+
+/// Sequence number of the last packet that carries the payload at the beginning of `out`.
+#[inline]
+pub fn last_sequence(out: &[u8]) -> u8 {
+    let mut rest = out;
+    while let Some((header, payload)) = rest.split_first_chunk::<HEADER>() {
+        let length = length_of(header);
+        if length < FULL {
+            return header[3];
+        }
+        rest = payload.get(length..).unwrap_or_default();
+    }
+    0
 }
 
 #[cfg(test)]
@@ -181,10 +299,61 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_continues_in_another_one_is_refused() {
-        let mut inbox = Inbox::new(usize::MAX);
-        fill(&mut inbox, b"\xff\xff\xff\x00");
+    fn a_payload_of_several_packets_is_handed_out_in_one_piece() {
+        // The last packet of the second one is empty.
+        for length in [MAX_PAYLOAD, FULL, FULL + 1, 2 * FULL, 2 * FULL + 5] {
+            let mut payload = b"seventeen letters".repeat(length / 17 + 1);
+            payload.truncate(length);
+            let mut stream = Vec::new();
+            frame(&mut stream, 0, |out| out.extend_from_slice(&payload)).unwrap();
+            let packets = length / FULL + 1;
+            assert_eq!(stream.len(), length + packets * HEADER);
+            assert_eq!(usize::from(last_sequence(&stream)), packets - 1);
+            frame(&mut stream, packets as u8, |out| out.push(b'x')).unwrap();
+            let mut inbox = Inbox::new(LARGEST);
+            for piece in stream.chunks(1_000_003) {
+                fill(&mut inbox, piece);
+            }
+            assert_eq!((inbox.ready(), inbox.ready()), (Ok(true), Ok(true)));
+            assert!(inbox.take().unwrap() == payload, "{length}");
+            assert_eq!(inbox.ready(), Ok(true));
+            assert_eq!(inbox.take(), Ok(&b"x"[..]));
+        }
+    }
+
+    #[test]
+    fn a_long_payload_is_as_bounded_as_a_short_one() {
+        let mut inbox = Inbox::new(FULL + 9);
+        let mut full = vec![0; HEADER + FULL];
+        full[..3].fill(0xFF);
+        fill(&mut inbox, &full);
+        assert_eq!(inbox.ready(), Ok(false));
+        fill(&mut inbox, b"\x0a\0\0\x01");
         assert!(inbox.ready().is_err());
+    }
+
+    #[test]
+    fn a_packet_that_continues_under_a_wrong_number_is_a_protocol_error() {
+        let mut inbox = Inbox::new(LARGEST);
+        let mut full = vec![0; HEADER + FULL];
+        full[..3].fill(0xFF);
+        fill(&mut inbox, &full);
+        fill(&mut inbox, b"\x01\0\0\x02a");
+        assert_eq!(
+            inbox.ready(),
+            Err(Error::protocol("a packet has sequence number 2; 1 was due"))
+        );
+    }
+
+    #[test]
+    fn an_inbox_gives_back_the_memory_of_a_long_payload() {
+        let mut inbox = Inbox::new(LARGEST);
+        let mut stream = Vec::new();
+        frame(&mut stream, 0, |out| out.resize(out.len() + FULL, 0)).unwrap();
+        fill(&mut inbox, &stream);
+        assert_eq!(inbox.ready(), Ok(true));
+        inbox.take().unwrap();
+        assert_eq!(inbox.spare().len(), INITIAL_CAPACITY);
     }
 
     #[test]
@@ -207,10 +376,11 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_too_long_for_one_packet_is_not_sent() {
+    fn a_payload_that_no_server_takes_is_not_sent() {
         let mut out = b"before".to_vec();
-        let long = vec![0; MAX_PAYLOAD + 1];
-        assert!(frame(&mut out, 0, |out| out.extend_from_slice(&long)).is_err());
+        let start = out.len();
+        out.resize(start + HEADER + FULL + 1, 0);
+        assert!(split(&mut out, start, 0, FULL).is_err());
         assert_eq!(out, b"before");
     }
 
