@@ -3,14 +3,25 @@
 //!
 //! Two threads per connection copy what comes; they block, so that nothing runs while nothing is sent.
 //! It knows nothing of MySQL's protocol: login, encryption and packets pass as they are.
+//!
+//! A connection takes two descriptors. When the process has none left, new connections wait in the listener's queue
+//! until others end; [`Front::shortages`] counts such waits.
 
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::resource::{getrlimit, setrlimit, Resource};
+
+/// How long to wait before a descriptor, memory or a thread is asked for again.
+const PAUSE: Duration = Duration::from_millis(50);
 
 const BUFFER_BYTES: usize = 64 << 10;
 
@@ -22,13 +33,16 @@ pub struct Front {
 }
 
 #[derive(Debug)]
-struct Shared(Mutex<State>);
+struct Shared {
+    state: Mutex<State>,
+    shortages: AtomicU64,
+}
 
 #[derive(Debug)]
 struct State {
     /// Port of the server; None when the front is closed.
     target: Option<u16>,
-    open: HashMap<u64, [TcpStream; 2]>,
+    open: HashMap<u64, [Arc<TcpStream>; 2]>,
     next: u64,
 }
 
@@ -41,11 +55,15 @@ impl Front {
     pub fn listen(port: u16, target: u16) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         let port = listener.local_addr()?.port();
-        let shared = Arc::new(Shared(Mutex::new(State {
-            target: Some(target),
-            open: HashMap::new(),
-            next: 0,
-        })));
+        raise_limit();
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State {
+                target: Some(target),
+                open: HashMap::new(),
+                next: 0,
+            }),
+            shortages: AtomicU64::new(0),
+        });
         let accepting = Arc::clone(&shared);
         thread::Builder::new()
             .name("front".into())
@@ -56,6 +74,11 @@ impl Front {
     /// The port that it listens on.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// How often a connection had to wait because the system gave no descriptor, memory or thread for it.
+    pub fn shortages(&self) -> u64 {
+        self.shared.shortages.load(Ordering::Relaxed)
     }
 
     /// Leads to another server from now on, and cuts the connections to the one before.
@@ -88,19 +111,22 @@ impl Drop for Front {
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Both ends of a connection that is not cut without being known: a switch in between makes it
     /// connect again, to the new server.
-    fn join(&self, client: &TcpStream) -> io::Result<Option<(u64, TcpStream)>> {
+    fn join(&self, client: &Arc<TcpStream>) -> io::Result<Option<(u64, Arc<TcpStream>)>> {
         loop {
             let Some(target) = self.state().target else {
                 return Ok(None);
             };
-            let server = TcpStream::connect((Ipv4Addr::LOCALHOST, target))?;
+            let server = match TcpStream::connect((Ipv4Addr::LOCALHOST, target)) {
+                Err(error) if self.is_shortage(&error) => continue,
+                connected => Arc::new(connected?),
+            };
             server.set_nodelay(true)?;
-            let ends = [client.try_clone()?, server.try_clone()?];
+            let ends = [client.clone(), server.clone()];
             let mut state = self.state();
             if state.target == Some(target) {
                 let id = state.next;
@@ -112,11 +138,41 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// Closes a connection, if it is still open.
+    fn end(&self, id: u64) {
+        if let Some([client, server]) = self.state().open.remove(&id) {
+            shut(&[&client, &server]);
+        }
+    }
+
+    /// Whether the system had nothing to give; counts that, and waits a little.
+    fn is_shortage(&self, error: &io::Error) -> bool {
+        let short = matches!(
+            error.raw_os_error().map(Errno::from_raw),
+            Some(Errno::EMFILE | Errno::ENFILE | Errno::ENOBUFS | Errno::ENOMEM | Errno::EAGAIN)
+        );
+        if short {
+            self.shortages.fetch_add(1, Ordering::Relaxed);
+            thread::sleep(PAUSE);
+        }
+        short
+    }
+}
+
 impl State {
     fn cut(&mut self) {
         for (_, ends) in self.open.drain() {
-            shut(&ends);
+            shut(&[&ends[0], &ends[1]]);
         }
+    }
+}
+
+/// Lets the process have as many descriptors as it may; two of them are one connection.
+fn raise_limit() {
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        // A limit that stays makes connections wait; that is counted.
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
     }
 }
 
@@ -125,38 +181,49 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         if shared.state().target.is_none() {
             return;
         }
-        let Ok(client) = client else { continue };
-        let shared = Arc::clone(shared);
-        // Without a thread to be had, the connection is dropped: the client sees it closed.
-        let _ = thread::Builder::new()
-            .name("front-in".into())
-            .spawn(move || serve(&client, &shared));
+        let client = match client {
+            Ok(client) => Arc::new(client),
+            Err(error) => {
+                shared.is_shortage(&error); // else a client that left again
+                continue;
+            }
+        };
+        let _ = client.set_nodelay(true);
+        // Here, not in its thread: clients that are let in must not take the descriptors that lead on to the server.
+        let Ok(Some((id, server))) = shared.join(&client) else {
+            continue; // a server that cannot be reached is a connection closed at once
+        };
+        let serving = Arc::clone(shared);
+        let thread = thread::Builder::new().name("front-in".into());
+        if let Err(error) = thread.spawn(move || serve(id, &client, &server, &serving)) {
+            // Without a thread to be had, the connection is dropped: the client sees it closed.
+            shared.end(id);
+            shared.is_shortage(&error);
+        }
     }
 }
 
-/// One connection, to its end. A server that cannot be reached is a connection closed at once.
-fn serve(client: &TcpStream, shared: &Shared) {
-    let _ = client.set_nodelay(true);
-    let Ok(Some((id, server))) = shared.join(client) else {
-        return;
+/// One connection, to its end.
+fn serve(id: u64, client: &Arc<TcpStream>, server: &Arc<TcpStream>, shared: &Shared) {
+    let back = {
+        let (client, server) = (client.clone(), server.clone());
+        let thread = thread::Builder::new().name("front-out".into());
+        thread.spawn(move || copy(&server, &client))
     };
-    if let (Ok(mut from_server), Ok(mut to_client)) = (server.try_clone(), client.try_clone()) {
-        let back = thread::Builder::new()
-            .name("front-out".into())
-            .spawn(move || copy(&mut from_server, &mut to_client));
-        if let (Ok(mut from_client), Ok(mut to_server)) = (client.try_clone(), server.try_clone()) {
-            copy(&mut from_client, &mut to_server);
-        }
-        if let Ok(back) = back {
+    match back {
+        Ok(back) => {
+            copy(client, server);
             let _ = back.join();
         }
+        Err(error) => {
+            shared.is_shortage(&error);
+        }
     }
-    shut(&[client, &server]);
-    shared.state().open.remove(&id);
+    shared.end(id);
 }
 
 /// Copies until one end closes or breaks, then closes both: the protocol has no half-open connections.
-fn copy(from: &mut TcpStream, to: &mut TcpStream) {
+fn copy(mut from: &TcpStream, mut to: &TcpStream) {
     let mut buffer = vec![0; BUFFER_BYTES];
     while let Ok(count) = from.read(&mut buffer) {
         if count == 0 || to.write_all(&buffer[..count]).is_err() {
@@ -166,9 +233,9 @@ fn copy(from: &mut TcpStream, to: &mut TcpStream) {
     shut(&[from, to]);
 }
 
-fn shut(ends: &[impl std::borrow::Borrow<TcpStream>]) {
+fn shut(ends: &[&TcpStream]) {
     for end in ends {
         // One that is closed already is what was wanted.
-        let _ = end.borrow().shutdown(Shutdown::Both);
+        let _ = end.shutdown(Shutdown::Both);
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::meter::Window;
 use crate::result::{
-    Latency, LoadResult, OpenLoop, RowCounts, StatementLatency, TransactionLatency, CLIENT_BOUND,
+    FailedAttempts, Latency, LoadResult, OpenLoop, RowCounts, StatementLatency, TransactionLatency, CLIENT_BOUND,
 };
 use crate::schedule::Kept;
 
@@ -73,6 +73,11 @@ impl Closed<'_> {
                 .collect(),
             commits: window.commits,
             errors,
+            failed: Latency::of(&window.failed).map(|latency_us| FailedAttempts {
+                count: window.failed.len(),
+                latency_us,
+            }),
+            capped: window.capped,
             client_cpu_us_per_event: (events > 0).then(|| cpu_s * 1e6 / events as f64),
             client_busy: Some(busy),
             client_bound: busy >= CLIENT_BOUND,

@@ -36,14 +36,12 @@ pub(crate) fn open(
     cutoff: &Cutoff,
 ) -> Result<Opened, Error> {
     let deadline = Deadline(Instant::now() + endpoint.connect_timeout);
-    let socket = connect(address, deadline).map_err(|error| {
+    let socket = connect(address, deadline, cutoff).map_err(|error| {
         Error::new(
             Kind::Server,
             format!("cannot connect to the server at {address}: {error}"),
         )
     })?;
-    let socket = Arc::new(socket);
-    cutoff.watch(&socket);
     let stream = match address {
         Address::Socket(_) => Stream::Unix(socket),
         Address::Tcp(..) | Address::Tls(..) => Stream::Tcp(socket),
@@ -54,6 +52,9 @@ pub(crate) fn open(
         deadline,
         peer: address.to_string(),
     };
+    if cutoff.fired() {
+        cutoff.watch(dialogue.stream.socket()); // a socket that was not connected yet is not cut
+    }
     dialogue
         .log_in(endpoint, address, database)
         .map_err(|error| error.during(format_args!("connecting to {address}")))
@@ -193,10 +194,16 @@ impl Deadline {
     }
 }
 
-fn connect(address: &Address, deadline: Deadline) -> io::Result<Socket> {
+/// A socket that is connected. `cutoff` ends the attempt, too.
+fn connect(address: &Address, deadline: Deadline, cutoff: &Cutoff) -> io::Result<Arc<Socket>> {
+    let watched = |domain| {
+        let socket = Arc::new(Socket::new(domain, Type::STREAM, None)?);
+        cutoff.watch(&socket);
+        io::Result::Ok(socket)
+    };
     let (host, port) = match address {
         Address::Socket(path) => {
-            let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+            let socket = watched(Domain::UNIX)?;
             deadline.bound(&socket)?;
             socket.connect(&SockAddr::unix(path)?)?;
             return Ok(socket);
@@ -205,7 +212,7 @@ fn connect(address: &Address, deadline: Deadline) -> io::Result<Socket> {
     };
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for resolved in (host, port).to_socket_addrs()? {
-        let socket = Socket::new(Domain::for_address(resolved), Type::STREAM, None)?;
+        let socket = watched(Domain::for_address(resolved))?;
         match socket.connect_timeout(&resolved.into(), deadline.left()?) {
             Ok(()) => {
                 socket.set_tcp_nodelay(true)?;

@@ -15,6 +15,16 @@ use crate::{Cutoff, Error, Kind};
 /// Rows that a query of the engine's own may yield; these are all catalogue look-ups.
 const MAX_ROWS: usize = 10_000;
 
+/// How much longer a server may take to answer than its own limit for a wait.
+const MARGIN: Duration = Duration::from_secs(10);
+
+/// No answer may take longer, whatever the server's limits are.
+const LONGEST_ANSWER: Duration = Duration::from_secs(7 * 86_400);
+
+/// What ends a statement that waits or runs for too long: of both, of MySQL, of MariaDB.
+const LIMITS: &str = "SHOW SESSION VARIABLES WHERE Variable_name IN \
+    ('innodb_lock_wait_timeout', 'max_execution_time', 'max_statement_time')";
+
 /// A statement prepared on one connection.
 #[derive(Debug)]
 pub(crate) struct Statement {
@@ -48,6 +58,10 @@ pub(crate) struct Connection {
     response: Response,
     blocks: bool,
     peer: String,
+    /// How long the server may take over an answer without sending or taking a byte.
+    patience: Duration,
+    /// Bytes that were sent and received.
+    moved: u64,
 }
 
 impl Connection {
@@ -67,17 +81,42 @@ impl Connection {
             response: Response::new(),
             blocks: true,
             peer: address.to_string(),
+            patience: READ_TIMEOUT,
+            moved: 0,
         };
         connection.allow(READ_TIMEOUT)?;
         connection.query("SET autocommit=1")?;
         Ok(connection)
     }
 
-    /// Bounds how long the server may take over each answer from now on.
-    pub fn allow(&self, timeout: Duration) -> Result<(), Error> {
+    /// Bounds how long the server may be silent over each answer from now on.
+    pub fn allow(&mut self, timeout: Duration) -> Result<(), Error> {
+        self.patience = timeout;
         self.stream
             .set_timeouts(timeout)
             .map_err(|error| Error::lost(&self.peer, &error))
+    }
+
+    /// Lets the server be silent for longer than its own limits for lock waits and statements: a wait must end as
+    /// the server's error, not as a lost connection.
+    pub fn follow_limits(&mut self) -> Result<(), Error> {
+        let limits = self.rows(LIMITS)?;
+        let longest = limits.iter().map(|row| limit(row)).max().unwrap_or_default();
+        let patience = READ_TIMEOUT.max(longest + MARGIN).min(LONGEST_ANSWER);
+        if patience == self.patience {
+            return Ok(());
+        }
+        self.allow(patience)
+    }
+
+    /// How long the server may be silent over an answer.
+    pub fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// How many bytes have been sent and received: a server that moves some is not silent.
+    pub fn moved(&self) -> u64 {
+        self.moved
     }
 
     /// From now on neither [`Connection::push`] nor [`Connection::pull`] waits.
@@ -104,7 +143,10 @@ impl Connection {
         while self.taken < self.out.len() {
             match self.stream.write(&self.out[self.taken..]) {
                 Ok(0) => return Err(self.cut(&io::ErrorKind::WriteZero.into())),
-                Ok(count) => self.taken += count,
+                Ok(count) => {
+                    self.taken += count;
+                    self.moved += count as u64;
+                }
                 Err(error) if self.waits(&error) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(self.cut(&error)),
@@ -160,6 +202,7 @@ impl Connection {
                 Ok(0) => return Err(Error::lost(&self.peer, &io::ErrorKind::UnexpectedEof.into())),
                 Ok(count) => {
                     self.inbox.filled(count);
+                    self.moved += count as u64;
                     return Ok(self.blocks || count == room);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -329,6 +372,16 @@ impl Connection {
             }
         }
     }
+}
+
+/// A server's limit in seconds, but of `max_execution_time` in milliseconds; 0 is none.
+fn limit(row: &[Option<String>]) -> Duration {
+    let [Some(name), Some(value)] = row else {
+        return Duration::ZERO;
+    };
+    let unit = if name == "max_execution_time" { 1e-3 } else { 1.0 };
+    let seconds = value.parse::<f64>().unwrap_or_default() * unit;
+    Duration::try_from_secs_f64(seconds).map_or(LONGEST_ANSWER, |limit| limit.min(LONGEST_ANSWER))
 }
 
 /// A server that wants rows where none were offered, or none where they were.

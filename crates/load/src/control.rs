@@ -1,7 +1,8 @@
 //! What a load's threads and their owner share: whether it goes on, and how.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Mutex;
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::schedule::Schedule;
 use crate::sync::locked;
@@ -11,6 +12,8 @@ use crate::Error;
 /// What a load's threads and their owner share.
 pub(crate) struct Control {
     stop: AtomicBool,
+    /// Who sleeps until the load ends waits here.
+    ending: (Mutex<()>, Condvar),
     /// A window has ended and waits: commit as soon as a statement has ended.
     settle: AtomicBool,
     /// Begin nothing, and commit what is open.
@@ -29,6 +32,7 @@ impl Control {
     pub fn new(ignored_errors: Vec<u16>, schedule: Option<Schedule>, commit: Commit) -> Self {
         Self {
             stop: AtomicBool::new(false),
+            ending: Default::default(),
             settle: AtomicBool::new(false),
             pause: AtomicBool::new(false),
             rests: AtomicBool::new(false),
@@ -42,6 +46,19 @@ impl Control {
     /// Ends the load.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
+        self.end_sleep();
+    }
+
+    fn end_sleep(&self) {
+        drop(locked(&self.ending.0));
+        self.ending.1.notify_all();
+    }
+
+    /// Sleeps so long, or until the load is to end.
+    pub fn sleep(&self, most: Duration) {
+        let (lock, ends) = &self.ending;
+        let slept = ends.wait_timeout_while(locked(lock), most, |()| !self.stops());
+        drop(slept.unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Whether the load is to end.
@@ -101,6 +118,7 @@ impl Control {
     pub fn fail(&self, error: Error) {
         if !self.stop.swap(true, Ordering::Relaxed) {
             *locked(&self.failed) = Some(error);
+            self.end_sleep();
         }
     }
 

@@ -41,10 +41,12 @@ impl Cutoff {
     }
 
     pub(crate) fn watch(&self, socket: &Arc<Socket>) {
-        self.sockets
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(Arc::downgrade(socket));
+        let mut sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
+        if sockets.len() == sockets.capacity() {
+            sockets.retain(|socket| socket.strong_count() > 0);
+        }
+        sockets.push(Arc::downgrade(socket));
+        drop(sockets);
         if self.fired() {
             self.fire();
         }

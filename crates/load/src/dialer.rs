@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::connection::Connection;
 use crate::spec::LoadSpec;
@@ -28,6 +29,11 @@ impl Dialer {
     /// A connection that is logged in and in the right commit mode: to the first node that takes it, from the
     /// next one on if connections are spread.
     pub fn open(&self) -> Result<Connection, Error> {
+        self.open_within(Duration::MAX)
+    }
+
+    /// The same, but no node may take longer than `limit` to let us in.
+    pub fn open_within(&self, limit: Duration) -> Result<Connection, Error> {
         let nodes = &self.spec.nodes;
         let first = if nodes.spread {
             self.next.fetch_add(1, Ordering::Relaxed)
@@ -36,16 +42,19 @@ impl Dialer {
         };
         let mut number = 0;
         loop {
-            match self.open_to((first + number) % nodes.len()) {
+            match self.open_to((first + number) % nodes.len(), limit) {
                 Err(error) if number + 1 < nodes.len() && is_loss(&error) => number += 1,
                 opened => return opened,
             }
         }
     }
 
-    fn open_to(&self, number: usize) -> Result<Connection, Error> {
+    fn open_to(&self, number: usize, limit: Duration) -> Result<Connection, Error> {
         let spec = &self.spec;
-        let mut connection = spec.nodes.connect(number, Some(&spec.database), &self.cutoff)?;
+        let mut connection = spec
+            .nodes
+            .connect_within(limit, number, Some(&spec.database), &self.cutoff)?;
+        connection.follow_limits()?;
         if spec.commit != Commit::Auto {
             connection.query("SET autocommit=0")?;
         }

@@ -8,8 +8,8 @@ use serde::Deserialize;
 /// How long it may take from the first attempt to reach a server to the end of the login.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a server may take to answer; above the default innodb_lock_wait_timeout of 50 s, so that
-/// a lock wait ends as the server's error.
+/// How long a server may be silent over an answer, unless its own limits are longer; above the default
+/// innodb_lock_wait_timeout of 50 s, so that a lock wait ends as the server's error.
 pub const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Longest time that a server may be given to let us in.

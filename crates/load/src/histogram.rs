@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// Longer latencies count as this; a read times out before.
-const MAX_LATENCY: Duration = Duration::from_secs(120);
+/// Longer latencies count as this, and are counted: an open loop that falls behind has no other bound.
+pub(crate) const MAX_LATENCY: Duration = Duration::from_secs(86_400);
 /// Significant digits of a histogram.
 const DIGITS: u8 = 3;
 
@@ -56,10 +56,12 @@ impl Glanced {
     }
 }
 
-/// Counts a latency.
+/// Counts a latency; whether it is longer than what it counts as.
 #[inline]
-pub(crate) fn record(latencies: &mut Latencies, took: Duration) {
-    latencies.saturating_record(took.as_nanos() as u64);
+pub(crate) fn record(latencies: &mut Latencies, took: Duration) -> bool {
+    let capped = took > MAX_LATENCY;
+    latencies.saturating_record(took.min(MAX_LATENCY).as_nanos() as u64);
+    capped
 }
 
 #[cfg(test)]
@@ -77,6 +79,16 @@ mod tests {
         let (longest, once) = counts[3];
         assert!((longest as f64 / 1_234_567.0 - 1.0).abs() < 0.01 && once == 1);
         assert_eq!(some.sum(), Duration::from_micros(1_234_748));
+    }
+
+    #[test]
+    fn a_latency_of_hours_is_kept_and_one_beyond_a_day_is_capped_and_says_so() {
+        let mut some = latencies();
+        let hours = Duration::from_secs(3 * 3600);
+        assert!(!record(&mut some, hours));
+        assert!((some.max() as f64 / hours.as_nanos() as f64 - 1.0).abs() < 0.001);
+        assert!(record(&mut some, 10 * MAX_LATENCY));
+        assert!((some.max() as f64 / MAX_LATENCY.as_nanos() as f64 - 1.0).abs() < 0.001);
     }
 
     #[test]

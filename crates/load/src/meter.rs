@@ -12,7 +12,7 @@ use crate::Error;
 
 /// Seconds that per-second counts have room for before they grow.
 const SECONDS_ROOM: usize = 3600;
-/// Seconds whose latencies are kept for who writes them; a histogram takes 120 kB.
+/// Seconds whose latencies are kept for who writes them; a histogram takes 160 kB.
 pub(crate) const MOST_UNTAKEN: usize = 120;
 
 /// What a lost connection counts as: CR_SERVER_LOST of the servers' own clients.
@@ -147,6 +147,10 @@ pub(crate) struct Window {
     transaction_of: Vec<usize>,
     pub commits: u64,
     pub errors: Vec<ErrorCount>,
+    /// Of events, their attempts and COMMITs that ended in an error.
+    pub failed: Latencies,
+    /// Events whose latency was longer than what it counts as.
+    pub capped: u64,
     pub lost_connections: u64,
     /// How late events were begun while a connection was free.
     pub lag: Option<Latencies>,
@@ -173,6 +177,8 @@ impl Window {
             transaction_of: shape.transaction_of,
             commits: 0,
             errors: Vec::new(),
+            failed: latencies(),
+            capped: 0,
             lost_connections: 0,
             lag: shape.open_loop.then(latencies),
             seconds: shape.seconds.then(Seconds::new),
@@ -293,7 +299,7 @@ impl Meter {
             if let Some(ended) = answered.event {
                 let took = now.duration_since(ended.begun);
                 window.events += 1;
-                record(&mut window.latencies, took);
+                window.capped += u64::from(record(&mut window.latencies, took));
                 // The statement that ends an event is one of its kind.
                 if let Some(&kind) = window.transaction_of.get(answered.statement) {
                     record(&mut window.transactions[kind], took);
@@ -342,26 +348,31 @@ impl Meter {
         }
     }
 
-    /// Counts a server error that came just now.
-    pub fn refused(&mut self, error: &Error) {
+    /// Counts a server error that came just now and ended an attempt that took so long.
+    pub fn refused(&mut self, error: &Error, took: Option<Duration>) {
         self.errors += 1;
         count_error(&mut self.codes, error);
         if let Some((start, window)) = self.open_window() {
             count_error(&mut window.errors, error);
+            if let Some(took) = took {
+                record(&mut window.failed, took);
+            }
             if let Some(seconds) = &mut window.seconds {
                 add_second(&mut seconds.errors, start.elapsed().as_secs() as usize, 1);
             }
         }
     }
 
-    /// Counts a connection that is lost just now; so is what waited for its commit.
-    pub fn lost(&mut self, session: usize, error: &Error) {
+    /// Counts a connection that is lost just now; so is what waited for its commit, and an attempt that took so
+    /// long, if one ran.
+    pub fn lost(&mut self, session: usize, error: &Error, took: Option<Duration>) {
         self.rolled_back(session);
-        self.refused(&Error {
+        let lost = Error {
             errno: Some(LOST.0),
             sqlstate: Some(LOST.1.to_owned()),
             ..error.clone()
-        });
+        };
+        self.refused(&lost, took);
         if let Some((_, window)) = self.open_window() {
             window.lost_connections += 1;
         }
@@ -524,7 +535,7 @@ mod tests {
         let now = Instant::now();
         let mut meter = Meter::new(now);
         complete(&mut meter, Effect::TRANSACTION, false);
-        meter.refused(&deadlock());
+        meter.refused(&deadlock(), None);
         meter.open(now, Window::new(SHAPE));
         complete(&mut meter, Effect::TRANSACTION, false);
         meter.close();
@@ -639,11 +650,11 @@ mod tests {
         let now = Instant::now();
         let mut meter = Meter::new(now);
         meter.open(now, Window::new(SHAPE));
-        meter.refused(&deadlock());
+        meter.refused(&deadlock(), None);
         meter.refused(&Error {
             message: "again".into(),
             ..deadlock()
-        });
+        }, None);
         let errors = closed(&mut meter).unwrap().errors;
         assert_eq!(errors.len(), 1);
         assert_eq!(

@@ -149,6 +149,15 @@ pub struct TransactionLatency {
     pub latency_us: Option<Latency>,
 }
 
+/// How long what ended in an error had taken (`flushlab.record.FailedAttempts`).
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FailedAttempts {
+    /// How many there were.
+    pub count: u64,
+    /// From the beginning of the attempt to the error.
+    pub latency_us: Latency,
+}
+
 /// What became of an open loop (`flushlab.record.OpenLoop`).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OpenLoop {
@@ -183,6 +192,10 @@ pub struct LoadResult {
     pub commits: u64,
     /// Server errors inside the window, by errno and SQLSTATE.
     pub errors: Vec<ErrorCount>,
+    /// Attempts at an event, and COMMITs, that ended in an error in the window; none if there were none.
+    pub failed: Option<FailedAttempts>,
+    /// Events whose latency was longer than a day, which it counts as.
+    pub capped: u64,
     /// User and system time of the load's thread per event.
     pub client_cpu_us_per_event: Option<f64>,
     /// Share of the window that this thread was on a CPU.

@@ -37,6 +37,12 @@ const GLANCE: Duration = Duration::from_millis(1);
 /// to end: a statement and a COMMIT.
 const SETTLING: Duration = Duration::from_secs(15);
 
+/// How often somebody who waits here asks whether it is interrupted.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// How long the disk may take over the rest of a window's seconds.
+const WRITING: Duration = Duration::from_secs(15);
+
 /// What the driver's own COMMIT is called among the statements.
 const COMMIT: &str = "COMMIT";
 
@@ -283,6 +289,19 @@ impl LoadRun {
     /// [`Kind::Usage`] if none is open; what made the load fail, if it has: such a window is no
     /// measurement; [`Kind::Measurement`] if a transaction does not end within 15 s.
     pub fn close_window(&mut self) -> Result<LoadResult, Error> {
+        let result = self.close_window_unless(|| false)?;
+        Ok(result.expect("nothing interrupts it"))
+    }
+
+    /// The same, unless `interrupted` says in the meantime that nobody waits for the result any more; it is asked
+    /// several times a second.
+    ///
+    /// # Errors
+    /// As [`Self::close_window`].
+    pub fn close_window_unless(
+        &mut self,
+        mut interrupted: impl FnMut() -> bool,
+    ) -> Result<Option<LoadResult>, Error> {
         let running = running(&mut self.running)?;
         let opened = running
             .window
@@ -297,19 +316,24 @@ impl LoadRun {
         drop(meter);
         let schedule = running.control.schedule.as_ref();
         let kept = schedule.map(|schedule| locked(schedule).close_window(end));
-        let mut window = match running.settle() {
-            Ok(window) => window,
-            Err(error) => {
+        let mut window = match running.settle(&mut interrupted) {
+            Ok(Some(window)) => window,
+            other => {
                 opened.abandon();
-                return Err(error);
+                return other.map(|_| None);
             }
         };
         let length = end - opened.start;
         let spec = &self.dialer.spec;
+        let unwritten = match opened.seconds.map(|seconds| seconds.finish(&mut window, length)) {
+            Some(rest) => rest.wait(WRITING, LOOK, interrupted),
+            None => Some(None),
+        };
+        let Some(unwritten) = unwritten else {
+            return Ok(None);
+        };
         let closed = Closed {
-            unwritten: opened
-                .seconds
-                .and_then(|seconds| seconds.finish(&mut window, length)),
+            unwritten,
             window,
             length,
             cpu: cpu.saturating_sub(opened.cpu),
@@ -320,7 +344,7 @@ impl LoadRun {
             amount: spec.workload.amount(),
             kept,
         };
-        Ok(closed.result())
+        Ok(Some(closed.result()))
     }
 
     /// Begins no further event, and comes back when the running ones have ended and nothing is open on the
@@ -330,6 +354,14 @@ impl LoadRun {
     /// [`Kind::Usage`] if it does not run, or a window is open: a window has no holes; what made the load fail,
     /// if it has; [`Kind::Measurement`] if an event does not end within 15 s.
     pub fn pause(&mut self) -> Result<(), Error> {
+        self.pause_unless(|| false).map(drop)
+    }
+
+    /// The same, unless `interrupted` says in the meantime that nobody waits any more; whether it has come to the end.
+    ///
+    /// # Errors
+    /// As [`Self::pause`].
+    pub fn pause_unless(&mut self, mut interrupted: impl FnMut() -> bool) -> Result<bool, Error> {
         let running = running(&mut self.running)?;
         if running.window.is_some() {
             return Err(Error::usage("a window is open: close it before the pause"));
@@ -339,9 +371,12 @@ impl LoadRun {
             running.control.pause(true);
             running.wake();
         }
-        running.wait("an event that ran when the pause began", || {
-            running.control.rests().then_some(())
-        })
+        let rests = running.wait(
+            "an event that ran when the pause began",
+            || running.control.rests().then_some(()),
+            &mut interrupted,
+        );
+        Ok(rests?.is_some())
     }
 
     /// Goes on after a pause, as if there had been none: what would have been due in it is due as much later.
@@ -399,13 +434,15 @@ impl Running {
         }
     }
 
-    /// The closed window, as soon as no transaction in it is open.
-    fn settle(&self) -> Result<Window, Error> {
+    /// The closed window, as soon as no transaction in it is open; none, if it was interrupted.
+    fn settle(&self, interrupted: &mut impl FnMut() -> bool) -> Result<Option<Window>, Error> {
         self.control.settle(true);
         self.wake();
-        let settled = self.wait("a transaction that was open at the window's end", || {
-            locked(&self.meter).take_settled()
-        });
+        let settled = self.wait(
+            "a transaction that was open at the window's end",
+            || locked(&self.meter).take_settled(),
+            interrupted,
+        );
         self.control.settle(false);
         match self.control.failed() {
             Some(error) => Err(error),
@@ -413,12 +450,24 @@ impl Running {
         }
     }
 
-    /// Waits until the thread has come to something.
-    fn wait<T>(&self, what: &str, come: impl Fn() -> Option<T>) -> Result<T, Error> {
+    /// Waits until the thread has come to something; none, if it was interrupted.
+    fn wait<T>(
+        &self,
+        what: &str,
+        come: impl Fn() -> Option<T>,
+        interrupted: &mut impl FnMut() -> bool,
+    ) -> Result<Option<T>, Error> {
         let deadline = Instant::now() + SETTLING;
+        let mut looks = Instant::now() + LOOK;
         loop {
             if let Some(found) = come() {
-                return Ok(found);
+                return Ok(Some(found));
+            }
+            if Instant::now() > looks {
+                if interrupted() {
+                    return Ok(None);
+                }
+                looks = Instant::now() + LOOK;
             }
             if let Some(error) = self.control.failed() {
                 return Err(error);
@@ -468,7 +517,12 @@ fn begin(running: &mut Running, mut sessions: Vec<Session>, dialer: &Arc<Dialer>
     running.handoff = Some(handoff.clone());
     if reconnects {
         let control = running.control.clone();
-        running.spawn("load-reconnect", move || guarded(&control, || opening.run(&lost)))?;
+        running.spawn("load-reconnects", move || {
+            guarded(&control, || {
+                opening.run(&lost);
+                Ok(())
+            });
+        })?;
     }
     running.spawn("load", move || {
         worker.run(|context| Polling::new(sessions, context, handoff, &driving)?.run());

@@ -123,6 +123,8 @@ pub fn run_script(
         client_bound: false,
         stalls: Vec::new(),
         open_loop: None,
+        failed: None,
+        capped: 0,
         lost_connections: 0,
         rows: None,
         kinds,

@@ -131,7 +131,7 @@ impl ScriptStream {
         let dial = {
             let (endpoint, cutoff) = (spec.endpoint, cutoff.clone());
             move |database: Option<&str>| {
-                let connection = Connection::open(&endpoint, &address, database, &cutoff)?;
+                let mut connection = Connection::open(&endpoint, &address, database, &cutoff)?;
                 connection.allow(LONGEST_STATEMENT)?;
                 Ok(connection)
             }

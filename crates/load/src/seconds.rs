@@ -6,10 +6,10 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, LineWriter, Write};
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use hdrhistogram::serialization::interval_log::{
@@ -23,6 +23,9 @@ use crate::meter::{Meter, SecondsOver, Window, MOST_UNTAKEN};
 use crate::result::Latency;
 use crate::sync::locked;
 use crate::{Error, Kind};
+
+/// How long to wait for the files of a window that gives no result.
+const ABANDONED: Duration = Duration::from_secs(2);
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -47,7 +50,46 @@ impl SecondFiles {
 #[derive(Debug)]
 pub(crate) struct SecondsWriter {
     last: Sender<(SecondsOver, Duration)>,
-    thread: JoinHandle<Result<(), String>>,
+    ended: Receiver<Result<(), String>>,
+    paths: Vec<PathBuf>,
+}
+
+/// The rest of a window on its way to the disk.
+#[derive(Debug)]
+pub(crate) struct Rest {
+    ended: Receiver<Result<(), String>>,
+    paths: Vec<PathBuf>,
+}
+
+impl Rest {
+    /// Why the files are not whole, if they are not: also if the disk has not taken them within `most`. None, if it
+    /// was interrupted, which is asked after each `look`.
+    pub fn wait(
+        self,
+        most: Duration,
+        look: Duration,
+        mut interrupted: impl FnMut() -> bool,
+    ) -> Option<Option<String>> {
+        let deadline = Instant::now() + most;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.ended.recv_timeout(left.min(look)) {
+                Ok(written) => return Some(written.err()),
+                // Its thread tells in any case.
+                Err(RecvTimeoutError::Disconnected) => return Some(Some("the files are incomplete".to_owned())),
+                Err(RecvTimeoutError::Timeout) if left.is_zero() => {
+                    let names: Vec<_> = self.paths.iter().map(|path| path.display().to_string()).collect();
+                    return Some(Some(format!(
+                        "{}: incomplete, because the disk took nothing for {} s",
+                        names.join(", "),
+                        most.as_secs_f64()
+                    )));
+                }
+                Err(RecvTimeoutError::Timeout) if interrupted() => return None,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
 }
 
 impl SecondsWriter {
@@ -63,35 +105,46 @@ impl SecondsWriter {
         };
         let (last, ends) = mpsc::channel();
         let source = Source { meter, start, ends };
+        let named = |file: &Option<Named>| file.as_ref().map(|(path, _)| path.clone());
+        let paths = [named(&files.hdr_log), named(&files.per_second)];
+        let (tell, ended) = mpsc::channel();
+        // Nobody joins it: a disk that hangs must not hold up the load.
         let thread = std::thread::Builder::new().name("load-seconds".to_owned());
-        let thread = thread
-            .spawn(move || write(&source, files, opened))
+        thread
+            .spawn(move || {
+                let written = catch_unwind(AssertUnwindSafe(|| write(&source, files, opened)));
+                let written = written.unwrap_or_else(|panic| Err(Error::panicked(&*panic).message));
+                let _ = tell.send(written); // a window that is abandoned is not asked for
+            })
             .map_err(|error| {
                 let message = format!("the system gives no thread for the seconds' files: {error}");
                 Error::new(Kind::Measurement, message)
             })?;
-        Ok(Self { last, thread })
+        Ok(Self {
+            last,
+            ended,
+            paths: paths.into_iter().flatten().collect(),
+        })
     }
 
-    /// Writes the rest of the window, which is closed and settled; says why the files are not whole, if they
-    /// are not.
-    pub fn finish(self, window: &mut Window, length: Duration) -> Option<String> {
+    /// Has the rest of the window written, which is closed and settled.
+    pub fn finish(self, window: &mut Window, length: Duration) -> Rest {
         let until = length.as_nanos().div_ceil(SECOND.as_nanos()) as usize;
         if let Some(over) = window.take_seconds(until) {
             // A thread that is gone says why.
             let _ = self.last.send((over, length));
         }
-        let written = self.thread.join();
-        written
-            .unwrap_or_else(|panic| Err(Error::panicked(&*panic).message))
-            .err()
+        Rest {
+            ended: self.ended,
+            paths: self.paths,
+        }
     }
 
     /// Leaves the files as they are: the window gives no result.
     pub fn abandon(self) {
         drop(self.last);
-        // What it would tell is of no account without a result.
-        let _ = self.thread.join();
+        // What it would tell is of no account without a result; it closes the files soon, unless the disk hangs.
+        let _ = self.ended.recv_timeout(ABANDONED);
     }
 }
 
@@ -285,6 +338,7 @@ fn write_row(file: &mut impl Write, counts: [u64; 4], latency: Option<&Latency>)
 mod tests {
     use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
     use hdrhistogram::serialization::Deserializer;
+    use std::os::unix::fs::OpenOptionsExt;
 
     use super::*;
     use crate::histogram::Latencies;
@@ -334,7 +388,45 @@ mod tests {
     fn finish(writer: SecondsWriter, meter: &Mutex<Meter>, length: Duration) -> Option<String> {
         locked(meter).close();
         let mut window = locked(meter).take_settled().unwrap();
-        writer.finish(&mut window, length)
+        let rest = writer.finish(&mut window, length);
+        rest.wait(Duration::from_secs(60), SECOND, || false)
+            .expect("nothing interrupts it")
+    }
+
+    #[test]
+    fn a_disk_that_takes_nothing_holds_up_neither_the_result_nor_an_interruption() {
+        let name = path("hangs");
+        nix::unistd::mkfifo(&name, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        // A pipe that is full, and that nobody reads.
+        let mut pipe = std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits())
+            .open(&name)
+            .unwrap();
+        while pipe.write(&[0; 4096]).is_ok() {}
+        for interrupts in [false, true] {
+            let files = SecondFiles {
+                hdr_log: Some(name.clone()),
+                per_second: None,
+            };
+            let (meter, start) = meter(100);
+            answer(&meter, 7);
+            let writer = SecondsWriter::start(&files, meter.clone(), start).unwrap();
+            locked(&meter).close();
+            let mut window = locked(&meter).take_settled().unwrap();
+            let rest = writer.finish(&mut window, Duration::from_millis(100));
+            let most = if interrupts { 600.0 } else { 0.3 };
+            let outcome = rest.wait(Duration::from_secs_f64(most), Duration::from_millis(10), || interrupts);
+            match outcome {
+                Some(unwritten) => assert!(
+                    !interrupts && unwritten.as_ref().unwrap().contains("incomplete"),
+                    "{unwritten:?}"
+                ),
+                None => assert!(interrupts),
+            }
+        }
+        std::fs::remove_file(&name).unwrap();
     }
 
     #[test]

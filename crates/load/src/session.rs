@@ -4,7 +4,7 @@
 //! begin an event, and is told what it now waits for.
 
 use std::sync::Mutex;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use flushlab_rows::Random;
 use flushlab_wire::command;
@@ -60,6 +60,8 @@ pub(crate) struct Session {
     sent: Instant,
     /// When the running event began; in an open loop, when it was due.
     begun: Instant,
+    /// When the attempt at it began that runs.
+    attempted: Instant,
     /// Statements of the running event that were answered.
     answers: u64,
     /// The event ended in an ignored error and is begun anew.
@@ -87,6 +89,7 @@ impl Session {
             statement: Next::SINGLE,
             sent: now,
             begun: now,
+            attempted: now,
             answers: 0,
             again: false,
             free_since: now,
@@ -126,7 +129,7 @@ impl Session {
     /// Begins an event; its latency counts from `begun`.
     #[inline]
     pub fn begin(&mut self, begun: Instant, now: Instant) -> Result<Turn, Error> {
-        self.begun = begun;
+        (self.begun, self.attempted) = (begun, now);
         self.answers = 0;
         self.next_statement(now)
     }
@@ -141,6 +144,7 @@ impl Session {
         }
         if self.answers == 0 {
             self.begun += think;
+            self.attempted += think;
         }
         self.doing = Doing::Thinking;
         self.thinks_until = now + think;
@@ -269,6 +273,16 @@ impl Session {
         Ok(Turn::Free)
     }
 
+    /// How long what runs has taken up to now: an attempt at an event, or the driver's COMMIT.
+    fn took(&self, now: Instant) -> Option<Duration> {
+        let since = match self.doing {
+            Doing::Statement | Doing::Thinking => self.attempted,
+            Doing::Commit => self.sent,
+            Doing::Nothing | Doing::Rollback => return None,
+        };
+        Some(now.saturating_duration_since(since))
+    }
+
     fn may_ignore(&self, error: &Error, context: Context<'_>) -> bool {
         matches!(self.doing, Doing::Statement | Doing::Commit) && context.control.is_ignored(error)
     }
@@ -277,8 +291,8 @@ impl Session {
     /// with fresh values. In a closed loop its time is no part of the new one's; in an open loop the new one
     /// counts from when the first was due.
     fn refused(&mut self, error: &Error, context: Context<'_>) -> Result<Turn, Error> {
-        locked(context.meter).refused(error);
         let now = Instant::now();
+        locked(context.meter).refused(error, self.took(now));
         if self.doing == Doing::Statement {
             self.workload.abandon();
             self.again = true;
@@ -291,7 +305,8 @@ impl Session {
 
     /// The connection is gone: so is the running event and what was open.
     pub fn lost(&mut self, error: &Error, context: Context<'_>) {
-        locked(context.meter).lost(self.index, error);
+        let took = self.took(Instant::now());
+        locked(context.meter).lost(self.index, error, took);
         if self.doing != Doing::Nothing {
             self.workload.abandon();
         }

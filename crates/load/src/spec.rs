@@ -1,6 +1,7 @@
 //! What goes in: the JSON of `flushlab.record.load`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::Deserialize;
 
@@ -135,8 +136,23 @@ impl Nodes {
         database: Option<&str>,
         cutoff: &Cutoff,
     ) -> Result<Connection, Error> {
+        self.connect_within(Duration::MAX, number, database, cutoff)
+    }
+
+    /// The same within `limit`, if the endpoint allows longer.
+    pub fn connect_within(
+        &self,
+        limit: Duration,
+        number: usize,
+        database: Option<&str>,
+        cutoff: &Cutoff,
+    ) -> Result<Connection, Error> {
         let (endpoint, address) = &self.targets[number];
-        Connection::open(endpoint, address, database, cutoff)
+        let endpoint = Endpoint {
+            connect_timeout: endpoint.connect_timeout.min(limit),
+            ..endpoint.clone()
+        };
+        Connection::open(&endpoint, address, database, cutoff)
     }
 }
 
@@ -270,8 +286,6 @@ fn policy(name: &str) -> Result<Policy, Error> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::layout::Key;
     use crate::Kind as ErrorKind;

@@ -114,6 +114,14 @@ fn interruptible_within<T: Send + 'static>(
     outcome.map(Some).map_err(|error| core_error(py, error))
 }
 
+/// Whether a signal's handler has raised what is then in `signal`. For Python's own threads, while they are detached.
+fn raised(signal: &mut Option<PyErr>) -> bool {
+    if let Err(error) = Python::attach(|py| py.check_signals()) {
+        signal.get_or_insert(error);
+    }
+    signal.is_some()
+}
+
 #[pyclass(module = "flushlab._core", frozen)]
 struct LoadRun(Mutex<flushlab_load::LoadRun>);
 
@@ -157,12 +165,19 @@ impl LoadRun {
     }
 
     fn close_window<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let result = self.with(py, flushlab_load::LoadRun::close_window)?;
-        json(py, &result)
+        let mut signal = None;
+        let result = self.with(py, |run| run.close_window_unless(|| raised(&mut signal)))?;
+        match (result, signal) {
+            (_, Some(signal)) => Err(signal),
+            (Some(result), None) => json(py, &result),
+            (None, None) => unreachable!("a signal alone interrupts it"),
+        }
     }
 
     fn pause(&self, py: Python<'_>) -> PyResult<()> {
-        self.with(py, flushlab_load::LoadRun::pause)
+        let mut signal = None;
+        self.with(py, |run| run.pause_unless(|| raised(&mut signal)))?;
+        signal.map_or(Ok(()), Err)
     }
 
     fn resume(&self, py: Python<'_>) -> PyResult<()> {
@@ -346,6 +361,11 @@ impl Front {
     #[getter]
     fn port(&self) -> u16 {
         self.0.port()
+    }
+
+    #[getter]
+    fn shortages(&self) -> u64 {
+        self.0.shortages()
     }
 
     fn switch(&self, py: Python<'_>, target: u16) {

@@ -40,6 +40,8 @@ struct Slot {
     /// When it is woken at the latest.
     wakes: Option<Instant>,
     free: bool,
+    /// Bytes that its connection had moved when a sweep last found that it had moved some, and when that was.
+    heard: (u64, Instant),
 }
 
 /// A thread that drives many connections.
@@ -106,6 +108,7 @@ impl<'a> Polling<'a> {
                 writes: false,
                 wakes: None,
                 free: false,
+                heard: (0, Instant::now()),
             });
             polling.attach(index, session)?;
         }
@@ -362,15 +365,22 @@ impl<'a> Polling<'a> {
         Ok(())
     }
 
-    /// Looks for servers that owe an answer for too long.
+    /// Looks for servers that owe an answer and have been silent for too long.
     fn sweep(&mut self) -> Result<(), Error> {
         if self.swept.elapsed() < SWEEP {
             return Ok(());
         }
-        self.swept = Instant::now();
+        let now = Instant::now();
+        self.swept = now;
         for index in 0..self.slots.len() {
-            let waits_since = self.slots[index].session.as_ref().and_then(Session::waits_since);
-            if waits_since.is_some_and(|since| since.elapsed() > READ_TIMEOUT) {
+            let Slot { session, heard, .. } = &mut self.slots[index];
+            let Some(session) = session else { continue };
+            let Some(sent) = session.waits_since() else { continue };
+            let (moved, patience) = (session.connection.moved(), session.connection.patience());
+            if moved != heard.0 {
+                *heard = (moved, now);
+            }
+            if now.saturating_duration_since(sent.max(heard.1)) > patience {
                 self.act(index, |session, _| Err(session.connection.timed_out()))?;
             }
         }
