@@ -69,7 +69,10 @@ fn without_descriptors_connections_wait_and_the_front_does_not_spin() {
     let port: u16 = loop {
         from.read_exact(&mut byte).unwrap();
         said.push(byte[0] as char);
-        if let Some(port) = said.strip_prefix("front ").and_then(|said| said.strip_suffix('\n')) {
+        if let Some(port) = said
+            .strip_prefix("front ")
+            .and_then(|said| said.strip_suffix('\n'))
+        {
             break port.parse().unwrap();
         }
         if said.ends_with('\n') {
@@ -87,7 +90,10 @@ fn without_descriptors_connections_wait_and_the_front_does_not_spin() {
     drop(served);
     let begun = Instant::now();
     let got = waiting.iter_mut().take(8).all(|stream| answers(stream, PATIENCE));
-    assert!(got && begun.elapsed() < PATIENCE, "who waited is served when others have left");
+    assert!(
+        got && begun.elapsed() < PATIENCE,
+        "who waited is served when others have left"
+    );
     drop(waiting);
     drop(process.stdin.take());
     let mut rest = String::new();
@@ -96,5 +102,8 @@ fn without_descriptors_connections_wait_and_the_front_does_not_spin() {
     let line = rest.lines().find_map(|line| line.strip_prefix("front ")).unwrap();
     let shortages: u64 = line.parse().unwrap();
     assert!(shortages > 0, "{line}");
-    assert!(shortages < 2000, "each is a wait of 50 ms, not a turn of a loop: {line}");
+    assert!(
+        shortages < 2000,
+        "each is a wait of 50 ms, not a turn of a loop: {line}"
+    );
 }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::meter::Window;
 use crate::result::{
-    FailedAttempts, Latency, LoadResult, OpenLoop, RowCounts, StatementLatency, TransactionLatency, CLIENT_BOUND,
+    FailedAttempts, Latency, LoadResult, OpenLoop, RowCounts, StatementLatency, TransactionLatency,
+    CLIENT_BOUND,
 };
 use crate::schedule::Kept;
 

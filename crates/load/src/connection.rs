@@ -408,3 +408,32 @@ impl Drop for Connection {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scripted::{Reply, Scripted};
+
+    fn patience(limits: &[[&'static str; 2]]) -> u64 {
+        let rows: Vec<_> = limits.iter().map(|row| row.to_vec()).collect();
+        let server = Scripted::start(move |sql| match sql.starts_with("SHOW SESSION VARIABLES") {
+            true => Reply::Rows(rows.clone()),
+            false => Reply::Ok,
+        });
+        let mut connection = server.connect();
+        assert_eq!(connection.patience(), READ_TIMEOUT);
+        connection.follow_limits().unwrap();
+        connection.patience().as_secs()
+    }
+
+    #[test]
+    fn a_server_may_be_silent_for_longer_than_its_own_limits() {
+        let waits = |value| ["innodb_lock_wait_timeout", value];
+        assert_eq!(patience(&[waits("50"), ["max_execution_time", "0"]]), 60);
+        assert_eq!(patience(&[waits("300"), ["max_execution_time", "200000"]]), 310);
+        assert_eq!(patience(&[waits("1"), ["max_execution_time", "200000"]]), 210);
+        assert_eq!(patience(&[waits("50"), ["max_statement_time", "90.500000"]]), 100);
+        assert_eq!(patience(&[waits("1073741824")]), 7 * 86_400);
+        assert_eq!(patience(&[["innodb_lock_wait_timeout", "much"]]), 60);
+    }
+}

@@ -65,6 +65,8 @@ pub mod script;
 mod script_run;
 mod script_stream;
 mod script_survey;
+#[cfg(test)]
+mod scripted;
 mod seconds;
 mod session;
 pub mod spec;

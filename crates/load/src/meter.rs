@@ -651,10 +651,13 @@ mod tests {
         let mut meter = Meter::new(now);
         meter.open(now, Window::new(SHAPE));
         meter.refused(&deadlock(), None);
-        meter.refused(&Error {
-            message: "again".into(),
-            ..deadlock()
-        }, None);
+        meter.refused(
+            &Error {
+                message: "again".into(),
+                ..deadlock()
+            },
+            None,
+        );
         let errors = closed(&mut meter).unwrap().errors;
         assert_eq!(errors.len(), 1);
         assert_eq!(

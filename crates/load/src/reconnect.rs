@@ -90,7 +90,8 @@ impl Reconnect {
                 };
                 let named = thread::Builder::new().name("load-reconnect".to_owned());
                 if let Err(error) = named.spawn_scoped(scope, open) {
-                    let message = format!("the system gives no thread to open a lost connection anew: {error}");
+                    let message =
+                        format!("the system gives no thread to open a lost connection anew: {error}");
                     self.control.fail(Error::new(Kind::Measurement, message));
                 }
             }

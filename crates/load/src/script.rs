@@ -1,5 +1,7 @@
 //! SQL scripts: split into statements as the servers' command-line clients split them.
 
+use std::collections::BTreeMap;
+
 use crate::client_command::{self, Command};
 use crate::Error;
 
@@ -20,7 +22,7 @@ pub struct Statement<'a> {
 /// A delimiter in a string, a quoted identifier or a comment is none; in a conditional comment
 /// (`/*! … */`, `/*M! … */`) neither. `DELIMITER` is obeyed at the beginning of a line that begins a
 /// statement. What holds nothing but comments is left out, unless they are conditional. A backslash
-/// escapes in strings, as without NO_BACKSLASH_ESCAPES.
+/// escapes in strings, unless the script has set NO_BACKSLASH_ESCAPES.
 ///
 /// # Errors
 /// [`crate::Kind::Usage`]: a string, identifier or comment that does not end, or a DELIMITER without one.
@@ -54,8 +56,110 @@ pub(crate) struct Splitter {
     commands: bool,
     /// Nothing of the script counts any more.
     quit: bool,
+    pub modes: Modes,
     /// Commands of the client that were left out.
     pub left_out: Vec<String>,
+}
+
+/// Longest statement that is looked at for `sql_mode`.
+const SETS_MODE_BYTES: usize = 4096;
+
+/// NO_BACKSLASH_ESCAPES, by its name and as a bit of `sql_mode`.
+const NO_BACKSLASH: &[u8] = b"no_backslash_escapes";
+const NO_BACKSLASH_BIT: u64 = 1 << 20;
+
+/// Whether a backslash escapes in strings, as a script's own statements change it: dumps set `sql_mode`, and give it
+/// back from a variable.
+#[derive(Debug, Clone)]
+pub(crate) struct Modes {
+    pub escapes: bool,
+    /// As the session began.
+    at_first: bool,
+    /// What user variables keep.
+    kept: BTreeMap<String, bool>,
+}
+
+impl Modes {
+    /// As a session begins.
+    pub fn new(escapes: bool) -> Self {
+        Self {
+            escapes,
+            at_first: escapes,
+            kept: BTreeMap::new(),
+        }
+    }
+
+    /// Takes a statement of the script.
+    fn follow(&mut self, sql: &[u8]) {
+        let first = |byte: u8| matches!(byte.to_ascii_lowercase(), b's' | b'/');
+        if sql.len() > SETS_MODE_BYTES || !sql.first().is_some_and(|&byte| first(byte)) {
+            return;
+        }
+        let tokens: Vec<Token<'_>> = tokens(sql).collect();
+        if !tokens.first().is_some_and(|token| token.is("SET")) {
+            return;
+        }
+        let mut depth = 0_i32;
+        let assignments = tokens[1..].split(|token| {
+            depth += i32::from(token.is("(")) - i32::from(token.is(")"));
+            depth == 0 && token.is(",")
+        });
+        for assignment in assignments {
+            let Some(sign) = assignment.iter().position(|token| token.is("=")) else {
+                continue;
+            };
+            let (name, value) = (&assignment[..sign], &assignment[sign + 1..]);
+            let name = match name {
+                [before @ .., colon] if colon.is(":") => before,
+                _ => name,
+            };
+            self.assign(name, value);
+        }
+    }
+
+    fn assign(&mut self, name: &[Token<'_>], value: &[Token<'_>]) {
+        let is = |token: Option<&Token<'_>>, word: &str| token.is_some_and(|token| token.is(word));
+        let is_global = |some: &[Token<'_>]| {
+            some.iter()
+                .any(|token| token.is("GLOBAL") || token.is("PERSIST") || token.is("PERSIST_ONLY"))
+        };
+        let reads_mode = is(value.last(), "SQL_MODE") && is(value.first(), "@") && !is_global(value);
+        let system = name.iter().filter(|token| token.is("@")).count() != 1;
+        let Some(last) = name.last() else { return };
+        if !system {
+            if reads_mode {
+                self.kept.insert(last.capitals(), self.escapes);
+            }
+            return;
+        }
+        let last = last.capitals();
+        if last.trim_matches('`') != "SQL_MODE" || is_global(name) {
+            return;
+        }
+        let names = value.iter().any(|token| {
+            token
+                .text
+                .to_ascii_lowercase()
+                .windows(NO_BACKSLASH.len())
+                .any(|some| some == NO_BACKSLASH)
+        });
+        self.escapes = match value {
+            [one] if matches!(one.text[0], b'\'' | b'"') => !names,
+            [one] if one.is("DEFAULT") => self.at_first,
+            [one] => match one.capitals().parse::<u64>() {
+                Ok(bits) => bits & NO_BACKSLASH_BIT == 0,
+                Err(_) => !names,
+            },
+            [_, one] if is(value.first(), "@") => {
+                self.kept.get(&one.capitals()).copied().unwrap_or(self.at_first)
+            }
+            [function, ..] if function.is("REPLACE") && names => true,
+            _ if names => false,
+            _ if reads_mode => self.escapes,
+            _ if is(value.first(), "@") => self.at_first, // @@GLOBAL.sql_mode
+            _ => self.escapes,
+        };
+    }
 }
 
 /// Another file of SQL, which is to be read before the script goes on.
@@ -81,6 +185,7 @@ impl Splitter {
             first: true,
             commands: false,
             quit: false,
+            modes: Modes::new(true),
             left_out: Vec::new(),
         };
         splitter.set_delimiter(b";");
@@ -94,6 +199,11 @@ impl Splitter {
         splitter.commands = true;
         splitter.set_delimiter(delimiter);
         splitter
+    }
+
+    /// One whose session begins in those modes, or goes on in them.
+    pub fn in_modes(self, modes: Modes) -> Self {
+        Self { modes, ..self }
     }
 
     pub fn delimiter(&self) -> &[u8] {
@@ -112,6 +222,11 @@ impl Splitter {
     /// How many bytes of the script are done with; what follows must be given again, with more behind it.
     pub fn done(&self) -> usize {
         self.begun.map_or(self.at, |(start, _)| start)
+    }
+
+    /// Where what is not done with begins.
+    pub fn pending_line(&self) -> u32 {
+        self.begun.map_or(self.line, |(_, line)| line)
     }
 
     /// Forgets the bytes that are done with: the next scan begins behind them.
@@ -151,6 +266,12 @@ impl Splitter {
             at: self.at,
             line: self.line,
             whole,
+            escapes: self.modes.escapes,
+        };
+        let mut found = |modes: &mut Modes, line, from, to: usize| {
+            modes.follow(&script[from..to]);
+            found(line, from, to);
+            modes.escapes
         };
         while scanner.at < script.len() {
             (self.at, self.line) = (scanner.at, scanner.line);
@@ -162,7 +283,7 @@ impl Splitter {
                 match self.command(&mut scanner)? {
                     Line::Taken => continue,
                     Line::Statement => {
-                        found(self.line, self.at, scanner.at);
+                        found(&mut self.modes, self.line, self.at, scanner.at);
                         continue;
                     }
                     Line::Source(source) => {
@@ -181,14 +302,14 @@ impl Splitter {
                     }
                     if let ([b'\\', b'g' | b'G', ..], Some((start, line))) = (rest, self.begun) {
                         self.begun = None;
-                        found(line, start, scanner.at);
+                        scanner.escapes = found(&mut self.modes, line, start, scanner.at);
                         scanner.advance(2);
                         continue;
                     }
                 }
                 if rest.starts_with(&self.delimiter) {
                     if let Some((start, line)) = self.begun.take() {
-                        found(line, start, scanner.at);
+                        scanner.escapes = found(&mut self.modes, line, start, scanner.at);
                     }
                     scanner.advance(self.delimiter.len());
                     continue;
@@ -216,7 +337,7 @@ impl Splitter {
                 return Err(unended("comment", line));
             }
             if let Some((start, line)) = self.begun.take() {
-                found(line, start, script.len());
+                found(&mut self.modes, line, start, script.len());
             }
         }
         Ok(None)
@@ -337,6 +458,8 @@ struct Scanner<'a> {
     line: u32,
     /// Nothing comes behind it.
     whole: bool,
+    /// A backslash escapes in strings.
+    escapes: bool,
 }
 
 impl<'a> Scanner<'a> {
@@ -400,7 +523,11 @@ impl<'a> Scanner<'a> {
     fn quoted(&mut self) -> Result<Piece, Error> {
         let rest = self.rest();
         let quote = rest[0];
-        let escape = if quote == b'`' { quote } else { b'\\' };
+        let escape = match quote {
+            b'`' => quote,
+            _ if self.escapes => b'\\',
+            _ => quote,
+        };
         let mut at = 1;
         while let Some(found) = rest
             .get(at..)
@@ -568,6 +695,7 @@ pub(crate) fn tokens(sql: &[u8]) -> impl Iterator<Item = Token<'_>> {
         at: 0,
         line: 1,
         whole: true,
+        escapes: true,
     };
     let within = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'_' || !byte.is_ascii();
     std::iter::from_fn(move || {
@@ -660,6 +788,36 @@ mod tests {
             ]
         );
         assert_eq!(only(r"SELECT `a\`;SELECT 2"), [r"SELECT `a\`", "SELECT 2"]);
+    }
+
+    #[test]
+    fn a_backslash_escapes_nothing_where_the_script_says_so() {
+        let inside = r"INSERT INTO t VALUES ('C:\')";
+        let follow = |sets: &str| only(&format!("{sets};{inside};SELECT 2")).pop().unwrap();
+        for sets in [
+            "SET sql_mode='NO_BACKSLASH_ESCAPES'",
+            "/*!40101 SET @OLD_SQL_MODE=@@SQL_MODE, SQL_MODE='ANSI_QUOTES,NO_BACKSLASH_ESCAPES' */",
+            "set session sql_mode := \"no_backslash_escapes\"",
+            "SET NAMES utf8mb4, @@session.sql_mode = 1048576",
+            "SET sql_mode = CONCAT(@@sql_mode, ',NO_BACKSLASH_ESCAPES')",
+            "SET sql_mode = NO_BACKSLASH_ESCAPES",
+            "SET sql_mode='NO_BACKSLASH_ESCAPES';SET @a=@@sql_mode;SET sql_mode='';SET sql_mode=@a",
+        ] {
+            assert_eq!(follow(sets), "SELECT 2", "{sets}");
+        }
+        for sets in [
+            "SET sql_mode='ANSI_QUOTES'",
+            "SET GLOBAL sql_mode='NO_BACKSLASH_ESCAPES'",
+            "SET @sql_mode='NO_BACKSLASH_ESCAPES'",
+            "SET @old=@@sql_mode,sql_mode='NO_BACKSLASH_ESCAPES';SET sql_mode=@old",
+            "SET sql_mode='NO_BACKSLASH_ESCAPES';SET sql_mode=DEFAULT",
+            "SET sql_mode='NO_BACKSLASH_ESCAPES';SET sql_mode=0",
+            "SET sql_mode=REPLACE(@@sql_mode,'NO_BACKSLASH_ESCAPES','')",
+        ] {
+            let script = format!(r"{sets};SELECT 'it\';s';SELECT 2");
+            assert_eq!(only(&script).pop().unwrap(), "SELECT 2", "{sets}");
+            assert!(only(&script).contains(&r"SELECT 'it\';s'".to_owned()), "{sets}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use flushlab_wire::packet::LARGEST;
 use serde::Deserialize;
 
 use crate::address::{Address, Transport};
@@ -18,7 +19,7 @@ use crate::dump::queue::{Place, Shared, State, Statement, StreamProgress};
 use crate::dump::rules::Rules;
 use crate::dump::session::Session;
 use crate::endpoint::Endpoint;
-use crate::script::{Source, Splitter};
+use crate::script::{Modes, Source, Splitter};
 use crate::spec::unreadable;
 use crate::{Cutoff, Error};
 
@@ -75,11 +76,14 @@ pub(crate) struct Pieces {
     pending: Vec<u8>,
     /// Not to be scanned again before so many bytes are there: the end of something long is missing.
     enough: usize,
+    /// Bytes that may wait for the end of a statement.
+    most: usize,
 }
 
 impl Pieces {
     pub fn new(splitter: Splitter) -> Self {
         Self {
+            most: LARGEST,
             splitter,
             pending: Vec::new(),
             enough: 0,
@@ -90,7 +94,7 @@ impl Pieces {
     /// be read, what stands behind that is scanned with the next piece.
     ///
     /// # Errors
-    /// As [`Splitter::scan`].
+    /// As [`Splitter::scan`]; [`crate::Kind::Usage`] too for a statement that is longer than any server takes.
     pub fn feed(
         &mut self,
         piece: &[u8],
@@ -107,9 +111,20 @@ impl Pieces {
         });
         let done = self.splitter.forget(&self.pending);
         self.pending.drain(..done);
+        if self.pending.len() > self.most && matches!(scanned, Ok(None)) {
+            let line = self.splitter.pending_line();
+            let most = self.most;
+            return Err(Error::usage(format!(
+                "line {line}: no statement ends within {most} bytes behind it"
+            ))
+            .hint(
+                "does a string end in a backslash there? set sql_mode to NO_BACKSLASH_ESCAPES in the script \
+                     if it was written in that mode",
+            ));
+        }
         self.enough = match &scanned {
             Ok(Some(_)) => 0,
-            _ => self.pending.len() * 3 / 2,
+            _ => (self.pending.len() * 3 / 2).min(self.most),
         };
         scanned
     }
@@ -148,8 +163,12 @@ impl ScriptStream {
             ),
             taken: None,
             building: Vec::new(),
+            escapes: true,
             shared: shared.clone(),
         };
+        // As MySQL's own client asks before it begins to split.
+        let escapes = session.connection.query("DO 0")?.backslash_escapes();
+        session.escapes = escapes;
         let worker = {
             let shared = shared.clone();
             std::thread::spawn(move || {
@@ -164,7 +183,7 @@ impl ScriptStream {
             cutoff,
             worker: Some(worker),
             parts: vec![Part {
-                script: Pieces::new(Splitter::of_client(b";")),
+                script: Pieces::new(Splitter::of_client(b";").in_modes(Modes::new(escapes))),
                 file: None,
             }],
             number: 0,
@@ -195,10 +214,9 @@ impl ScriptStream {
         if last && nested && matches!(fed, Ok(None)) {
             let ended = self.parts.pop().expect("it is nested");
             let outer = self.parts.last_mut().expect("the script itself is never left");
-            outer
-                .script
-                .splitter
-                .set_delimiter(ended.script.splitter.delimiter());
+            let splitter = &mut outer.script.splitter;
+            splitter.set_delimiter(ended.script.splitter.delimiter());
+            splitter.modes = ended.script.splitter.modes;
         }
         let mut state = self.shared.lock();
         for command in left_out {
@@ -219,11 +237,14 @@ impl ScriptStream {
 
     /// Goes on with a file that the script has read.
     pub fn enter(&mut self, name: String) {
-        let delimiter = self
+        let outer = &self
             .parts
             .last()
-            .map_or(&b";"[..], |part| part.script.splitter.delimiter());
-        let script = Pieces::new(Splitter::of_client(delimiter));
+            .expect("the script itself is never left")
+            .script
+            .splitter;
+        let splitter = Splitter::of_client(outer.delimiter()).in_modes(outer.modes.clone());
+        let script = Pieces::new(splitter);
         let mut state = self.shared.lock();
         state.files.push(name);
         let file = Some(state.files.len() - 1);
@@ -286,5 +307,32 @@ impl Drop for ScriptStream {
         if let Some(worker) = self.worker.take() {
             let _ = worker.join(); // what it had to say is in the shared state
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Kind;
+
+    #[test]
+    fn a_statement_that_does_not_end_is_refused_before_it_takes_all_memory() {
+        let mut pieces = Pieces::new(Splitter::of_client(b";"));
+        pieces.most = 10_000;
+        let mut found = 0;
+        pieces
+            .feed(b"SELECT 1;\nSELECT 'C:\\';\n", false, |_, _| found += 1)
+            .unwrap();
+        let refused = (0..100).find_map(|_| pieces.feed(&[b'x'; 1000], false, |_, _| found += 1).err());
+        let error = refused.unwrap();
+        assert_eq!((error.kind, found), (Kind::Usage, 1));
+        assert!(
+            error
+                .message
+                .starts_with("line 2: no statement ends within 10000 bytes"),
+            "{error}"
+        );
+        assert!(error.hint.unwrap().contains("NO_BACKSLASH_ESCAPES"));
+        assert!(pieces.pending.len() < 12_000);
     }
 }

@@ -76,7 +76,9 @@ impl Rest {
             match self.ended.recv_timeout(left.min(look)) {
                 Ok(written) => return Some(written.err()),
                 // Its thread tells in any case.
-                Err(RecvTimeoutError::Disconnected) => return Some(Some("the files are incomplete".to_owned())),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Some(Some("the files are incomplete".to_owned()))
+                }
                 Err(RecvTimeoutError::Timeout) if left.is_zero() => {
                     let names: Vec<_> = self.paths.iter().map(|path| path.display().to_string()).collect();
                     return Some(Some(format!(
@@ -417,7 +419,9 @@ mod tests {
             let mut window = locked(&meter).take_settled().unwrap();
             let rest = writer.finish(&mut window, Duration::from_millis(100));
             let most = if interrupts { 600.0 } else { 0.3 };
-            let outcome = rest.wait(Duration::from_secs_f64(most), Duration::from_millis(10), || interrupts);
+            let outcome = rest.wait(Duration::from_secs_f64(most), Duration::from_millis(10), || {
+                interrupts
+            });
             match outcome {
                 Some(unwritten) => assert!(
                     !interrupts && unwritten.as_ref().unwrap().contains("incomplete"),

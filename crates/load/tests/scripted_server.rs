@@ -48,6 +48,8 @@ struct Script {
     knows_aliases: bool,
     execution: fn(u64) -> Act,
     commit: fn(u64) -> &'static [u8],
+    /// Connections that are greeted; later ones get no word.
+    greeted: u64,
 }
 
 const USUAL: Script = Script {
@@ -57,6 +59,7 @@ const USUAL: Script = Script {
     knows_aliases: true,
     execution: |_| Act::Answer(OK),
     commit: |_| OK,
+    greeted: u64::MAX,
 };
 
 /// A scripted server; its socket goes with it.
@@ -82,7 +85,12 @@ impl Server {
         let (rows, executed, heard) = (inserted_rows.clone(), executions.clone(), said.clone());
         let script = Arc::new(script);
         std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
+            let mut silent = Vec::new();
+            for (number, stream) in (1..).zip(listener.incoming().flatten()) {
+                if number > script.greeted {
+                    silent.push(stream);
+                    continue;
+                }
                 let (script, rows, executed, heard) =
                     (script.clone(), rows.clone(), executed.clone(), heard.clone());
                 // A client that leaves ends its conversation with an error: that is its right.
@@ -530,6 +538,31 @@ fn a_rate_is_kept_and_latency_counts_from_the_intended_start() {
         "300 events at 500/s take 0.6 s, not {}",
         progress.elapsed_s
     );
+    // One that waits for 0.5 s behind another is charged that, although its own answer comes at once.
+    for threads in [1, 2] {
+        let server = Server::start(Script {
+            execution: |number| match number {
+                1 => Act::AnswerLate(Duration::from_millis(500), OK),
+                _ => Act::Answer(OK),
+            },
+            ..USUAL
+        });
+        let spec = server.spec(|spec| {
+            spec["threads"] = threads.into();
+            spec["rate"] = 1000.into();
+        });
+        let mut run = LoadRun::connect(&spec, Arc::new(Cutoff::new())).unwrap();
+        run.start().unwrap();
+        wait_for(&run, |progress| progress.events >= 400);
+        // They were due evenly over these 0.5 s; more of them add to the sum, and so does a slow machine.
+        let seen = run.seen().unwrap();
+        assert!(
+            seen.latency_sum_s > 80.0,
+            "{} events took {} s",
+            seen.events,
+            seen.latency_sum_s
+        );
+    }
 }
 
 #[test]
@@ -603,8 +636,77 @@ fn a_retry_in_a_closed_loop_is_a_new_event() {
     let mut run = server.started();
     run.open_window().unwrap();
     wait_for(&run, |progress| progress.errors == 2 && progress.events > 1000);
-    let latency = run.close_window().unwrap().latency_us.unwrap();
+    let result = run.close_window().unwrap();
+    let latency = result.latency_us.unwrap();
     assert!(latency.max < 300_000, "{}", latency.max);
+    // The time that the retry leaves out is not lost.
+    let failed = result.failed.unwrap();
+    assert_eq!(failed.count, 2);
+    assert!(failed.latency_us.p50 >= 299_000, "{failed:?}");
+}
+
+#[test]
+fn a_window_without_errors_has_no_failed_attempts() {
+    let server = Server::start(USUAL);
+    let mut run = server.started();
+    run.open_window().unwrap();
+    wait_for(&run, |progress| progress.events > 100);
+    let result = run.close_window().unwrap();
+    assert_eq!((result.failed, result.capped), (None, 0));
+}
+
+#[test]
+fn an_attempt_that_a_lost_connection_ends_has_failed() {
+    let server = Server::start(Script {
+        execution: |number| match number {
+            20 => Act::Close,
+            _ => Act::Answer(OK),
+        },
+        ..USUAL
+    });
+    for threads in [1, 2] {
+        let spec = server.spec(|spec| {
+            spec["threads"] = threads.into();
+            spec["reconnect"] = true.into();
+        });
+        let mut run = LoadRun::connect(&spec, Arc::new(Cutoff::new())).unwrap();
+        run.start().unwrap();
+        run.open_window().unwrap();
+        wait_for(&run, |progress| progress.errors >= 2 && progress.events > 60);
+        let result = run.close_window().unwrap();
+        let failed = result.failed.unwrap();
+        assert_eq!(failed.count, result.lost_connections);
+        assert_eq!(
+            failed.count,
+            result.errors.iter().map(|error| error.count).sum::<u64>()
+        );
+    }
+}
+
+#[test]
+fn connections_that_are_lost_together_find_another_node_together() {
+    // After its eight connections the first node takes new ones but never says a word.
+    const THREADS: u64 = 8;
+    let dead = Server::start(Script {
+        execution: |number| if number < 20 { Act::Answer(OK) } else { Act::Close },
+        greeted: THREADS,
+        ..USUAL
+    });
+    let other = Server::start(USUAL);
+    let spec = dead.spec(|spec| {
+        spec["threads"] = THREADS.into();
+        spec["reconnect"] = true.into();
+        spec["cluster_load"] = "failover".into();
+        spec["peers"] = serde_json::json!([
+            {"user": "u", "password": "hunter2", "socket": other.path, "host": null, "port": null}
+        ]);
+    });
+    let mut run = LoadRun::connect(&spec, Arc::new(Cutoff::new())).unwrap();
+    run.start().unwrap();
+    // One after the other, at ten seconds each, they would need 80 s.
+    wait_for(&run, |_| other.heard("UPDATE") == THREADS as usize);
+    run.stop();
+    assert_eq!(run.progress().unwrap().failed, None);
 }
 
 #[test]
@@ -861,7 +963,9 @@ fn a_script_is_timed_by_kind() {
 fn statements_and_rows_of_more_than_16_mib_pass() {
     let server = Server::start(USUAL);
     let long = format!("REPLACE INTO a VALUES ('{}')", "y".repeat(LONG));
-    let result = server.run(&format!("LONG ROW;{long};LONG ROW;SELECT 1"), 60.0).unwrap();
+    let result = server
+        .run(&format!("LONG ROW;{long};LONG ROW;SELECT 1"), 60.0)
+        .unwrap();
     assert_eq!(result.events, 4);
     let said = server.said.lock().unwrap();
     assert!(said.iter().any(|statement| *statement == long));

@@ -179,7 +179,10 @@ impl Inbox {
             0 => (length_of(header), 1),
             joined => (joined, self.packets),
         };
-        assert!(self.joined == 0 || self.whole, "take() is called when ready() said so");
+        assert!(
+            self.joined == 0 || self.whole,
+            "take() is called when ready() said so"
+        );
         let payload = &held[HEADER..HEADER + length];
         let sequence = header[3];
         self.start += HEADER + length;
@@ -193,9 +196,7 @@ impl Inbox {
 }
 
 fn unordered(sequence: u8, due: u8) -> Error {
-    Error::protocol(format!(
-        "a packet has sequence number {sequence}; {due} was due"
-    ))
+    Error::protocol(format!("a packet has sequence number {sequence}; {due} was due"))
 }
 
 fn length_of(header: &[u8; HEADER]) -> usize {

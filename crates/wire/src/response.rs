@@ -9,6 +9,9 @@ const MAX_COLUMNS: u64 = 4096;
 /// Another result follows this one.
 const STATUS_MORE_RESULTS: u16 = 0x0008;
 
+/// A backslash is an ordinary character in strings.
+const STATUS_NO_BACKSLASH_ESCAPES: u16 = 0x0200;
+
 /// The end of an answer: an OK packet, or the EOF behind the rows of a result set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Completed {
@@ -21,6 +24,11 @@ pub struct Completed {
 }
 
 impl Completed {
+    /// Whether a backslash escapes in the session's strings: `sql_mode` is without NO_BACKSLASH_ESCAPES.
+    pub fn backslash_escapes(&self) -> bool {
+        self.status & STATUS_NO_BACKSLASH_ESCAPES == 0
+    }
+
     fn from_ok(payload: &[u8]) -> Result<Self, Error> {
         let mut reader = Reader::new(payload);
         reader.u8()?;

@@ -375,7 +375,9 @@ impl<'a> Polling<'a> {
         for index in 0..self.slots.len() {
             let Slot { session, heard, .. } = &mut self.slots[index];
             let Some(session) = session else { continue };
-            let Some(sent) = session.waits_since() else { continue };
+            let Some(sent) = session.waits_since() else {
+                continue;
+            };
             let (moved, patience) = (session.connection.moved(), session.connection.patience());
             if moved != heard.0 {
                 *heard = (moved, now);

@@ -46,13 +46,10 @@ impl Hands {
             let shared = self.shared.clone();
             self.shared.lock().work.hands += 1;
             self.threads.push(std::thread::spawn(move || {
-                let working = AssertUnwindSafe(|| work(&shared, connection));
+                let mut held = None;
+                let working = AssertUnwindSafe(|| work(&shared, connection, &mut held));
                 if let Err(said) = catch_unwind(working) {
-                    let mut state = shared.lock();
-                    state.fail(0, Error::panicked(&*said));
-                    let work = &mut state.work;
-                    (work.hands, work.busy, work.rows_running, work.builds_running) = (0, 0, 0, 0);
-                    drop(state);
+                    shared.lock().come_undone(held, Error::panicked(&*said));
                     shared.changed.notify_all();
                 }
             }));
@@ -141,8 +138,43 @@ impl Drop for Hands {
     }
 }
 
-/// What a hand does until there is nothing more.
-fn work(shared: &Shared, mut connection: Connection) {
+/// What a hand has begun and not ended.
+#[derive(Debug)]
+enum Held {
+    Rows,
+    /// Indexes of that table.
+    Build(String),
+}
+
+impl Held {
+    fn of(job: &Job) -> Self {
+        job.builds.clone().map_or(Self::Rows, Self::Build)
+    }
+}
+
+impl State {
+    /// A hand panicked: what it held is under way no more, and nothing else of the dump is begun.
+    fn come_undone(&mut self, held: Option<Held>, error: Error) {
+        self.fail(0, error);
+        let work = &mut self.work;
+        work.hands -= 1;
+        if let Offer::Looked = work.offer {
+            work.offer = Offer::None; // by this hand, or by another one, whose answer nobody needs any more
+        }
+        let Some(held) = held else { return };
+        work.busy -= 1;
+        match held {
+            Held::Rows => work.rows_running -= 1,
+            Held::Build(table) => {
+                work.builds_running -= 1;
+                self.progress.building.retain(|one| *one != table);
+            }
+        }
+    }
+}
+
+/// What a hand does until there is nothing more. `held` is what it has begun.
+fn work(shared: &Shared, mut connection: Connection, held: &mut Option<Held>) {
     let mut alike: Option<Arc<SessionState>> = None;
     loop {
         let nothing = |state: &mut State| {
@@ -170,12 +202,14 @@ fn work(shared: &Shared, mut connection: Connection) {
         };
         work.busy += 1;
         begins(&mut state, &job);
+        *held = Some(Held::of(&job));
         drop(state);
         if !alike
             .as_ref()
             .is_some_and(|alike| Arc::ptr_eq(alike, &job.session))
         {
             if !job.session.put_on(&mut connection) {
+                *held = None;
                 leave(shared, job);
                 return;
             }
@@ -185,7 +219,7 @@ fn work(shared: &Shared, mut connection: Connection) {
             shared.lock().work.offer = Offer::Accepted;
             shared.changed.notify_all();
         }
-        run(shared, &mut connection, job, By::Hand);
+        run(shared, &mut connection, job, By::Hand(held));
     }
 }
 
@@ -224,26 +258,29 @@ fn ends(state: &mut State, job: &Job) {
 }
 
 /// Whose connection runs a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum By {
-    Hand,
+#[derive(Debug)]
+enum By<'a> {
+    /// One that holds it.
+    Hand(&'a mut Option<Held>),
     Own,
     /// While nothing runs beside it.
     OwnAlone,
 }
 
-fn run(shared: &Shared, connection: &mut Connection, job: Job, by: By) {
+fn run(shared: &Shared, connection: &mut Connection, job: Job, by: By<'_>) {
     let outcome = connection.query_bytes(&job.sql);
     let mut state = shared.lock();
     ends(&mut state, &job);
-    if by == By::Hand {
+    let alone = matches!(by, By::OwnAlone);
+    if let By::Hand(held) = by {
+        *held = None;
         state.work.busy -= 1; // now, or who finds nothing under way would find no hand free
         state.progress.beside += 1;
     }
     match outcome {
         Ok(_) if job.builds.is_none() => state.answered(job.sql.len()),
         Ok(_) => {}
-        Err(error) if by != By::OwnAlone && matches!(error.errno, Some(LOCK_WAIT_TIMEOUT | DEADLOCK)) => {
+        Err(error) if !alone && matches!(error.errno, Some(LOCK_WAIT_TIMEOUT | DEADLOCK)) => {
             state.work.again.push(job);
         }
         Err(mut error) => {
@@ -259,4 +296,75 @@ fn run(shared: &Shared, connection: &mut Connection, job: Job, by: By) {
     }
     drop(state);
     shared.changed.notify_all();
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::sync::Mutex;
+    use std::time::Duration;
+
+    use super::super::queue::Place;
+    use super::*;
+    use crate::scripted::{Reply, Scripted};
+
+    fn rows(number: u64, sql: &str, file: Option<usize>) -> Job {
+        Job {
+            place: Place {
+                number,
+                line: 1,
+                file,
+            },
+            sql: sql.as_bytes().to_vec(),
+            session: Arc::default(),
+            builds: None,
+        }
+    }
+
+    #[test]
+    fn a_hand_that_panics_ends_the_dump_and_lets_the_others_end_their_work() {
+        let (answer, waits) = mpsc::channel();
+        let waits = Mutex::new(waits);
+        let server = Arc::new(Scripted::start(move |sql| match sql {
+            "slow" => {
+                let _ = waits.lock().unwrap().recv();
+                Reply::Ok
+            }
+            "refused" => Reply::Raw(b"\xff\x15\x04#28000Access denied"),
+            _ => Reply::Ok,
+        }));
+        let shared = Arc::new(Shared::default());
+        let dialing = server.clone();
+        let mut hands = Hands::new(shared.clone(), 2, Box::new(move || Ok(dialing.connect())));
+        assert!(hands.there_are());
+        let mut own = server.connect();
+        hands.rows(&mut own, rows(1, "slow", None));
+        // A file that is not known: putting its name into the error panics.
+        hands.rows(&mut own, rows(2, "refused", Some(9)));
+        drop(shared.wait_while(|state| state.work.failed.is_none()));
+        {
+            let state = shared.lock();
+            let work = &state.work;
+            assert_eq!((work.hands, work.busy, work.rows_running), (1, 1, 1));
+        }
+        answer.send(()).unwrap();
+        let (done, finished) = mpsc::channel();
+        let worker = std::thread::spawn(move || {
+            hands.finish_rows(&mut own);
+            hands.finish_builds(&mut own);
+            drop(hands);
+            done.send(()).unwrap();
+        });
+        finished
+            .recv_timeout(Duration::from_secs(60))
+            .expect("who waits for the rows waits for ever");
+        worker.join().unwrap();
+        let state = shared.lock();
+        assert_eq!(
+            (state.work.hands, state.work.busy, state.work.rows_running),
+            (1, 0, 0)
+        );
+        let (_, error) = state.work.failed.as_ref().unwrap();
+        assert_eq!(error.kind, crate::Kind::Harness);
+    }
 }

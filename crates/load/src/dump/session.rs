@@ -21,6 +21,8 @@ pub(crate) struct Session {
     pub rules: Rules,
     pub late_indexes: LateIndexes,
     pub hands: Hands,
+    /// A backslash escapes in strings, as far as the server has said.
+    pub escapes: bool,
     /// The table that rows are coming for, if something of it was taken away, and how sessions are set meanwhile.
     pub taken: Option<(Taken, Option<Arc<SessionState>>)>,
     /// Tables, in their quotes, whose indexes hands build, and what gives their foreign keys back then.
@@ -101,7 +103,8 @@ impl Session {
         if !self.shared.failing() {
             let runs = verdict.instead.as_deref().unwrap_or(&sql);
             let outcome = self.connection.query_bytes(runs);
-            outcome.map_err(|error| quoting(error, &sql))?;
+            let completed = outcome.map_err(|error| quoting(error, &sql))?;
+            self.escapes = completed.backslash_escapes();
             self.shared.answered(sql.len(), verdict.left_out);
         }
         Ok(())
@@ -116,7 +119,7 @@ impl Session {
                     ..
                 },
                 Some(_),
-            )) if sql.len() >= BESIDE_FROM_BYTES => only_literals(sql, Some(columns)),
+            )) if sql.len() >= BESIDE_FROM_BYTES && self.escapes => only_literals(sql, Some(columns)),
             _ => false,
         }
     }
