@@ -1,6 +1,6 @@
 //! Which records a crash leaves.
 //!
-//! What a flush made durable is always there: the records that were answered before the flush arrived. Of what
+//! What any flush made durable is always there: the records that were answered before the flush arrived. Of what
 //! follows, the device may have kept anything, in any order and in part; a seed chooses. So it does of what had
 //! waited for a flush that failed: a later flush that succeeds does not bring it back.
 
@@ -160,19 +160,24 @@ impl Policy {
     }
 }
 
-/// The last record that the last flush up to `at`, but for `skipped` flushes, made durable.
+/// The last record that a flush up to `at`, but for the last `skipped` ones, made durable. That need not be the last
+/// flush: one that arrived earlier may be answered later, and takes nothing back.
 fn flushed(recording: &Recording, at: u64, skipped: u64) -> io::Result<u64> {
-    let mut skipped = skipped;
+    let (mut skipped, mut durable) = (skipped, 0);
     for number in (1..=at).rev() {
+        if number <= durable {
+            break; // an earlier flush arrived before `durable` was answered
+        }
         let entry = recording.get(number)?;
         if entry.kind == EntryKind::Flush {
             if skipped == 0 {
-                return Ok(entry.before);
+                durable = durable.max(entry.before);
+            } else {
+                skipped -= 1;
             }
-            skipped -= 1;
         }
     }
-    Ok(0)
+    Ok(durable)
 }
 
 /// What had waited for flushes that failed, among the first records.

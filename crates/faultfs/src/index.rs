@@ -3,7 +3,8 @@
 //! Made once, beside the record, in the file `index`; every image reads the same one. Layout, little endian:
 //! the number of records and of blocks (8 bytes each); per block the place of its first version (8 bytes), and
 //! one more; per version 20 bytes: number, place in `data` of the first of its sectors, and (4 bytes) which of
-//! the block's 8 sectors it has.
+//! the block's 8 sectors it has. To make it takes 8 bytes for each block of the disk and a buffer, however many
+//! versions there are.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -15,6 +16,9 @@ use crate::{BLOCK, SECTOR};
 
 const HEAD: usize = 16;
 const VERSION: usize = 20;
+
+/// Versions that are written at once; each round reads the entries of the record again.
+const AT_ONCE: usize = 1 << 20;
 
 /// One write's part of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +53,7 @@ impl Index {
             }
         }
         let beside = recording.file(&format!("index.{}", std::process::id()));
-        let written = write(recording, &beside).and_then(|()| fs::rename(&beside, &path));
+        let written = write(recording, &beside, AT_ONCE).and_then(|()| fs::rename(&beside, &path));
         if let Err(error) = written {
             let _ = fs::remove_file(&beside);
             return Err(error);
@@ -123,7 +127,7 @@ pub(crate) fn parts(number: u64, entry: &Entry) -> impl Iterator<Item = (u64, Ve
     })
 }
 
-fn write(recording: &Recording, path: &std::path::Path) -> io::Result<()> {
+fn write(recording: &Recording, path: &std::path::Path, at_once: usize) -> io::Result<()> {
     let last = recording.last();
     let blocks = recording.header.size.div_ceil(BLOCK);
     let mut places = vec![0_u64; blocks as usize + 1];
@@ -138,23 +142,83 @@ fn write(recording: &Recording, path: &std::path::Path) -> io::Result<()> {
         sum += *place;
         *place = sum;
     }
-    let mut versions = vec![0_u8; sum as usize * VERSION];
-    let mut next = places.clone();
-    for number in 1..=last {
-        for (block, version) in parts(number, &recording.get(number)?) {
-            let at = next[block as usize] as usize * VERSION;
-            next[block as usize] += 1;
-            versions[at..at + 8].copy_from_slice(&version.number.to_le_bytes());
-            versions[at + 8..at + 16].copy_from_slice(&version.data.to_le_bytes());
-            versions[at + 16] = version.mask;
-        }
-    }
     let mut file = BufWriter::new(File::create(path)?);
     file.write_all(&last.to_le_bytes())?;
     file.write_all(&blocks.to_le_bytes())?;
     for place in &places {
         file.write_all(&place.to_le_bytes())?;
     }
-    file.write_all(&versions)?;
+    let all = sum as usize;
+    let mut versions = vec![0_u8; all.min(at_once) * VERSION];
+    for first in (0..all).step_by(at_once) {
+        let end = all.min(first + at_once);
+        for number in 1..=last {
+            for (block, version) in parts(number, &recording.get(number)?) {
+                let place = &mut places[block as usize];
+                let at = *place as usize;
+                *place += 1;
+                if (first..end).contains(&at) {
+                    let at = (at - first) * VERSION;
+                    versions[at..at + 8].copy_from_slice(&version.number.to_le_bytes());
+                    versions[at + 8..at + 16].copy_from_slice(&version.data.to_le_bytes());
+                    versions[at + 16] = version.mask;
+                }
+            }
+        }
+        file.write_all(&versions[..(end - first) * VERSION])?;
+        // Each block's place is now where the next block's was.
+        places.copy_within(..blocks as usize, 1);
+        places[0] = 0;
+    }
     file.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Header, Recorder};
+    use crate::Base;
+
+    #[test]
+    fn an_index_is_the_same_in_however_many_rounds_it_is_made() {
+        const BLOCKS: u64 = 40;
+        let folder = tempfile::tempdir().unwrap();
+        let recorder = Recorder::create(folder.path(), BLOCKS * BLOCK, Base::Zeros, None).unwrap();
+        for number in 0..300_u64 {
+            let block = number * number % (BLOCKS - 3);
+            let entry = Entry {
+                kind: EntryKind::Write,
+                length: 3 * BLOCK as u32 - 512,
+                time_ns: 0,
+                offset: block * BLOCK + 512,
+                data: number * 1_000_000,
+                before: number,
+            };
+            recorder.add(entry).unwrap();
+        }
+        let recording = Recording::open(folder.path()).unwrap();
+        let Header { size, .. } = recording.header;
+        let made = |at_once| {
+            let path = folder.path().join("made");
+            write(&recording, &path, at_once).unwrap();
+            std::fs::read(&path).unwrap()
+        };
+        let whole = made(usize::MAX);
+        assert_eq!(
+            whole.len(),
+            HEAD + (size / BLOCK + 1) as usize * 8 + 900 * VERSION
+        );
+        for at_once in [1000, 900, 899, 123, 7] {
+            assert!(made(at_once) == whole, "{at_once} at once");
+        }
+        let index = Index::open(&recording, 300).unwrap();
+        for block in 0..BLOCKS {
+            let found: Vec<u64> = index.versions(block, 300).map(|version| version.number).collect();
+            let due = (1..=300).rev().filter(|&number| {
+                let entry = recording.get(number).unwrap();
+                parts(number, &entry).any(|(one, _)| one == block)
+            });
+            assert_eq!(found, due.collect::<Vec<_>>());
+        }
+    }
 }

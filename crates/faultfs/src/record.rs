@@ -240,12 +240,15 @@ impl Recording {
     }
 }
 
-/// A file in memory; none if it is empty.
+/// A file that is mapped; none if it is empty. The kernel may drop its pages at any time, although all else of a
+/// process that serves a disk is locked in memory.
 #[allow(unsafe_code)]
 pub fn map(file: &File) -> io::Result<Option<Mmap>> {
     if file.metadata()?.len() == 0 {
         return Ok(None);
     }
     // SAFETY: files of a record only grow, and what is read of them was complete when they were opened.
-    unsafe { Mmap::map(file) }.map(Some)
+    let map = unsafe { Mmap::map(file) }?;
+    map.unlock()?;
+    Ok(Some(map))
 }

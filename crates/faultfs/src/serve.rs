@@ -12,6 +12,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::thread;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use fuser::{
@@ -35,6 +36,8 @@ const FOREVER: Duration = Duration::from_secs(1 << 30);
 const THREADS: usize = 4;
 /// Requests that the kernel may have under way.
 const UNDER_WAY: u16 = 128;
+/// Before the next caller is let in where one could not be.
+const PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_WRITE: u32 = 1 << 20;
 
 /// What the socket takes.
@@ -443,12 +446,23 @@ pub fn serve(spec: &Spec) -> io::Result<()> {
     let session = Session::from_fd(Served(disk.clone()), device, SessionACL::All, config)?;
     let session = session.spawn()?;
     let listener = UnixListener::bind(&spec.control)?;
-    for caller in listener.incoming() {
-        // A caller that goes away in the middle of a word is no reason to stop.
-        let _ = talk(&disk, root.as_raw_fd(), flusher, caller?);
-    }
+    // A caller that goes away in the middle of a word is no reason to stop.
+    each_caller(listener.incoming(), |caller| {
+        let _ = talk(&disk, root.as_raw_fd(), flusher, caller);
+    });
     drop(session);
     Ok(())
+}
+
+/// Serves callers one after the other. One that cannot be let in (no descriptor, or it left again) must not end a disk
+/// that is mounted.
+fn each_caller(callers: impl Iterator<Item = io::Result<UnixStream>>, mut serve: impl FnMut(UnixStream)) {
+    for caller in callers {
+        match caller {
+            Ok(caller) => serve(caller),
+            Err(_) => thread::sleep(PAUSE),
+        }
+    }
 }
 
 fn talk(disk: &Disk, root: RawFd, flusher: bool, caller: UnixStream) -> io::Result<()> {
@@ -507,4 +521,172 @@ fn stay_out_of_deadlocks() -> io::Result<bool> {
         return Ok(told == 0);
     }
     Err(io::Error::last_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{json, Value};
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::failure::{Failure, Kind};
+
+    const SIZE: u64 = 16 * BLOCK;
+
+    struct Fixture {
+        folder: TempDir,
+        disk: Disk,
+    }
+
+    impl Fixture {
+        /// A disk that can record.
+        fn new(limit: Option<u64>) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::create_dir(folder.path().join("record")).unwrap();
+            let disk = Disk::open(&Spec {
+                control: folder.path().join("control"),
+                size: SIZE,
+                base: Base::Zeros,
+                overlay: folder.path().to_owned(),
+                record: Some(folder.path().join("record")),
+                record_limit: limit,
+                punctual: false,
+                delays: None,
+            });
+            Self {
+                disk: disk.unwrap(),
+                folder,
+            }
+        }
+
+        fn write(&self, block: u64, byte: u8) -> Result<(), i32> {
+            let outcome = self.disk.write(&[byte; BLOCK as usize], block * BLOCK);
+            self.disk.finish(outcome).map_err(Errno::code)
+        }
+
+        fn flush(&self) -> Result<(), i32> {
+            self.disk.finish(self.disk.flush()).map_err(Errno::code)
+        }
+
+        fn first_bytes(&self) -> Vec<u8> {
+            let mut all = vec![0; SIZE as usize];
+            self.disk.read(&mut all, 0).unwrap();
+            all.iter().copied().step_by(BLOCK as usize).collect()
+        }
+
+        /// Says words to it over its socket; what it answers.
+        fn tell(&self, lines: &[Value]) -> Vec<Value> {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            let told: String = lines.iter().map(|line| format!("{line}\n")).collect();
+            (&ours).write_all(told.as_bytes()).unwrap();
+            ours.shutdown(std::net::Shutdown::Write).unwrap();
+            talk(&self.disk, 7, true, theirs).unwrap();
+            let answers = BufReader::new(ours).lines();
+            answers
+                .map(|line| serde_json::from_str(&line.unwrap()).unwrap())
+                .collect()
+        }
+
+        fn image(&self, at: u64, kind: Kind) -> Vec<u8> {
+            let image = Image::open(&ImageSpec {
+                record: self.folder.path().join("record"),
+                at,
+                failure: Failure {
+                    kind,
+                    tear: None,
+                    lying_flushes: 0,
+                },
+                seed: 0,
+            });
+            let mut all = vec![0; SIZE as usize];
+            image.unwrap().read(&mut all, 0).unwrap();
+            all.iter().copied().step_by(BLOCK as usize).collect()
+        }
+    }
+
+    #[test]
+    fn what_stands_when_the_record_begins_is_its_base_and_what_follows_is_numbered() {
+        let some = Fixture::new(None);
+        some.write(0, 1).unwrap();
+        let [answer] = &some.tell(&[json!({"do": "record"})])[..] else {
+            panic!("one answer was due")
+        };
+        assert_eq!((&answer["records"], answer.get("error")), (&json!(0), None));
+        some.write(1, 2).unwrap();
+        some.flush().unwrap();
+        some.write(2, 3).unwrap();
+        assert_eq!(some.first_bytes()[..4], [1, 2, 3, 0]);
+        assert_eq!(some.image(0, Kind::Os)[..4], [1, 0, 0, 0]);
+        assert_eq!(some.image(3, Kind::Os)[..4], [1, 2, 3, 0]);
+        assert_eq!(some.image(3, Kind::Power)[..2], [1, 2]);
+        let status = &some.tell(&[json!({"do": "status"})])[0];
+        for (name, value) in [
+            ("records", 3),
+            ("writes", 3),
+            ("flushes", 1),
+            ("failed", 0),
+            ("root", 7),
+        ] {
+            assert_eq!(status[name], json!(value), "{name}");
+        }
+        assert_eq!(status["written_bytes"], json!(3 * BLOCK));
+    }
+
+    #[test]
+    fn a_flush_fails_after_as_many_as_were_asked_for_and_is_recorded() {
+        let some = Fixture::new(None);
+        some.tell(&[json!({"do": "record"}), json!({"do": "fail_flush", "after": 1})]);
+        let outcomes = [some.flush(), some.flush(), some.flush()];
+        assert_eq!(outcomes, [Ok(()), Err(libc::EIO), Ok(())]);
+        let status = &some.tell(&[json!({"do": "status"})])[0];
+        assert_eq!((&status["records"], &status["failed"]), (&json!(3), &json!(1)));
+    }
+
+    #[test]
+    fn a_full_disk_and_a_full_record_take_no_write_and_lose_none() {
+        let some = Fixture::new(Some(2 * BLOCK));
+        some.tell(&[json!({"do": "full", "on": true})]);
+        assert_eq!(some.write(0, 1), Err(libc::ENOSPC));
+        some.tell(&[json!({"do": "full", "on": false}), json!({"do": "record"})]);
+        assert_eq!(
+            [some.write(0, 1), some.write(1, 2), some.write(2, 3)],
+            [Ok(()), Ok(()), Err(libc::ENOSPC)]
+        );
+        assert_eq!(some.first_bytes()[..3], [1, 2, 0]);
+        assert_eq!(some.image(2, Kind::Os)[..3], [1, 2, 0]);
+    }
+
+    #[test]
+    fn what_lies_outside_or_is_no_whole_sector_is_refused() {
+        let some = Fixture::new(None);
+        assert_eq!(some.write(16, 1), Err(libc::EINVAL));
+        let odd = some.disk.write(&[1; 100], 0);
+        assert_eq!(some.disk.finish(odd).map_err(Errno::code), Err(libc::EINVAL));
+    }
+
+    #[test]
+    fn words_that_make_no_sense_are_answered_and_the_next_ones_too() {
+        let some = Fixture::new(None);
+        let answers = some.tell(&[
+            json!({"do": "explode"}),
+            json!({"do": "full"}),
+            json!({"do": "record"}),
+            json!({"do": "record"}),
+            json!({"do": "status"}),
+        ]);
+        let errors: Vec<_> = answers.iter().map(|answer| answer["error"].as_str()).collect();
+        assert!(errors[0].unwrap().contains("explode") && errors[1].unwrap().contains("on"));
+        assert_eq!(errors[2..], [None, Some("this disk records already"), None]);
+    }
+
+    #[test]
+    fn a_caller_that_cannot_be_let_in_does_not_end_the_disk() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let no_descriptor = || Err(io::Error::from_raw_os_error(libc::EMFILE));
+        let mut served = 0;
+        each_caller([no_descriptor(), no_descriptor(), Ok(ours)].into_iter(), |_| {
+            served += 1
+        });
+        assert_eq!(served, 1);
+    }
 }

@@ -3,6 +3,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::io;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
@@ -94,7 +95,8 @@ fn run(queue: &Mutex<Queue>, more: &Condvar) {
                     continue;
                 };
                 drop(guard);
-                (next.answer)();
+                // One that panics is answered by its end, with an I/O error; the others still wait for theirs.
+                let _ = catch_unwind(AssertUnwindSafe(next.answer));
                 guard = queue.lock().unwrap_or_else(PoisonError::into_inner);
             }
         }
@@ -125,6 +127,16 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
     use std::time::Duration;
+
+    #[test]
+    fn an_answer_that_panics_does_not_keep_the_others_from_theirs() {
+        let timer = Timer::start().unwrap();
+        let (send, receive) = mpsc::channel();
+        let now = Instant::now();
+        timer.at(now, || panic!("an answer came undone"));
+        timer.at(now + Duration::from_millis(5), move || send.send(()).unwrap());
+        receive.recv_timeout(Duration::from_secs(60)).unwrap();
+    }
 
     #[test]
     fn answers_come_in_the_order_of_their_times_and_not_before() {
