@@ -160,7 +160,7 @@ class LoadRun:
 
         It counts exactly the events that ended inside the window; what they add to the figure only once
         their transaction is committed. Transactions that are open are committed after their running
-        statement.
+        statement. Ctrl-C ends the wait.
 
         Raises:
             CoreError: what made the load fail, if it has (such a window is no measurement); usage if
@@ -169,7 +169,7 @@ class LoadRun:
 
     def pause(self) -> None:
         """Begins no further event and comes back when the running ones have ended and nothing is open on the
-        server. Does nothing the second time.
+        server. Does nothing the second time. Ctrl-C ends the wait.
 
         Raises:
             CoreError: what made the load fail, if it has; usage if it does not run or a window is open;
@@ -386,6 +386,10 @@ class Front:
     @property
     def port(self) -> int:
         """What it listens on."""
+
+    @property
+    def shortages(self) -> int:
+        """How often a connection waited because the system gave no descriptor, memory or thread for it."""
 
     def switch(self, target: int) -> None:
         """Leads to another server from now on, and cuts the connections to the one before."""

@@ -18,6 +18,7 @@ from flushlab.experiment.frontier import Excluded, FrontierPoint, Rejected
 from flushlab.experiment.objective import Objective
 from flushlab.record import (
     Comparison,
+    FailedAttempts,
     KindTime,
     Latency,
     Launch,
@@ -390,6 +391,17 @@ def test_bench_says_how_far_its_figure_can_be_trusted() -> None:
 def test_bench_of_an_upsert_shows_rows_and_commits() -> None:
     load = msgspec.structs.replace(load_result(), rows=ROWS)
     check("bench-upsert.txt", text_of(bench.render(trial(unit="rows/s", load=load))))
+
+
+def test_bench_shows_the_time_of_failed_attempts_that_no_other_latency_includes() -> None:
+    waited = Latency(
+        mean=2_500_000.0, p50=2_000_000, p95=5_000_000, p99=5_000_000, p999=5_000_000, max=5_000_000
+    )
+    load = msgspec.structs.replace(load_result(), failed=FailedAttempts(count=12, latency_us=waited))
+    (line,) = (line for line in text_of(bench.render(trial(load=load))).splitlines() if "failed" in line)
+    assert (
+        line == "failed   p50 2,000 ms · p95 5,000 ms · p99 5,000 ms · max 5,000 ms; 12 attempts, 30 s in all"
+    )
 
 
 def test_bench_of_transactions_shows_each_kind_with_its_rate_and_latency() -> None:

@@ -43,6 +43,7 @@ from flushlab.record.load import (
     DecimalParameter as DecimalParameter,
     Endpoint as Endpoint,
     ErrorCount as ErrorCount,
+    FailedAttempts as FailedAttempts,
     IntegerParameter as IntegerParameter,
     KindTime as KindTime,
     Latency as Latency,

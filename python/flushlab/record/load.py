@@ -444,6 +444,18 @@ class TransactionLatency(msgspec.Struct, frozen=True, kw_only=True):
     latency_us: Latency | None
 
 
+class FailedAttempts(msgspec.Struct, frozen=True, kw_only=True):
+    """How long attempts at an event, and COMMITs, took that ended in an error.
+
+    Attributes:
+        count: of those that failed in the window.
+        latency_us: from the start of the attempt to the error. In a closed loop no other latency includes it.
+    """
+
+    count: int
+    latency_us: Latency
+
+
 class OpenLoop(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a rate or a profile.
 
@@ -557,6 +569,8 @@ class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
         commits: acknowledged in the window; None in records of earlier versions.
         errors: server errors in the window, by errno and SQLSTATE. Events that end in an ignored one begin
             anew; with a rate latency counts from the intended start, in a closed loop from the last try.
+        failed: attempts that ended in an error, ignored or a lost connection; None if there were none.
+        capped: events whose latency exceeded a day; each counts as a day.
         client_busy: share of the window that the load's thread was on a CPU.
         client_bound: that share is 90 % or more: the rate is the client's limit, not the server's.
         stalls: whole seconds of the window, from 0, under a tenth of the median second.
@@ -585,6 +599,8 @@ class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
     stalls: tuple[int, ...] = ()
     open_loop: OpenLoop | None = None
     lost_connections: int = 0
+    failed: FailedAttempts | None = None
+    capped: int = 0
     unwritten: str | None = None
 
     @property

@@ -14,7 +14,7 @@ from flushlab.errors import ValueOutOfRange
 from flushlab.record import KindTime, Latency, Launch, LoadResult, NodeActivity, Trial
 from flushlab.report.words import disk_words
 from flushlab.settings.durability import Verdict, described, verdict
-from flushlab.units import format_latency
+from flushlab.units import format_latency, format_seconds
 
 _LEAST_SECONDS = 3
 
@@ -167,6 +167,10 @@ def _add_load(table: Table, load: LoadResult) -> None:
         table.add_row("client", f"{load.client_cpu_us_per_event:.1f} µs of CPU per {event}{busy}")
     for error in load.errors:
         table.add_row("error", Text(f"{error.count:,} × {error.errno} ({error.sqlstate}): {error.message}"))
+    if load.failed is not None:
+        failed = load.failed
+        total = format_seconds(failed.count * failed.latency_us.mean / 1e6)
+        table.add_row("failed", f"{_latency(failed.latency_us)}; {failed.count:,} attempts, {total} in all")
 
 
 def _add_syncs(table: Table, trial: Trial, load: LoadResult) -> None:

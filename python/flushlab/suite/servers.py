@@ -176,6 +176,11 @@ class SuiteServer:
         """How many there were."""
         return len(self.took_s)
 
+    @property
+    def shortages(self) -> int:
+        """How often a caller's connection waited because this process had no file descriptor for it."""
+        return self._front.shortages if self._front is not None else 0
+
     def expect_resets(self) -> None:
         """Starts clones in the background, if there are to be any already."""
         self._clones.fill(self.resets)

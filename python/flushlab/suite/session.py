@@ -38,6 +38,7 @@ from flushlab.suite.request import SuiteRequest
 from flushlab.suite.root import ChosenRoot, choose
 from flushlab.suite.servers import Servers, SuiteServer, ending, start_servers
 from flushlab.suite.templates import Facts, Recipe, Templates, read_facts
+from flushlab.units import counted
 
 if TYPE_CHECKING:
     from flushlab.telemetry import Observation
@@ -168,6 +169,7 @@ class Session:
                     server.expect_resets()
                 yield servers
         finally:
+            self._note_shortages(servers)
             for note in self._notes[said:]:
                 self._say(note)
 
@@ -200,6 +202,7 @@ class Session:
                     ended, command_s, seen = self._run_command(servers[0].sandbox, environment)
             closing = time.monotonic()
             self._notes += monitor.notes
+            self._note_shortages(servers)
             death = "\n".join(filter(None, (_death(server) for server in servers)))
             in_memory = all(server.sandbox.storage.in_memory for server in servers)
         if ended.problem:
@@ -428,6 +431,13 @@ class Session:
             [{**one, "reset_url": url} for one, url in zip(fields, urls, strict=True)] if urls else fields
         )
         return {**os.environ, **variables(fields, self._request.templates)}
+
+    def _note_shortages(self, servers: Servers) -> None:
+        if times := sum(server.shortages for server in servers):
+            self._note(
+                f"connections waited {counted(times, 'time')} because flushlab had no file descriptor left; "
+                "raise the hard limit of open files (ulimit -n), or open fewer connections"
+            )
 
     def _note(self, text: str) -> None:
         if text not in self._notes:

@@ -446,6 +446,9 @@ def _caveats(result: LoadResult) -> Iterator[Warning]:
     if result.stalls:
         text = f"{counted(len(result.stalls), 'second')} below a tenth of the median second"
         yield Warning("stalls", text)
+    if result.capped:
+        text = f"{counted(result.capped, 'event')} took longer than a day; each counts as a day"
+        yield Warning("capped", text)
     if result.lost_connections:
         yield Warning("lost-connections", f"{result.lost_connections} connections were lost")
     if result.open_loop and result.throughput < (1 - _RATE_MISSED) * result.open_loop.intended:

@@ -14,6 +14,7 @@ import msgspec
 from flushlab.errors import MeasurementError
 from flushlab.record import (
     ErrorCount,
+    FailedAttempts,
     Latency,
     LoadResult,
     OpenLoop,
@@ -142,6 +143,8 @@ def together(results: Sequence[LoadResult]) -> LoadResult:
         transactions=tuple(_transactions(results, seconds)),
         commits=sum(one.commits or 0 for one in results),
         lost_connections=sum(one.lost_connections for one in results),
+        failed=_failed([one.failed for one in results if one.failed is not None]),
+        capped=sum(one.capped for one in results),
         rows=_rows(rows) if rows else None,
         open_loop=OpenLoop(
             intended=sum(loop.intended * each_s for each_s, loop in loops) / seconds,
@@ -165,6 +168,13 @@ def _latency(counted: Sequence[tuple[int, Latency | None]]) -> Latency | None:
 
     percentiles = {name: round(mean(name)) for name in ("p50", "p90", "p95", "p99", "p999")}
     return Latency(mean=mean("mean"), **percentiles, max=max(one.max for _, one in parts))
+
+
+def _failed(some: Sequence[FailedAttempts]) -> FailedAttempts | None:
+    latency = _latency([(one.count, one.latency_us) for one in some])
+    if latency is None:
+        return None
+    return FailedAttempts(count=sum(one.count for one in some), latency_us=latency)
 
 
 def _statements(results: Sequence[LoadResult]) -> Iterator[StatementLatency]:

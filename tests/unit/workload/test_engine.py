@@ -43,6 +43,13 @@ def test_a_window_in_which_nothing_was_committed_has_half_of_an_event_and_says_s
     ]
 
 
+def test_latencies_beyond_a_day_are_counted_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    some = msgspec.structs.replace(NOTHING, events=5, throughput=1.0, capped=2)
+    assert [(w.slug, w.text) for w in driven(some, monkeypatch).warnings] == [
+        ("capped", "2 events took longer than a day; each counts as a day")
+    ]
+
+
 def test_where_statements_failed_nothing_committed_is_no_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MeasurementError, match="no rows were committed within 8") as raised:
         driven(msgspec.structs.replace(NOTHING, errors=DEADLOCKS), monkeypatch)

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from flushlab.errors import MeasurementError
-from flushlab.record import ErrorCount, Latency, LoadResult, RowCounts, TransactionLatency
+from flushlab.record import ErrorCount, FailedAttempts, Latency, LoadResult, RowCounts, TransactionLatency
 from flushlab.workload import sliced as module
 from flushlab.workload.protocol import MOST_SLICE_S
 from flushlab.workload.sliced import SlicedLoad, together
@@ -45,6 +45,17 @@ def test_percentiles_of_slices_are_weighed_by_their_events() -> None:
     whole = together([result(0.5, 100, 1000), result(0.5, 300, 2000)]).latency_us
     assert whole is not None
     assert (whole.mean, whole.p99, whole.max) == (1750, 1750, 2000)
+
+
+def test_failed_attempts_of_slices_are_added() -> None:
+    some = result(0.5, 100, 1000)
+    failing = msgspec.structs.replace(
+        some, failed=FailedAttempts(count=3, latency_us=latency(5_000_000)), capped=2
+    )
+    whole = together([failing, some, failing])
+    assert whole.failed == FailedAttempts(count=6, latency_us=latency(5_000_000))
+    assert whole.capped == 4
+    assert together([some, some]).failed is None
 
 
 def test_a_slice_without_an_event_adds_its_time_alone() -> None:
