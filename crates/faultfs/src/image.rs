@@ -239,7 +239,7 @@ mod tests {
         let flushes: Vec<u64> = (1..=at).zip(steps).filter_map(of_flush).collect();
         let done = &flushes[..flushes.len().saturating_sub(lying)];
         let is_durable = |record: &u64| done.iter().any(|before| record <= before);
-        (1..=at).filter(is_durable).last().unwrap_or(0)
+        (1..=at).rfind(is_durable).unwrap_or(0)
     }
 
     fn at_of(steps: &[Step], share: f64) -> u64 {
