@@ -170,7 +170,9 @@ def _add_load(table: Table, load: LoadResult) -> None:
     if load.failed is not None:
         failed = load.failed
         total = format_seconds(failed.count * failed.latency_us.mean / 1e6)
-        table.add_row("failed", f"{_latency(failed.latency_us)}; {failed.count:,} attempts, {total} in all")
+        took = failed.latency_us
+        spread = (("p50", took.p50), ("p99", took.p99), ("max", took.max))
+        table.add_row("failed", f"{failed.count:,} attempts, {total} in all: {_percentiles(spread)}")
 
 
 def _add_syncs(table: Table, trial: Trial, load: LoadResult) -> None:
