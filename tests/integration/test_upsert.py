@@ -16,7 +16,7 @@ from flushlab.record import LoadProgress, LoadResult, RowCounts
 from flushlab.server import Sandbox
 from flushlab.workload import Measured, Timing, UpsertWorkload
 from flushlab.workload.upsert import DATABASE
-from tests.conftest import flavors
+from tests.conftest import StartSandbox, flavors
 from tests.waiting import PATIENCE_S
 
 SERVERS = flavors("mariadb@10.11", "mysql@8.0", "mysql@5.7", first=2)
@@ -28,7 +28,22 @@ SMALL = UpsertWorkload(threads=2, tables=2, table_size=SIZE, rows=10)
 UNSYNCED = {"innodb_flush_log_at_trx_commit": 0, "sync_binlog": 0}
 """What is asked here is what is written and when, not how fast: it must not hang on the speed of a disk."""
 
-Sandboxes = Callable[..., Sandbox]
+Servers = Callable[..., Sandbox]
+
+
+@pytest.fixture(scope="module")
+def server_of(shared_sandbox: StartSandbox) -> Servers:
+    """A server without tables, by the name of its build; tests share it."""
+    started: dict[str, Sandbox] = {}
+
+    def server_of(name: str = "mariadb@10.11") -> Sandbox:
+        if name not in started:
+            started[name] = shared_sandbox(name, settings=UNSYNCED)
+        started[name].query(f"DROP DATABASE IF EXISTS {DATABASE}")
+        started[name].query("SET GLOBAL innodb_lock_wait_timeout = 50")
+        return started[name]
+
+    return server_of
 
 
 def measure(server: Sandbox, workload: UpsertWorkload, timing: Timing = LOADED) -> Measured:
@@ -56,8 +71,8 @@ def new_rows(server: Sandbox, workload: UpsertWorkload) -> int:
 
 @pytest.mark.parametrize("name", SERVERS)
 @pytest.mark.parametrize("key", ["unique", "primary"])
-def test_rows_conflict_in_the_key_that_was_asked_for(sandbox: Sandboxes, name: str, key: str) -> None:
-    server = sandbox(name, settings=UNSYNCED)
+def test_rows_conflict_in_the_key_that_was_asked_for(server_of: Servers, name: str, key: str) -> None:
+    server = server_of(name)
     workload = msgspec.structs.replace(SMALL, key=key, hit_ratio=0.3)
     measured = measure(server, workload)
     rows = rows_of(measured)
@@ -79,8 +94,8 @@ def test_rows_conflict_in_the_key_that_was_asked_for(sandbox: Sandboxes, name: s
     assert int(last) == int(count)
 
 
-def test_a_ratio_of_one_writes_no_new_row_and_of_none_only_new_ones(sandbox: Sandboxes) -> None:
-    server = sandbox(settings=UNSYNCED)
+def test_a_ratio_of_one_writes_no_new_row_and_of_none_only_new_ones(server_of: Servers) -> None:
+    server = server_of()
     all_there = msgspec.structs.replace(SMALL, hit_ratio=1.0)
     rows = rows_of(measure(server, all_there))
     assert rows.updated == rows.committed
@@ -93,8 +108,8 @@ def test_a_ratio_of_one_writes_no_new_row_and_of_none_only_new_ones(sandbox: San
 
 @pytest.mark.parametrize("name", SERVERS)
 @pytest.mark.parametrize("commit", ["autocommit", "1000 rows", "0.2 s"])
-def test_commits_come_when_they_were_asked_for(sandbox: Sandboxes, name: str, commit: str) -> None:
-    server = sandbox(name, settings=UNSYNCED)
+def test_commits_come_when_they_were_asked_for(server_of: Servers, name: str, commit: str) -> None:
+    server = server_of(name)
     workload = msgspec.structs.replace(SMALL, commit=commit)
     workload.prepare(server)
     before = status(server, "Com_commit")
@@ -127,8 +142,8 @@ def test_commits_come_when_they_were_asked_for(sandbox: Sandboxes, name: str, co
         assert rows.commits <= workload.threads * (result.seconds / 0.2 + 1)
 
 
-def test_what_a_window_counts_is_in_the_tables(sandbox: Sandboxes) -> None:
-    server = sandbox(settings=UNSYNCED)
+def test_what_a_window_counts_is_in_the_tables(server_of: Servers) -> None:
+    server = server_of()
     workload = msgspec.structs.replace(SMALL, hit_ratio=0.0, commit="3600 s", threads=1)
     workload.prepare(server)
     load = _core.LoadRun(msgspec.json.encode(workload._spec(server.endpoint)))
@@ -146,8 +161,9 @@ def test_what_a_window_counts_is_in_the_tables(sandbox: Sandboxes) -> None:
     assert new_rows(server, workload) == there, "what was open at the stop is rolled back"
 
 
-def test_rows_that_a_lock_wait_takes_back_do_not_count(sandbox: Sandboxes) -> None:
-    server = sandbox(settings=UNSYNCED | {"innodb_lock_wait_timeout": 1})
+def test_rows_that_a_lock_wait_takes_back_do_not_count(server_of: Servers) -> None:
+    server = server_of()
+    server.query("SET GLOBAL innodb_lock_wait_timeout = 1")
     workload = msgspec.structs.replace(SMALL, threads=1, tables=1, hit_ratio=0.5, commit="1000000 rows")
     workload.prepare(server)
     endpoint = server.endpoint
@@ -173,8 +189,9 @@ def test_rows_that_a_lock_wait_takes_back_do_not_count(sandbox: Sandboxes) -> No
     assert inserted <= new_rows(server, workload) <= inserted + outside
 
 
-def test_nothing_committed_is_no_measurement(sandbox: Sandboxes) -> None:
-    server = sandbox(settings=UNSYNCED | {"innodb_lock_wait_timeout": 1})
+def test_nothing_committed_is_no_measurement(server_of: Servers) -> None:
+    server = server_of()
+    server.query("SET GLOBAL innodb_lock_wait_timeout = 1")
     workload = msgspec.structs.replace(SMALL, threads=1, tables=1, hit_ratio=1.0, commit="1000000 rows")
     workload.prepare(server)
     endpoint = server.endpoint
@@ -189,8 +206,8 @@ def test_nothing_committed_is_no_measurement(sandbox: Sandboxes) -> None:
     assert "--duration" in (raised.value.hint or "")
 
 
-def test_a_rate_counts_rows(sandbox: Sandboxes) -> None:
-    server, workload = sandbox(settings=UNSYNCED), msgspec.structs.replace(SMALL, rate=300.0)
+def test_a_rate_counts_rows(server_of: Servers) -> None:
+    server, workload = server_of(), msgspec.structs.replace(SMALL, rate=300.0)
     workload.prepare(server)
     load = _core.LoadRun(msgspec.json.encode(workload._spec(server.endpoint)))
     start = time.monotonic()
