@@ -272,9 +272,11 @@ def _scheduled(request: TuneRequest, asked: TuneInput, pool: ServerPool, watcher
     some = f", {servers} at a time against the base ({why})" if why else ""
     who = "servers" if pool.restarts and pool.identity.nodes == 1 else "arms"
     watcher.say(f"{who} {pool.in_slices()}{some}")
-    slice_s = max(workload.slice_s or 0.0 for workload in workloads)
-    each_s = asked.spec.window or max(SIDE_BY_SIDE.seconds, slice_s)
-    timing = msgspec.structs.replace(SIDE_BY_SIDE, seconds=each_s)
+    if asked.spec.window is not None:
+        timing = SIDE_BY_SIDE.with_window(asked.spec.window)
+    else:
+        slice_s = max(workload.slice_s or 0.0 for workload in workloads)
+        timing = msgspec.structs.replace(SIDE_BY_SIDE, seconds=max(SIDE_BY_SIDE.seconds, slice_s))
     request = msgspec.structs.replace(request, side_by_side=servers, timing=timing)
     if asked.spec.minutes is not None or asked.spec.trials is not None:
         return request

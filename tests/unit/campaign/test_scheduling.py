@@ -9,9 +9,13 @@ import pytest
 
 import flushlab
 from flushlab.build.verbose_help import Answer
+from flushlab.campaign import tune
 from flushlab.campaign.facts import CampaignFacts, PlanFacts
 from flushlab.campaign.pool import room, target
+from flushlab.campaign.pool.protocol import ServerPool
+from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.scheduling import BESIDE_MOST, blocks_of
+from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.datadir import DataRoot
 from flushlab.record import Storage
 from tests.unit.builds import MARIADB
@@ -339,3 +343,18 @@ def test_a_tuning_whose_candidates_are_dynamic_needs_one_cluster(monkeypatch: py
     assert flushlab.tune(dry_run=True, cluster=3).interleaved
     monkeypatch.setattr(room, "available_memory_bytes", lambda: 1 << 30)
     assert flushlab.tune(dry_run=True, cluster=3).why_fresh.endswith("of memory")
+
+
+def test_short_slices_of_tune_have_a_short_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = list[tuple[float, ...]]()
+    tuning = tune._tuning
+
+    def noting(request: TuneRequest, pool: ServerPool) -> TuneAnalysis:
+        timing = request.timing
+        seen.append((timing.warm_up_s, timing.max_warm_up_s, timing.seconds))
+        return tuning(request, pool)
+
+    monkeypatch.setattr(tune, "_tuning", noting)
+    for window in (0.5, None):
+        flushlab.tune(server="mariadb", trials=200, window=window, dry_run=True)
+    assert seen == [(0.5, 1.0, 0.5), (1.5, 4.0, 1.0)]
