@@ -129,11 +129,8 @@ def test_every_file_that_the_server_starts_with_is_compared_whole(unlike: Path) 
 def test_a_file_with_what_no_variable_shows_is_measured_by_every_command(plan: Path, unlike: Path) -> None:
     relaxed = unlike.with_name("relaxed.cnf")
     relaxed.write_text(UNLIKE + ARM)
-    shop = ROOT / "examples/shop/my.cnf"
-    facts = flushlab.compare(
-        [str(unlike), str(relaxed), str(shop)], server=MARIADB, blocks=2, duration=4.0, **SMALL
-    )
-    assert [(arm.outcome, arm.reason) for arm in facts.arms] == [("measured", "")] * 2
+    facts = flushlab.compare([str(unlike), str(relaxed)], server=MARIADB, blocks=2, duration=4.0, **SMALL)
+    assert [(arm.outcome, arm.reason) for arm in facts.arms] == [("measured", "")]
     assert facts.base.settings["character_set_server"] == "utf8mb3"  # as the server reports it
     assert facts.arms[0].settings == {"innodb_flush_log_at_trx_commit": 0}  # all else is as in the base
     said = " ".join(warning.text for warning in facts.warnings)
@@ -142,7 +139,8 @@ def test_a_file_with_what_no_variable_shows_is_measured_by_every_command(plan: P
     (arm,) = series(unlike, False).arms[:1]
     assert (arm.outcome, arm.reason) == ("measured", "")
     assert tune(unlike, True).forecast is not None
-    assert bench(unlike, False).result is not None  # discarded on a busy machine
+    for file in (unlike, ROOT / "examples/shop/my.cnf"):
+        assert bench(file, False).result is not None  # discarded on a busy machine
 
 
 @pytest.mark.soak(SOAK)
