@@ -1,30 +1,56 @@
 //! The binlog's files: index, heads, rotation, the IN_USE flag, and the one that is being written.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use flushlab_binlog::{
     clear_in_use, file_head, file_name, rotate_event, stop_event, Flavor, Format, GtidList, GtidSet, Head,
     Previous,
 };
+use parking_lot::Mutex;
 
 /// Their names before the number.
 pub const BASENAME: &str = "binlog";
 
+/// What files begin with.
+#[derive(Debug, Clone)]
+pub(crate) struct Heads {
+    pub(crate) format: Format,
+    pub(crate) timestamp: u32,
+}
+
+impl Heads {
+    /// Of the `number`-th file; `last_gtid` is the number of the last GTID before it.
+    pub(crate) fn of(&self, number: u32, last_gtid: u64) -> Vec<u8> {
+        let name = file_name(BASENAME, number);
+        let identity = self.format.identity();
+        let previous = match (self.format.flavor(), last_gtid) {
+            (flavor, 0) => Previous::nothing(flavor),
+            (Flavor::Mysql, last) => Previous::Set(GtidSet::of(identity.uuid, 1, last)),
+            (Flavor::Mariadb, last) => {
+                Previous::List(GtidList::of(identity.domain, identity.server_id, last))
+            }
+        };
+        let head = Head {
+            timestamp: self.timestamp,
+            first: number == 1,
+            previous: &previous,
+            checkpoint: &name,
+        };
+        file_head(&self.format, &head)
+    }
+}
+
 /// The files of one log.
 #[derive(Debug)]
 pub(crate) struct Files {
-    format: Format,
+    heads: Heads,
     folder: PathBuf,
-    timestamp: u32,
     index: File,
-    /// Shared with whoever syncs it meanwhile.
     file: Arc<File>,
-    /// Number of the first file since the start.
-    first_number: u32,
     number: u32,
     /// Where the file ends.
     position: u64,
@@ -32,54 +58,22 @@ pub(crate) struct Files {
 
 impl Files {
     /// Makes the first file and the index.
-    pub(crate) fn create(format: &Format, folder: &Path, timestamp: u32) -> io::Result<Self> {
-        let index = new_file(&index_path(folder))?;
-        Self::start(format, folder, timestamp, index, 1, 0)
-    }
-
-    /// Makes the file behind those that were recovered; `last_gtid` is the number of the last GTID in them.
-    pub(crate) fn resume(
-        format: &Format,
-        folder: &Path,
-        timestamp: u32,
-        last_number: u32,
-        last_gtid: u64,
-    ) -> io::Result<Self> {
-        let index = OpenOptions::new().append(true).open(index_path(folder))?;
-        Self::start(format, folder, timestamp, index, last_number + 1, last_gtid)
-    }
-
-    fn start(
-        format: &Format,
-        folder: &Path,
-        timestamp: u32,
-        index: File,
-        number: u32,
-        last_gtid: u64,
-    ) -> io::Result<Self> {
-        let file = new_file(&folder.join(file_name(BASENAME, number)))?;
+    pub(crate) fn create(heads: &Heads, folder: &Path) -> io::Result<Self> {
         let mut files = Self {
-            format: format.clone(),
+            index: new_file(&folder.join(format!("{BASENAME}.index")))?,
+            file: Arc::new(new_file(&folder.join(file_name(BASENAME, 1)))?),
+            heads: heads.clone(),
             folder: folder.to_path_buf(),
-            timestamp,
-            index,
-            file: Arc::new(file),
-            first_number: number,
-            number,
+            number: 1,
             position: 0,
         };
-        files.begin(last_gtid, true)?;
+        files.begin(0, true)?;
         Ok(files)
     }
 
-    /// The file that is being written.
+    /// The file that is being written, shared with whoever syncs it meanwhile.
     pub(crate) fn file(&self) -> &Arc<File> {
         &self.file
-    }
-
-    /// Its number.
-    pub(crate) fn number(&self) -> u32 {
-        self.number
     }
 
     /// Where it ends.
@@ -87,21 +81,31 @@ impl Files {
         self.position
     }
 
-    /// Appends to the file.
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if !bytes.is_empty() {
-            self.file.write_all_at(bytes, self.position)?;
-            self.position += bytes.len() as u64;
+    /// Appends the pieces to the file, where they lie, by one call as a rule; how many bytes.
+    pub(crate) fn gather<'a>(&mut self, pieces: impl Iterator<Item = &'a [u8]>) -> io::Result<u64> {
+        let mut slices: Vec<_> = pieces.map(IoSlice::new).collect();
+        let mut left = slices.as_mut_slice();
+        let from = self.position;
+        while !left.is_empty() {
+            match rustix::io::pwritev(&self.file, left, self.position) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => {
+                    self.position += written as u64;
+                    IoSlice::advance_slices(&mut left, written);
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
-        Ok(())
+        Ok(self.position - from)
     }
 
     /// Ends the file and begins the next; `last_gtid` is the number of the last GTID before it. With
     /// `durable` both are synced at once, as servers do it; without, the caller syncs the old one later.
     pub(crate) fn rotate(&mut self, last_gtid: u64, durable: bool) -> io::Result<()> {
         let next = file_name(BASENAME, self.number + 1);
-        let event = rotate_event(&self.format, self.timestamp, self.position, &next);
-        self.write(&event)?;
+        let event = rotate_event(&self.heads.format, self.heads.timestamp, self.position, &next);
+        self.gather([event.as_slice()].into_iter())?;
         clear_in_use(&self.file)?;
         if durable {
             self.file.sync_data()?;
@@ -113,38 +117,16 @@ impl Files {
 
     /// Ends the log in good order.
     pub(crate) fn close(&mut self) -> io::Result<()> {
-        let event = stop_event(&self.format, self.timestamp, self.position);
-        self.write(&event)?;
+        let event = stop_event(&self.heads.format, self.heads.timestamp, self.position);
+        self.gather([event.as_slice()].into_iter())?;
         clear_in_use(&self.file)?;
         self.file.sync_data()
     }
 
-    /// What the file begins with.
-    fn head(&self, last_gtid: u64) -> Vec<u8> {
-        let name = file_name(BASENAME, self.number);
-        let identity = self.format.identity();
-        let previous = match (self.format.flavor(), last_gtid) {
-            (flavor, 0) => Previous::nothing(flavor),
-            (Flavor::Mysql, last) => Previous::Set(GtidSet::of(identity.uuid, 1, last)),
-            (Flavor::Mariadb, last) => {
-                Previous::List(GtidList::of(identity.domain, identity.server_id, last))
-            }
-        };
-        file_head(
-            &self.format,
-            &Head {
-                timestamp: self.timestamp,
-                first: self.number == self.first_number,
-                previous: &previous,
-                checkpoint: &name,
-            },
-        )
-    }
-
     fn begin(&mut self, last_gtid: u64, durable: bool) -> io::Result<()> {
-        let head = self.head(last_gtid);
+        let head = self.heads.of(self.number, last_gtid);
         self.position = 0;
-        self.write(&head)?;
+        self.gather([head.as_slice()].into_iter())?;
         if durable {
             // As a server does it: a file that the index names is whole up to its head.
             self.file.sync_all()?;
@@ -157,34 +139,69 @@ impl Files {
     }
 }
 
-pub(crate) fn index_path(folder: &Path) -> PathBuf {
-    folder.join(format!("{BASENAME}.index"))
+/// What of the files is written, and what of that is synced.
+#[derive(Debug)]
+pub(crate) struct Unsynced {
+    written: AtomicU64,
+    synced: AtomicU64,
+    syncs: AtomicU64,
+    /// The file that is written stands last, before it those that were ended and not synced since; who holds this
+    /// syncs.
+    files: Mutex<Vec<Arc<File>>>,
 }
 
-/// Names of the files, oldest first; none if there is no index. A last line that is torn does not count.
-pub(crate) fn read_index(folder: &Path) -> io::Result<Vec<String>> {
-    let text = match fs::read_to_string(index_path(folder)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        read => read?,
-    };
-    let lines = text
-        .split_inclusive('\n')
-        .filter_map(|line| line.strip_suffix('\n'));
-    Ok(lines
-        .map(|line| line.trim_start_matches("./").to_owned())
-        .collect())
-}
-
-/// Makes the index name just these files, at once.
-pub(crate) fn write_index(folder: &Path, names: &[String]) -> io::Result<()> {
-    let fresh = folder.join(format!("{BASENAME}.index_crash_safe"));
-    let mut file = File::create(&fresh)?;
-    for name in names {
-        writeln!(file, "./{name}")?;
+impl Unsynced {
+    /// Files whose first has so many bytes, all synced.
+    pub(crate) fn new(files: &Files) -> Self {
+        Self {
+            written: AtomicU64::new(files.position()),
+            synced: AtomicU64::new(files.position()),
+            syncs: AtomicU64::new(0),
+            files: Mutex::new(vec![files.file().clone()]),
+        }
     }
-    file.sync_all()?;
-    fs::rename(&fresh, index_path(folder))?;
-    File::open(folder)?.sync_all()
+
+    /// So many bytes more were written to the last file.
+    pub(crate) fn add(&self, bytes: u64) {
+        self.written.fetch_add(bytes, Ordering::Release);
+    }
+
+    /// What follows is written to another file.
+    pub(crate) fn begin(&self, file: &Arc<File>) {
+        self.files.lock().push(file.clone());
+    }
+
+    /// Bytes written so far.
+    pub(crate) fn written(&self) -> u64 {
+        self.written.load(Ordering::Acquire)
+    }
+
+    /// Bytes that are written and not synced.
+    pub(crate) fn at_risk(&self) -> u64 {
+        self.written().saturating_sub(self.synced.load(Ordering::Acquire))
+    }
+
+    /// Syncs so far.
+    pub(crate) fn syncs(&self) -> u64 {
+        self.syncs.load(Ordering::Relaxed)
+    }
+
+    /// Syncs what is written before the call.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        let written = self.written();
+        let mut files = self.files.lock();
+        if self.synced.load(Ordering::Relaxed) >= written {
+            return Ok(());
+        }
+        for file in files.iter() {
+            file.sync_data()?;
+        }
+        let ended = files.len() - 1;
+        files.drain(..ended);
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        self.synced.store(written, Ordering::Release);
+        Ok(())
+    }
 }
 
 fn new_file(path: &Path) -> io::Result<File> {

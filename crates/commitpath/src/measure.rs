@@ -1,12 +1,11 @@
 //! What a run counts and how its costs are sampled.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{LazyLock, Mutex};
+use std::sync::LazyLock;
 use std::time::Instant;
 
 use hdrhistogram::Histogram;
-
-use crate::engine::lock;
+use parking_lot::Mutex;
 
 /// Longer times count as this.
 const MAX_NS: u64 = 120_000_000_000;
@@ -41,17 +40,17 @@ impl Samples {
     pub(crate) fn record(&self, ns: u64, commits: usize) {
         if commits > 0 {
             let ns = ns.saturating_sub(*CLOCK_NS);
-            lock(&self.0).saturating_record(ns / commits as u64);
+            self.0.lock().saturating_record(ns / commits as u64);
         }
     }
 
     fn reset(&self) {
-        lock(&self.0).reset();
+        self.0.lock().reset();
     }
 
     /// Mean of the undisturbed ones.
     pub(crate) fn mean(&self) -> Option<f64> {
-        let samples = lock(&self.0);
+        let samples = self.0.lock();
         let limit = samples.value_at_quantile(UNDISTURBED);
         let (mut sum, mut count) = (0.0, 0.0);
         for step in samples
@@ -79,16 +78,14 @@ static CLOCK_NS: LazyLock<u64> = LazyLock::new(|| {
 pub(crate) struct Counters {
     pub(crate) groups: AtomicU64,
     pub(crate) grouped: AtomicU64,
-    pub(crate) binlog_fsyncs: AtomicU64,
     pub(crate) rotations: AtomicU64,
     pub(crate) switches: AtomicU64,
     pub(crate) bytes_at_risk: AtomicU64,
-    /// What one thread at a time can do, and decides the order.
+    /// What one thread at a time can do, and decides the order: placing, in `serial` and `two-syncs` with writing.
     pub(crate) ordered: Samples,
-    /// Writing events into their place.
+    /// Writing events into their buffer.
     pub(crate) encode: Samples,
-    /// Handing redo and binlog to the kernel, and in the parallel ways the answers: one thread at a time,
-    /// but beside the ordered section there.
+    /// Handing redo (unless it is synced) and binlog to the kernel: one thread at a time.
     pub(crate) write: Samples,
 }
 
@@ -116,15 +113,15 @@ impl Watch {
     /// Notes what has passed since the start or the last lap.
     #[inline]
     pub(crate) fn lap(&mut self, samples: &Samples, commits: usize) {
-        self.lap_with(0, samples, commits);
+        let passed = self.split();
+        self.record(samples, passed, commits);
     }
 
-    /// The same with what was split off before.
+    /// Notes a time, if this is timed.
     #[inline]
-    pub(crate) fn lap_with(&mut self, before_ns: u64, samples: &Samples, commits: usize) {
-        if let Some(start) = self.0 {
-            samples.record(before_ns + start.elapsed().as_nanos() as u64, commits);
-            self.0 = Some(Instant::now());
+    pub(crate) fn record(&self, samples: &Samples, ns: u64, commits: usize) {
+        if self.0.is_some() {
+            samples.record(ns, commits);
         }
     }
 
@@ -139,14 +136,6 @@ impl Watch {
     /// Starts again, as after a wait that does not count.
     #[inline]
     pub(crate) fn skip(&mut self) {
-        if self.0.is_some() {
-            self.0 = Some(Instant::now());
-        }
-    }
-
-    /// The start, for a time over several laps.
-    #[inline]
-    pub(crate) fn begun(&self) -> Option<Instant> {
-        self.0
+        self.0 = self.0.map(|_| Instant::now());
     }
 }

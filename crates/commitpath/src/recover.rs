@@ -1,378 +1,177 @@
-//! Restart after a crash: brings redo and binlog to the same transactions, so that a run can go on from there.
+//! Restart after a crash: which transactions a server would have that finds these logs. Only reads.
 //!
 //! # Who decides
 //!
 //! As in a server the binlog does. Both logs are read from where the redo's checkpoint says that they agree:
 //!
-//! | a transaction is | `serial`, `parallel-leader`, `parallel` | `redo` |
-//! |---|---|---|
-//! | whole in both | committed | committed |
-//! | in redo only | rolled back: an acknowledgement comes after the binlog's bytes | its bytes are written into the binlog from its record, if all before it are there; else rolled back: an acknowledgement comes after the redo of all before it |
-//! | in the binlog only | under redo 1, 2 and 3 an OS crash alone leaves that, under redo 0 any crash: cut off | the same |
-//! | torn | the tail is cut off, as MySQL does with a file that is IN_USE | the same |
+//! | a transaction is | it is |
+//! |---|---|
+//! | whole in both | committed |
+//! | prepared in the redo only | rolled back: an acknowledgement comes after the binlog's bytes |
+//! | with its events in the redo only (`redo`) | written into the binlog from its record, if all before it are there; else rolled back: an acknowledgement comes after the redo of all before it |
+//! | in the binlog only | cut off: under redo 1, 2 and 3 an OS crash alone leaves that, under redo 0 any crash |
+//! | torn | cut off, as MySQL does with a file that is IN_USE |
 //!
 //! A server keeps what is in the binlog only: its replicas then have what it has lost. Here both logs are to say
 //! the same, so the binlog is cut before the first such transaction, as MariaDB cuts it on a server that restarts as a
 //! semi-synchronous replica (MDEV-21117).
-//!
-//! # What is left behind
-//!
-//! The last file is closed (IN_USE clear, no STOP), a file that the index does not name is removed, and the
-//! redo's checkpoint stands behind everything that any earlier run may have written there. The binlog is made
-//! right and synced before the checkpoint is moved: a crash in between changes nothing, and recovery does the same again.
 
-use std::collections::{HashMap, HashSet};
-use std::fs::{self, File, OpenOptions};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::{self, File};
 use std::io::{self, BufReader};
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use flushlab_binlog::check::{Checker, FileReport, Found, Options, Verdict};
-use flushlab_binlog::{clear_in_use, Flavor};
 
-use crate::error::Error;
-use crate::files::{index_path, read_index, write_index, BASENAME};
-use crate::redo::{self, Checkpoint, Kind};
+use crate::error::{Error, Kind as ErrorKind};
+use crate::files::BASENAME;
+use crate::redo::{self, Kind};
 
 /// The last event of a file's head, in MySQL and in MariaDB.
 const HEADS_END: [&str; 2] = ["PREVIOUS_GTIDS", "BINLOG_CHECKPOINT"];
 
-/// What a restart found and did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// What a restart would find.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Recovered {
-    /// Whose logs they are.
-    pub flavor: Option<Flavor>,
-    /// Number of the last GTID: all up to it are in both logs, and no other.
-    pub last_gtid: u64,
-    /// Number of the last binlog file.
-    pub file_number: u32,
-    /// Where the redo log goes on.
-    pub lsn: u64,
-    /// Transactions that were written into the binlog from the redo.
+    /// XIDs of all committed transactions by the numbers of their GTIDs, from 1 on without gaps.
+    pub committed: BTreeMap<u64, u64>,
+    /// Of these, transactions that only the redo has whole.
     pub rebuilt: u64,
-    /// Transactions that were in the redo and did not commit.
+    /// Transactions that are in the redo and not committed.
     pub rolled_back: u64,
-    /// Transactions that were in the binlog and not in the redo: cut off.
+    /// Transactions that are in the binlog and not in the redo.
     pub cut_off: u64,
-    /// Bytes of torn transactions that were cut off.
+    /// Bytes of torn transactions.
     pub torn_bytes: u64,
 }
 
-/// Recovers the logs of a folder; `None` if a run was ended before it had made them.
-///
-/// # Errors
-/// A file cannot be read or written, or is damaged in a way that no crash leaves.
-pub fn recover(folder: &Path) -> Result<Option<Recovered>, Error> {
-    let redo_path = folder.join(redo::NAME);
-    let index = read_index(folder).map_err(|error| Error::storage(folder.display(), &error))?;
-    if index.is_empty() {
-        remove_unnamed(folder, &index)?;
-        remove_if_there(&redo_path)?;
-        remove_if_there(&index_path(folder))?;
-        return Ok(None);
-    }
-    let redo = Redo::read(&redo_path)?;
-    let mut binlog = Binlog::read(folder, &index, redo.applied)?;
-    let mut done = Recovered {
-        torn_bytes: binlog.torn_bytes,
-        ..Recovered::default()
-    };
-    done.cut_off = binlog.cut_before_first(|found| !redo.has(found));
-    done.rebuilt = binlog.append(&redo)?;
-    done.rolled_back = redo.xids().difference(&binlog.xids()).count() as u64;
-    done.last_gtid = binlog.last_gtid(redo.applied);
-    done.flavor = binlog.files.last().and_then(|file| file.flavor);
-    done.file_number = binlog.write()?;
-    // No record of an earlier run has as large an LSN: none can be taken for one of the next.
-    done.lsn = redo.end + redo.capacity;
-    let checkpoint = Checkpoint {
-        lsn: done.lsn,
-        applied: done.last_gtid,
-    };
-    redo::renew_checkpoints(&redo_path, checkpoint)
-        .map_err(|error| Error::storage(redo_path.display(), &error))?;
-    Ok(Some(done))
-}
-
-/// Removes files of the log that the index does not name any more, or does not name yet.
-fn remove_unnamed(folder: &Path, index: &[String]) -> Result<(), Error> {
-    let storage = |error: io::Error| Error::storage(folder.display(), &error);
-    for entry in fs::read_dir(folder).map_err(storage)? {
-        let path = entry.map_err(storage)?.path();
-        let name = name_of(&path);
-        if number_of(&name).is_some() && !index.contains(&name) {
-            remove_if_there(&path)?;
-        }
-    }
-    Ok(())
-}
-
-/// The number of a file of the log; `None` for other files.
-fn number_of(name: &str) -> Option<u32> {
-    let digits = name.strip_prefix(BASENAME)?.strip_prefix('.')?;
-    digits.parse().ok()
-}
-
-fn remove_if_there(path: &Path) -> Result<(), Error> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::storage(path.display(), &error)),
-        _ => Ok(()),
-    }
-}
-
-/// A transaction's bytes for the binlog, as the redo has them.
-#[derive(Debug)]
-struct Persisted {
-    xid: u64,
-    file: u32,
-    position: u64,
-    bytes: Vec<u8>,
-}
-
 /// What the redo has behind its checkpoint.
-#[derive(Debug)]
 struct Redo {
     /// All GTIDs up to this number are in both logs.
     applied: u64,
-    prepared: HashSet<u64>,
-    /// By the number of the GTID.
-    persisted: HashMap<u64, Persisted>,
-    end: u64,
-    capacity: u64,
+    xids: HashSet<u64>,
+    /// By the number of the GTID: XID, number of the file, position there, bytes.
+    persisted: HashMap<u64, (u64, u32, u64, u64)>,
 }
 
 impl Redo {
-    fn read(path: &Path) -> Result<Self, Error> {
-        let storage = |error: io::Error| Error::storage(path.display(), &error);
-        let mut records = redo::read(path).map_err(storage)?;
-        let (mut prepared, mut persisted) = (HashSet::new(), HashMap::new());
+    fn read(path: &Path) -> io::Result<Self> {
+        let mut records = redo::read(path)?;
+        let (mut xids, mut persisted) = (HashSet::new(), HashMap::new());
         for record in &mut records {
-            let record = record.map_err(storage)?;
-            match record.kind {
-                Kind::Prepare => {
-                    prepared.insert(record.xid);
-                }
-                Kind::Binlog { file, position } => {
-                    let (xid, bytes) = (record.xid, record.binlog);
-                    let place = Persisted {
-                        xid,
-                        file,
-                        position,
-                        bytes,
-                    };
-                    persisted.insert(record.gtid_number, place);
-                }
-                Kind::Commit => {}
+            let record = record?;
+            if record.kind != Kind::Commit {
+                xids.insert(record.xid);
+            }
+            if let Kind::Binlog { file, position } = record.kind {
+                let bytes = record.binlog.len() as u64;
+                persisted.insert(record.gtid_number, (record.xid, file, position, bytes));
             }
         }
         Ok(Self {
             applied: records.checkpoint().applied,
-            prepared,
+            xids,
             persisted,
-            end: records.lsn(),
-            capacity: records.capacity(),
         })
     }
-
-    fn has(&self, found: &Found) -> bool {
-        let persisted = self.persisted.get(&found.gtid_number);
-        found.gtid_number <= self.applied
-            || self.prepared.contains(&found.xid)
-            || persisted.is_some_and(|one| one.xid == found.xid)
-    }
-
-    fn xids(&self) -> HashSet<u64> {
-        let persisted = self.persisted.values().map(|one| one.xid);
-        self.prepared.iter().copied().chain(persisted).collect()
-    }
 }
 
-/// A file of the binlog.
-#[derive(Debug)]
+/// Reads the logs of a folder; `None` if a run was ended before it had made them.
+///
+/// # Errors
+/// A file cannot be read, or is damaged in a way that no crash leaves.
+pub fn recover(folder: &Path) -> Result<Option<Recovered>, Error> {
+    let index = read_index(folder).map_err(|error| Error::storage(folder.display(), &error))?;
+    if index.is_empty() {
+        return Ok(None);
+    }
+    let redo_path = folder.join(redo::NAME);
+    let redo = Redo::read(&redo_path).map_err(|error| Error::storage(redo_path.display(), &error))?;
+    let mut done = Recovered::default();
+    // Where the log ends: number of the file, and position in it.
+    let mut end = (0, 0);
+    for (at, name) in index.iter().enumerate() {
+        let file = BinlogFile::read(folder, name, at + 1 == index.len())?;
+        done.torn_bytes += file.torn_bytes;
+        for found in &file.transactions {
+            let is_known = found.gtid_number <= redo.applied || redo.xids.contains(&found.xid);
+            if done.cut_off > 0 || !is_known {
+                done.cut_off += 1;
+                continue;
+            }
+            done.committed.insert(found.gtid_number, found.xid);
+        }
+        if done.cut_off == 0 {
+            end = (file.number, file.end);
+        }
+    }
+    let last = done.committed.keys().next_back().copied();
+    for gtid in last.unwrap_or(0) + 1.. {
+        match redo.persisted.get(&gtid) {
+            Some((xid, file, position, bytes)) if done.cut_off == 0 && (*file, *position) == end => {
+                done.committed.insert(gtid, *xid);
+                done.rebuilt += 1;
+                end.1 += bytes;
+            }
+            _ => break,
+        }
+    }
+    let committed: HashSet<u64> = done.committed.values().copied().collect();
+    done.rolled_back = redo.xids.difference(&committed).count() as u64;
+    Ok(Some(done))
+}
+
+/// Names of the files, oldest first; none if there is no index. A last line that is torn does not count.
+pub(crate) fn read_index(folder: &Path) -> io::Result<Vec<String>> {
+    let text = match fs::read_to_string(folder.join(format!("{BASENAME}.index"))) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        read => read?,
+    };
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let names = whole.lines().map(|line| line.trim_start_matches("./"));
+    Ok(names.map(str::to_owned).collect())
+}
+
+/// What is whole of a file of the binlog.
 struct BinlogFile {
-    path: PathBuf,
     number: u32,
-    /// Bytes of it that stay.
     end: u64,
-    /// Bytes of it that there are.
-    bytes: u64,
-    in_use: bool,
-    flavor: Option<Flavor>,
-    /// Those that are whole and stay.
     transactions: Vec<Found>,
-    /// What comes behind them from the redo.
-    appended: Vec<u8>,
-}
-
-/// The binlog's files from the checkpoint on.
-#[derive(Debug)]
-struct Binlog {
-    folder: PathBuf,
-    /// Names of the files before.
-    before: Vec<String>,
-    files: Vec<BinlogFile>,
     torn_bytes: u64,
 }
 
-impl Binlog {
-    /// Reads the files that may have GTIDs above `applied`.
-    fn read(folder: &Path, index: &[String], applied: u64) -> Result<Self, Error> {
-        let mut files = Vec::new();
-        let mut left = index.to_vec();
-        let mut torn_bytes = 0;
-        while let Some(name) = left.pop() {
-            let is_last = files.is_empty();
-            let (file, torn) = read_file(folder, &name, is_last)?;
-            torn_bytes += torn;
-            let reaches_back = file
-                .transactions
-                .first()
-                .is_some_and(|found| found.gtid_number <= applied + 1);
-            files.insert(0, file);
-            if reaches_back {
-                break;
-            }
-        }
-        Ok(Self {
-            folder: folder.to_path_buf(),
-            before: left,
-            files,
-            torn_bytes,
-        })
-    }
-
-    /// Cuts the log before the first transaction that `is_missing`; how many go.
-    fn cut_before_first(&mut self, is_missing: impl Fn(&Found) -> bool) -> u64 {
-        let mut gone = 0;
-        for index in 0..self.files.len() {
-            let transactions = &mut self.files[index].transactions;
-            let Some(first) = transactions.iter().position(&is_missing) else {
-                continue;
-            };
-            let start = transactions[first].start;
-            gone += transactions.drain(first..).count();
-            self.files[index].end = start;
-            let behind = self.files.drain(index + 1..);
-            gone += behind.map(|file| file.transactions.len()).sum::<usize>();
-            break;
-        }
-        gone as u64
-    }
-
-    fn last_gtid(&self, applied: u64) -> u64 {
-        let mut found = self.files.iter().rev().flat_map(|file| file.transactions.last());
-        found.next().map_or(applied, |found| found.gtid_number)
-    }
-
-    fn xids(&self) -> HashSet<u64> {
-        let transactions = self.files.iter().flat_map(|file| &file.transactions);
-        transactions.map(|found| found.xid).collect()
-    }
-
-    /// Puts the transactions behind the end that the redo has, one after the other; how many.
-    fn append(&mut self, redo: &Redo) -> Result<u64, Error> {
-        let first = self.last_gtid(redo.applied) + 1;
-        let Some(file) = self.files.last_mut() else {
-            return Ok(0);
-        };
-        let mut count = 0;
-        while let Some(next) = redo.persisted.get(&(first + count)) {
-            if (next.file, next.position) != (file.number, file.end) {
-                break;
-            }
-            let end = file.end + next.bytes.len() as u64;
-            file.transactions.push(Found {
-                start: file.end,
-                end,
-                gtid_number: first + count,
-                xid: next.xid,
-            });
-            file.appended.extend_from_slice(&next.bytes);
-            file.end = end;
-            count += 1;
-        }
-        Ok(count)
-    }
-
-    /// Makes the index and the files so; the number of the last file.
-    fn write(&self) -> Result<u32, Error> {
-        // The index first: a file that is cut must be the last, should recovery itself be cut short.
-        let names = self.files.iter().map(|file| name_of(&file.path));
-        let names: Vec<String> = self.before.iter().cloned().chain(names).collect();
-        write_index(&self.folder, &names).map_err(|error| Error::storage(self.folder.display(), &error))?;
-        let mut last = 0;
-        for file in &self.files {
-            file.write()
-                .map_err(|error| Error::storage(file.path.display(), &error))?;
-            last = file.number;
-        }
-        remove_unnamed(&self.folder, &names)?;
-        Ok(last)
-    }
-}
-
 impl BinlogFile {
-    fn write(&self) -> io::Result<()> {
-        let kept = self.end - self.appended.len() as u64;
-        if kept == self.bytes && self.appended.is_empty() && !self.in_use {
-            return Ok(());
+    fn read(folder: &Path, name: &str, is_last: bool) -> Result<Self, Error> {
+        let path = folder.join(name);
+        let storage = |error: io::Error| Error::storage(path.display(), &error);
+        let mut transactions = Vec::new();
+        let opened = File::open(&path).map_err(storage)?;
+        let report = Checker::new(Options::default())
+            .check_each(name, BufReader::with_capacity(1 << 20, opened), |found| {
+                transactions.push(found)
+            })
+            .map_err(storage)?;
+        let may_be_torn = is_last && report.in_use && report.verdict != Verdict::Unknown;
+        let number = name.rsplit('.').next().and_then(|digits| digits.parse().ok());
+        let end = whole_until(&report, &mut transactions);
+        match (number, end) {
+            (Some(number), Some(end)) if report.verdict == Verdict::Whole || may_be_torn => Ok(Self {
+                number,
+                end,
+                transactions,
+                torn_bytes: report.bytes - end,
+            }),
+            _ => Err(damaged(&path, &report)),
         }
-        let file = OpenOptions::new().read(true).write(true).open(&self.path)?;
-        file.set_len(kept)?;
-        file.write_all_at(&self.appended, kept)?;
-        // What is in the file comes before the word that it is in order.
-        file.sync_data()?;
-        clear_in_use(&file)?;
-        file.sync_all()
     }
-}
-
-fn name_of(path: &Path) -> String {
-    path.file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned()
-}
-
-/// Reads a file; also says how many bytes of a torn tail are not in it.
-fn read_file(folder: &Path, name: &str, is_last: bool) -> Result<(BinlogFile, u64), Error> {
-    let path = folder.join(name);
-    let storage = |error: io::Error| Error::storage(path.display(), &error);
-    let mut transactions = Vec::new();
-    let opened = File::open(&path).map_err(storage)?;
-    let report = Checker::new(Options::default())
-        .check_each(name, BufReader::with_capacity(1 << 20, opened), |found| {
-            transactions.push(found)
-        })
-        .map_err(storage)?;
-    let may_be_torn = is_last && report.in_use && report.verdict != Verdict::Unknown;
-    if report.verdict != Verdict::Whole && !may_be_torn {
-        return Err(damaged(&path, &report));
-    }
-    let Some(end) = whole_until(&report, &mut transactions) else {
-        return Err(damaged(&path, &report));
-    };
-    let file = BinlogFile {
-        number: number_of(name).ok_or_else(|| damaged(&path, &report))?,
-        path,
-        end,
-        bytes: report.bytes,
-        in_use: report.in_use,
-        flavor: report.flavor,
-        transactions,
-        appended: Vec::new(),
-    };
-    Ok((file, report.bytes - end))
 }
 
 /// Where the file is whole up to: nothing behind the first broken rule is believed. `None` if that is in the
 /// head, which is synced before the index names the file.
 fn whole_until(report: &FileReport, transactions: &mut Vec<Found>) -> Option<u64> {
     let Some(problem) = report.problems.first() else {
-        return HEADS_END
-            .iter()
-            .any(|name| report.event_types.contains_key(*name))
-            .then_some(report.whole_until);
+        let has_head = |name: &&str| report.event_types.contains_key(*name);
+        return HEADS_END.iter().any(has_head).then_some(report.whole_until);
     };
     transactions.retain(|found| found.end <= problem.offset);
     transactions.last().map(|last| last.end)
@@ -385,5 +184,5 @@ fn damaged(path: &Path, report: &FileReport) -> Error {
         (None, None) => "its name has no number".to_owned(),
     };
     let message = format!("{} cannot be recovered: {what}", path.display());
-    Error::new(crate::error::Kind::Storage, message).hint("no crash leaves that: begin with an empty folder")
+    Error::new(ErrorKind::Storage, message).hint("no crash leaves that: begin with an empty folder")
 }

@@ -89,14 +89,14 @@ pub(crate) struct Entry<'a> {
     pub(crate) xid: u64,
     pub(crate) gtid_number: u64,
     pub(crate) payload: &'a [u8],
-    /// The transaction's bytes in the binlog, in two pieces as a ring has them.
-    pub(crate) binlog: [&'a [u8]; 2],
+    /// The transaction's bytes in the binlog.
+    pub(crate) binlog: &'a [u8],
 }
 
 impl Entry<'_> {
     /// Bytes of the record.
     pub(crate) fn size(&self) -> usize {
-        HEADER_SIZE + self.payload.len() + self.binlog[0].len() + self.binlog[1].len()
+        HEADER_SIZE + self.payload.len() + self.binlog.len()
     }
 
     /// The header with the checksum of the whole record.
@@ -116,16 +116,10 @@ impl Entry<'_> {
         header[48..52].copy_from_slice(&file.to_le_bytes());
         let mut crc = crc32fast::Hasher::new();
         crc.update(&header[4..]);
-        for piece in self.pieces() {
-            crc.update(piece);
-        }
+        crc.update(self.payload);
+        crc.update(self.binlog);
         header[..4].copy_from_slice(&crc.finalize().to_le_bytes());
         header
-    }
-
-    /// What follows the header.
-    pub(crate) fn pieces(&self) -> [&[u8]; 3] {
-        [self.payload, self.binlog[0], self.binlog[1]]
     }
 }
 
@@ -193,26 +187,6 @@ fn read_checkpoint(file: &File, offset: u64) -> Option<Checkpoint> {
         lsn: u64_at(&block, 0),
         applied: u64_at(&block, 8),
     })
-}
-
-/// Makes `checkpoint` both checkpoints of a file that nobody writes.
-pub(crate) fn renew_checkpoints(path: &Path, checkpoint: Checkpoint) -> io::Result<()> {
-    let file = OpenOptions::new().read(true).write(true).open(path)?;
-    // The older one first: should we die in between, the newer one still counts.
-    let [first, second] = CHECKPOINT_OFFSETS.map(|offset| read_checkpoint(&file, offset));
-    let older = u64::from(first > second);
-    for number in [older, older + 1] {
-        put_checkpoint(&file, number, checkpoint)?;
-        file.sync_data()?;
-    }
-    Ok(())
-}
-
-/// Opens a file to write on from its checkpoint; also says how large its circle is.
-pub(crate) fn reopen(path: &Path) -> io::Result<(File, u64, Checkpoint)> {
-    let records = read(path)?;
-    let file = OpenOptions::new().read(true).write(true).open(path)?;
-    Ok((file, records.capacity, records.checkpoint))
 }
 
 /// Opens a redo file for reading its records from the checkpoint on.
@@ -385,15 +359,15 @@ mod tests {
             gtid_number: xid * 10,
             payload,
             binlog: match kind {
-                Kind::Binlog { .. } => [b"bin", b"log"],
-                _ => [b"", b""],
+                Kind::Binlog { .. } => b"binlog",
+                _ => b"",
             },
         }
     }
 
     fn put(file: &File, capacity: u64, lsn: u64, entry: &Entry<'_>) -> u64 {
         let mut bytes = entry.header(lsn).to_vec();
-        entry.pieces().iter().for_each(|piece| bytes.extend(*piece));
+        bytes.extend(entry.payload.iter().chain(entry.binlog));
         for (at, byte) in bytes.iter().enumerate() {
             let offset = DATA_OFFSET + (lsn + at as u64) % capacity;
             file.write_all_at(&[*byte], offset).unwrap();

@@ -1,5 +1,5 @@
-//! What threads write at once is, byte for byte, what one plain writer makes of their transactions in the same
-//! order under the same clock: through every way of flushing by turns, across files.
+//! What committers write at once is, byte for byte, what one plain writer makes of their transactions in the same
+//! order under the same clock: through every pipeline by turns, across files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,21 +10,21 @@ use flushlab_binlog::check::{Checker, Found, Options, Verdict};
 use flushlab_binlog::{Body, Flavor, Log, LogOptions, HEADER_SIZE};
 use serde_json::json;
 
-use crate::files::{read_index, BASENAME};
+use crate::files::BASENAME;
+use crate::recover::read_index;
 use crate::shape::{Source, Transactions};
 use crate::{CommitPath, Spec};
 
-const CLOCK_US: u64 = 1_790_000_000_000_000;
 const TRANSACTIONS: u64 = 1800;
 
-fn spec(folder: &Path, version: &str, threads: u32) -> Spec {
+fn spec(folder: &Path, version: &str, threads: u32, committers: u32) -> Spec {
     let ways = [
-        json!({"binlog_strategy": "parallel-leader"}),
         json!({"binlog_strategy": "parallel"}),
         json!({"binlog_strategy": "redo", "trx_commit": 1, "sync_binlog": 1}),
         json!({"binlog_strategy": "serial"}),
+        json!({"binlog_strategy": "two-syncs"}),
         json!({"binlog_strategy": "parallel", "trx_commit": 2, "sync_binlog": 1000}),
-        json!({"binlog_strategy": "parallel-leader"}),
+        json!({"binlog_strategy": "serial"}),
     ];
     let change = |(index, mut way): (usize, serde_json::Value)| {
         way["after_commits"] = json!((1 + index as u64) * TRANSACTIONS / 12);
@@ -33,10 +33,10 @@ fn spec(folder: &Path, version: &str, threads: u32) -> Spec {
     let changes: Vec<_> = ways.into_iter().enumerate().map(change).collect();
     let spec = json!({
         "directory": folder, "keep": true, "format": version, "trx_commit": 2, "sync_binlog": 1000,
-        "binlog_strategy": "serial", "threads": threads, "transactions": TRANSACTIONS, "seed": 3,
+        "binlog_strategy": "serial", "threads": threads, "committers": committers, "transactions": TRANSACTIONS, "seed": 3,
         "shape": {"kind": "oltp_update_non_index", "tables": 3, "rows": 200},
-        "rotate_bytes": 150_000, "log_buffer_bytes": 1 << 20, "ring_bytes": 1 << 20,
-        "redo_capacity_bytes": 4 << 20, "changes": changes, "fixed_clock_us": CLOCK_US,
+        "rotate_bytes": 150_000, "log_buffer_bytes": 1 << 20,
+        "redo_capacity_bytes": 4 << 20, "changes": changes,
     });
     Spec::from_json(spec.to_string().as_bytes()).unwrap()
 }
@@ -58,28 +58,29 @@ struct Again<'a> {
     flavor: Flavor,
     log: Log,
     body: Body,
-    threads: Vec<Transactions>,
-    /// How many each thread has made, and the sequence number of its last in the file at hand.
+    committers: Vec<Transactions>,
+    /// How many each committer has made, and the sequence number of its last in the file at hand.
     counts: Vec<u64>,
     last_sequence: Vec<u64>,
 }
 
 impl<'a> Again<'a> {
     fn new(spec: &Spec, made: &'a Path, folder: &Path) -> Self {
-        let timestamp = (CLOCK_US / 1_000_000) as u32;
-        let source = Source::new(&spec.shape, &spec.format, spec.threads, spec.seed, timestamp).unwrap();
+        let first = fs::read(made.join(&read_index(made).unwrap()[0])).unwrap();
+        let timestamp = u32::from_le_bytes(first[4..8].try_into().unwrap());
+        let source = Source::new(&spec.shape, &spec.format, spec.committers, spec.seed, timestamp).unwrap();
         let options = LogOptions {
             basename: BASENAME.to_owned(),
             max_size: u64::MAX,
             timestamp,
         };
-        let count = spec.threads as usize;
+        let count = spec.committers as usize;
         Self {
             made,
             flavor: spec.format.flavor(),
             log: Log::create(&spec.format, folder, options).unwrap(),
             body: Body::new(&spec.format),
-            threads: (0..spec.threads)
+            committers: (0..spec.committers)
                 .map(|me| Transactions::new(&source, me))
                 .collect(),
             counts: vec![0; count],
@@ -113,22 +114,19 @@ impl<'a> Again<'a> {
         assert_eq!(
             found.xid >> 8,
             self.counts[me],
-            "a thread's transactions keep their order"
+            "a committer's transactions keep their order"
         );
-        let (last_committed, commit_id) = clock(self.flavor, &content[found.start as usize + HEADER_SIZE..]);
+        let (last_committed, commit_us) = clock(self.flavor, &content[found.start as usize + HEADER_SIZE..]);
         if let Some(last_committed) = last_committed {
             let before = std::mem::replace(&mut self.last_sequence[me], number);
             assert!(
                 last_committed >= before,
-                "a replica may run XID {} beside the same thread's last",
+                "a replica may run XID {} beside the same committer's last",
                 found.xid
             );
         }
-        self.threads[me].next(&mut self.body, found.xid).unwrap();
-        let place = self
-            .log
-            .append(&self.body, CLOCK_US, last_committed, commit_id)
-            .unwrap();
+        self.committers[me].next(&mut self.body, found.xid).unwrap();
+        let place = self.log.append(&self.body, commit_us, last_committed, 0).unwrap();
         assert_eq!(
             (place.position, place.gtid_number),
             (found.start, found.gtid_number),
@@ -138,23 +136,21 @@ impl<'a> Again<'a> {
     }
 }
 
-/// What of a GTID event's body depends on who committed beside it: last_committed (MySQL), commit id (MariaDB).
+/// What of a GTID event's body depends on who committed beside it and when (MySQL): last_committed, and the time.
 fn clock(flavor: Flavor, body: &[u8]) -> (Option<u64>, u64) {
-    const GROUP_COMMIT_ID: u8 = 2;
     let number = |at: usize| u64::from_le_bytes(body[at..at + 8].try_into().unwrap());
     match flavor {
-        Flavor::Mysql => (Some(number(26)), 0),
-        Flavor::Mariadb if body[12] & GROUP_COMMIT_ID == 0 => (None, 0),
-        Flavor::Mariadb => (None, number(13)),
+        Flavor::Mysql => (Some(number(26)), number(42) & ((1 << 55) - 1)),
+        Flavor::Mariadb => (None, 0),
     }
 }
 
-/// A run in which the commit_settings changed all six times. Who changes it looks every few milliseconds: on a busy
+/// A run in which the settings changed all six times. Who changes it looks every few milliseconds: on a busy
 /// machine the transactions may end first, and the run is made again.
-fn switched(version: &str, threads: u32) -> (tempfile::TempDir, Spec) {
+fn switched(version: &str, threads: u32, committers: u32) -> (tempfile::TempDir, Spec) {
     for _ in 0..50 {
         let made = tempfile::tempdir().unwrap();
-        let spec = spec(made.path(), version, threads);
+        let spec = spec(made.path(), version, threads, committers);
         let mut run = CommitPath::new(spec.clone());
         run.start().unwrap();
         let result = run.wait(Duration::from_secs(60)).unwrap().unwrap();
@@ -163,21 +159,24 @@ fn switched(version: &str, threads: u32) -> (tempfile::TempDir, Spec) {
             return (made, spec);
         }
     }
-    panic!("no run of 50 changed its commit_settings six times");
+    panic!("no run of 50 changed its settings six times");
 }
 
 #[test]
-fn many_threads_write_what_one_plain_writer_writes() {
+fn many_committers_write_what_one_plain_writer_writes() {
     for version in ["9.7.4", "10.11.19-MariaDB-log"] {
-        for threads in [1, 16, 64] {
-            let (made, spec) = switched(version, threads);
+        for (threads, committers) in [(1, 1), (16, 16), (64, 64), (2, 64)] {
+            let (made, spec) = switched(version, threads, committers);
             let again = tempfile::tempdir().unwrap();
             Again::new(&spec, made.path(), again.path()).write_all();
             let (made, again) = (contents(made.path()), contents(again.path()));
             assert!(made.len() > 5, "files and the index: {:?}", made.keys());
             assert_eq!(made.keys().collect::<Vec<_>>(), again.keys().collect::<Vec<_>>());
             for (name, content) in &made {
-                assert!(content == &again[name], "{version}, {threads} threads: {name}");
+                assert!(
+                    content == &again[name],
+                    "{version}, {threads} threads, {committers} committers: {name}"
+                );
             }
         }
     }

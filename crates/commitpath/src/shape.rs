@@ -1,6 +1,6 @@
-//! What threads commit: transactions of sysbench's shapes, or of given sizes.
+//! What is committed: transactions of sysbench's shapes, or of given sizes.
 //!
-//! No two threads touch the same row, as if each held its locks until it is acknowledged: replicas may
+//! No two committers touch the same row, as if each held its locks until it is acknowledged: replicas may
 //! apply what is in flight at once in any order. A row's content follows from table, id and how often it was
 //! changed ([`Rows::at`]), so that a reader knows what was meant.
 
@@ -49,7 +49,7 @@ pub enum Shape {
         redo_bytes: u32,
         /// Binlog bytes of each.
         binlog_bytes: u32,
-        /// Every how manieth transaction of the first thread is large; 0 for none.
+        /// Every how manieth transaction of the first committer is large; 0 for none.
         #[serde(default)]
         large_every: u64,
         /// Binlog bytes of a large one; its redo was written before it commits, as servers do it.
@@ -96,7 +96,7 @@ fn put_digits(text: &mut [u8], mut number: u64) {
     }
 }
 
-/// What all threads share.
+/// What all committers share.
 #[derive(Debug)]
 pub(crate) struct Source {
     shape: Shape,
@@ -106,14 +106,14 @@ pub(crate) struct Source {
     noise: Vec<u8>,
     seed: u64,
     timestamp: u32,
-    threads: u32,
+    committers: u32,
 }
 
 impl Source {
     pub(crate) fn new(
         shape: &Shape,
         format: &Format,
-        threads: u32,
+        committers: u32,
         seed: u64,
         timestamp: u32,
     ) -> Result<Arc<Self>, EncodeError> {
@@ -138,7 +138,7 @@ impl Source {
             noise,
             seed,
             timestamp,
-            threads,
+            committers,
         }))
     }
 }
@@ -156,11 +156,11 @@ fn sizes_table(format: &Format) -> Result<Table, EncodeError> {
     Table::new(format, 107, SCHEMA, "sizes", &[id, data])
 }
 
-/// One thread's transactions.
+/// One committer's transactions.
 #[derive(Debug)]
 pub(crate) struct Transactions {
     source: Arc<Source>,
-    thread: u32,
+    committer: u32,
     random: Random,
     /// Changes of each own row so far, by table and place among the own ids.
     changes: Vec<u8>,
@@ -170,18 +170,18 @@ pub(crate) struct Transactions {
 }
 
 impl Transactions {
-    pub(crate) fn new(source: &Arc<Source>, thread: u32) -> Self {
+    pub(crate) fn new(source: &Arc<Source>, committer: u32) -> Self {
         let (own_rows, changes) = match source.shape {
             Shape::OltpUpdateNonIndex { tables, rows } => {
-                let own = (rows - thread).div_ceil(source.threads);
+                let own = (rows - committer).div_ceil(source.committers);
                 (own, vec![0; (own * tables) as usize])
             }
             _ => (0, Vec::new()),
         };
         Self {
             source: source.clone(),
-            thread,
-            random: Random::new(source.seed.wrapping_add(u64::from(thread))),
+            committer,
+            random: Random::new(source.seed.wrapping_add(u64::from(committer))),
             changes,
             own_rows,
             made: 0,
@@ -192,7 +192,7 @@ impl Transactions {
     /// Encodes the next transaction.
     pub(crate) fn next(&mut self, body: &mut Body, xid: u64) -> Result<(), EncodeError> {
         self.made += 1;
-        body.begin(self.source.timestamp, self.thread + 1);
+        body.begin(self.source.timestamp, self.committer + 1);
         let redo = match self.source.shape {
             Shape::OltpUpdateNonIndex { .. } => {
                 self.update(body)?;
@@ -208,7 +208,7 @@ impl Transactions {
                 large_every,
                 large_bytes,
             } => {
-                let large = self.thread == 0 && large_every > 0 && self.made.is_multiple_of(large_every);
+                let large = self.committer == 0 && large_every > 0 && self.made.is_multiple_of(large_every);
                 let bytes = if large { large_bytes } else { binlog_bytes };
                 self.blobs(body, bytes as usize)?;
                 redo_bytes as usize
@@ -228,7 +228,7 @@ impl Transactions {
         let source = &self.source;
         let table = self.random.below(source.tables.len() as u64) as u32;
         let place = self.random.below(u64::from(self.own_rows)) as u32;
-        let id = 1 + self.thread + place * source.threads;
+        let id = 1 + self.committer + place * source.committers;
         let changes = &mut self.changes[(table * self.own_rows + place) as usize];
         let before = source.rows.at(table, id, *changes);
         *changes = changes.wrapping_add(1);
@@ -244,7 +244,7 @@ impl Transactions {
         let tables = source.tables.len() as u64;
         let table = (self.made % tables) as u32;
         let round = (self.made / tables) as u32;
-        let id = 1 + rows + self.thread + round * source.threads;
+        let id = 1 + rows + self.committer + round * source.committers;
         let row = source.rows.at(table, id, 0);
         let mut insert = body.statement(&source.tables[table as usize], Change::Write)?;
         insert.row(&sbtest_row(id, &row))?;

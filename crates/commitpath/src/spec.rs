@@ -2,15 +2,15 @@
 
 use std::path::PathBuf;
 
-use flushlab_binlog::{Format, Identity, Uuid};
+use flushlab_binlog::{Format, FormatError, Identity, Uuid};
 use serde::{Deserialize, Serialize};
 
-use crate::commit_settings::{BinlogStrategy, CommitSettings};
 use crate::error::Error;
+use crate::settings::{BinlogStrategy, CommitSettings};
 use crate::shape::Shape;
 
-/// Most threads of one run.
-pub const MAX_THREADS: u32 = 256;
+/// Most committers of one run, and most threads.
+pub const MAX_COMMITTERS: u32 = 256;
 /// Largest binlog file, as servers have it (`max_binlog_size`).
 const MAX_FILE: u64 = 1 << 30;
 const MIN_FILE: u64 = 4096;
@@ -23,54 +23,26 @@ pub const IDENTITY: Identity = Identity {
     domain: 0,
 };
 
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Json {
-    directory: PathBuf,
-    #[serde(default)]
-    keep: bool,
-    #[serde(default = "format")]
-    format: String,
-    trx_commit: u8,
-    sync_binlog: u32,
-    binlog_strategy: BinlogStrategy,
-    threads: u32,
-    #[serde(default = "shape")]
-    shape: Shape,
-    #[serde(default)]
-    linger: Option<bool>,
-    #[serde(default)]
-    think_us: f64,
-    #[serde(default)]
-    warmup_seconds: f64,
-    #[serde(default)]
-    seconds: f64,
-    #[serde(default)]
-    transactions: u64,
-    #[serde(default)]
-    seed: u64,
-    #[serde(default)]
-    rotate_bytes: u64,
-    #[serde(default = "log_buffer_bytes")]
-    log_buffer_bytes: u64,
-    #[serde(default = "ring_bytes")]
-    ring_bytes: u64,
-    #[serde(default = "redo_bytes")]
-    redo_capacity_bytes: u64,
-    #[serde(default)]
-    changes: Vec<JsonChange>,
-    #[serde(default)]
-    acknowledged: Option<PathBuf>,
-    #[serde(default)]
-    resume: bool,
-    #[serde(default)]
-    fixed_clock_us: Option<u64>,
-    #[serde(default = "stall_seconds")]
-    stall_seconds: f64,
+fn format() -> Format {
+    format_of("9.7.4").expect("a version that the binlog crate writes")
 }
 
-fn format() -> String {
-    "9.7.4".to_owned()
+fn read_format<'de, D: serde::Deserializer<'de>>(json: D) -> Result<Format, D::Error> {
+    let text = String::deserialize(json)?;
+    format_of(&text).map_err(serde::de::Error::custom)
+}
+
+fn format_of(text: &str) -> Result<Format, FormatError> {
+    // MariaDB's numbers, whether or not the text says so.
+    let is_mariadb = ["10.", "11.", "12."].iter().any(|major| text.starts_with(major));
+    match is_mariadb && !text.contains("MariaDB") {
+        true => Format::new(&format!("{text}-MariaDB"), IDENTITY),
+        false => Format::new(text, IDENTITY),
+    }
+}
+
+fn rotate_bytes() -> u64 {
+    MAX_FILE
 }
 
 fn shape() -> Shape {
@@ -85,11 +57,6 @@ fn log_buffer_bytes() -> u64 {
     16 * MIB
 }
 
-/// binlog_buffer_size of AliSQL.
-fn ring_bytes() -> u64 {
-    20 * MIB
-}
-
 /// A disk that lets one sync wait longer is out of order.
 fn stall_seconds() -> f64 {
     30.0
@@ -102,7 +69,7 @@ fn redo_bytes() -> u64 {
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct JsonChange {
+struct Change {
     after_seconds: Option<f64>,
     after_commits: Option<u64>,
     trx_commit: Option<u8>,
@@ -110,7 +77,7 @@ struct JsonChange {
     binlog_strategy: Option<BinlogStrategy>,
 }
 
-/// When a commit_settings changes, counted from the run's start, its warm-up included.
+/// When the settings change, counted from the run's start, its warm-up included.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum When {
     Seconds(f64),
@@ -118,30 +85,43 @@ pub(crate) enum When {
 }
 
 /// One run, checked.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Spec {
     pub(crate) directory: PathBuf,
+    #[serde(default)]
     pub(crate) keep: bool,
+    #[serde(default = "format", deserialize_with = "read_format")]
     pub(crate) format: Format,
-    pub(crate) commit_settings: CommitSettings,
+    trx_commit: u8,
+    sync_binlog: u32,
+    binlog_strategy: BinlogStrategy,
     pub(crate) threads: u32,
+    /// Who have a transaction under way each, divided among the threads; 0: as many.
+    #[serde(default)]
+    pub(crate) committers: u32,
+    #[serde(default = "shape")]
     pub(crate) shape: Shape,
-    pub(crate) linger: Option<bool>,
+    #[serde(default)]
     pub(crate) think_us: f64,
+    #[serde(default)]
     pub(crate) warmup_seconds: f64,
+    #[serde(default)]
     pub(crate) seconds: f64,
+    #[serde(default)]
     pub(crate) transactions: u64,
+    #[serde(default)]
     pub(crate) seed: u64,
+    #[serde(default = "rotate_bytes")]
     pub(crate) rotate_bytes: u64,
+    #[serde(default = "log_buffer_bytes")]
     pub(crate) log_buffer_bytes: u64,
-    pub(crate) ring_bytes: u64,
+    #[serde(default = "redo_bytes")]
     pub(crate) redo_capacity_bytes: u64,
-    pub(crate) changes: Vec<(When, CommitSettings)>,
-    pub(crate) acknowledged: Option<PathBuf>,
-    /// Recover what is in the folder and go on from there.
-    pub(crate) resume: bool,
-    pub(crate) fixed_clock_us: Option<u64>,
+    #[serde(default)]
+    changes: Vec<Change>,
     /// A run in which nothing has moved for so long is given up.
+    #[serde(default = "stall_seconds")]
     pub(crate) stall_seconds: f64,
 }
 
@@ -151,11 +131,15 @@ impl Spec {
     /// # Errors
     /// Usage: what is wrong, by which rule, and the way out.
     pub fn from_json(json: &[u8]) -> Result<Self, Error> {
-        let json: Json = serde_json::from_slice(json).map_err(|error| {
+        let mut spec: Self = serde_json::from_slice(json).map_err(|error| {
             Error::usage(format!("the commit path's request is not understood: {error}"))
                 .hint("give the fields that flushlab._core.CommitPath documents")
         })?;
-        json.checked()
+        if spec.committers == 0 {
+            spec.committers = spec.threads;
+        }
+        spec.check()?;
+        Ok(spec)
     }
 }
 
@@ -168,72 +152,81 @@ fn within(name: &str, value: f64, low: f64, high: f64) -> Result<(), Error> {
         .hint(format!("give {name} from {low} to {high}")))
 }
 
-impl Json {
-    fn checked(self) -> Result<Spec, Error> {
-        let commit_settings = CommitSettings {
+impl Spec {
+    /// What commits wait for at first.
+    pub(crate) fn commit_settings(&self) -> CommitSettings {
+        CommitSettings {
             trx_commit: self.trx_commit,
             sync_binlog: self.sync_binlog,
             binlog_strategy: self.binlog_strategy,
+        }
+    }
+
+    /// What they wait for later, and from when on.
+    pub(crate) fn changes(&self) -> Vec<(When, CommitSettings)> {
+        let mut settings = self.commit_settings();
+        let change = |one: &Change| {
+            settings = CommitSettings {
+                trx_commit: one.trx_commit.unwrap_or(settings.trx_commit),
+                sync_binlog: one.sync_binlog.unwrap_or(settings.sync_binlog),
+                binlog_strategy: one.binlog_strategy.unwrap_or(settings.binlog_strategy),
+            };
+            let when = match one.after_commits {
+                Some(commits) => When::Commits(commits),
+                None => When::Seconds(one.after_seconds.unwrap_or(0.0)),
+            };
+            (when, settings)
         };
-        commit_settings.check()?;
+        self.changes.iter().map(change).collect()
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        self.commit_settings().check()?;
         self.check_sizes()?;
         self.check_shape()?;
+        let one_of = |what: &str, hint: &str| Err(Error::usage(format!("{what}, one of them")).hint(hint));
         if (self.seconds > 0.0) == (self.transactions > 0) {
-            return Err(
-                Error::usage("a run ends after seconds or after transactions, one of them")
-                    .hint("give seconds or transactions above 0"),
+            return one_of(
+                "a run ends after seconds or after transactions",
+                "give seconds or transactions above 0",
             );
         }
-        let changes = changes(&self.changes, commit_settings)?;
-        let text = server_version(&self.format);
-        let format = Format::new(&text, IDENTITY).map_err(|error| {
-            Error::usage(error.to_string()).hint("give the version of MySQL 8.0 or 9, MariaDB 10.11 or 11")
-        })?;
-        Ok(Spec {
-            directory: self.directory,
-            keep: self.keep,
-            format,
-            commit_settings,
-            threads: self.threads,
-            shape: self.shape,
-            linger: self.linger,
-            think_us: self.think_us,
-            warmup_seconds: self.warmup_seconds,
-            seconds: self.seconds,
-            transactions: self.transactions,
-            seed: self.seed,
-            rotate_bytes: match self.rotate_bytes {
-                0 => MAX_FILE,
-                bytes => bytes,
-            },
-            log_buffer_bytes: self.log_buffer_bytes,
-            ring_bytes: self.ring_bytes,
-            redo_capacity_bytes: self.redo_capacity_bytes,
-            changes,
-            acknowledged: self.acknowledged,
-            resume: self.resume,
-            fixed_clock_us: self.fixed_clock_us,
-            stall_seconds: self.stall_seconds,
-        })
+        if self
+            .changes
+            .iter()
+            .any(|one| one.after_seconds.is_some() == one.after_commits.is_some())
+        {
+            return one_of(
+                "a change comes after seconds or after commits",
+                "give after_seconds or after_commits",
+            );
+        }
+        self.changes()
+            .iter()
+            .try_for_each(|(_, settings)| settings.check())
     }
 
     fn check_sizes(&self) -> Result<(), Error> {
-        within("threads", f64::from(self.threads), 1.0, f64::from(MAX_THREADS))?;
+        let most = f64::from(MAX_COMMITTERS);
+        within("threads", f64::from(self.threads), 1.0, most)?;
+        within(
+            "committers",
+            f64::from(self.committers),
+            f64::from(self.threads),
+            most,
+        )?;
         within("think_us", self.think_us, 0.0, 1e6)?;
         within("warmup_seconds", self.warmup_seconds, 0.0, 3600.0)?;
         within("seconds", self.seconds, 0.0, 86_400.0)?;
         within("stall_seconds", self.stall_seconds, 0.1, 3600.0)?;
-        if self.rotate_bytes != 0 {
-            within(
-                "rotate_bytes",
-                self.rotate_bytes as f64,
-                MIN_FILE as f64,
-                MAX_FILE as f64,
-            )?;
-        }
+        within(
+            "rotate_bytes",
+            self.rotate_bytes as f64,
+            MIN_FILE as f64,
+            MAX_FILE as f64,
+        )?;
         let (small, large) = (MIB as f64, 1024.0 * MIB as f64);
         within("log_buffer_bytes", self.log_buffer_bytes as f64, small, large)?;
-        within("ring_bytes", self.ring_bytes as f64, small, large)?;
         let least = 4 * self.log_buffer_bytes.next_power_of_two();
         within(
             "redo_capacity_bytes",
@@ -250,7 +243,7 @@ impl Json {
                 within(
                     "rows",
                     f64::from(rows),
-                    f64::from(self.threads),
+                    f64::from(self.committers),
                     1e9 / f64::from(tables),
                 )
             }
@@ -279,42 +272,6 @@ impl Json {
             }
         }
     }
-}
-
-/// `10.11.19` and `11.8.6` are MariaDB's numbers, whether or not the text says so.
-fn server_version(text: &str) -> String {
-    let mariadb = text.starts_with("10.") || text.starts_with("11.") || text.starts_with("12.");
-    match mariadb && !text.contains("MariaDB") {
-        true => format!("{text}-MariaDB"),
-        false => text.to_owned(),
-    }
-}
-
-fn changes(
-    changes: &[JsonChange],
-    mut commit_settings: CommitSettings,
-) -> Result<Vec<(When, CommitSettings)>, Error> {
-    let mut checked = Vec::with_capacity(changes.len());
-    for change in changes {
-        let when = match (change.after_seconds, change.after_commits) {
-            (Some(seconds), None) => When::Seconds(seconds),
-            (None, Some(commits)) => When::Commits(commits),
-            _ => {
-                return Err(
-                    Error::usage("a change comes after seconds or after commits, one of them")
-                        .hint("give after_seconds or after_commits"),
-                )
-            }
-        };
-        commit_settings = CommitSettings {
-            trx_commit: change.trx_commit.unwrap_or(commit_settings.trx_commit),
-            sync_binlog: change.sync_binlog.unwrap_or(commit_settings.sync_binlog),
-            binlog_strategy: change.binlog_strategy.unwrap_or(commit_settings.binlog_strategy),
-        };
-        commit_settings.check()?;
-        checked.push((when, commit_settings));
-    }
-    Ok(checked)
 }
 
 /// How far a run is.
@@ -348,10 +305,10 @@ pub struct WrittenFile {
     pub bytes: u64,
 }
 
-/// What was reached under one commit_settings of a run, from the moment at which it held.
+/// What was reached under one setting of a commit's of a run, from the moment at which it held.
 #[derive(Debug, Clone, Serialize)]
 pub struct Phase {
-    /// The commit_settings.
+    /// The settings.
     #[serde(flatten)]
     pub commit_settings: CommitSettings,
     /// How long the change to it took, threads running; 0 for the first.
@@ -387,21 +344,20 @@ pub struct RunResult {
     pub bytes_at_risk: u64,
     /// Processor time of the whole process.
     pub cpu_us_per_commit: f64,
-    /// What decides the order and only one thread at a time can do: the log lock's flush stage, or the
-    /// reservation.
+    /// What decides the order and only one thread at a time can do: the flush stage, or giving a place.
     pub ordered_ns_per_commit: Option<f64>,
-    /// Writing the events into their place, checksums included.
+    /// Writing the events into their buffer, checksums included.
     pub encode_ns_per_commit: Option<f64>,
-    /// Handing redo (unless it is synced) and binlog to the kernel: one thread at a time, part of the ordered
-    /// section in `serial`; beside it in the others, with the answers to those who wait.
+    /// Handing redo (unless it is synced) and binlog to the kernel: one thread at a time; part of the ordered
+    /// section where the leader writes the events.
     pub write_ns_per_commit: Option<f64>,
     /// Redo that was written.
     pub redo_bytes: u64,
     /// Binlog that was written.
     pub binlog_bytes: u64,
-    /// By commit_settings, in their order.
+    /// By settings, in their order.
     pub phases: Vec<Phase>,
-    /// Changes of the way of flushing in the whole run.
+    /// Changes of the pipeline in the whole run.
     pub switches: u64,
     /// Binlog files that were ended in the whole run because they were full.
     pub rotations: u64,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flushlab_disk::{Error, Spec};
+use flushlab_commitpath::disk::{self, Error, Spec};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -17,7 +17,7 @@ pub fn measure_disk<'py>(py: Python<'py>, spec: &[u8]) -> PyResult<Bound<'py, Py
     let directory = spec.directory.display().to_string();
     let limit = Duration::try_from_secs_f64(spec.seconds + spec.stall_seconds).unwrap_or(Duration::MAX);
     let outcome = crate::interruptible_within(py, limit, move |cutoff| {
-        Ok(flushlab_disk::measure(&spec, &|| cutoff.fired()))
+        Ok(disk::measure(&spec, &|| cutoff.fired()))
     })?;
     let Some(outcome) = outcome else {
         let reason = format!("a measurement did not end within {:.0} s", limit.as_secs_f64());

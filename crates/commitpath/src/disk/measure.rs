@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
-use crate::files::{next_random, Buffer, Target, Unfit};
-use crate::spec::{Error, Figure, Latency, Order, Outcome, Spec, Way};
-use crate::Layout;
+use super::files::{next_random, Buffer, Target, Unfit};
+use super::spec::{Error, Figure, Latency, Layout, Order, Outcome, Spec, Way};
 
 /// Operations of each thread before the clock starts: the first finds the journal as preparation left it.
 const WARM_UP: usize = 3;

@@ -2,22 +2,26 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::spec::{Error, Layout, Spec, Way};
+use rustix::fs::{fallocate, FallocateFlags, OFlags};
+use rustix::io::Errno;
+
+use super::spec::{Error, Layout, Spec, Way};
 
 /// Of the buffers: what O_DIRECT asks for on any device.
-pub const ALIGNMENT: usize = 4096;
+pub(crate) const ALIGNMENT: usize = 4096;
 
 /// Longest that a file is prepared for; what is written by then is its size.
 const PREPARATION: Duration = Duration::from_secs(2);
 const CHUNK: usize = 1 << 20;
+/// As the kernel numbers it.
+const EINVAL: i32 = Errno::INVAL.raw_os_error();
 
 /// One buffer that starts at a multiple of [`ALIGNMENT`].
-pub struct Buffer {
+pub(crate) struct Buffer {
     memory: Vec<u8>,
     start: usize,
     bytes: usize,
@@ -25,7 +29,7 @@ pub struct Buffer {
 
 impl Buffer {
     /// Filled with bytes that no device compresses to nothing.
-    pub fn new(bytes: usize) -> Self {
+    pub(crate) fn new(bytes: usize) -> Self {
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         let memory: Vec<u8> = (0..bytes + ALIGNMENT)
             .map(|_| {
@@ -37,19 +41,19 @@ impl Buffer {
         Self { memory, start, bytes }
     }
 
-    pub fn get(&self) -> &[u8] {
+    pub(crate) fn get(&self) -> &[u8] {
         &self.memory[self.start..self.start + self.bytes]
     }
 }
 
 /// The next state of a generator whose high bits are random (Steele & Vigna, "Computationally easy,
 /// spectrally good multipliers for congruential pseudorandom number generators", 2021).
-pub fn next_random(state: u64) -> u64 {
+pub(crate) fn next_random(state: u64) -> u64 {
     state.wrapping_mul(0xd134_2543_de82_ef95).wrapping_add(1)
 }
 
 /// A file with what makes a write to it durable.
-pub struct Target {
+pub(crate) struct Target {
     file: File,
     way: Way,
     /// The second file of a pair, which grows.
@@ -57,7 +61,7 @@ pub struct Target {
 }
 
 /// Why there is no target.
-pub enum Unfit {
+pub(crate) enum Unfit {
     Refused(String),
     Failed(Error),
 }
@@ -70,7 +74,7 @@ impl From<Error> for Unfit {
 
 impl Target {
     /// Makes or reuses the files of a measurement; the size is of the first.
-    pub fn open(spec: &Spec, stop: &dyn Fn() -> bool) -> Result<(Self, u64), Unfit> {
+    pub(crate) fn open(spec: &Spec, stop: &dyn Fn() -> bool) -> Result<(Self, u64), Unfit> {
         let path = match spec.layout {
             _ if spec.way == Way::Pair => spec.directory.join("written"),
             Layout::Written => spec.directory.join("written"),
@@ -87,7 +91,7 @@ impl Target {
         };
         let file = match opened(&path, flags(spec.way)) {
             Ok(file) => file,
-            Err(error) if direct(spec.way) && error.raw_os_error() == Some(libc::EINVAL) => {
+            Err(error) if direct(spec.way) && error.raw_os_error() == Some(EINVAL) => {
                 return Err(Unfit::Refused("the file system has no O_DIRECT".to_owned()));
             }
             Err(error) => return Err(failed("opening", &path, error).into()),
@@ -107,13 +111,12 @@ impl Target {
     }
 
     /// One operation: a write, and what makes it durable.
-    pub fn write(&self, buffer: &[u8], offset: u64, second_offset: u64) -> io::Result<()> {
+    pub(crate) fn write(&self, buffer: &[u8], offset: u64, second_offset: u64) -> io::Result<()> {
         self.file.write_all_at(buffer, offset)?;
         match self.way {
             Way::Fsync => self.file.sync_all(),
             Way::Fdatasync => self.file.sync_data(),
             Way::Dsync | Way::DirectDsync | Way::Direct => Ok(()),
-            Way::SyncFileRange => sync_file_range(&self.file, offset, buffer.len()),
             Way::Pair => {
                 self.file.sync_data()?;
                 let Some(second) = &self.second else { return Ok(()) };
@@ -124,23 +127,18 @@ impl Target {
     }
 
     /// What a failed operation means: an O_DIRECT write may be too small for the device.
-    pub fn judge(&self, spec: &Spec, error: io::Error) -> Unfit {
+    pub(crate) fn judge(&self, spec: &Spec, error: io::Error) -> Unfit {
         match error.raw_os_error() {
-            Some(libc::EINVAL) if direct(self.way) => Unfit::Refused(format!(
+            Some(EINVAL) if direct(self.way) => Unfit::Refused(format!(
                 "O_DIRECT takes no writes of {} bytes here: the logical block is larger",
                 spec.bytes
             )),
-            Some(libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP | libc::ESPIPE)
-                if self.way == Way::SyncFileRange =>
-            {
-                Unfit::Refused("the file system has no sync_file_range".to_owned())
-            }
             _ => Unfit::Failed(failed("writing in", &spec.directory, error)),
         }
     }
 
     /// Leaves nothing in the page cache or in the device's queue for the next measurement.
-    pub fn settle(&self, spec: &Spec) -> Result<(), Error> {
+    pub(crate) fn settle(&self, spec: &Spec) -> Result<(), Error> {
         for file in std::iter::once(&self.file).chain(&self.second) {
             file.sync_all()
                 .map_err(|error| failed("syncing in", &spec.directory, error))?;
@@ -149,7 +147,7 @@ impl Target {
     }
 
     /// Makes growing files empty again, when they have reached their size.
-    pub fn rewind(&self, layout: Layout) -> io::Result<()> {
+    pub(crate) fn rewind(&self, layout: Layout) -> io::Result<()> {
         if layout == Layout::Extending {
             self.file.set_len(0)?;
         }
@@ -164,12 +162,12 @@ fn direct(way: Way) -> bool {
     matches!(way, Way::Direct | Way::DirectDsync)
 }
 
-fn flags(way: Way) -> i32 {
+fn flags(way: Way) -> OFlags {
     match way {
-        Way::Dsync => libc::O_DSYNC,
-        Way::DirectDsync => libc::O_DIRECT | libc::O_DSYNC,
-        Way::Direct => libc::O_DIRECT,
-        Way::Fsync | Way::Fdatasync | Way::SyncFileRange | Way::Pair => 0,
+        Way::Dsync => OFlags::DSYNC,
+        Way::DirectDsync => OFlags::DIRECT | OFlags::DSYNC,
+        Way::Direct => OFlags::DIRECT,
+        Way::Fsync | Way::Fdatasync | Way::Pair => OFlags::empty(),
     }
 }
 
@@ -180,18 +178,18 @@ fn failed(what: &str, path: &Path, error: io::Error) -> Error {
     }
 }
 
-fn opened(path: &Path, flags: i32) -> io::Result<File> {
+fn opened(path: &Path, flags: OFlags) -> io::Result<File> {
     OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(false)
         .mode(0o600)
-        .custom_flags(flags)
+        .custom_flags(flags.bits() as i32)
         .open(path)
 }
 
 fn emptied(path: &Path) -> Result<File, Error> {
-    let file = opened(path, 0).map_err(|error| failed("making", path, error))?;
+    let file = opened(path, OFlags::empty()).map_err(|error| failed("making", path, error))?;
     file.set_len(0)
         .and_then(|()| file.sync_all())
         .map_err(|error| failed("emptying", path, error))?;
@@ -227,34 +225,15 @@ fn written(path: &Path, file_bytes: u64, stop: &dyn Fn() -> bool) -> Result<u64,
 /// A file whose blocks are allocated and were never written.
 fn allocated(path: &Path, file_bytes: u64) -> Result<u64, Unfit> {
     let file = emptied(path)?;
-    let length = i64::try_from(file_bytes).unwrap_or(i64::MAX);
-    // SAFETY: fallocate takes a descriptor, which `file` keeps open, and three numbers.
-    #[allow(unsafe_code)]
-    let outcome = unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, length) };
-    if outcome == 0 {
-        file.sync_all()
-            .map_err(|error| failed("allocating", path, error))?;
-        return Ok(file_bytes);
-    }
-    let error = io::Error::last_os_error();
-    match error.raw_os_error() {
-        Some(libc::EOPNOTSUPP | libc::ENOSYS) => {
+    match fallocate(&file, FallocateFlags::empty(), 0, file_bytes) {
+        Ok(()) => {
+            file.sync_all()
+                .map_err(|error| failed("allocating", path, error))?;
+            Ok(file_bytes)
+        }
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
             Err(Unfit::Refused("the file system has no fallocate".to_owned()))
         }
-        _ => Err(failed("allocating", path, error).into()),
-    }
-}
-
-/// Writes the pages of a range to the device and waits for them.
-fn sync_file_range(file: &File, offset: u64, bytes: usize) -> io::Result<()> {
-    let flags =
-        libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
-    // SAFETY: sync_file_range takes a descriptor, which `file` keeps open, and numbers.
-    #[allow(unsafe_code)]
-    let outcome = unsafe { libc::sync_file_range(file.as_raw_fd(), offset as i64, bytes as i64, flags) };
-    if outcome == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
+        Err(error) => Err(failed("allocating", path, error.into()).into()),
     }
 }

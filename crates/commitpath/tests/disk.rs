@@ -3,14 +3,13 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use flushlab_disk::{measure, Error, Figure, Layout, Order, Outcome, Spec, Way};
+use flushlab_commitpath::disk::{measure, Error, Figure, Layout, Order, Outcome, Spec, Way};
 
-const WAYS: [Way; 7] = [
+const WAYS: [Way; 6] = [
     Way::Fsync,
     Way::Fdatasync,
     Way::Dsync,
     Way::DirectDsync,
-    Way::SyncFileRange,
     Way::Direct,
     Way::Pair,
 ];
@@ -60,7 +59,7 @@ fn every_way_counts_its_operations() {
 fn no_file_grows_beyond_its_size() {
     let folder = folder();
     for layout in [Layout::Written, Layout::Allocated, Layout::Extending] {
-        let mut one = spec(folder.path(), Way::SyncFileRange);
+        let mut one = spec(folder.path(), Way::Direct);
         one.layout = layout;
         one.file_bytes = 65_536;
         while measured(&one).operations <= 16 {

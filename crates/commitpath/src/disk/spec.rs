@@ -16,9 +16,6 @@ pub enum Way {
     Dsync,
     /// O_DIRECT and O_DSYNC.
     DirectDsync,
-    /// Write, then sync_file_range that writes the range and waits. It flushes neither the device's cache
-    /// nor metadata, so it makes nothing durable: the others are to be compared with it.
-    SyncFileRange,
     /// O_DIRECT alone: the device has the data, perhaps in its cache.
     Direct,
     /// One commit of a server with a binlog: a write and an fdatasync on each of two files, one after the

@@ -13,6 +13,5 @@ mod files;
 mod measure;
 mod spec;
 
-pub use files::ALIGNMENT;
 pub use measure::measure;
 pub use spec::{Error, Figure, Latency, Layout, Order, Outcome, Spec, Way};
