@@ -60,7 +60,6 @@ rust: setup
 	. scripts/cargo.sh && cargo fmt --check
 	. scripts/cargo.sh && $(PYO3) cargo build -q --workspace --all-targets --profile test
 	. scripts/cargo.sh && cargo test -q --workspace
-	. scripts/cargo.sh && env -u RUSTC_WORKSPACE_WRAPPER cargo test -q -p flushlab-commitpath --features loom --lib models
 
 # Tests wait for disks and clocks a sixth of their time: cargo and mypy use it, and give way. If a check fails, the tests go on,
 # and its output comes again at the end.

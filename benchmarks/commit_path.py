@@ -1,18 +1,20 @@
 """The commit pipelines against each other, against what disk and processors allow, and against a real server.
 
 Rounds are pairs: each runs all that is compared, in rotating order; shown are medians of each round's ratios,
-with their range. The threads do nothing but commit, unless a part says otherwise; the shape is that of
-sysbench's oltp_update_non_index on 100 tables of 100,000 rows, with innodb_flush_log_at_trx_commit=2 and
-sync_binlog=1000 by default.
+with their range. The shape is that of sysbench's oltp_update_non_index on 100 tables of 100,000 rows, with
+innodb_flush_log_at_trx_commit=2 and sync_binlog=1000 by default.
 
     python benchmarks/commit_path.py                          # all parts
-    python benchmarks/commit_path.py --part pipelines --threads 16,64 --rounds 5 --duration 1.5
+    python benchmarks/commit_path.py --part ceiling --threads 16,64 --rounds 5 --duration 1.5
     python benchmarks/commit_path.py --part calibration       # needs the build mysql@9.7
 
-Parts: `pipelines` (commits/s and processor time of each way of flushing, and the ordered section), `strict`
-(trx_commit=1 and sync_binlog=1 against what the disk's syncs allow), `encode` (against the rate at which the
-processors can encode), `encoder` (bytes/s of crates/binlog), `think` (with a server's own processor time per
-transaction), `calibration` (`serial` against MySQL).
+Parts, by instrument:
+
+- as in a server (a thread per connection that sleeps): `pipelines` (each pipeline against `serial`, with the
+  server's own time), `calibration` (`serial` against MySQL at the same settings; measures the own time);
+- the disk's ceiling (two threads drive all committers): `ceiling` (strict against fsync pairs/s × committers;
+  latency against threads that sleep), `encode` (2/1000 against encode + checksum + one copy for each log on
+  all processors), `encoder` (bytes/s of crates/binlog).
 """
 
 from __future__ import annotations
@@ -35,12 +37,15 @@ from rich.table import Table
 
 from flushlab import _core
 from flushlab.build import find_build
+from flushlab.probe.servers import OWN_US
 from flushlab.record import LoadResult, LoadSpec
 from flushlab.server import Sandbox
 
 ROOT = Path(__file__).parent.parent
 SHAPE = {"kind": "oltp_update_non_index", "tables": 100, "rows": 100_000}
-SMALL = 700
+REDO, SMALL = 830, 700
+"""Bytes of a commit in the redo log and in the binlog."""
+
 SERVER = "mysql@9.7"
 SERVER_TABLES = 8
 
@@ -77,11 +82,12 @@ class Way(msgspec.Struct, frozen=True):
 
 
 SERIAL = Way("serial", {"binlog_strategy": "serial"})
-LINGERING = Way("serial, lingering", {"binlog_strategy": "serial", "linger": True})
-LEADER = Way("parallel-leader", {"binlog_strategy": "parallel-leader"})
 PARALLEL = Way("parallel", {"binlog_strategy": "parallel"})
-STRICT = Way("serial, strict", {"binlog_strategy": "serial", "trx_commit": 1, "sync_binlog": 1})
-REDO = Way("redo, strict", {"binlog_strategy": "redo", "trx_commit": 1, "sync_binlog": 1})
+STRICT = {"trx_commit": 1, "sync_binlog": 1}
+STRICT_WAYS = tuple(
+    Way(name, {"binlog_strategy": name, **STRICT}) for name in ("serial", "redo", "two-syncs")
+)
+DRIVERS = 2
 
 
 class Bench:
@@ -95,8 +101,12 @@ class Bench:
         self.console = Console(width=max(Console().width, 150))
         self.missed = 0
 
+    def ceiling(self, way: Way, committers: int) -> Reached:
+        """One run whose committers two threads drive."""
+        return self.run(way, min(DRIVERS, committers), committers=committers)
+
     def run(self, way: Way, threads: int, **more: Any) -> Reached:
-        """One run in a folder of its own."""
+        """One run in a folder of its own, a thread per committer unless told otherwise."""
         with TemporaryDirectory(dir=self.folder) as folder:
             spec = {
                 "directory": folder,
@@ -167,52 +177,38 @@ def table_of(title: str, columns: Sequence[str]) -> Table:
     return table
 
 
-def pipelines(bench: Bench) -> None:
-    """All ways of flushing at trx_commit=2, sync_binlog=1000."""
-    table = table_of(
-        "trx_commit=2, sync_binlog=1000; ratios to serial",
-        (
-            *("threads", "strategy", "commits/s", "ratio", "CPU µs", "CPU ratio"),
-            *("group", "ordered ns", "encode ns", "write ns"),
-        ),
-    )
-    ordered: dict[str, list[float | None]] = {}
-    bars: list[tuple[str, float, float | None, float | None]] = []
-    ways = (SERIAL, LINGERING, LEADER, PARALLEL)
-    for threads in bench.threads:
-        reached = bench.rounds_of(ways, threads)
-        serial = reached[SERIAL.name]
-        for way in ways:
-            ours = reached[way.name]
-            faster, dearer = ratios(ours, serial, rate), ratios(ours, serial, cpu)
-            ordered.setdefault(way.name, []).extend(one.ordered_ns_per_commit for one in ours)
-            table.add_row(
-                str(threads),
-                way.name,
-                f"{median([rate(one) for one in ours]):,.0f}",
-                spread(faster),
-                f"{median([cpu(one) for one in ours]):.2f}",
-                spread(dearer),
-                f"{median([one.group_size for one in ours]):.1f}",
-                f"{median([one.ordered_ns_per_commit for one in ours]):.0f}",
-                f"{median([one.encode_ns_per_commit for one in ours]):.0f}",
-                f"{median([one.write_ns_per_commit for one in ours]):.0f}",
-            )
-        # Whichever way of serial is the better one: lingering is what MySQL's
-        # binlog_group_commit_sync_delay is for, and off there.
-        better = max((SERIAL, LINGERING), key=lambda way: median([rate(one) for one in reached[way.name]]))
-        faster = ratios(reached[PARALLEL.name], reached[better.name], rate)
-        dearer = ratios(reached[PARALLEL.name], reached[better.name], cpu)
-        name = f"parallel ÷ {better.name} at {threads} threads"
-        least = 1.3 if threads >= 16 else 0.95
-        bars.append((f"{name}, commits/s", statistics.median(faster), least, None))
-        if threads >= 16:
-            bars.append((f"{name}, CPU per commit", statistics.median(dearer), None, 1.1))
-    bench.console.print(table)
-    for bar in bars:
-        bench.bar(*bar)
-    share = median(ordered[PARALLEL.name]) / median(ordered[SERIAL.name])
-    bench.bar("ordered section, parallel ÷ serial", share, most=0.2)
+def pipelines(bench: Bench, own_us: float) -> None:
+    """As in a server: each pipeline against `serial`, at 2/1000 and strict."""
+    for words, ways in (("2/1000", (SERIAL, PARALLEL)), ("strict", STRICT_WAYS)):
+        table = table_of(
+            f"as in a server with {own_us:g} µs of its own time per commit, {words}; ratios to serial",
+            (
+                "threads",
+                "strategy",
+                "commits/s",
+                "ratio",
+                "CPU µs",
+                "group",
+                "ordered ns",
+                "encode ns",
+                "write ns",
+            ),
+        )
+        for threads in bench.threads:
+            reached = bench.rounds_of(ways, threads, think_us=own_us)
+            for name, ours in reached.items():
+                table.add_row(
+                    str(threads),
+                    name,
+                    f"{median([rate(one) for one in ours]):,.0f}",
+                    spread(ratios(ours, reached[SERIAL.name], rate)),
+                    f"{median([cpu(one) for one in ours]):.1f}",
+                    f"{median([one.group_size for one in ours]):.1f}",
+                    f"{median([one.ordered_ns_per_commit for one in ours]):.0f}",
+                    f"{median([one.encode_ns_per_commit for one in ours]):.0f}",
+                    f"{median([one.write_ns_per_commit for one in ours]):.0f}",
+                )
+        bench.console.print(table)
 
 
 def sync_pairs(folder: Path, redo_bytes: int, binlog_bytes: int, seconds: float) -> float:
@@ -233,35 +229,53 @@ def sync_pairs(folder: Path, redo_bytes: int, binlog_bytes: int, seconds: float)
         return count / passed
 
 
-def strict(bench: Bench) -> None:
-    """trx_commit=1, sync_binlog=1: both ways that keep it, and what the disk allows."""
-    columns = ("threads", "strategy", "commits/s", "ratio", "CPU µs", "group", "of sync pairs × threads")
-    table = table_of("trx_commit=1, sync_binlog=1; ratios to serial", columns)
-    bars: list[tuple[str, float]] = []
-    for threads in bench.threads:
-        shares: dict[str, list[float]] = {STRICT.name: [], REDO.name: []}
-        reached: dict[str, list[Reached]] = {STRICT.name: [], REDO.name: []}
-        for number in range(bench.rounds):
-            for way in (STRICT, REDO) if number % 2 else (REDO, STRICT):
-                one = bench.run(way, threads)
-                size = one.binlog_bytes // max(one.commits, 1) or SMALL
-                pairs = sync_pairs(bench.folder, 760 * threads, size * threads, bench.seconds / 2)
-                reached[way.name].append(one)
-                shares[way.name].append(rate(one) / (pairs * threads))
-        for name, ours in reached.items():
+def p50(reached: Reached) -> float:
+    """Median latency."""
+    return reached.latency_us.p50 if reached.latency_us else float("nan")
+
+
+def ceiling(bench: Bench) -> None:
+    """Strict: what two threads reach with all committers, against what the disk's syncs allow."""
+    columns = (
+        "committers",
+        "strategy",
+        "commits/s",
+        "p50 µs",
+        "p50 ÷ sleeping",
+        "group",
+        "of pairs × committers",
+    )
+    table = table_of("the disk's ceiling, trx_commit=1, sync_binlog=1", columns)
+    bars: list[tuple[str, float, float | None, float | None]] = []
+    for committers in bench.threads:
+        for way in STRICT_WAYS:
+            ours, sleeping, shares = [], [], []
+            for number in range(bench.rounds):
+                if number % 2:
+                    sleeping.append(bench.run(way, committers))
+                ours.append(bench.ceiling(way, committers))
+                if not number % 2:
+                    sleeping.append(bench.run(way, committers))
+                size = ours[-1].binlog_bytes // max(ours[-1].commits, 1) or SMALL
+                pairs = sync_pairs(bench.folder, REDO * committers, size * committers, bench.seconds / 2)
+                shares.append(rate(ours[-1]) / (pairs * committers))
+            slower = ratios(ours, sleeping, p50)
             table.add_row(
-                str(threads),
-                name,
+                str(committers),
+                way.name,
                 f"{median([rate(one) for one in ours]):,.0f}",
-                spread(ratios(ours, reached[STRICT.name], rate)),
-                f"{median([cpu(one) for one in ours]):.2f}",
+                f"{median([p50(one) for one in ours]):,.0f}",
+                spread(slower),
                 f"{median([one.group_size for one in ours]):.1f}",
-                spread(shares[name]),
+                spread(shares),
             )
-        bars.append((f"serial ÷ sync pairs × threads at {threads}", statistics.median(shares[STRICT.name])))
+            if way.name == "serial" and committers >= 16:
+                name = f"serial at {committers} committers"
+                bars.append((f"{name} ÷ fsync pairs × committers", statistics.median(shares), 0.85, None))
+                bars.append((f"{name}, p50 ÷ that of sleeping threads", statistics.median(slower), None, 1.1))
     bench.console.print(table)
-    for what, share in bars:
-        bench.bar(what, share, least=0.9)
+    for bar in bars:
+        bench.bar(*bar)
 
 
 def binlog_bench() -> dict[str, tuple[float, float]]:
@@ -284,36 +298,31 @@ def encoder(bench: Bench) -> None:
     bench.bar("GB/s of encoding and finishing", figures["encode"][0], least=1.0)
 
 
+def copy_ns(size: int, pieces: int = 64) -> float:
+    """Nanoseconds of copying so many bytes, from copies of groups of `pieces` commits: the best of many."""
+    source, target = bytes(size * pieces), bytearray(size * pieces)
+
+    def once() -> float:
+        start = time.perf_counter_ns()
+        target[:] = source
+        return (time.perf_counter_ns() - start) / pieces
+
+    return min(once() for _ in range(2000))
+
+
 def encode(bench: Bench) -> None:
-    """Commits against transactions that the processors can encode and checksum."""
-    most = 1e9 / binlog_bench()["encode"][1] * len(os.sched_getaffinity(0))
-    table = table_of(f"parallel against encoding alone, {most:,.0f}/s", ("threads", "commits/s", "share"))
+    """2/1000: commits against encode + checksum + one copy for each log, on all processors."""
+    one_ns = binlog_bench()["encode"][1] + copy_ns(REDO + SMALL)
+    most = 1e9 / one_ns * len(os.sched_getaffinity(0))
+    table = table_of(f"ceilings against encoding alone, {most:,.0f}/s", ("committers", "commits/s", "share"))
     best = 0.0
-    for threads in bench.threads:
-        ours = bench.rounds_of((PARALLEL,), threads)[PARALLEL.name]
+    for committers in bench.threads:
+        ours = [bench.ceiling(PARALLEL, committers) for _ in range(bench.rounds)]
         shares = [rate(one) / most for one in ours]
         best = max(best, statistics.median(shares))
-        table.add_row(str(threads), f"{median([rate(one) for one in ours]):,.0f}", spread(shares))
+        table.add_row(str(committers), f"{median([rate(one) for one in ours]):,.0f}", spread(shares))
     bench.console.print(table)
     bench.bar("parallel ÷ encoding on all processors, best", best, least=0.5)
-
-
-def think(bench: Bench, think_us: float) -> None:
-    """With processor time before each commit, as a server needs for the statement itself."""
-    title = f"{think_us:g} µs of processor time before each commit; ratios to serial"
-    table = table_of(title, ("threads", "strategy", "commits/s", "ratio", "CPU µs", "CPU ratio"))
-    for threads in bench.threads:
-        reached = bench.rounds_of((SERIAL, LEADER, PARALLEL), threads, think_us=think_us)
-        for name, ours in reached.items():
-            table.add_row(
-                str(threads),
-                name,
-                f"{median([rate(one) for one in ours]):,.0f}",
-                spread(ratios(ours, reached[SERIAL.name], rate)),
-                f"{median([cpu(one) for one in ours]):.1f}",
-                spread(ratios(ours, reached[SERIAL.name], cpu)),
-            )
-    bench.console.print(table)
 
 
 class Served(msgspec.Struct, frozen=True):
@@ -381,7 +390,7 @@ def load_spec(sandbox: Sandbox, threads: int) -> bytes:
 def calibration(bench: Bench) -> None:
     """`serial` with MySQL's own time per transaction added, against MySQL with the same settings."""
     table = table_of(
-        f"serial with the server's own time against {SERVER}",
+        f"serial as in a server against {SERVER}",
         (
             *(
                 "trx_commit",
@@ -428,7 +437,7 @@ def calibration(bench: Bench) -> None:
                 bars.append((what, statistics.median(shares)))
     bench.console.print(table)
     for what, share in bars:
-        bench.bar(what, share, least=0.8, most=1.5)
+        bench.bar(what, share, least=0.9, most=1.2)
 
 
 def main() -> int:
@@ -442,17 +451,16 @@ def main() -> int:
     )
     parser.add_argument("--rounds", type=int, default=5, help="runs of each")
     parser.add_argument("--duration", type=float, default=1.0, help="length of a run")
-    parser.add_argument("--threads", default="1,4,16,64", help="numbers of threads, with commas")
-    parser.add_argument("--think-us", type=float, default=60.0, help="of the part think")
+    parser.add_argument("--threads", default="1,4,16,64", help="numbers of committers, with commas")
+    parser.add_argument("--own-us", type=float, default=OWN_US, help="of the part pipelines")
     flags = parser.parse_args()
     bench = Bench(flags.data_root, flags.rounds, flags.duration, [int(n) for n in flags.threads.split(",")])
     parts: dict[str, Callable[[Bench], None]] = {
-        "pipelines": pipelines,
-        "strict": strict,
-        "encoder": encoder,
-        "encode": encode,
-        "think": lambda bench: think(bench, flags.think_us),
+        "pipelines": lambda bench: pipelines(bench, flags.own_us),
         "calibration": calibration,
+        "ceiling": ceiling,
+        "encode": encode,
+        "encoder": encoder,
     }
     wanted = list(parts) if flags.part == "all" else flags.part.split(",")
     for name in wanted:

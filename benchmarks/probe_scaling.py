@@ -1,7 +1,7 @@
 """The curve over processors of a probe's page, where it can be checked: on one and on two processors.
 
-Each binlog write strategy commits in a process that may use one processor and in a process that may use
-two, in pairs whose order alternates. The run on one processor gives the cost of a commit.
+Each binlog write strategy commits as in a server, in a process that may use one processor and in a process
+that may use two, in pairs whose order alternates. The run on one processor gives the cost of a commit.
 The table shows the prediction for two processors and the measured rate: they must agree within a factor of
 1.4.
 
@@ -23,28 +23,29 @@ from pathlib import Path
 import msgspec
 
 from flushlab import _core
-from flushlab.probe.ceilings import CommitCell, measure
 from flushlab.probe.folder import MAX_BYTES, medium_of
 from flushlab.probe.scaling import cost_of
+from flushlab.probe.servers import OWN_US, ServerCell, measure_servers
 from flushlab.probe.sync_settings import SECOND, parse_binlog_strategy
-from flushlab.record import Ceiling
+from flushlab.record import ServerRate
 
 BAR = 1.4
-MODES = ("serial", "parallel-leader", "parallel")
+MODES = ("serial", "parallel")
 
 
-def run(strategy: str, processors: int, threads: int, seconds: float, folder: Path) -> Ceiling:
+def run(strategy: str, processors: int, threads: int, seconds: float, folder: Path) -> ServerRate:
     """One run in a process of its own, bound to the first so many of this process's processors."""
     with get_context("spawn").Pool(1) as pool:
         said = pool.apply(_bound, (strategy, processors, threads, seconds, str(folder)))
-    return msgspec.json.decode(said, type=Ceiling)
+    return msgspec.json.decode(said, type=ServerRate)
 
 
 def _bound(strategy: str, processors: int, threads: int, seconds: float, folder: str) -> bytes:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:processors])
-    cell = CommitCell(sync_settings=SECOND, binlog_strategy=parse_binlog_strategy(strategy), threads=threads)
+    strategies = dict.fromkeys(("serial", parse_binlog_strategy(strategy)))
+    cell = ServerCell(sync_settings=SECOND, strategies=tuple(strategies), threads=threads)
     with tempfile.TemporaryDirectory(dir=folder) as own:
-        reached = measure(
+        reached = measure_servers(
             Path(own),
             cell,
             seconds=seconds,
@@ -54,7 +55,7 @@ def _bound(strategy: str, processors: int, threads: int, seconds: float, folder:
         )
     if reached is None:
         raise SystemExit("error: not one commit ended")
-    return msgspec.json.encode(reached)
+    return msgspec.json.encode(reached[-1])
 
 
 def compare(strategy: str, pairs: int, threads: int, seconds: float, folder: Path) -> tuple[float, float]:
@@ -66,7 +67,7 @@ def compare(strategy: str, pairs: int, threads: int, seconds: float, folder: Pat
         cost = cost_of(found[1])
         assert cost is not None, "the core measures the ordered section"
         reached.append(math.log(found[2].commits_per_s / found[1].commits_per_s))
-        promised.append(math.log(cost.commits_per_s(2) / cost.commits_per_s(1)))
+        promised.append(math.log(cost.commits_per_s(2, OWN_US) / cost.commits_per_s(1, OWN_US)))
     return math.exp(statistics.fmean(reached)), math.exp(statistics.fmean(promised))
 
 

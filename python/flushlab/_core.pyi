@@ -200,19 +200,16 @@ class CommitPath:
     - `directory`: an existing folder without redo and binlog files. `keep` (default: false) keeps the files.
     - `format`: a server version such as "9.7.4".
     - `trx_commit`: 0 to 3, as innodb_flush_log_at_trx_commit. `sync_binlog`: as on the server.
-    - `binlog_strategy`: "serial", "parallel-leader", "parallel" or "redo".
-    - `threads`: 1 to 256.
+    - `binlog_strategy`: "serial", "parallel", "redo" or "two-syncs".
+    - `threads`: 1 to 256. `committers` (default: `threads`): up to 256 transactions under way, divided among
+      the threads. With more committers than threads, threads poll instead of sleeping.
     - `shape`: {"kind": "oltp_update_non_index" | "oltp_insert", "tables", "rows"} or {"kind": "sizes",
       "redo_bytes", "binlog_bytes", "large_every", "large_bytes"}.
-    - `linger`: let a group grow by one yield of the processor; default: on, except with "serial".
     - `think_us`: processor time before each commit.
     - `warmup_seconds`; `seconds` or `transactions`; `seed`.
-    - `rotate_bytes` (0: 1 GiB), `log_buffer_bytes`, `ring_bytes`, `redo_capacity_bytes`.
+    - `rotate_bytes` (default: 1 GiB), `log_buffer_bytes`, `redo_capacity_bytes`.
     - `changes`: a list of {"after_seconds" | "after_commits", and any of "trx_commit", "sync_binlog",
       "binlog_strategy"}, counted from the start.
-    - `acknowledged`: a file. Each commit appends its GTID number and XID (8 bytes each, little-endian) before
-      the commit counts.
-    - `fixed_clock_us`.
     - `stall_seconds` (default: 30): the run fails if no commit, write or fsync ends for so long.
 
     Several Python threads may share a run, but `wait` blocks all other calls: poll with a short timeout.

@@ -60,9 +60,7 @@ def test_what_is_no_spec_is_a_usage_error() -> None:
 
 
 def test_modes_are_switched_while_commits_go_on_and_the_binlog_stays_whole(tmp_path: Path) -> None:
-    cell = SwitchCell(
-        sync_settings=SECOND, strategies=("serial", "parallel-leader", "parallel", "serial"), threads=8
-    )
+    cell = SwitchCell(sync_settings=SECOND, strategies=("serial", "parallel", "serial"), threads=8)
     for seconds in (1, 10, 60):  # until something is committed, on a machine with little time
         folder = tmp_path / str(seconds)
         folder.mkdir()

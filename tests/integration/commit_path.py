@@ -1,4 +1,4 @@
-"""Runs of the commit path whose files tests look at: threads, rotation, every way of flushing by turns."""
+"""Runs of the commit path whose files tests look at: threads, rotation, every pipeline by turns."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from tests.integration.binlog_files import binlogs, read
 WAIT_S = 300.0
 
 ALL_WAYS: tuple[dict[str, Any], ...] = (
-    {"binlog_strategy": "parallel-leader"},
     {"binlog_strategy": "parallel"},
     {"binlog_strategy": "redo", "trx_commit": 1, "sync_binlog": 1},
+    {"binlog_strategy": "two-syncs"},
     {"binlog_strategy": "serial"},
     {"binlog_strategy": "parallel", "sync_binlog": 1000},
 )
-"""Changes of the policy, from serial flush with redo 2 and sync_binlog 1000 on."""
+"""Changes of the policy, from serial with redo 2 and sync_binlog 1000 on."""
 
 
 def run(folder: Path, version: str, *, threads: int, transactions: int = 2000, **more: Any) -> dict[str, Any]:
-    """Commits through every way of flushing by turns, and leaves the files."""
+    """Commits through every pipeline by turns, and leaves the files."""
     # All changes in the first half: the run must not be over before the last.
     changes = [
         {"after_commits": (1 + step) * transactions // 10, **change} for step, change in enumerate(ALL_WAYS)

@@ -100,10 +100,16 @@ def test_a_probe_measures_the_disk_and_the_ceilings_of_two_policies(place: Path,
             (one["trx_commit"], one["sync_binlog"], one["binlog_strategy"]): one for one in said["ceilings"]
         }
         worked = all(one["operations_per_s"] > 0 or one["refused"] for one in said["disk"])
-        if worked and len(cells) == 4:
+        if worked and len(cells) == 5:
             break
     assert worked
-    assert cells.keys() == {(1, 1, "serial"), (1, 1, "redo"), (2, 1000, "serial"), (2, 1000, "parallel")}
+    assert cells.keys() == {
+        (1, 1, "serial"),
+        (1, 1, "redo"),
+        (1, 1, "two-syncs"),
+        (2, 1000, "serial"),
+        (2, 1000, "parallel"),
+    }
     for one in cells.values():
         assert one["commits_per_s"] > 0 and one["latency_us"]["p50"] <= one["latency_us"]["p99"]
     both, redo, later = cells[1, 1, "serial"], cells[1, 1, "redo"], cells[2, 1000, "serial"]
@@ -115,6 +121,7 @@ def test_a_probe_measures_the_disk_and_the_ceilings_of_two_policies(place: Path,
     assert {(one["trx_commit"], one["binlog_strategy"]) for one in said["refused"]} == {
         (1, "parallel"),
         (2, "redo"),
+        (2, "two-syncs"),
     }
     repeated = f"flushlab probe --data-root {place} --quick --window {seconds} --threads 1"
     assert said["command"] == repeated

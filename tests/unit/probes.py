@@ -17,6 +17,7 @@ from flushlab.record import (
     Medium,
     ProbeRecord,
     RefusedStrategy,
+    ServerRate,
     Share,
     Switching,
     SwitchPhase,
@@ -85,6 +86,23 @@ def ceiling(
     return Ceiling(**{**facts, **changes})
 
 
+def server_rate(
+    pair: str, strategy: BinlogStrategy, commits_per_s: float, *ratio: float, **changes: Any
+) -> ServerRate:
+    """As in a server with 64 connections: `server_rate("1/1", "redo", 9_000, 1.5, 1.4, 1.6)`."""
+    facts = msgspec.structs.asdict(ceiling(pair, strategy, 64, commits_per_s))
+    mean, low, high = ratio or (1.0, None, None)
+    facts |= {"own_us": 60.0, "rounds": 5, "ratio": mean, "ratio_low": low, "ratio_high": high}
+    return ServerRate(**{**facts, "cpu_us_per_commit": 70.0, **changes})
+
+
+SERVERS = (
+    server_rate("1/1", "serial", 9_000),
+    server_rate("1/1", "redo", 13_500, 1.5, 1.42, 1.58),
+    server_rate("1/1", "two-syncs", 9_450, 1.05, 0.98, 1.12),
+    server_rate("2/1000", "serial", 28_000, ordered_ns_per_commit=3_000.0),
+    server_rate("2/1000", "parallel", 28_600, 1.02, 1.01, 1.04),
+)
 DISK = (
     disk_result("fdatasync", 500.0),
     disk_result("pair", 1000.0, bytes=512),
@@ -156,6 +174,7 @@ def probe_record(**changes: Any) -> ProbeRecord:
         "medium": MEDIUM,
         "flushlab": "0.1.0",
         "disk": DISK,
+        "servers": SERVERS,
         "ceilings": CEILINGS,
         "refused": REFUSED,
         "warnings": (Warning("disturbed", "12% of the CPU time was used by other programs"),),

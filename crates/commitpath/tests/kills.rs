@@ -237,7 +237,7 @@ impl Life {
             "directory": self.logs(), "changes": changes, "keep": true, "format": of(&FORMATS, random),
             "trx_commit": trx_commit, "sync_binlog": sync_binlog, "binlog_strategy": strategy,
             "threads": threads, "committers": committers, "shape": shape, "seconds": 3600.0,
-            "seed": random.below(1 << 32), "rotate_bytes": of(&[0, 100_000, 1 << 20], random),
+            "seed": random.below(1 << 32), "rotate_bytes": of(&[1 << 30, 100_000, 1 << 20], random),
             "log_buffer_bytes": 1 << 20, "redo_capacity_bytes": 5 << 20, "stall_seconds": 10,
         })
     }
@@ -264,7 +264,7 @@ impl Life {
             "format": of(&FORMATS, random), "trx_commit": trx_commit, "sync_binlog": sync_binlog,
             "binlog_strategy": strategy, "threads": threads.min(committers), "committers": committers,
             "shape": shape, "seconds": 0.3, "seed": random.below(1 << 32),
-            "rotate_bytes": of(&[0, 4096, 30_000, 1 << 20], random), "log_buffer_bytes": 1 << 20,
+            "rotate_bytes": of(&[1 << 30, 4096, 30_000, 1 << 20], random), "log_buffer_bytes": 1 << 20,
             "redo_capacity_bytes": of(&[4 << 20, 5 << 20, 16 << 20], random), "stall_seconds": 10,
         })
     }

@@ -92,7 +92,7 @@ fn committed(by: &Recovered) -> Vec<(u64, u64)> {
 fn what_is_prepared_and_not_in_the_binlog_is_rolled_back() {
     for version in VERSIONS {
         for strategy in ["serial", "parallel", "two-syncs"] {
-            let logs = Logs::of(version, strategy, 0);
+            let logs = Logs::of(version, strategy, 1 << 30);
             let transactions = logs.transactions();
             // 200 are whole, one is torn.
             logs.tear(transactions[199].end + 100);
@@ -107,7 +107,7 @@ fn what_is_prepared_and_not_in_the_binlog_is_rolled_back() {
 #[test]
 fn what_the_redo_has_of_the_binlog_is_brought_back() {
     for version in VERSIONS {
-        let logs = Logs::of(version, "redo", 0);
+        let logs = Logs::of(version, "redo", 1 << 30);
         let transactions = logs.transactions();
         logs.tear(transactions[99].start + 77);
         let done = logs.recover();

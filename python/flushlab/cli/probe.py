@@ -70,6 +70,7 @@ def probe(
             seconds=spec.window,
             matrix=matrix,
             switch=spec.switch,
+            own_us=spec.own_us,
             servers=_servers(where, spec),
             command=" ".join(["flushlab probe", *words(spec)]),
         )

@@ -1,7 +1,8 @@
 """Ceilings: which cells of the matrix are measured, and one cell. The work is `_core.CommitPath`.
 
-Probe layer. A cell is a pair of sync settings, a binlog write strategy and a number of threads that only
-commit. The commit path refuses a strategy that the sync settings do not permit, with a reason: a value here.
+Probe layer. A cell is a pair of sync settings, a binlog write strategy and a number of committers, which one
+or two threads drive without sleeping; `servers` has the other instrument, a thread per connection. The commit
+path refuses a strategy that the sync settings do not permit, with a reason: a value here.
 
 A switching run steps through the permitted binlog write strategies and back to the first, as SET GLOBAL would
 on a server. The strict checker then reads the binlogs of the run.
@@ -34,7 +35,10 @@ from flushlab.probe.sync_settings import (
 from flushlab.record import BinlogStrategy, Ceiling, Medium, RefusedStrategy, Switching, SwitchPhase
 
 THREADS, QUICK_THREADS = (1, 4, 16, 64), (1, 64)
-QUICK_STRATEGIES: tuple[BinlogStrategy, ...] = ("serial", "parallel", "redo")
+"""Committers."""
+
+DRIVERS = 2
+"""Threads that drive the committers of a ceiling: while one waits for a sync, the other encodes."""
 
 TIMED_SECONDS = 1.15
 """Window, if the redo log is synced once a second: each window holds one such sync."""
@@ -63,7 +67,7 @@ class CommitCell(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def words(self) -> str:
         """For whoever watches."""
-        return f"{self.sync_settings.name} · {self.binlog_strategy} · {self.threads} threads"
+        return f"{self.sync_settings.name} · {self.binlog_strategy} · {self.threads} committers"
 
     @property
     def natural_seconds(self) -> float:
@@ -85,8 +89,8 @@ class Matrix(msgspec.Struct, frozen=True, kw_only=True):
     left_out: tuple[tuple[SyncSettings, BinlogStrategy], ...] = ()
 
 
-FULL = Matrix(left_out=((MARIADB_STRICT, "redo"), (RELAXED, "parallel-leader")))
-QUICK = Matrix(sync_settings=(STRICT, SECOND), strategies=QUICK_STRATEGIES, threads=QUICK_THREADS)
+FULL = Matrix(left_out=((MARIADB_STRICT, "redo"), (MARIADB_STRICT, "two-syncs"), (RELAXED, "parallel")))
+QUICK = Matrix(sync_settings=(STRICT, SECOND), threads=QUICK_THREADS)
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,6 +118,7 @@ class CommitSpec(msgspec.Struct, frozen=True, kw_only=True):
     sync_binlog: int
     binlog_strategy: BinlogStrategy
     threads: int
+    committers: int
     shape: Shape = Shape()
     think_us: float = 0
     warmup_seconds: float = WARM_UP_SECONDS
@@ -225,13 +230,20 @@ def run_of(
     medium: Medium,
     make: Maker,
     changes: tuple[Change, ...] = (),
+    own_us: float | None = None,
 ) -> tuple[dict[str, Any], float | None]:
     """One run of the commit path, and the noise of its rate; with changes its files are left.
+
+    Args:
+        own_us: as in a server that spends so much time before each commit; None: the disk's ceiling.
 
     Raises:
         StorageError, MeasurementError, KeyboardInterrupt: as `measure`.
     """
-    spec = msgspec.structs.replace(_spec(cell, folder, seconds), changes=changes, keep=bool(changes))
+    spec = _spec(cell, folder, seconds)
+    spec = msgspec.structs.replace(spec, changes=changes, keep=bool(changes))
+    if own_us is not None:
+        spec = msgspec.structs.replace(spec, threads=cell.threads, think_us=own_us)
     with core_errors(Path(medium.directory)):
         run = make(msgspec.json.encode(spec))
         with _stopped(run):
@@ -245,7 +257,8 @@ def _spec(cell: CommitCell, folder: Path, seconds: float) -> CommitSpec:
         format=cell.sync_settings.format,
         **msgspec.structs.asdict(cell.sync_settings),
         binlog_strategy=cell.binlog_strategy,
-        threads=cell.threads,
+        threads=min(DRIVERS, cell.threads),
+        committers=cell.threads,
         seconds=seconds,
         redo_capacity_bytes=REDO_BYTES,
     )
@@ -324,7 +337,7 @@ class SwitchCell(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def words(self) -> str:
         """For whoever watches."""
-        return f"{self.sync_settings.name} · switching · {self.threads} threads"
+        return f"{self.sync_settings.name} · switching · {self.threads} committers"
 
     @property
     def natural_seconds(self) -> float:

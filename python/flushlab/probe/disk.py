@@ -20,7 +20,7 @@ SIZES = (512, 4096, 16384)
 STALL_SECONDS = 60.0
 """Files are written for 2 s and synced once before a window; a disk that needs longer for that hangs."""
 
-DURABLE: tuple[Way, ...] = ("fsync", "fdatasync", "dsync", "direct_dsync", "sync_file_range")
+DURABLE: tuple[Way, ...] = ("fsync", "fdatasync", "dsync", "direct_dsync")
 
 
 class DiskCell(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from flushlab import _core
 SYNC_US, COMMIT_US = 1_000.0, 10.0
 """Of one fsync, and of the work that one commit is to a thread of its own."""
 
-_GAIN = {"serial": 1.0, "parallel-leader": 1.2, "parallel": 1.6, "redo": 1.0}
+_GAIN = {"serial": 1.0, "parallel": 1.6, "redo": 1.0, "two-syncs": 1.0}
 
 
 class FakeCommitPath:
@@ -49,19 +49,20 @@ class FakeCommitPath:
 
     def _syncs(self) -> int:
         """Fsyncs that a commit waits for."""
-        if self._spec["binlog_strategy"] == "redo":
-            return 1
+        if self._spec["binlog_strategy"] in ("redo", "two-syncs"):
+            return 1  # or two at the same time
         return int(self._spec["trx_commit"] in (1, 3)) + int(self._spec["sync_binlog"] == 1)
 
     def _rate(self) -> float:
-        threads, syncs = float(self._spec["threads"]), self._syncs()
-        bound_by_cpu = 1e6 / COMMIT_US * _GAIN[self._spec["binlog_strategy"]]
-        return min(bound_by_cpu, threads * 1e6 / (syncs * SYNC_US + COMMIT_US))
+        committers, syncs = float(self._spec["committers"]), self._syncs()
+        commit_us = COMMIT_US + float(self._spec["think_us"])
+        bound_by_cpu = 1e6 / commit_us * _GAIN[self._spec["binlog_strategy"]]
+        return min(bound_by_cpu, committers * 1e6 / (syncs * SYNC_US + commit_us))
 
     def _result(self) -> dict[str, Any]:
         rate, syncs = self._rate(), self._syncs()
         seconds = self._spec["seconds"]
-        group = float(self._spec["threads"]) if syncs else 1.0
+        group = float(self._spec["committers"]) if syncs else 1.0
         return {
             "commits": int(rate * seconds),
             "seconds": seconds,
@@ -74,7 +75,7 @@ class FakeCommitPath:
             "group_size": group,
             "fsyncs_per_s": syncs * rate / group,
             "bytes_at_risk": 0 if syncs else int(rate * 700),
-            "cpu_us_per_commit": COMMIT_US,
+            "cpu_us_per_commit": COMMIT_US + float(self._spec["think_us"]),
             "ordered_ns_per_commit": 2_000 if self._spec["binlog_strategy"] == "serial" else 200,
             "encode_ns_per_commit": 500,
             "last_gtid": int(rate * seconds),
@@ -100,16 +101,17 @@ class FakeCommitPath:
 
 def _refuse(spec: dict[str, Any]) -> None:
     strategy, trx_commit, sync_binlog = spec["binlog_strategy"], spec["trx_commit"], spec["sync_binlog"]
-    if strategy in ("parallel", "parallel-leader") and sync_binlog == 1:
+    if strategy == "parallel" and sync_binlog == 1:
         raise _usage(
             f"binlog strategy {strategy} contradicts sync_binlog=1: it acknowledges a commit before the"
             " binlog is synced",
-            "give sync_binlog 0 or above 1, or the binlog strategy serial or redo",
+            "give sync_binlog 0 or above 1, or the binlog strategy serial, redo or two-syncs",
         )
-    if strategy == "redo" and (sync_binlog != 1 or trx_commit in (0, 2)):
+    if strategy in ("redo", "two-syncs") and (sync_binlog != 1 or trx_commit in (0, 2)):
+        why = "one fsync covers both logs" if strategy == "redo" else "both logs are synced at each commit"
         raise _usage(
-            f"binlog strategy redo needs trx_commit 1 or 3 and sync_binlog 1, not {trx_commit} and"
-            f" {sync_binlog}: one fsync covers both logs",
+            f"binlog strategy {strategy} needs trx_commit 1 or 3 and sync_binlog 1, not {trx_commit} and"
+            f" {sync_binlog}: {why}",
             "give trx_commit 1 and sync_binlog 1, or the binlog strategy serial or parallel",
         )
 

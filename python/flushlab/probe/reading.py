@@ -1,36 +1,55 @@
 """Reading: the meaning of a probe's results, in plain words. Pure: every word follows from the record.
 
-Probe layer. A gain counts only if it exceeds the noise of both results and `LEAST_GAIN`.
+Probe layer. A pipeline helps a server only if the whole interval of its ratio to `serial` is above
+`LEAST_GAIN`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from typing import Literal
+from typing import Literal, TypeVar
 
 from flushlab.probe.sync_settings import SyncSettings
-from flushlab.record import BinlogStrategy, Ceiling, DiskResult, ProbeRecord
+from flushlab.record import BinlogStrategy, Ceiling, DiskResult, ProbeRecord, ServerRate
 from flushlab.units import format_size
 
 LEAST_GAIN = 1.05
-"""Windows of a second cannot distinguish smaller gains from none."""
+"""Smaller gains are not worth another server."""
+
+BOUND_REACHED = 0.85
+"""Share of fsync pairs/s × committers from which on a ceiling counts as the disk's bound."""
 
 BOUND_SHARE = 0.6
 """A part that is busy for this share of its time bounds the result; waking up takes the rest."""
 
 Bound = Literal["fsync", "cpu", "order", "waiting"]
 """What a ceiling is made of: the disk's syncs; all processors; the section that one thread passes at a time;
-none of them alone: threads wait for each other."""
+none of them alone: committers wait for each other."""
+
+SERVERS: dict[BinlogStrategy, str] = {
+    "parallel": "Binlog Parallel Flush (AliSQL, ApsaraDB RDS for MySQL)",
+    "redo": "a binlog that the redo log makes durable (MariaDB 12.3, binlog_storage_engine=innodb)",
+    "two-syncs": "syncing both logs at the same time",
+}
+"""What a server must have for a pipeline."""
 
 
 def read(record: ProbeRecord) -> tuple[str, ...]:
     """The sentences."""
-    return (*_of_disk(record), *_of_ceilings(record), *_of_shares(record))
+    return (*_of_disk(record), *_of_servers(record), *_of_ceilings(record), *_of_shares(record))
 
 
 def headline(record: ProbeRecord) -> str:
-    """The ceilings of the safest and the fastest sync settings in one line."""
+    """Of each pair of sync settings the best pipeline as in a server, with its interval; else ceilings."""
+    best = [
+        f"{one.binlog_strategy} {ratio_words(one)} at {settings.name}"
+        for settings, rates in by_sync_settings(record.servers).items()
+        if (one := max(rates, key=lambda rate: rate.ratio)).binlog_strategy != "serial"
+    ]
+    if best:
+        connections = record.servers[0].threads
+        return f"As in a server with {connections} connections, against serial: {', '.join(best)}"
     most = most_threads(record.ceilings)
     tops = [
         f"{rate(base.commits_per_s)} commits/s at {settings.name}"
@@ -43,14 +62,24 @@ def headline(record: ProbeRecord) -> str:
     return f"{', '.join(chosen)} with {threads_words(most)}"
 
 
+def ratio_words(one: ServerRate) -> str:
+    """`1.04× [1.01, 1.07]`."""
+    if one.ratio_low is None or one.ratio_high is None:
+        return f"{one.ratio:.2f}×"
+    return f"{one.ratio:.2f}× [{one.ratio_low:.2f}, {one.ratio_high:.2f}]"
+
+
 def most_threads(ceilings: Iterable[Ceiling]) -> int:
     """The largest number of threads that was measured."""
     return max((one.threads for one in ceilings), default=0)
 
 
-def by_sync_settings(ceilings: Iterable[Ceiling]) -> dict[SyncSettings, list[Ceiling]]:
+C = TypeVar("C", bound=Ceiling)
+
+
+def by_sync_settings(ceilings: Iterable[C]) -> dict[SyncSettings, list[C]]:
     """Ceilings by sync settings, in the order of the record."""
-    found: dict[SyncSettings, list[Ceiling]] = {}
+    found: dict[SyncSettings, list[C]] = {}
     for one in ceilings:
         found.setdefault(SyncSettings(one.trx_commit, one.sync_binlog), []).append(one)
     return found
@@ -75,15 +104,6 @@ def sync_us(record: ProbeRecord) -> float:
         return 1e6 / pair.operations_per_s / 2
     plain = _disk(record, "fdatasync")
     return 1e6 / plain.operations_per_s if plain is not None and plain.operations_per_s else 0.0
-
-
-def is_gain(faster: Ceiling, slower: Ceiling) -> bool:
-    """Whether the one is faster than the other beyond their noise."""
-    if not slower.commits_per_s:
-        return False
-    ratio = faster.commits_per_s / slower.commits_per_s
-    noise = math.hypot(faster.noise or 0.0, slower.noise or 0.0)
-    return ratio > max(LEAST_GAIN, 1 + 2 * noise)
 
 
 def duration(us: float) -> str:
@@ -125,37 +145,60 @@ def _of_disk(record: ProbeRecord) -> Iterator[str]:
             yield f"A growing file, such as a binlog, syncs {ratio:.1f}× slower than one that is overwritten."
 
 
+def _of_servers(record: ProbeRecord) -> Iterator[str]:
+    for settings, rates in by_sync_settings(record.servers).items():
+        serial = next(one for one in rates if one.binlog_strategy == "serial")
+        words = [
+            f"As in a server with {serial.threads} connections and {duration(serial.own_us)} of its own time"
+            f" per commit, serial makes {rate(serial.commits_per_s)} commits/s at {settings.name}."
+        ]
+        for one in rates:
+            if one is not serial:
+                words.append(
+                    f"Binlog strategy {one.binlog_strategy} makes {ratio_words(one)} of that:"
+                    f" {SERVERS[one.binlog_strategy]} {_help(one)}."
+                )
+        yield " ".join(words)
+
+
+def _help(one: ServerRate) -> str:
+    low, high = one.ratio_low or one.ratio, one.ratio_high or one.ratio
+    if low > LEAST_GAIN:
+        return "would help here"
+    if high < LEAST_GAIN:
+        return "would not help here"
+    return "may help here; longer windows would tell"
+
+
 def _of_ceilings(record: ProbeRecord) -> Iterator[str]:
     most = most_threads(record.ceilings)
     for settings, cells in by_sync_settings(record.ceilings).items():
-        top = [one for one in cells if one.threads == most]
         base = _cell(cells, "serial", most)
         if base is None:
             continue
         alone = next(
             (one for one in cells if one.binlog_strategy == "serial" and one.threads == 1 != most), None
         )
-        reached = f"{rate(base.commits_per_s)} commits/s with {threads_words(most)}"
-        words = f"At {settings.name} this disk allows {reached}"
+        words = f"At {settings.name} the disk's ceiling is {rate(base.commits_per_s)} commits/s with"
+        words += f" {threads_words(most)}"
         if alone is not None:
             words += f" and {rate(alone.commits_per_s)} with one"
         words += f": {_BOUNDS[bound(base, record)]}."
-        yield " ".join([words, *_others(base, top, record, settings), *_risk(base, settings)])
+        if is_the_bound(base, record):
+            words += " No setting with two fsyncs in a row gets above it."
+        yield " ".join([words, *_not_permitted(record, settings), *_risk(base, settings)])
 
 
-def _others(base: Ceiling, top: list[Ceiling], record: ProbeRecord, settings: SyncSettings) -> Iterator[str]:
-    for one in top:
-        if one is base:
-            continue
-        ratio = one.commits_per_s / base.commits_per_s if base.commits_per_s else 0.0
-        if is_gain(one, base):
-            yield f"Binlog strategy {one.binlog_strategy} gains {ratio:.1f}× there."
-        elif is_gain(base, one):
-            yield f"Binlog strategy {one.binlog_strategy} loses there ({ratio:.2f}×)."
-        else:
-            because = f", because {_BECAUSE[bound(one, record)]}" if bound(one, record) != "waiting" else ""
-            noise = " beyond the noise" if not 1 / LEAST_GAIN <= ratio <= LEAST_GAIN else ""
-            yield f"Binlog strategy {one.binlog_strategy} gains nothing{noise} there ({ratio:.2f}×){because}."
+def is_the_bound(ceiling: Ceiling, record: ProbeRecord) -> bool:
+    """Whether a strict ceiling reaches fsync pairs/s × committers."""
+    pair = _disk(record, "pair")
+    settings = SyncSettings(ceiling.trx_commit, ceiling.sync_binlog)
+    if pair is None or not settings.is_strict or ceiling.binlog_strategy != "serial":
+        return False
+    return ceiling.commits_per_s >= BOUND_REACHED * pair.operations_per_s * ceiling.threads > 0
+
+
+def _not_permitted(record: ProbeRecord, settings: SyncSettings) -> Iterator[str]:
     for refused in record.refused:
         if (
             SyncSettings(refused.trx_commit, refused.sync_binlog) == settings
@@ -190,7 +233,7 @@ _BECAUSE = {
     "cpu": "the processors are the limit",
     "order": "the part that commits pass one at a time is the limit",
 }
-_BOUNDS = {**_BECAUSE, "waiting": "threads wait for each other"}
+_BOUNDS = {**_BECAUSE, "waiting": "committers wait for each other"}
 
 
 def _cell(cells: Iterable[Ceiling], strategy: BinlogStrategy, threads: int) -> Ceiling | None:
@@ -198,8 +241,8 @@ def _cell(cells: Iterable[Ceiling], strategy: BinlogStrategy, threads: int) -> C
 
 
 def threads_words(count: int) -> str:
-    """`one thread`, `64 threads`."""
-    return "one thread" if count == 1 else f"{count} threads"
+    """`one committer`, `64 committers`."""
+    return "one committer" if count == 1 else f"{count} committers"
 
 
 def _disk(record: ProbeRecord, way: str, *, layout: str = "written") -> DiskResult | None:

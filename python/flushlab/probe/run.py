@@ -27,6 +27,7 @@ from flushlab.probe.ceilings import CommitCell, Maker, Matrix, SwitchCell
 from flushlab.probe.disk import DiskCell
 from flushlab.probe.folder import existing, medium_of, most_bytes, probe_folder, storage_errors
 from flushlab.probe.reading import headline, read
+from flushlab.probe.servers import OWN_US, ROUNDS, ServerCell, measure_servers, server_cells
 from flushlab.probe.sync_settings import SyncSettings
 from flushlab.record import (
     Ceiling,
@@ -61,6 +62,7 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
         matrix: of the ceilings.
         servers: to compare with the ceilings at their own sync settings.
         switch: also change the binlog write strategy while threads commit.
+        own_us: processor time of a server before each commit.
         disk: that was made slow for it; None: the directory's own.
         command: the command line that asks for this.
     """
@@ -71,6 +73,7 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
     matrix: Matrix
     servers: tuple[MeasuredServer, ...] = ()
     switch: bool = False
+    own_us: float = OWN_US
     disk: DiskEmulation | None = None
     command: str = "flushlab probe"
 
@@ -99,8 +102,9 @@ def probe(request: ProbeRequest, watch: ProgressReporter, make: Maker = _core.Co
         cells, refused = _cells(request, folder, make)
         _require_threads(cells)
         on_disk = disk.cells(quick=request.quick)
+        beside = server_cells(cells, request.own_us)
         switches = ceilings.switch_cells(cells) if request.switch else ()
-        steps = _Steps(request, [*on_disk, *cells, *switches], watch)
+        steps = _Steps(request, [*on_disk, *cells, *beside, *switches], watch)
         with _below(folder, "disk") as own:
             file_bytes = min(FILE_BYTES, most // 4)
             measured = steps.measured(
@@ -109,6 +113,7 @@ def probe(request: ProbeRequest, watch: ProgressReporter, make: Maker = _core.Co
         path: dict[str, Any] = {"most_bytes": most, "medium": medium, "make": make}
         with _below(folder, "commits") as own:
             reached = steps.measured(cells, partial(ceilings.measure, own, **path))
+            served = steps.measured(beside, partial(measure_servers, own, **path))
 
         def switch(cell: SwitchCell, *, seconds: float) -> Switching | None:
             with _below(folder, "switching") as own:
@@ -125,6 +130,7 @@ def probe(request: ProbeRequest, watch: ProgressReporter, make: Maker = _core.Co
         medium=medium,
         flushlab=__version__,
         disk=measured,
+        servers=tuple(one for rates in served for one in rates),
         ceilings=reached,
         refused=refused,
         switches=switched,
@@ -181,6 +187,13 @@ def _nothing_permitted(
     return UsageError(f"nothing is permitted: {'; '.join(rules)}", hint=told[1] if told else None)
 
 
+def _windows(cell: DiskCell | CommitCell | ServerCell | SwitchCell) -> int:
+    """Windows of which a cell is made."""
+    if isinstance(cell, ServerCell):
+        return ROUNDS * len(cell.strategies)
+    return len(cell.strategies) if isinstance(cell, SwitchCell) else 1
+
+
 class _Cell(Protocol):
     @property
     def words(self) -> str: ...
@@ -196,7 +209,7 @@ class _Steps:
     def __init__(
         self,
         request: ProbeRequest,
-        cells: Sequence[DiskCell | CommitCell | SwitchCell],
+        cells: Sequence[DiskCell | CommitCell | ServerCell | SwitchCell],
         watch: ProgressReporter,
     ) -> None:
         own = QUICK_DISK_SECONDS if request.quick else DISK_SECONDS
@@ -204,9 +217,7 @@ class _Steps:
         limit: float | None = QUICK_LIMIT_S if request.quick else LIMIT_S
         if request.seconds is not None:
             each, limit = request.seconds, None
-            naturals = [
-                each * len(cell.strategies) if isinstance(cell, SwitchCell) else each for cell in cells
-            ]
+            naturals = [each * _windows(cell) for cell in cells]
         self._budget = Budget(limit, naturals, time.monotonic)
         self._watch, self._next, self._total = watch, 0, len(naturals)
 
@@ -255,8 +266,7 @@ def _caveats(facts: Machine, begin: _Moment, left_out: int) -> Iterator[Warning]
     if facts.cpu_count < 2:
         yield Warning(
             "one-cpu",
-            "this process may use only one processor: the binlog strategies parallel-leader and parallel"
-            " cannot gain here",
+            "this process may use only one processor: the binlog strategy parallel cannot gain here",
         )
     if left_out:
         were = "measurement was" if left_out == 1 else "measurements were"

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from flushlab.record import BinlogStrategy, Ceiling
+from flushlab.record import BinlogStrategy, ServerRate
 
 PROCESSORS = (1, 2, 4, 8, 16, 32, 64, 128)
 
@@ -25,9 +25,6 @@ STORY_PROCESSORS = (16, 64)
 STORY_GAIN = (1.10, 1.30)
 """Binlog Parallel Flush as published (documentation of ApsaraDB RDS for MySQL, 2026-03): 10 to 30 % more
 transactions/s on 16 and 64 processors, innodb_flush_log_at_trx_commit=2, sync_binlog=1000."""
-
-SERVER_US = 100.0
-"""Processor time of a server for one small transaction, where none was measured: an assumption."""
 
 
 class CommitCost(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,19 +57,21 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         trx_commit, sync_binlog, threads: of the cell that it comes from.
         cost: of a commit there.
-        commits_per_s: the ceiling on each of `PROCESSORS`.
+        own_us: the server's own time per commit.
+        commits_per_s: the rate on each of `PROCESSORS`.
     """
 
     trx_commit: int
     sync_binlog: int
     threads: int
+    own_us: float
     cost: CommitCost
     commits_per_s: tuple[float, ...]
 
 
-def curves(ceilings: Iterable[Ceiling]) -> tuple[Curve, ...]:
+def curves(servers: Iterable[ServerRate]) -> tuple[Curve, ...]:
     """A curve for each binlog write strategy at the first sync settings that permit `parallel`."""
-    cells = [one for one in ceilings if cost_of(one) is not None]
+    cells = [one for one in servers if cost_of(one) is not None]
     first = next((one for one in cells if one.binlog_strategy == "parallel"), None)
     if first is None:
         return ()
@@ -84,25 +83,19 @@ def curves(ceilings: Iterable[Ceiling]) -> tuple[Curve, ...]:
             trx_commit=one.trx_commit,
             sync_binlog=one.sync_binlog,
             threads=one.threads,
+            own_us=one.own_us,
             cost=cost,
-            commits_per_s=tuple(cost.commits_per_s(processors) for processors in PROCESSORS),
+            commits_per_s=tuple(cost.commits_per_s(processors, one.own_us) for processors in PROCESSORS),
         )
         for one in here
         if one.threads == most and (cost := cost_of(one)) is not None
     )
 
 
-def cost_of(ceiling: Ceiling) -> CommitCost | None:
-    """What a commit of this cell costs; None if that was not measured."""
-    if not ceiling.cpu_us_per_commit or not ceiling.ordered_ns_per_commit:
+def cost_of(one: ServerRate) -> CommitCost | None:
+    """What a commit of this cell costs besides the server's own time; None if that was not measured."""
+    if not one.cpu_us_per_commit or not one.ordered_ns_per_commit:
         return None
-    single_ns = max(ceiling.ordered_ns_per_commit, ceiling.write_ns_per_commit or 0.0)
-    cpu_ns = ceiling.cpu_us_per_commit * 1000
-    return CommitCost(
-        binlog_strategy=ceiling.binlog_strategy, cpu_ns=max(cpu_ns, single_ns), single_ns=single_ns
-    )
-
-
-def own_us(commits_per_s: float, processors: int, cost: CommitCost) -> float:
-    """A server's own processor time per transaction at most: all that there was, less the commit's."""
-    return max(0.0, processors * 1e6 / commits_per_s - cost.cpu_ns / 1000)
+    single_ns = max(one.ordered_ns_per_commit, one.write_ns_per_commit or 0.0)
+    cpu_ns = max(0.0, one.cpu_us_per_commit - one.own_us) * 1000
+    return CommitCost(binlog_strategy=one.binlog_strategy, cpu_ns=max(cpu_ns, single_ns), single_ns=single_ns)

@@ -9,13 +9,12 @@ import msgspec
 from flushlab.record.machine import Machine
 from flushlab.record.warning import Warning
 
-Way = Literal["fsync", "fdatasync", "dsync", "direct_dsync", "sync_file_range", "direct", "pair"]
+Way = Literal["fsync", "fdatasync", "dsync", "direct_dsync", "direct", "pair"]
 """How a write becomes durable:
 
 - `fsync`, `fdatasync`: a system call after the write.
 - `dsync`: the file is open with O_DSYNC.
 - `direct_dsync`: the file is open with O_DIRECT and O_DSYNC.
-- `sync_file_range`: written out without a flush of the device; nothing is durable.
 - `direct`: written with O_DIRECT, without any flush; nothing is durable.
 - `pair`: two files, a write and an fdatasync each, as one commit of a server with a binary log.
 """
@@ -25,8 +24,8 @@ Layout = Literal["written", "allocated", "extending"]
 
 Order = Literal["sequential", "random"]
 
-BinlogStrategy = Literal["serial", "parallel-leader", "parallel", "redo"]
-"""How a group's binlog reaches its file; see docs/how-to/probe.md."""
+BinlogStrategy = Literal["serial", "parallel", "redo", "two-syncs"]
+"""How redo and binlog of a group reach the disk; see docs/how-to/probe.md."""
 
 
 class Medium(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,8 +75,8 @@ class DiskResult(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         way: `fsync`, `fdatasync`: after each write; `dsync`: file open with O_DSYNC; `direct_dsync`: O_DIRECT
-            and O_DSYNC; `pair`: fdatasync of a redo log and a binlog, one after the other; `sync_file_range`
-            and `direct` (O_DIRECT): no flush, nothing is durable.
+            and O_DSYNC; `pair`: fdatasync of a redo log and a binlog, one after the other; `direct`
+            (O_DIRECT): no flush, nothing is durable.
         bytes: size of one write.
         layout: `written`: over blocks written before; `allocated`: over blocks reserved by fallocate;
             `extending`: the file grows.
@@ -116,14 +115,13 @@ class CommitLatency(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ceiling(msgspec.Struct, frozen=True, kw_only=True):
-    """What threads that do nothing but commit reach: one cell of the matrix.
+    """The disk's ceiling: what committers reach that one or two threads drive without sleeping.
 
     Attributes:
         trx_commit: `innodb_flush_log_at_trx_commit`.
         sync_binlog: as the server spells it.
-        binlog_strategy: `serial`, `parallel-leader`, `parallel` or `redo`; see
-            [the guide](../how-to/probe.md).
-        threads: threads that commit.
+        binlog_strategy: `serial`, `parallel`, `redo` or `two-syncs`; see [the guide](../how-to/probe.md).
+        threads: committers, as many as a server has connections.
         commits_per_s: acknowledged in the window.
         latency_us: of a commit.
         group_size: commits that went to the disk together, on average.
@@ -131,7 +129,7 @@ class Ceiling(msgspec.Struct, frozen=True, kw_only=True):
         bytes_at_risk: the most that was acknowledged but not synced at any moment: an OS crash would have
             lost it.
         noise: standard error of `commits_per_s` as a share of it, from the window's slices; None if unknown.
-        cpu_us_per_commit: user and system time of the whole path; None if unknown.
+        cpu_us_per_commit: user and system time of the whole path, polling included; None if unknown.
         ordered_ns_per_commit: time that only one thread can spend; None if unknown.
         encode_ns_per_commit: time that goes into the events themselves; None if unknown.
         write_ns_per_commit: time of handing the binlog to the kernel, one thread at a time; None if unknown.
@@ -153,6 +151,25 @@ class Ceiling(msgspec.Struct, frozen=True, kw_only=True):
     encode_ns_per_commit: float | None = None
     write_ns_per_commit: float | None = None
     seconds: float = 0.0
+
+
+class ServerRate(Ceiling, frozen=True, kw_only=True):
+    """As in a server: a thread per connection spends the server's own time before each commit, then sleeps.
+
+    The figures are those of the median round, the ratio is of all rounds.
+
+    Attributes:
+        own_us: processor time before each commit.
+        ratio: commits/s ÷ those of `serial` in the same round, geometric mean; 1 for `serial`.
+        ratio_low, ratio_high: its 95 % interval (Student's t of the logarithms); None for `serial`.
+        rounds: pairs of runs.
+    """
+
+    own_us: float
+    ratio: float
+    ratio_low: float | None = None
+    ratio_high: float | None = None
+    rounds: int
 
 
 class RefusedStrategy(msgspec.Struct, frozen=True, kw_only=True):
@@ -213,7 +230,7 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
         server: `mysql@9.7.0`.
         trx_commit, sync_binlog, threads: as the trial ran.
         commits_per_s: of the server.
-        ceiling_per_s: of threads that only commit, with the same sync settings and strategy `serial`.
+        ceiling_per_s: the disk's, with the same sync settings, as many committers and strategy `serial`.
         best_strategy: the binlog write strategy with the highest ceiling at these sync settings.
         best_per_s: the ceiling.
         share: `commits_per_s / ceiling_per_s`.
@@ -245,7 +262,8 @@ class ProbeRecord(msgspec.Struct, frozen=True, kw_only=True):
         medium: the place.
         flushlab: version.
         disk: rates and latencies of small writes.
-        ceilings: commits/s per sync settings, binlog write strategy and threads.
+        servers: commits/s as in a server, per sync settings and binlog write strategy.
+        ceilings: the disk's ceiling per sync settings, binlog write strategy and committers.
         refused: binlog write strategies that the sync settings do not permit.
         switches: runs that switched the binlog write strategy live, with `--switch`.
         against: measured servers beside their ceilings.
@@ -261,6 +279,7 @@ class ProbeRecord(msgspec.Struct, frozen=True, kw_only=True):
     medium: Medium
     flushlab: str
     disk: tuple[DiskResult, ...] = ()
+    servers: tuple[ServerRate, ...] = ()
     ceilings: tuple[Ceiling, ...] = ()
     refused: tuple[RefusedStrategy, ...] = ()
     switches: tuple[Switching, ...] = ()

@@ -9,16 +9,24 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from flushlab.probe.reading import by_sync_settings, duration
+from flushlab.probe.reading import by_sync_settings, duration, ratio_words
 from flushlab.probe.scaling import PROCESSORS, Curve, curves
 from flushlab.probe.sync_settings import SyncSettings
-from flushlab.record import Ceiling, DiskResult, ProbeRecord, Switching, SwitchPhase, Warning
+from flushlab.record import (
+    Ceiling,
+    DiskResult,
+    ProbeRecord,
+    ServerRate,
+    Switching,
+    SwitchPhase,
+    Warning,
+)
 from flushlab.report.words import disk_words
 from flushlab.units import format_size
 
 
 class Scaling(msgspec.Struct, frozen=True, kw_only=True):
-    """Ceilings on more processors, computed from the time of each commit.
+    """Rates as in a server on more processors, computed from the time of each commit.
 
     Attributes:
         processors: numbers of processors.
@@ -42,7 +50,7 @@ class ProbeDocument(ProbeRecord, frozen=True, kw_only=True, tag_field="schema", 
 def document(record: ProbeRecord) -> ProbeDocument:
     """The JSON document."""
     known = {name: getattr(record, name) for name in record.__struct_fields__}
-    return ProbeDocument(**known, scaling=Scaling(processors=PROCESSORS, curves=curves(record.ceilings)))
+    return ProbeDocument(**known, scaling=Scaling(processors=PROCESSORS, curves=curves(record.servers)))
 
 
 def render(record: ProbeRecord) -> RenderableType:
@@ -51,6 +59,8 @@ def render(record: ProbeRecord) -> RenderableType:
     parts += [_depths(record.disk), Text("")]
     if told := impossible(record.disk):
         parts += [*(Text(one, style="dim") for one in told), Text("")]
+    for settings, rates in by_sync_settings(record.servers).items():
+        parts += [_servers(settings, rates), Text("")]
     for settings, cells in by_sync_settings(record.ceilings).items():
         parts += [_ceilings(settings, cells), Text("")]
     if record.refused:
@@ -143,7 +153,6 @@ WAYS = {
     "fdatasync": "fdatasync",
     "dsync": "O_DSYNC",
     "direct_dsync": "O_DIRECT + O_DSYNC",
-    "sync_file_range": "sync_file_range (no flush)",
     "direct": "O_DIRECT (no flush)",
     "pair": "fdatasync of redo + binlog",
 }
@@ -162,8 +171,25 @@ def size_words(size: int) -> str:
     return f"{size >> 10} KiB" if size >= 1024 else f"{size} B"
 
 
+def _servers(settings: SyncSettings, rates: Iterable[ServerRate]) -> Table:
+    """Pipelines beside `serial`, a thread per connection."""
+    table = _grid(f"as in a server, {settings.name}", "threads", "commits/s", "p50", "÷ serial")
+    for one in rates:
+        beside = "1" if one.ratio_low is None else ratio_words(one)
+        table.add_row(
+            one.binlog_strategy,
+            str(one.threads),
+            f"{one.commits_per_s:,.0f}",
+            duration(one.latency_us.p50),
+            beside,
+        )
+    return table
+
+
 def _ceilings(settings: SyncSettings, cells: Iterable[Ceiling]) -> Table:
-    table = _grid(settings.name, "threads", "commits/s", "p50", "p99", "group", "syncs/s", "at risk")
+    table = _grid(
+        f"ceiling, {settings.name}", "at once", "commits/s", "p50", "p99", "group", "syncs/s", "at risk"
+    )
     table.columns[0].no_wrap = True
     for one in cells:
         table.add_row(
@@ -206,7 +232,7 @@ def switch_words(one: Switching) -> str:
     """What became of the commits and of the binlog meanwhile."""
     whole = "whole: every transaction is there once" if one.binlog_is_whole else "DAMAGED: this is a bug"
     return (
-        f"With {one.threads} threads, no commit took longer than {duration(one.longest_commit_us)}."
+        f"With {one.threads} committers, no commit took longer than {duration(one.longest_commit_us)}."
         f" The binlog of {one.transactions:,} transactions is {whole}."
     )
 

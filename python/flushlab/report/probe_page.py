@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from flushlab.probe import against
 from flushlab.probe.against import arms_of, is_here
-from flushlab.probe.reading import by_sync_settings, duration, rate, sync_us, threads_words
-from flushlab.probe.scaling import PROCESSORS, SERVER_US, STORY_GAIN, STORY_PROCESSORS, Curve, curves, own_us
+from flushlab.probe.reading import by_sync_settings, duration, rate, ratio_words, sync_us, threads_words
+from flushlab.probe.scaling import PROCESSORS, STORY_GAIN, STORY_PROCESSORS, Curve, curves
 from flushlab.probe.sync_settings import SyncSettings
 from flushlab.record import BinlogStrategy, Ceiling, DiskResult, ProbeRecord, Share, Trial
 from flushlab.report import probe_plots
@@ -34,10 +34,11 @@ from flushlab.units import format_seconds, format_size
 def render(record: ProbeRecord, campaign: str) -> str:
     """The page of a stored probe."""
     sections = [
+        *_servers(record),
+        *_scaling(record),
         *ceilings(record),
         *_switches(record),
         *_shares(record),
-        *_scaling(record),
         *_disk(record),
         *_depths(record),
         *_warnings(record),
@@ -47,7 +48,7 @@ def render(record: ProbeRecord, campaign: str) -> str:
     head = Head(
         headline=record.headline,
         lead=record.reading[:1],
-        workload="update_non_index, threads that only commit",
+        workload="update_non_index, commits only",
         title=f"What {record.medium.directory} allows",
     )
     began = f"{record.started_at[:16].replace('T', ' ')} UTC"
@@ -70,8 +71,8 @@ def beside(
     yield Section(
         "ceiling",
         "What this disk allows",
-        f"The arms next to what {probe_id} measured on the same disk: commits/s of threads that only"
-        " commit, with the same sync settings and number.",
+        f"The arms next to what {probe_id} measured on the same disk: commits/s of committers"
+        " that do nothing else, with the same sync settings and number.",
         tables=(_share_table(found, [names[one.trial] for one in found]),),
         notes=record.reading[:1],
     )
@@ -86,18 +87,45 @@ def _keys(record: ProbeRecord) -> Iterator[tuple[str, str]]:
     yield "took", format_seconds(record.seconds)
 
 
+def _servers(record: ProbeRecord) -> Iterator[Section]:
+    """A section per sync settings: pipelines beside `serial`, as in a server."""
+    head = (Cell("strategy"), *(Cell(name, "num") for name in ("÷ serial", "commits/s", "p50")))
+    for settings, rates in by_sync_settings(record.servers).items():
+        rows = tuple(
+            (
+                Cell(one.binlog_strategy, "name"),
+                Cell("1" if one.ratio_low is None else ratio_words(one), "num"),
+                Cell(f"{one.commits_per_s:,.0f}", "num", f"groups of {one.group_size:,.1f}"),
+                Cell(duration(one.latency_us.p50), "num", f"p99 {duration(one.latency_us.p99)}"),
+            )
+            for one in rates
+        )
+        wanted = f"of its own time per commit, serial makes {rate(rates[0].commits_per_s)} commits/s at"
+        yield Section(
+            f"server-{settings.trx_commit}-{settings.sync_binlog}",
+            f"As in a server at {settings.name}",
+            next((one for one in record.reading if f"{wanted} {settings.name}." in one), ""),
+            tables=(Table(head, rows),),
+            notes=(
+                "A thread per connection spends the server's own time before each commit and sleeps until the"
+                f" commit is acknowledged. {rates[0].rounds} rounds, strategies in turn; ratios per round,"
+                " with the 95 % interval.",
+            ),
+        )
+
+
 def ceilings(record: ProbeRecord) -> Iterator[Section]:
     """A section per sync settings, the reading's sentence above its plot and table."""
     for settings, cells in by_sync_settings(record.ceilings).items():
         yield Section(
             f"ceiling-{settings.trx_commit}-{settings.sync_binlog}",
-            f"Commits/s at {settings.name}",
+            f"The disk's ceiling at {settings.name}",
             next((one for one in record.reading if one.startswith(f"At {settings.name} ")), ""),
             plots=(
                 probe_plots.ceilings(
                     cells,
                     name=f"ceiling-{settings.trx_commit}-{settings.sync_binlog}",
-                    title=f"Commits per second over threads at {settings.name}; the table has the numbers",
+                    title=f"Commits per second over committers at {settings.name}; the table has the numbers",
                 ),
             ),
             tables=(_cells(cells),),
@@ -146,7 +174,7 @@ def _shares(record: ProbeRecord) -> Iterator[Section]:
     yield Section(
         "against",
         "A measured server next to its ceiling",
-        "The ceiling: threads that only commit, with the same sync settings and number. A server also"
+        "The ceiling: committers that do nothing else, with the same sync settings and number. A server also"
         " parses, locks, reads and replies.",
         tables=(_share_table(record.against, [one.server for one in record.against]),),
     )
@@ -171,23 +199,23 @@ def _share_table(shares: Sequence[Share], names: Sequence[str]) -> Table:
 
 
 def _scaling(record: ProbeRecord) -> Iterator[Section]:
-    """Ceilings on more processors than there are here, beside what was published."""
-    found = {curve.cost.binlog_strategy: curve for curve in curves(record.ceilings)}
+    """Rates on more processors than there are here, beside what was published."""
+    found = {curve.cost.binlog_strategy: curve for curve in curves(record.servers)}
     if "serial" not in found or len(found) < 2:
         return
     one = found["serial"]
     settings, here = SyncSettings(one.trx_commit, one.sync_binlog), record.machine.cpu_count
     reached = {
         cell.binlog_strategy: (here, cell.commits_per_s)
-        for cell in by_sync_settings(record.ceilings)[settings]
-        if cell.threads == one.threads
+        for cell in by_sync_settings(record.servers)[settings]
     }
     low, high = (round(100 * (gain - 1)) for gain in STORY_GAIN)
     yield Section(
         "scaling",
         "On more processors",
-        f"Computed, not measured: the rate that {one.threads} threads and more could reach at {settings.name}"
-        f" on up to {PROCESSORS[-1]} processors. The basis is the time per commit that only one thread"
+        f"Computed, not measured: the rate that {one.threads} connections and more could reach at"
+        f" {settings.name} on up to {PROCESSORS[-1]} processors, with {duration(one.own_us)} of the server's"
+        " own time per commit. The basis is the time per commit that only one thread"
         f" at a time can spend: {', '.join(_single(curve) for curve in found.values())}. The dots were"
         " measured here.",
         plots=(
@@ -196,16 +224,16 @@ def _scaling(record: ProbeRecord) -> Iterator[Section]:
                 reached,
                 dict.fromkeys(STORY_PROCESSORS, f"+{low}–{high} %"),
                 name="scaling",
-                title="Ceilings over processors; the table has the numbers",
+                title="Rates over processors; the table has the numbers",
             ),
         ),
-        tables=(_gains(record, found),),
+        tables=(_gains(found),),
         notes=(
             "Published gain of Binlog Parallel Flush on real servers of"
-            f" {' and '.join(map(str, STORY_PROCESSORS))} processors: +{low} to {high} % transactions/s. A"
-            " server spends most of a transaction on other work, which runs in parallel either way. Its gain"
-            " is therefore far below the gain of threads that only commit. It begins on as many processors"
-            " as fill the part that is passed one by one.",
+            f" {' and '.join(map(str, STORY_PROCESSORS))} processors: +{low} to {high} % transactions/s. The"
+            " computed gain is an upper bound: it leaves out the cost of caches and locks, which grows with"
+            " the processors, and all that a server passes one by one besides the commit. It begins on as"
+            " many processors as fill the part that is passed one by one.",
         ),
     )
 
@@ -214,42 +242,27 @@ def _single(curve: Curve) -> str:
     return f"{curve.cost.binlog_strategy} {duration(curve.cost.single_ns / 1000)}"
 
 
-def _gains(record: ProbeRecord, found: Mapping[BinlogStrategy, Curve]) -> Table:
-    """Ceilings of `serial` and of the best other strategy by processors, with the gain on a server."""
+def _gains(found: Mapping[BinlogStrategy, Curve]) -> Table:
+    """Rates of `serial` and of the best other strategy by processors."""
     serial = found["serial"]
     best = found.get("parallel") or next(one for strategy, one in found.items() if strategy != "serial")
-    own, source = _own_us(record, serial)
     head = (
-        Cell("processors"), Cell("serial", "num"), Cell(best.cost.binlog_strategy, "num"),
-        Cell("gain", "num"), Cell(f"gain with {duration(own)} of a server", "num"),
-    )  # fmt: skip
+        Cell("processors"),
+        Cell("serial", "num"),
+        Cell(best.cost.binlog_strategy, "num"),
+        Cell("gain", "num"),
+    )
     rows = tuple(
         (
             Cell(str(processors), "name"),
             Cell(rate(serial.commits_per_s[place]), "num"),
             Cell(rate(best.commits_per_s[place]), "num"),
             Cell(times(best.commits_per_s[place] / serial.commits_per_s[place]), "num"),
-            Cell(
-                times(best.cost.commits_per_s(processors, own) / serial.cost.commits_per_s(processors, own)),
-                "num",
-            ),
         )
         for place, processors in enumerate(PROCESSORS)
         if processors >= 4
     )
-    return Table(head, rows, source)
-
-
-def _own_us(record: ProbeRecord, serial: Curve) -> tuple[float, str]:
-    """A server's own processor time per transaction, and where it is from."""
-    for one in record.against:
-        if (one.trx_commit, one.sync_binlog) == (serial.trx_commit, serial.sync_binlog):
-            us = own_us(one.commits_per_s, record.machine.cpu_count, serial.cost)
-            return us, f"{one.server} spends {duration(us)} per transaction besides its commit, at most"
-    return (
-        SERVER_US,
-        f"{duration(SERVER_US)} of a server's own time per transaction is assumed, not measured",
-    )
+    return Table(head, rows)
 
 
 def _disk(record: ProbeRecord) -> Iterator[Section]:

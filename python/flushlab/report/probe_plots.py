@@ -19,11 +19,11 @@ from flushlab.report.probe import size_words, way_words
 
 STRATEGY_COLOURS: Mapping[BinlogStrategy, str] = {
     "serial": COLOURS["mute"],
-    "parallel-leader": COLOURS["class-binlog"],
     "parallel": COLOURS["accent"],
     "redo": COLOURS["class-doublewrite"],
+    "two-syncs": COLOURS["class-binlog"],
 }
-_MARKERS: Mapping[BinlogStrategy, str] = {"serial": "o", "parallel-leader": "s", "parallel": "D", "redo": "^"}
+_MARKERS: Mapping[BinlogStrategy, str] = {"serial": "o", "parallel": "D", "redo": "^", "two-syncs": "s"}
 _LEGEND = 26
 """Height of the line of names above a plot."""
 
@@ -56,7 +56,7 @@ def syncs(figures: Sequence[DiskResult], *, name: str, title: str) -> str:
 def _sync(axes: Axes, place: int, one: DiskResult) -> None:
     latency = one.latency_us
     assert latency is not None
-    durable = one.way not in ("direct", "sync_file_range")
+    durable = one.way != "direct"
     colour = COLOURS["accent" if durable else "mute"]
     above(axes, f"{way_words(one)}, {size_words(one.bytes)}", place, 9)
     above(axes, f"{one.operations_per_s:,.0f}/s", place, 9, at_end=True, colour=colour)
@@ -78,7 +78,7 @@ def ceilings(cells: Sequence[Ceiling], *, name: str, title: str) -> str:
         axes.set_ylim(0, top)
         axes.set_xlim(-0.25, len(counts) - 0.75)
         axes.set_xticks(range(len(counts)), [str(count) for count in counts], color=COLOURS["ink"])
-        axes.set_xlabel("threads", color=COLOURS["mute"])
+        axes.set_xlabel("committers", color=COLOURS["mute"])
         _rates(axes, top)
         _names(axes, strategies)
         for strategy in strategies:

@@ -157,12 +157,16 @@ class ProbeSpec(Spec, frozen=True, kw_only=True):
     ] = ()
     binlog_strategy: Annotated[
         tuple[str, ...],
-        Option("Only this binlog write strategy: serial, parallel-leader, parallel or redo; repeatable."),
+        Option("Only this binlog write strategy: serial, parallel, redo or two-syncs; repeatable."),
     ] = ()
     threads: Annotated[
         tuple[int, ...],
-        Option("Numbers of committing threads, as 1,16,64; --server uses the largest.", least=1, most=256),
+        Option("Numbers of committers, as 1,16,64; --server uses the largest.", least=1, most=256),
     ] = ()
+    own_us: Annotated[
+        float,
+        Option("Processor time of the server itself per commit, in µs.", least=0, most=1_000_000),
+    ] = 60.0
     switch: Annotated[
         bool, Option("Also switch between the binlog write strategies while commits go on.")
     ] = False

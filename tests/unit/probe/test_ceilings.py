@@ -26,22 +26,22 @@ def measured(cell: CommitCell, make: Maker, *, most_bytes: int = MOST) -> Ceilin
 
 def test_the_matrix_has_what_policies_permit_and_names_what_they_refuse() -> None:
     cells, refused = plan(Matrix(), HERE, FakeCommitPath)
-    assert len(cells) == len(set(cells)) == 4 * (2 + 2 + 3 + 3)
+    assert len(cells) == len(set(cells)) == 4 * (3 + 3 + 2 + 2)
     assert {(one.trx_commit, one.sync_binlog, one.binlog_strategy) for one in refused} == {
-        (1, 1, "parallel-leader"),
         (1, 1, "parallel"),
-        (3, 1, "parallel-leader"),
         (3, 1, "parallel"),
         (2, 1000, "redo"),
         (0, 0, "redo"),
+        (2, 1000, "two-syncs"),
+        (0, 0, "two-syncs"),
     }
     assert all(one.reason for one in refused)
 
 
 def test_modes_of_one_policy_stand_side_by_side() -> None:
     cells, _ = plan(QUICK, HERE, FakeCommitPath)
-    assert [(one.binlog_strategy, one.threads) for one in cells[:4]] == [
-        ("serial", 1), ("redo", 1), ("serial", 64), ("redo", 64),
+    assert [(one.binlog_strategy, one.threads) for one in cells[:6]] == [
+        ("serial", 1), ("redo", 1), ("two-syncs", 1), ("serial", 64), ("redo", 64), ("two-syncs", 64),
     ]  # fmt: skip
 
 
@@ -158,12 +158,8 @@ def test_the_spec_has_the_policy_and_bounds_the_redo_log() -> None:
 
     measured(CommitCell(sync_settings=STRICT, binlog_strategy="redo", threads=64), make, most_bytes=200 << 20)
     spec = seen[0]
-    assert (spec["trx_commit"], spec["sync_binlog"], spec["binlog_strategy"], spec["threads"]) == (
-        1,
-        1,
-        "redo",
-        64,
-    )
+    assert (spec["trx_commit"], spec["sync_binlog"], spec["binlog_strategy"]) == (1, 1, "redo")
+    assert (spec["threads"], spec["committers"], spec["think_us"]) == (2, 64, 0)
     assert spec["directory"] == str(HERE) and spec["keep"] is False
     assert spec["redo_capacity_bytes"] == 64 << 20
 
@@ -180,7 +176,7 @@ def test_noise_is_the_standard_error_of_the_slices() -> None:
 
 def test_the_usual_matrix_leaves_out_what_time_does_not_hold_and_calls_none_of_it_refused() -> None:
     cells, refused = plan(FULL, HERE, FakeCommitPath)
-    assert len(cells) == 4 * (2 + 1 + 3 + 2)
+    assert len(cells) == 4 * (3 + 1 + 2 + 1)
     told = {(one.trx_commit, one.sync_binlog, one.binlog_strategy) for one in refused}
-    assert (3, 1, "redo") not in told and (0, 0, "parallel-leader") not in told
+    assert (3, 1, "redo") not in told and (0, 0, "parallel") not in told
     assert sum(cell.natural_seconds for cell in cells) < 33

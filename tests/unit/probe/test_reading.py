@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from flushlab.probe.reading import bound, duration, headline, is_gain, rate, read
+from flushlab.probe.reading import bound, duration, headline, rate, read
 from tests.unit.probes import CEILINGS, SHARE, ceiling, disk_result, probe_record
 
-STRICT_64, SECOND_64, PARALLEL_64 = CEILINGS[2], CEILINGS[6], CEILINGS[7]
+STRICT_64, SECOND_64 = CEILINGS[2], CEILINGS[6]
 
 
 def sentence(record_text: tuple[str, ...], beginning: str) -> str:
@@ -20,38 +20,36 @@ def test_the_reading_of_a_disk_names_its_sync_and_its_pairs() -> None:
 
 def test_strict_is_bound_by_fsync_and_parallel_is_not_permitted_there() -> None:
     words = sentence(read(probe_record()), "At strict 1/1")
-    assert "allows 21,000 commits/s with 64 threads and 950 with one: fsync is the limit." in words
-    assert "Binlog strategy redo gains 1.9× there." in words
+    ceiling_words = (
+        "the disk's ceiling is 21,000 commits/s with 64 committers and 950 with one: fsync is the limit."
+    )
+    assert ceiling_words in words
     assert "Binlog strategy parallel is not permitted there." in words
+    assert "gets above it" not in words, "it is a third of the bound: 1,000 pairs/s × 64"
 
 
-def test_second_gains_by_parallel_flush_and_tells_its_risk() -> None:
+def test_only_a_ceiling_that_reaches_the_bound_is_said_to_be_one() -> None:
+    near = (*CEILINGS[:2], ceiling("1/1", "serial", 64, 55_000), *CEILINGS[3:])
+    words = sentence(read(probe_record(ceilings=near)), "At strict 1/1")
+    assert "No setting with two fsyncs in a row gets above it." in words
+
+
+def test_second_tells_its_risk() -> None:
     words = sentence(read(probe_record()), "At second 2/1000")
-    assert "Binlog strategy parallel gains 1.6× there." in words
     assert "would have lost 100 MiB of acknowledged commits" in words
 
 
-def test_the_words_follow_the_results() -> None:
-    even = (*CEILINGS[:7], ceiling("2/1000", "parallel", 64, 149_000))
-    slow = (*CEILINGS[:7], ceiling("2/1000", "parallel", 64, 100_000))
-    assert (
-        "Binlog strategy parallel gains nothing there (0.99×), because the processors are the limit."
-        in sentence(read(probe_record(ceilings=even)), "At second")
+def test_a_pipeline_helps_a_server_if_its_whole_interval_says_so() -> None:
+    strict, second = (one for one in read(probe_record()) if one.startswith("As in a server"))
+    assert strict.startswith(
+        "As in a server with 64 connections and 60 µs of its own time per commit, serial makes 9,000"
+        " commits/s at strict 1/1."
     )
-    wild = (*CEILINGS[:7], ceiling("2/1000", "parallel", 64, 165_000, noise=0.2))
-    assert "Binlog strategy parallel gains nothing beyond the noise there (1.10×)" in sentence(
-        read(probe_record(ceilings=wild)), "At second"
-    )
-    assert "Binlog strategy parallel loses there (0.67×)." in sentence(
-        read(probe_record(ceilings=slow)), "At second"
-    )
-
-
-def test_a_gain_within_the_noise_is_none() -> None:
-    calm, wild = ceiling("2/1000", "serial", 64, 100), ceiling("2/1000", "serial", 64, 100, noise=0.2)
-    assert is_gain(ceiling("2/1000", "parallel", 64, 120), calm)
-    assert not is_gain(ceiling("2/1000", "parallel", 64, 120), wild)
-    assert not is_gain(ceiling("2/1000", "parallel", 64, 104), calm)
+    assert "redo makes 1.50× [1.42, 1.58] of that: a binlog that the redo log makes durable" in strict
+    assert "binlog_storage_engine=innodb) would help here." in strict
+    assert "syncing both logs at the same time may help here; longer windows would tell." in strict
+    assert "parallel makes 1.02× [1.01, 1.04] of that: Binlog Parallel Flush" in second
+    assert second.endswith("would not help here.")
 
 
 @pytest.mark.parametrize(
@@ -85,16 +83,20 @@ def test_a_measured_server_is_read_beside_its_ceiling() -> None:
 
 
 def test_nothing_measured_gives_no_words() -> None:
-    assert read(probe_record(disk=(), ceilings=())) == ()
-    assert headline(probe_record(ceilings=())) == "What this disk allows"
+    assert read(probe_record(disk=(), servers=(), ceilings=())) == ()
+    assert headline(probe_record(servers=(), ceilings=())) == "What this disk allows"
 
 
-def test_the_headline_has_the_floors() -> None:
-    assert (
-        headline(probe_record())
-        == "21,000 commits/s at strict 1/1, 150,000 commits/s at second 2/1000 with 64 threads"
+def test_the_headline_has_the_ratios_with_their_intervals_else_the_ceilings() -> None:
+    assert headline(probe_record()) == (
+        "As in a server with 64 connections, against serial: redo 1.50× [1.42, 1.58] at strict 1/1,"
+        " parallel 1.02× [1.01, 1.04] at second 2/1000"
     )
-    assert STRICT_64.commits_per_s < SECOND_64.commits_per_s < PARALLEL_64.commits_per_s
+    assert (
+        headline(probe_record(servers=()))
+        == "21,000 commits/s at strict 1/1, 150,000 commits/s at second 2/1000 with 64 committers"
+    )
+    assert STRICT_64.commits_per_s < SECOND_64.commits_per_s
 
 
 @pytest.mark.parametrize(

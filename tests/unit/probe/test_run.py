@@ -44,9 +44,11 @@ def test_a_probe_measures_everything_tells_its_steps_and_leaves_nothing(tmp_path
     record = probe(request(tmp_path), heard, FakeCommitPath)
     assert [one.way for one in record.disk] == ["fdatasync", "pair"]
     assert len(record.ceilings) == 2 + 4 and len(record.refused) == 1
-    assert [done for done, _, _ in heard.steps] == list(range(8))
-    assert {total for _, total, _ in heard.steps} == {8}
-    assert heard.steps[2][2] == "strict 1/1 · serial · 1 threads"
+    serial, parallel = record.servers
+    assert serial.ratio == 1 and parallel.binlog_strategy == "parallel" and parallel.rounds == 5
+    assert [done for done, _, _ in heard.steps] == list(range(9))
+    assert {total for _, total, _ in heard.steps} == {9}
+    assert heard.steps[2][2] == "strict 1/1 · serial · 1 committers"
     assert record.headline and any(one.startswith("At second 2/1000") for one in record.reading)
     assert list(tmp_path.iterdir()) == []
 
@@ -56,7 +58,7 @@ def test_a_server_brings_cells_of_its_own_policy(tmp_path: Path) -> None:
         trial="bench", server="mysql@9.7.0", sync_settings=SyncSettings(1, 0), threads=7, commits_per_s=100
     )
     record = probe(request(tmp_path, servers=(server,)), Heard(), FakeCommitPath)
-    assert [(one.trx_commit, one.sync_binlog, one.threads) for one in record.ceilings[:3]] == [(1, 0, 7)] * 3
+    assert [(one.trx_commit, one.sync_binlog, one.threads) for one in record.ceilings[:3]] == [(1, 0, 7)] * 2
     (share,) = record.against
     assert share.share == pytest.approx(100 / record.ceilings[0].commits_per_s)
     assert "reaches" in record.reading[-1]
@@ -67,7 +69,7 @@ def test_a_policy_that_permits_none_of_the_flush_modes_is_refused_before_any_win
     matrix = Matrix(sync_settings=(STRICT,), strategies=("parallel",))
     with pytest.raises(UsageError, match=r"parallel at 1/1: .*sync_binlog=1") as raised:
         probe(request(tmp_path, matrix=matrix), heard, FakeCommitPath)
-    assert "the binlog strategy serial or redo" in (raised.value.hint or "")
+    assert "the binlog strategy serial, redo or two-syncs" in (raised.value.hint or "")
     assert heard.steps == [] and list(tmp_path.iterdir()) == []
 
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from flushlab.probe.scaling import PROCESSORS, CommitCost, cost_of, curves, own_us
-from tests.unit.probes import CEILINGS, ceiling
+from flushlab.probe.scaling import PROCESSORS, CommitCost, cost_of, curves
+from tests.unit.probes import SERVERS, server_rate
 
 SERIAL = CommitCost(binlog_strategy="serial", cpu_ns=10_000, single_ns=4_000)
 PARALLEL = CommitCost(binlog_strategy="parallel", cpu_ns=10_000, single_ns=400)
@@ -30,24 +30,26 @@ def test_a_servers_own_work_hides_the_gain_until_there_are_many_processors() -> 
 
 
 def test_the_slower_of_two_stations_in_a_row_is_the_single_part() -> None:
-    written = ceiling("2/1000", "parallel", 16, 1, ordered_ns_per_commit=200.0, write_ns_per_commit=900.0)
+    written = server_rate(
+        "2/1000",
+        "parallel",
+        1,
+        ordered_ns_per_commit=200.0,
+        write_ns_per_commit=900.0,
+        cpu_us_per_commit=70.0,
+    )
     cost = cost_of(written)
     assert cost is not None and (cost.single_ns, cost.cpu_ns) == (900.0, 10_000.0)
 
 
 @pytest.mark.parametrize("unknown", ["ordered_ns_per_commit", "cpu_us_per_commit"])
 def test_what_was_not_measured_has_no_cost(unknown: str) -> None:
-    assert cost_of(ceiling("2/1000", "serial", 16, 1, **{unknown: None})) is None
+    assert cost_of(server_rate("2/1000", "serial", 1, **{unknown: None})) is None
 
 
 def test_curves_are_of_the_policy_that_permits_parallel_and_the_most_threads() -> None:
-    found = curves(CEILINGS)
+    found = curves(SERVERS)
     assert [one.cost.binlog_strategy for one in found] == ["serial", "parallel"]
     assert {(one.trx_commit, one.sync_binlog, one.threads) for one in found} == {(2, 1000, 64)}
     assert all(len(one.commits_per_s) == len(PROCESSORS) for one in found)
-    assert curves(CEILINGS[:4]) == ()
-
-
-def test_a_servers_own_time_is_what_the_commit_leaves_of_the_processors() -> None:
-    assert own_us(20_000, 2, SERIAL) == pytest.approx(100 - 10)
-    assert own_us(1e9, 2, SERIAL) == 0
+    assert curves(SERVERS[:3]) == ()

@@ -53,7 +53,7 @@ def test_only_mariadb_has_3() -> None:
 
 
 def test_a_flush_mode_is_one_of_four() -> None:
-    assert parse_binlog_strategy("parallel-leader") == "parallel-leader"
+    assert parse_binlog_strategy("two-syncs") == "two-syncs"
     with pytest.raises(UsageError) as raised:
         parse_binlog_strategy("Serial")
-    assert "serial, parallel-leader, parallel, redo" in (raised.value.hint or "")
+    assert "serial, parallel, redo, two-syncs" in (raised.value.hint or "")

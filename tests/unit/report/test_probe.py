@@ -16,7 +16,7 @@ def shown(**changes: object) -> str:
 def test_the_widest_figures_fit_80_columns() -> None:
     slow = DiskLatency(p50=1e6, p99=99e6, max=600e6)
     widest = ceiling(
-        "2/4294967295", "parallel-leader", 256, 1_234_567.0,
+        "2/4294967295", "two-syncs", 256, 1_234_567.0,
         latency_us=CommitLatency(p50=999_999.0, p99=99_999_999.0),
         group_size=255.9, fsyncs_per_s=123_456.0, bytes_at_risk=1023 << 20,
     )  # fmt: skip
@@ -29,7 +29,7 @@ def test_the_widest_figures_fit_80_columns() -> None:
         ),
     )
     assert max(map(len, text.splitlines())) <= WIDTH
-    assert "1,234,567" in text and "1023 MiB" in text and "parallel-leader" in text and "…" not in text
+    assert "1,234,567" in text and "1023 MiB" in text and "two-syncs" in text and "…" not in text
 
 
 def test_what_is_not_possible_is_shown_with_its_reason() -> None:
