@@ -1,6 +1,6 @@
 """Ceilings: which cells of the matrix are measured, and one cell. The work is `_core.CommitPath`.
 
-Probe layer. A cell is a pair of sync settings, a binlog write strategy and a number of committers, which one
+Probe layer. A cell is a pair of sync settings, a binlog write strategy and a number of connections, which one
 or two threads drive without sleeping; `servers` has the other instrument, a thread per connection. The commit
 path refuses a strategy that the sync settings do not permit, with a reason: a value here.
 
@@ -38,7 +38,7 @@ THREADS, QUICK_THREADS = (1, 4, 16, 64), (1, 64)
 """Committers."""
 
 DRIVERS = 2
-"""Threads that drive the committers of a ceiling: while one waits for a sync, the other encodes."""
+"""Threads that drive the connections of a ceiling: while one waits for a sync, the other encodes."""
 
 TIMED_SECONDS = 1.15
 """Window, if the redo log is synced once a second: each window holds one such sync."""
@@ -67,7 +67,7 @@ class CommitCell(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def words(self) -> str:
         """For whoever watches."""
-        return f"{self.sync_settings.name} · {self.binlog_strategy} · {self.threads} committers"
+        return f"{self.sync_settings.name} · {self.binlog_strategy} · {self.threads} connections"
 
     @property
     def natural_seconds(self) -> float:
@@ -337,7 +337,7 @@ class SwitchCell(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def words(self) -> str:
         """For whoever watches."""
-        return f"{self.sync_settings.name} · switching · {self.threads} committers"
+        return f"{self.sync_settings.name} · switching · {self.threads} connections"
 
     @property
     def natural_seconds(self) -> float:

@@ -18,14 +18,14 @@ LEAST_GAIN = 1.05
 """Smaller gains are not worth another server."""
 
 BOUND_REACHED = 0.85
-"""Share of fsync pairs/s × committers from which on a ceiling counts as the disk's bound."""
+"""Share of fsync pairs/s × connections from which on a ceiling counts as the disk's bound."""
 
 BOUND_SHARE = 0.6
 """A part that is busy for this share of its time bounds the result; waking up takes the rest."""
 
 Bound = Literal["fsync", "cpu", "order", "waiting"]
 """What a ceiling is made of: the disk's syncs; all processors; the section that one thread passes at a time;
-none of them alone: committers wait for each other."""
+none of them alone: connections wait for each other."""
 
 SERVERS: dict[BinlogStrategy, str] = {
     "parallel": "Binlog Parallel Flush (AliSQL, ApsaraDB RDS for MySQL)",
@@ -190,7 +190,7 @@ def _of_ceilings(record: ProbeRecord) -> Iterator[str]:
 
 
 def is_the_bound(ceiling: Ceiling, record: ProbeRecord) -> bool:
-    """Whether a strict ceiling reaches fsync pairs/s × committers."""
+    """Whether a strict ceiling reaches fsync pairs/s × connections."""
     pair = _disk(record, "pair")
     settings = SyncSettings(ceiling.trx_commit, ceiling.sync_binlog)
     if pair is None or not settings.is_strict or ceiling.binlog_strategy != "serial":
@@ -233,7 +233,7 @@ _BECAUSE = {
     "cpu": "the processors are the limit",
     "order": "the part that commits pass one at a time is the limit",
 }
-_BOUNDS = {**_BECAUSE, "waiting": "committers wait for each other"}
+_BOUNDS = {**_BECAUSE, "waiting": "connections wait for each other"}
 
 
 def _cell(cells: Iterable[Ceiling], strategy: BinlogStrategy, threads: int) -> Ceiling | None:
@@ -241,8 +241,8 @@ def _cell(cells: Iterable[Ceiling], strategy: BinlogStrategy, threads: int) -> C
 
 
 def threads_words(count: int) -> str:
-    """`one committer`, `64 committers`."""
-    return "one committer" if count == 1 else f"{count} committers"
+    """`one connection`, `64 connections`."""
+    return "one connection" if count == 1 else f"{count} connections"
 
 
 def _disk(record: ProbeRecord, way: str, *, layout: str = "written") -> DiskResult | None:

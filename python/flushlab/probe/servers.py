@@ -21,7 +21,7 @@ from flushlab.record import BinlogStrategy, Medium, ServerRate
 OWN_US = 60.0
 """Processor time of MySQL 9.7 and its client per sysbench `oltp_update_non_index`, besides the commit.
 
-Measured by `benchmarks/commit_path.py --part calibration`; figures: docs/decisions/0010-commit-pipelines.md."""
+Measured by `benchmarks/commit_path.py --part calibration`, see docs/decisions/0010-commit-pipelines.md."""
 
 ROUNDS = 5
 ROUND_SECONDS = 0.3
@@ -49,7 +49,7 @@ class ServerCell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def server_cells(of: Sequence[CommitCell], own_us: float) -> tuple[ServerCell, ...]:
-    """For each pair of sync settings that permits `serial` and another strategy, with the most committers."""
+    """For each pair of sync settings that permits `serial` and another strategy, with the most connections."""
     permitted: dict[SyncSettings, dict[BinlogStrategy, None]] = {}
     for cell in of:
         permitted.setdefault(cell.sync_settings, {})[cell.binlog_strategy] = None

@@ -115,13 +115,13 @@ class CommitLatency(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ceiling(msgspec.Struct, frozen=True, kw_only=True):
-    """The disk's ceiling: what committers reach that one or two threads drive without sleeping.
+    """The disk's ceiling: what one or two threads reach that drive all connections.
 
     Attributes:
         trx_commit: `innodb_flush_log_at_trx_commit`.
         sync_binlog: as the server spells it.
         binlog_strategy: `serial`, `parallel`, `redo` or `two-syncs`; see [the guide](../how-to/probe.md).
-        threads: committers, as many as a server has connections.
+        threads: connections, each with one commit under way.
         commits_per_s: acknowledged in the window.
         latency_us: of a commit.
         group_size: commits that went to the disk together, on average.
@@ -156,7 +156,7 @@ class Ceiling(msgspec.Struct, frozen=True, kw_only=True):
 class ServerRate(Ceiling, frozen=True, kw_only=True):
     """As in a server: a thread per connection spends the server's own time before each commit, then sleeps.
 
-    The figures are those of the median round, the ratio is of all rounds.
+    Rates and latencies are those of the median round, the ratio is of all rounds.
 
     Attributes:
         own_us: processor time before each commit.
@@ -230,7 +230,7 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
         server: `mysql@9.7.0`.
         trx_commit, sync_binlog, threads: as the trial ran.
         commits_per_s: of the server.
-        ceiling_per_s: the disk's, with the same sync settings, as many committers and strategy `serial`.
+        ceiling_per_s: the disk's, with the same sync settings, as many connections and strategy `serial`.
         best_strategy: the binlog write strategy with the highest ceiling at these sync settings.
         best_per_s: the ceiling.
         share: `commits_per_s / ceiling_per_s`.
@@ -263,7 +263,7 @@ class ProbeRecord(msgspec.Struct, frozen=True, kw_only=True):
         flushlab: version.
         disk: rates and latencies of small writes.
         servers: commits/s as in a server, per sync settings and binlog write strategy.
-        ceilings: the disk's ceiling per sync settings, binlog write strategy and committers.
+        ceilings: the disk's ceiling per sync settings, binlog write strategy and connections.
         refused: binlog write strategies that the sync settings do not permit.
         switches: runs that switched the binlog write strategy live, with `--switch`.
         against: measured servers beside their ceilings.

@@ -232,7 +232,7 @@ def switch_words(one: Switching) -> str:
     """What became of the commits and of the binlog meanwhile."""
     whole = "whole: every transaction is there once" if one.binlog_is_whole else "DAMAGED: this is a bug"
     return (
-        f"With {one.threads} committers, no commit took longer than {duration(one.longest_commit_us)}."
+        f"With {one.threads} connections, no commit took longer than {duration(one.longest_commit_us)}."
         f" The binlog of {one.transactions:,} transactions is {whole}."
     )
 

@@ -71,8 +71,8 @@ def beside(
     yield Section(
         "ceiling",
         "What this disk allows",
-        f"The arms next to what {probe_id} measured on the same disk: commits/s of committers"
-        " that do nothing else, with the same sync settings and number.",
+        f"The arms next to what {probe_id} measured on the same disk: commits/s of connections"
+        " that only commit, with the same sync settings and number.",
         tables=(_share_table(found, [names[one.trial] for one in found]),),
         notes=record.reading[:1],
     )
@@ -125,7 +125,7 @@ def ceilings(record: ProbeRecord) -> Iterator[Section]:
                 probe_plots.ceilings(
                     cells,
                     name=f"ceiling-{settings.trx_commit}-{settings.sync_binlog}",
-                    title=f"Commits per second over committers at {settings.name}; the table has the numbers",
+                    title=f"Commits per second over connections at {settings.name}; the table has the numbers",
                 ),
             ),
             tables=(_cells(cells),),
@@ -174,7 +174,7 @@ def _shares(record: ProbeRecord) -> Iterator[Section]:
     yield Section(
         "against",
         "A measured server next to its ceiling",
-        "The ceiling: committers that do nothing else, with the same sync settings and number. A server also"
+        "The ceiling: connections that only commit, with the same sync settings and number. A server also"
         " parses, locks, reads and replies.",
         tables=(_share_table(record.against, [one.server for one in record.against]),),
     )
@@ -231,7 +231,7 @@ def _scaling(record: ProbeRecord) -> Iterator[Section]:
         notes=(
             "Published gain of Binlog Parallel Flush on real servers of"
             f" {' and '.join(map(str, STORY_PROCESSORS))} processors: +{low} to {high} % transactions/s. The"
-            " computed gain is an upper bound: it leaves out the cost of caches and locks, which grows with"
+            " computed gain is an upper bound. It leaves out the cost of caches and locks, which grows with"
             " the processors, and all that a server passes one by one besides the commit. It begins on as"
             " many processors as fill the part that is passed one by one.",
         ),

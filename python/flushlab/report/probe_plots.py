@@ -78,7 +78,7 @@ def ceilings(cells: Sequence[Ceiling], *, name: str, title: str) -> str:
         axes.set_ylim(0, top)
         axes.set_xlim(-0.25, len(counts) - 0.75)
         axes.set_xticks(range(len(counts)), [str(count) for count in counts], color=COLOURS["ink"])
-        axes.set_xlabel("committers", color=COLOURS["mute"])
+        axes.set_xlabel("connections", color=COLOURS["mute"])
         _rates(axes, top)
         _names(axes, strategies)
         for strategy in strategies:

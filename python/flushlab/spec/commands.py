@@ -161,7 +161,7 @@ class ProbeSpec(Spec, frozen=True, kw_only=True):
     ] = ()
     threads: Annotated[
         tuple[int, ...],
-        Option("Numbers of committers, as 1,16,64; --server uses the largest.", least=1, most=256),
+        Option("Numbers of connections, as 1,16,64; --server uses the largest.", least=1, most=256),
     ] = ()
     own_us: Annotated[
         float,

@@ -21,7 +21,7 @@ def test_the_reading_of_a_disk_names_its_sync_and_its_pairs() -> None:
 def test_strict_is_bound_by_fsync_and_parallel_is_not_permitted_there() -> None:
     words = sentence(read(probe_record()), "At strict 1/1")
     ceiling_words = (
-        "the disk's ceiling is 21,000 commits/s with 64 committers and 950 with one: fsync is the limit."
+        "the disk's ceiling is 21,000 commits/s with 64 connections and 950 with one: fsync is the limit."
     )
     assert ceiling_words in words
     assert "Binlog strategy parallel is not permitted there." in words
@@ -94,7 +94,7 @@ def test_the_headline_has_the_ratios_with_their_intervals_else_the_ceilings() ->
     )
     assert (
         headline(probe_record(servers=()))
-        == "21,000 commits/s at strict 1/1, 150,000 commits/s at second 2/1000 with 64 committers"
+        == "21,000 commits/s at strict 1/1, 150,000 commits/s at second 2/1000 with 64 connections"
     )
     assert STRICT_64.commits_per_s < SECOND_64.commits_per_s
 

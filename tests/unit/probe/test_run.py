@@ -48,7 +48,7 @@ def test_a_probe_measures_everything_tells_its_steps_and_leaves_nothing(tmp_path
     assert serial.ratio == 1 and parallel.binlog_strategy == "parallel" and parallel.rounds == 5
     assert [done for done, _, _ in heard.steps] == list(range(9))
     assert {total for _, total, _ in heard.steps} == {9}
-    assert heard.steps[2][2] == "strict 1/1 · serial · 1 committers"
+    assert heard.steps[2][2] == "strict 1/1 · serial · 1 connections"
     assert record.headline and any(one.startswith("At second 2/1000") for one in record.reading)
     assert list(tmp_path.iterdir()) == []
 

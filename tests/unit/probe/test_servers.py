@@ -42,7 +42,7 @@ def test_a_ratio_is_that_of_the_rounds_with_its_interval() -> None:
     assert ratio([3.0] * 5, [2.0] * 5) == pytest.approx((1.5, 1.5, 1.5))
 
 
-def test_sync_settings_that_permit_two_strategies_are_compared_with_the_most_committers() -> None:
+def test_sync_settings_that_permit_two_strategies_are_compared_with_the_most_connections() -> None:
     def cell(strategy: str, threads: int) -> CommitCell:
         return msgspec.convert(
             {
