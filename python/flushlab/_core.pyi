@@ -248,7 +248,6 @@ class CommitPath:
         ordered_ns_per_commit, encode_ns_per_commit and write_ns_per_commit (null without samples),
         redo_bytes, binlog_bytes and phases (binlog_strategy, trx_commit, sync_binlog, switch_us, seconds,
         commits; switch_us is the time of the change). Of the whole run: switches, rotations, last_gtid.
-        `files` (name, bytes) lists the kept files.
 
         Raises:
             CoreError: the error that ended the run; its files are removed unless `keep`.

@@ -48,5 +48,5 @@ pub use {
     files::BASENAME,
     run::CommitPath,
     settings::{BinlogStrategy, CommitSettings},
-    spec::{LatencyUs, Phase, Progress, RunResult, Spec, WrittenFile, IDENTITY, MAX_COMMITTERS},
+    spec::{LatencyUs, Phase, Progress, RunResult, Spec, IDENTITY, MAX_COMMITTERS},
 };

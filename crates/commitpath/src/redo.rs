@@ -214,8 +214,6 @@ pub fn read(path: &Path) -> io::Result<Records> {
         capacity,
         checkpoint,
         lsn: checkpoint.lsn,
-        window: Vec::new(),
-        window_lsn: checkpoint.lsn,
     })
 }
 
@@ -226,23 +224,12 @@ pub struct Records {
     capacity: u64,
     checkpoint: Checkpoint,
     lsn: u64,
-    /// Bytes that were read ahead, and the LSN of the first.
-    window: Vec<u8>,
-    window_lsn: u64,
 }
 
 impl Records {
-    /// Bytes that are read at once.
-    const WINDOW: u64 = 4 << 20;
-
     /// Where reading began.
     pub fn checkpoint(&self) -> Checkpoint {
         self.checkpoint
-    }
-
-    /// Bytes of the circle.
-    pub fn capacity(&self) -> u64 {
-        self.capacity
     }
 
     /// Where the next record would begin: the log's end once there is none.
@@ -251,41 +238,28 @@ impl Records {
     }
 
     /// `size` bytes from the current LSN on, if the file has as many.
-    fn bytes(&mut self, size: u64) -> io::Result<Option<&[u8]>> {
-        let end = self.lsn + size;
-        if self.lsn < self.window_lsn || end > self.window_lsn + self.window.len() as u64 {
-            let wanted = size.max(Self::WINDOW).min(self.capacity);
-            self.window.resize(wanted as usize, 0);
-            self.window_lsn = self.lsn;
-            let offset = self.lsn % self.capacity;
-            let front = wanted.min(self.capacity - offset) as usize;
-            let (first, second) = self.window.split_at_mut(front);
-            let got = read_upto(&self.file, first, DATA_OFFSET + offset)?;
-            let more = if got == front {
-                read_upto(&self.file, second, DATA_OFFSET)?
-            } else {
-                0
-            };
-            self.window.truncate(got + more);
+    fn bytes(&self, size: u64) -> io::Result<Option<Vec<u8>>> {
+        let mut bytes = vec![0; size as usize];
+        let at = self.lsn % self.capacity;
+        let (front, back) = bytes.split_at_mut(size.min(self.capacity - at) as usize);
+        let read = self.file.read_exact_at(front, DATA_OFFSET + at);
+        match read.and_then(|()| self.file.read_exact_at(back, DATA_OFFSET)) {
+            Ok(()) => Ok(Some(bytes)),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+            Err(error) => Err(error),
         }
-        let from = (self.lsn - self.window_lsn) as usize;
-        Ok(self.window.get(from..from + size as usize))
     }
 
     fn next_record(&mut self) -> io::Result<Option<Record>> {
-        let (lsn, capacity) = (self.lsn, self.capacity);
         let Some(header) = self.bytes(HEADER_SIZE as u64)? else {
             return Ok(None);
         };
-        let size = u64::from(u32_at(header, 4));
-        let plausible = u64_at(header, 8) == lsn && size >= HEADER_SIZE as u64 && size <= capacity;
-        if !plausible {
+        let size = u64::from(u32_at(&header, 4));
+        let sizes = HEADER_SIZE as u64..=self.capacity;
+        if u64_at(&header, 8) != self.lsn || !sizes.contains(&size) {
             return Ok(None);
         }
-        let Some(bytes) = self.bytes(size)? else {
-            return Ok(None);
-        };
-        let record = parse(bytes);
+        let record = self.bytes(size)?.and_then(|bytes| parse(&bytes));
         if record.is_some() {
             self.lsn += size;
         }
@@ -324,20 +298,6 @@ fn parse(bytes: &[u8]) -> Option<Record> {
         payload: bytes.get(HEADER_SIZE..payload_end)?.to_vec(),
         binlog: bytes.get(payload_end..)?.to_vec(),
     })
-}
-
-/// Reads until the slice is full or the file ends.
-fn read_upto(file: &File, out: &mut [u8], offset: u64) -> io::Result<usize> {
-    let mut got = 0;
-    while got < out.len() {
-        match file.read_at(&mut out[got..], offset + got as u64) {
-            Ok(0) => break,
-            Ok(read) => got += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(got)
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
 use std::sync::{mpsc, Arc};
 use std::thread::{self, JoinHandle};
@@ -18,7 +18,7 @@ use crate::measure::{latencies, Latencies};
 use crate::redo;
 use crate::settings::CommitSettings;
 use crate::shape::{Source, Transactions};
-use crate::spec::{LatencyUs, Phase, Progress, RunResult, Spec, When, WrittenFile};
+use crate::spec::{LatencyUs, Phase, Progress, RunResult, Spec, When};
 use crate::transaction::Transaction;
 
 const WARMING_UP: u8 = 0;
@@ -356,16 +356,12 @@ fn supervise(shared: &Arc<Shared>) -> Result<RunResult, Error> {
         let message = "a thread that syncs beside the commits panicked: this is a bug";
         shared.engine.fail(Error::new(Kind::Measurement, message));
     }
-    let files = match shared.spec.keep {
-        true => files(&shared.spec.directory),
-        false => {
-            remove_files(&shared.spec.directory);
-            Vec::new()
-        }
-    };
+    if !shared.spec.keep {
+        remove_files(&shared.spec.directory);
+    }
     match shared.engine.failure() {
         Some(failure) => Err(failure),
-        None => Ok(result(shared, &window, &measured, phases, files)),
+        None => Ok(result(shared, &window, &measured, phases)),
     }
 }
 
@@ -576,7 +572,6 @@ fn result(
     [opened, closed]: &[Moment; 2],
     measured: &[Latencies],
     phases: Vec<Phase>,
-    files: Vec<WrittenFile>,
 ) -> RunResult {
     let counters = &shared.engine.counters;
     let seconds = (closed.at - opened.at).as_secs_f64();
@@ -605,7 +600,6 @@ fn result(
         switches: counters.switches.load(Ordering::Relaxed),
         rotations: counters.rotations.load(Ordering::Relaxed),
         last_gtid: shared.engine.committed(),
-        files,
     }
 }
 
@@ -622,45 +616,20 @@ fn latency_us(of: &[Latencies]) -> Option<LatencyUs> {
     })
 }
 
-fn own_files(folder: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(folder) else {
-        return Vec::new();
-    };
-    let own = |path: &PathBuf| {
-        let name = path
-            .file_name()
-            .and_then(|name| name.to_str())
-            .unwrap_or_default();
-        let numbered = name
-            .strip_prefix(BASENAME)
-            .and_then(|rest| rest.strip_prefix('.'))
-            .is_some_and(|rest| rest == "index" || rest.bytes().all(|byte| byte.is_ascii_digit()));
-        name == redo::NAME || numbered
-    };
-    let mut files: Vec<_> = entries
-        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-        .filter(own)
-        .collect();
-    files.sort();
-    files
-}
-
-fn files(folder: &Path) -> Vec<WrittenFile> {
-    let written = |path: PathBuf| WrittenFile {
-        name: path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned(),
-        bytes: fs::metadata(&path).map_or(0, |meta| meta.len()),
-    };
-    own_files(folder).into_iter().map(written).collect()
-}
-
 fn remove_files(folder: &Path) {
-    for path in own_files(folder) {
-        // One that is gone already is as it should be.
-        let _ = fs::remove_file(path);
+    let own = |name: &str| {
+        let rest = name
+            .strip_prefix(BASENAME)
+            .and_then(|rest| rest.strip_prefix('.'));
+        let is_binlog =
+            rest.is_some_and(|rest| rest == "index" || rest.bytes().all(|byte| byte.is_ascii_digit()));
+        is_binlog || name == redo::NAME
+    };
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_name().to_str().is_some_and(own) {
+            // One that is gone already is as it should be.
+            let _ = fs::remove_file(entry.path());
+        }
     }
 }
 

@@ -296,15 +296,6 @@ pub struct LatencyUs {
     pub max: f64,
 }
 
-/// A file that the run wrote.
-#[derive(Debug, Clone, Serialize)]
-pub struct WrittenFile {
-    /// Its name in the run's folder.
-    pub name: String,
-    /// Its size.
-    pub bytes: u64,
-}
-
 /// What was reached under one setting of a commit's of a run, from the moment at which it held.
 #[derive(Debug, Clone, Serialize)]
 pub struct Phase {
@@ -363,6 +354,4 @@ pub struct RunResult {
     pub rotations: u64,
     /// Commits of the whole run, the warm-up included: the number of the last GTID.
     pub last_gtid: u64,
-    /// What was left; empty unless `keep`.
-    pub files: Vec<WrittenFile>,
 }

@@ -49,7 +49,7 @@ class ServerCell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def server_cells(of: Sequence[CommitCell], own_us: float) -> tuple[ServerCell, ...]:
-    """For each pair of sync settings that permits `serial` and another strategy, with the most connections."""
+    """For each pair of sync settings that permits `serial` and another one, with the most connections."""
     permitted: dict[SyncSettings, dict[BinlogStrategy, None]] = {}
     for cell in of:
         permitted.setdefault(cell.sync_settings, {})[cell.binlog_strategy] = None

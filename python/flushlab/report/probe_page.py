@@ -125,7 +125,7 @@ def ceilings(record: ProbeRecord) -> Iterator[Section]:
                 probe_plots.ceilings(
                     cells,
                     name=f"ceiling-{settings.trx_commit}-{settings.sync_binlog}",
-                    title=f"Commits per second over connections at {settings.name}; the table has the numbers",
+                    title=f"Commits/s over connections at {settings.name}; the table has the numbers",
                 ),
             ),
             tables=(_cells(cells),),
