@@ -6,12 +6,12 @@ innodb_flush_log_at_trx_commit=2 and sync_binlog=1000 by default.
 
     python benchmarks/commit_path.py                          # all parts
     python benchmarks/commit_path.py --part ceiling --threads 16,64 --rounds 5 --duration 1.5
-    python benchmarks/commit_path.py --part calibration       # needs the build mysql@9.7
+    python benchmarks/commit_path.py --part calibration       # needs mysql@9.7 and mariadb@10.11
 
 Parts, by instrument:
 
 - as in a server (a thread per connection that sleeps): `pipelines` (each pipeline against `serial`, with the
-  server's own time), `calibration` (`serial` against MySQL at the same settings; measures the own time);
+  server's own time), `calibration` (`serial` against MySQL and MariaDB; measures their own time);
 - the disk's ceiling (two threads drive all committers): `ceiling` (strict against fsync pairs/s × committers;
   latency against threads that sleep), `encode` (2/1000 against encode + checksum + one copy for each log on
   all processors), `encoder` (bytes/s of crates/binlog).
@@ -46,7 +46,9 @@ SHAPE = {"kind": "oltp_update_non_index", "tables": 100, "rows": 100_000}
 REDO, SMALL = 830, 700
 """Bytes of a commit in the redo log and in the binlog."""
 
-SERVER = "mysql@9.7"
+SERVERS = {"mysql@9.7": "9.7.4", "mariadb@10.11": "10.11.19-MariaDB"}
+"""Builds that `serial` is held against, and the binlog format of each."""
+
 SERVER_TABLES = 8
 
 
@@ -342,12 +344,8 @@ def cpu_seconds(pid: int) -> float:
 
 def lsn(sandbox: Sandbox) -> int:
     """Where the server's redo log ends."""
-    return int(
-        sandbox.query(
-            "SELECT VARIABLE_VALUE FROM performance_schema.global_status "
-            "WHERE VARIABLE_NAME = 'Innodb_redo_log_current_lsn'"
-        )[0][0]
-    )
+    names = "('Innodb_redo_log_current_lsn', 'Innodb_lsn_current')"
+    return int(sandbox.query(f"SHOW GLOBAL STATUS WHERE Variable_name IN {names}")[0][1])
 
 
 def serve(sandbox: Sandbox, threads: int, seconds: float) -> Served:
@@ -388,9 +386,15 @@ def load_spec(sandbox: Sandbox, threads: int) -> bytes:
 
 
 def calibration(bench: Bench) -> None:
-    """`serial` with MySQL's own time per transaction added, against MySQL with the same settings."""
+    """`serial` with the server's own time per transaction added, against the server with the same settings."""
+    for server, form in SERVERS.items():
+        calibrate(bench, server, form)
+
+
+def calibrate(bench: Bench, name: str, form: str) -> None:
+    """Against one server."""
     table = table_of(
-        f"serial as in a server against {SERVER}",
+        f"serial as in a server against {name}",
         (
             *(
                 "trx_commit",
@@ -405,12 +409,12 @@ def calibration(bench: Bench) -> None:
         ),
     )
     bars: list[tuple[str, float]] = []
-    settings = {"innodb_buffer_pool_size": 1 << 30}
-    with Sandbox.start(find_build(SERVER), settings=settings, arguments=("--max-connections=400",)) as server:
+    started: dict[str, Any] = {"innodb_buffer_pool_size": 1 << 30, "log_bin": "ON"}
+    with Sandbox.start(find_build(name), settings=started, arguments=("--max-connections=400",)) as server:
         _core.prepare_tables(load_spec(server, 2))
         for trx_commit, sync_binlog in ((2, 1000), (1, 1)):
             server.apply({"innodb_flush_log_at_trx_commit": trx_commit, "sync_binlog": sync_binlog})
-            settings = {"trx_commit": trx_commit, "sync_binlog": sync_binlog}
+            settings = {"trx_commit": trx_commit, "sync_binlog": sync_binlog, "format": form}
             for threads in bench.threads:
                 bare = bench.run(SERIAL, threads, **settings)
                 found: list[tuple[Served, float, Reached]] = []
@@ -433,7 +437,7 @@ def calibration(bench: Bench) -> None:
                     spread(shares),
                 )
                 settings_words = f"trx_commit={trx_commit}, sync_binlog={sync_binlog}, {threads} threads"
-                what = f"serial ÷ {SERVER} at {settings_words}"
+                what = f"serial ÷ {name} at {settings_words}"
                 bars.append((what, statistics.median(shares)))
     bench.console.print(table)
     for what, share in bars:
