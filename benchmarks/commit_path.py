@@ -386,7 +386,7 @@ def load_spec(sandbox: Sandbox, threads: int) -> bytes:
 
 
 def calibration(bench: Bench) -> None:
-    """`serial` with the server's own time per transaction added, against the server with the same settings."""
+    """`serial` with the server's own time per transaction, against the server with the same settings."""
     for server, form in SERVERS.items():
         calibrate(bench, server, form)
 

@@ -19,9 +19,9 @@ from flushlab.probe.sync_settings import SyncSettings
 from flushlab.record import BinlogStrategy, Medium, ServerRate
 
 OWN_US = 60.0
-"""Processor time of MySQL 9.7 and its client per sysbench `oltp_update_non_index`, besides the commit.
+"""Processor time of a server and its client per small transaction, besides the commit: an assumption.
 
-Measured by `benchmarks/commit_path.py --part calibration`, see docs/decisions/0010-commit-pipelines.md."""
+`benchmarks/commit_path.py --part calibration` measures it for MySQL 9.7 and MariaDB 10.11."""
 
 ROUNDS = 5
 ROUND_SECONDS = 0.3
