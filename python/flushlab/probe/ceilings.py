@@ -1,8 +1,8 @@
 """Ceilings: which cells of the matrix are measured, and one cell. The work is `_core.CommitPath`.
 
-Probe layer. A cell is a pair of sync settings, a binlog write strategy and a number of connections. One or two
-threads drive them without sleeping; `servers` has the other instrument, a thread per connection. The commit
-path refuses a strategy that the sync settings do not permit, with a reason: a value here.
+Probe layer. A cell is a pair of sync settings, a binlog write strategy and a number of connections. One or
+two threads drive them without sleeping; `servers` has the other instrument, a thread per connection. The
+commit path refuses a strategy that the sync settings do not permit, with a reason: a value here.
 
 A switching run steps through the permitted binlog write strategies and back to the first, as SET GLOBAL would
 on a server. The strict checker then reads the binlogs of the run.
