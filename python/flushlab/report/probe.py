@@ -59,8 +59,13 @@ def render(record: ProbeRecord) -> RenderableType:
     parts += [_depths(record.disk), Text("")]
     if told := impossible(record.disk):
         parts += [*(Text(one, style="dim") for one in told), Text("")]
+    if record.servers:
+        own = duration(record.servers[0].own_us)
+        parts += [Text(f"as in a server: a thread per connection, {own} of its own time per commit")]
     for settings, rates in by_sync_settings(record.servers).items():
         parts += [_servers(settings, rates), Text("")]
+    if record.ceilings:
+        parts += [Text("the disk's ceiling: two threads for all connections, without sleeping")]
     for settings, cells in by_sync_settings(record.ceilings).items():
         parts += [_ceilings(settings, cells), Text("")]
     if record.refused:
@@ -173,7 +178,7 @@ def size_words(size: int) -> str:
 
 def _servers(settings: SyncSettings, rates: Iterable[ServerRate]) -> Table:
     """Pipelines beside `serial`, a thread per connection."""
-    table = _grid(f"as in a server, {settings.name}", "threads", "commits/s", "p50", "÷ serial")
+    table = _grid(settings.name, "threads", "commits/s", "p50", "÷ serial")
     for one in rates:
         beside = "1" if one.ratio_low is None else ratio_words(one)
         table.add_row(
@@ -187,9 +192,7 @@ def _servers(settings: SyncSettings, rates: Iterable[ServerRate]) -> Table:
 
 
 def _ceilings(settings: SyncSettings, cells: Iterable[Ceiling]) -> Table:
-    table = _grid(
-        f"ceiling, {settings.name}", "at once", "commits/s", "p50", "p99", "group", "syncs/s", "at risk"
-    )
+    table = _grid(settings.name, "at once", "commits/s", "p50", "p99", "group", "syncs/s", "at risk")
     table.columns[0].no_wrap = True
     for one in cells:
         table.add_row(
