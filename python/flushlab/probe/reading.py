@@ -49,7 +49,7 @@ def headline(record: ProbeRecord) -> str:
     ]
     if best:
         connections = record.servers[0].threads
-        return f"As in a server with {connections} connections, against serial: {', '.join(best)}"
+        return f"Against serial: {', '.join(best)}, as in a server with {connections} connections"
     most = most_threads(record.ceilings)
     tops = [
         f"{rate(base.commits_per_s)} commits/s at {settings.name}"

@@ -89,8 +89,8 @@ def test_nothing_measured_gives_no_words() -> None:
 
 def test_the_headline_has_the_ratios_with_their_intervals_else_the_ceilings() -> None:
     assert headline(probe_record()) == (
-        "As in a server with 64 connections, against serial: redo 1.50× [1.42, 1.58] at strict 1/1,"
-        " parallel 1.02× [1.01, 1.04] at second 2/1000"
+        "Against serial: redo 1.50× [1.42, 1.58] at strict 1/1, parallel 1.02× [1.01, 1.04] at second 2/1000,"
+        " as in a server with 64 connections"
     )
     assert (
         headline(probe_record(servers=()))
