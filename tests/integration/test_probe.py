@@ -10,11 +10,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from flushlab.campaign import bench
 from tests.command import flushlab
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -257,7 +259,11 @@ def test_512_bytes_on_a_device_with_larger_blocks_are_not_possible(tmp_path: Pat
 
 
 @pytest.mark.server("mariadb@10.11")
-def test_a_server_is_measured_beside_its_ceiling(furnished_home: Path) -> None:
+def test_a_server_is_measured_beside_its_ceiling(
+    furnished_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = partial(bench.bench, tables=1, table_size=100)
+    monkeypatch.setattr(bench, "bench", small)
     asked = ("--server", "mariadb@10.11", "--threads", "2", "--set", "sync_binlog=1000", "--json", "-")
     for seconds in ("0.5", "5", "30"):  # a window in which nothing is committed is no ceiling
         done = probe(*SMALL, "--window", seconds, *asked)
