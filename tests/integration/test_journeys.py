@@ -11,13 +11,13 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from flushlab.server.settings_check import CheckRequest, Judged, judge_file
+from tests.command import flushlab
 from tests.conftest import require_build
 
 SHOP = Path(__file__).parents[2] / "examples" / "shop"
@@ -70,17 +70,7 @@ def run(furnished_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("ORDERS", "50")
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "flushlab", *words],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=1200,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert "Traceback" not in done.stderr
-        return done
+        return flushlab(*words, cwd=tmp_path)
 
     return run
 

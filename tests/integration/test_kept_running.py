@@ -18,13 +18,13 @@ PLAN = """
 title = "Side by side"
 best = false
 blocks = 2
-window = 1
+window = 0.5
 
 [workload]
 name = "oltp_update_non_index"
 threads = 2
 tables = 1
-table_size = 1000
+table_size = 100
 
 [base.settings]
 innodb_flush_log_at_trx_commit = 0
@@ -70,7 +70,7 @@ def test_a_server_that_dies_puts_its_arm_out_and_the_others_go_on(
     assert victim.reason
     assert found.control is not None and other.comparison is not None
     assert found.control.comparison is not None
-    assert found.control.comparison.blocks == other.comparison.blocks == found.blocks == 10
+    assert found.control.comparison.blocks == other.comparison.blocks == found.blocks == 5
     assert not servers_of(home)
     with Store(home / "store.sqlite") as store:
         trials = list(store.trials(found.campaign_id))
