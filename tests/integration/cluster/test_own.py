@@ -65,7 +65,7 @@ def test_a_bench_sets_and_tells_of_every_node_and_leaves_nothing(own: Own) -> No
             assert own.databases - before == {"upsert"}
 
     asked: dict[str, Any] = {"dsn": own.dsn(), "settings": {FLUSH: 2}, "cluster_load": "spread"}
-    for seconds in (5, 30):  # until each node has come to something, on a machine with little time
+    for seconds in (1, 5, 30):  # until each node has come to something, on a machine with little time
         during.clear()
         trial = bench(**asked, duration=seconds, progress=say, **UPSERT, **ALLOWED)
         if all(node.commits for node in trial.nodes) and trial.nodes:
