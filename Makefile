@@ -59,7 +59,7 @@ PYO3 = $(addprefix PYO3_CONFIG_FILE=,$(firstword $(wildcard $(CURDIR)/target/mat
 rust: setup
 	. scripts/cargo.sh && cargo fmt --check
 	. scripts/cargo.sh && $(PYO3) cargo build -q --workspace --all-targets --profile test
-	. scripts/cargo.sh && cargo test -q --workspace
+	. scripts/cargo.sh && cargo test -q --workspace --no-fail-fast
 
 # Tests wait for disks and clocks a sixth of their time: cargo and mypy use it, and give way. If a check fails, the tests go on,
 # and its output comes again at the end.
