@@ -72,7 +72,7 @@ checks: setup
 
 suite: private export MAKEFLAGS =
 suite: setup
-	+$(BIN)/pytest tests -n 4 --dist loadgroup -q
+	+$(BIN)/pytest tests -n 5 --dist loadgroup -q
 
 coverage: setup ## Statements and branches that unit and golden tests reach (COVERED='…' for other tests); pages in target/coverage/html/
 	@mkdir -p target/coverage && rm -f target/coverage/data*

@@ -26,6 +26,14 @@ from tests.waiting import wait_until
 pytestmark = [pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
 NAME = "on-a-disk"
 DISK = "flush=3ms,write=0.2ms"
+BELIEVING = """
+import math, sys
+from flushlab.cli.main import main
+from flushlab.datadir import slow_disk
+slow_disk.BELIEVED = (0.0, math.inf)
+main()
+"""
+"""flushlab in a process of its own, as `slow_disk_is_believed` makes it in the test's."""
 
 
 @pytest.fixture
@@ -61,7 +69,7 @@ def kill_the_disk() -> None:
 def test_the_disk_of_a_server_that_stays_lives_as_long_as_it(home: Path, slow_disk_is_believed: None) -> None:
     asked = ("server", "start", "--server", "mariadb@10.11", "--name", NAME, "--disk", DISK)
     little = 'mount -t tmpfs -o size=80m,mode=755 tmpfs /mnt; exec "$@"'
-    start = (sys.executable, "-m", "flushlab", *asked, "--data-root", "/mnt")
+    start = (sys.executable, "-c", BELIEVING, *asked, "--data-root", "/mnt")
     refused = said([*ALONE, little, "sh", *start], 5)
     assert "is free in /mnt/flushlab-disk-" in refused
     assert "--data-root" in refused.partition("hint: ")[2]

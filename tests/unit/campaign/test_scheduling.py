@@ -23,11 +23,12 @@ from tests.unit.builds import MARIADB
 
 @pytest.fixture(autouse=True)
 def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A home that does not exist, and a build that nothing can start."""
+    """A home that does not exist, a disk with room, and a build that nothing can start."""
     monkeypatch.setenv("FLUSHLAB_HOME", str(tmp_path / "home"))
     root = DataRoot(path=tmp_path, storage=Storage(filesystem="ext4"))
     monkeypatch.setattr(target, "find_build", lambda *_, **__: MARIADB)
     monkeypatch.setattr(target, "paper_root", lambda _: root)
+    monkeypatch.setattr(DataRoot, "free_bytes", lambda _: 100 << 30)
     help_of = "flushlab.campaign.pool.sandboxes.verbose_help"
     monkeypatch.setattr(help_of, lambda *_: Answer("", "", refuses=False))
 
