@@ -70,9 +70,9 @@ data_root = "${{FLUSHLAB_NO_SUCH_ROOT}}"
 settings = {{ innodb_doublewrite = false }}
 
 [[claim]]
-text = "a second's worth of commits buys a million times the throughput"
+text = "a second's worth of commits buys a googol times the throughput"  # beyond any noise
 arm = "second"
-at_least = 1e6
+at_least = 1e100
 
 [[claim]]
 text = "ZFS is as fast"
