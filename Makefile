@@ -128,7 +128,7 @@ soak: export FLUSHLAB_EVERY_FLAVOR = 1
 soak: setup $(TOOLS)/.ready ## Long: licenses and advisories, wheels in empty environments, the tests on mutants of the sources, the tests with real servers on every server, all tests on four worse machines, 100 comparisons of identical servers, 200 kills of servers and of disks, disks at load 100 and short of memory, 1,000 of each commit pipeline and an hour of random ones, 20 million changed packets, 5,000 option files on each server, ten million damaged binlogs, binlogs as an independent reader reads them
 	$(MAKE) --no-print-directory supply wheel
 	$(BIN)/python scripts/install_check.py dist/flushlab-*x86_64.whl --tools $(TOOLS)/bin
-	. scripts/cargo.sh && FLUSHLAB_MUTATIONS=20000000 cargo test --release -q -p flushlab-wire --test mutations
+	. scripts/cargo.sh && FLUSHLAB_MUTATIONS=20000000 cargo test --release -q -p flushlab-protocol --test mutations
 	. scripts/cargo.sh && FLUSHLAB_BINLOG_EXECUTIONS=10000000 cargo test --release -q -p flushlab-binlog --test mutations
 	@command -v mvn >/dev/null && command -v javac >/dev/null || scripts/packages.sh maven default-jdk-headless
 	. scripts/cargo.sh && $(BIN)/python benchmarks/binlog_readers.py

@@ -13,8 +13,8 @@ __all__ = [
     "CommitPath",
     "CoreError",
     "FillRun",
-    "Front",
     "LoadRun",
+    "Proxy",
     "Rows",
     "ScriptStream",
     "ScriptSurvey",
@@ -367,7 +367,7 @@ class FillRun:
         """Cuts the connections: what is not committed is rolled back. Does nothing once it has ended."""
 
 @final
-class Front:
+class Proxy:
     """A port on loopback that leads to a server, which can be exchanged.
 
     Args:
@@ -378,7 +378,7 @@ class Front:
         OSError: the port is taken.
     """
 
-    def __new__(cls, target: int, port: int = 0) -> Front: ...
+    def __new__(cls, target: int, port: int = 0) -> Proxy: ...
     @property
     def port(self) -> int:
         """What it listens on."""

@@ -35,7 +35,12 @@ def test_the_fake_refuses_what_the_core_refuses(tmp_path: Path, trx_commit: int,
 
 def test_a_cell_has_every_result(tmp_path: Path, make: Maker) -> None:
     cell = CommitCell(sync_settings=STRICT, binlog_strategy="serial", threads=2)
-    for seconds in (0.3, 3, 30, 100):  # until a commit of the few that are timed is among them, on a slow machine
+    for seconds in (
+        0.3,
+        3,
+        30,
+        100,
+    ):  # until a commit of the few that are timed is among them, on a slow machine
         reached = measure(tmp_path, cell, seconds=seconds, most_bytes=MAX_BYTES, medium=MEDIUM, make=make)
         if reached is not None and reached.ordered_ns_per_commit and reached.encode_ns_per_commit:
             break

@@ -39,7 +39,7 @@ CHANGELOG = """# Changelog
 - The first.
 """
 LOCK = """[[package]]
-name = "flushlab-wire"
+name = "flushlab-protocol"
 version = "0.1.0"
 
 [[package]]

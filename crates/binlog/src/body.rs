@@ -4,12 +4,12 @@
 //! [`Body::finish_into`] alone. Until then the events stand in the body's own buffer, which keeps
 //! its memory from one transaction to the next: the steady state allocates nothing.
 
+use crate::bytes::{lenenc_size, little, Fill, Put};
 use crate::error::EncodeError;
 use crate::event::{checksum, EventType, Header, CHECKSUM_SIZE, FLAG_SUPPRESS_USE, HEADER_SIZE};
 use crate::format::{Flavor, Format};
 use crate::table::Table;
 use crate::value::{put_row, Value};
-use crate::wire::{lenenc_size, little, Fill, Put};
 
 /// Size of a row event's body at which another one begins (`binlog_row_event_max_size`).
 const ROW_EVENT_SIZE: usize = 8192;

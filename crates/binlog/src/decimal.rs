@@ -1,7 +1,7 @@
 //! DECIMAL's packed form: nine digits in four bytes, high digits first, negative ones inverted,
 //! the first bit flipped, so that values compare as bytes do.
 
-use crate::wire::Put;
+use crate::bytes::Put;
 
 const DIGITS_PER_GROUP: usize = 9;
 /// Bytes of a group that has fewer than nine digits.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::wire::{Malformed, Put, Reader};
+use crate::bytes::{Malformed, Put, Reader};
 
 /// What a binlog file begins with.
 pub const MAGIC: [u8; 4] = [0xfe, b'b', b'i', b'n'];
@@ -250,7 +250,7 @@ pub(crate) fn put_event(
     let size = out.len() - start + if with_checksum { CHECKSUM_SIZE } else { 0 };
     header.size = size as u32;
     header.log_pos = (position + size as u64) as u32;
-    let mut fixed = crate::wire::Fill::new(&mut out[start..start + HEADER_SIZE]);
+    let mut fixed = crate::bytes::Fill::new(&mut out[start..start + HEADER_SIZE]);
     header.put(&mut fixed);
     if with_checksum {
         let crc = checksum(&out[start..]);

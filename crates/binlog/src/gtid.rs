@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::bytes::{put_varlen, Malformed, Put, Reader};
 use crate::format::Uuid;
-use crate::wire::{put_varlen, Malformed, Put, Reader};
 
 /// The tag of a GTID (MySQL 8.3 and later): up to 32 letters, digits and underscores; empty for none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

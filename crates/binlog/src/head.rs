@@ -1,9 +1,9 @@
 //! What stands in a file besides transactions: its head, and the event that ends it.
 
+use crate::bytes::Put;
 use crate::event::{put_event, EventType, Header, FLAG_IGNORABLE, FLAG_IN_USE, MAGIC};
 use crate::format::{Flavor, Format, VERSION_FIELD_SIZE};
 use crate::gtid::{GtidList, GtidSet};
-use crate::wire::Put;
 
 /// What was logged before a file.
 #[derive(Debug, Clone, PartialEq, Eq)]

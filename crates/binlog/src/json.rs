@@ -1,6 +1,6 @@
 //! MySQL's binary JSON: documents are written from a tree, and checked without building one.
 
-use crate::wire::{Malformed, Put, Reader};
+use crate::bytes::{Malformed, Put, Reader};
 
 /// Deepest nesting that MySQL takes.
 const MAX_DEPTH: usize = 100;

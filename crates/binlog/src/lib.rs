@@ -56,6 +56,7 @@
 #![forbid(unsafe_code)]
 
 mod body;
+mod bytes;
 pub mod check;
 mod decimal;
 mod error;
@@ -72,7 +73,6 @@ pub mod sample;
 mod table;
 mod transaction;
 mod value;
-mod wire;
 
 /// The README's examples, which are tested.
 #[cfg(doctest)]
@@ -80,6 +80,7 @@ mod wire;
 mod readme {}
 
 pub use body::{Body, Change, Origin, Place, Statement};
+pub use bytes::Malformed;
 pub use decimal::decimal_text;
 pub use error::{EncodeError, FormatError};
 pub use event::{
@@ -98,4 +99,3 @@ pub use table::{
     Column, ColumnType, Table, TableMap, BINARY, LATIN1_SWEDISH_CI, UTF8MB4_0900_AI_CI, UTF8MB4_GENERAL_CI,
 };
 pub use value::Value;
-pub use wire::Malformed;

@@ -9,10 +9,10 @@
 use std::borrow::Cow;
 use std::io::Read;
 
+use crate::bytes::{Malformed, Reader};
 use crate::event::{EventType, Header, HEADER_SIZE};
 use crate::read::fill;
 use crate::rows::Rows;
-use crate::wire::{Malformed, Reader};
 
 /// Largest event that is taken from compressed bytes.
 pub const LARGEST_EVENT: u64 = 64 << 20;

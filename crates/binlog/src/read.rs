@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::io::{self, Read};
 
+use crate::bytes::Malformed;
 use crate::event::{
     checksum, EventType, Header, CHECKSUM_SIZE, FLAG_IN_USE, HEADER_SIZE, MAGIC, MAGIC_ENCRYPTED,
 };
@@ -14,7 +15,6 @@ use crate::payload::{uncompressed_rows, Payload};
 use crate::table::TableMap;
 use crate::transaction::{Description, MariadbGtid, MysqlGtid, Query};
 use crate::value::Value;
-use crate::wire::Malformed;
 use crate::{Change, Rows};
 
 /// A whole event.

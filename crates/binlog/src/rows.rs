@@ -1,10 +1,10 @@
 //! Row events that are read: their head, and their rows value by value.
 
 use crate::body::Change;
+use crate::bytes::{Malformed, Reader};
 use crate::event::EventType;
 use crate::table::Column;
 use crate::value::{read_value, Value};
-use crate::wire::{Malformed, Reader};
 
 /// A row event's flag: it is its statement's last.
 pub const STATEMENT_END: u16 = 0x01;

@@ -2,9 +2,9 @@
 
 mod optional;
 
+use crate::bytes::{Malformed, Put, Reader};
 use crate::error::EncodeError;
 use crate::format::{Flavor, Format, Version};
-use crate::wire::{Malformed, Put, Reader};
 
 /// The collation number of binary strings.
 pub const BINARY: u16 = 63;

@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use crate::bytes::{Malformed, Reader};
 use crate::event::EventType;
 use crate::format::{is_supported, leaves_inner_positions, Flavor, Uuid, Version};
 use crate::gtid::Tag;
 use crate::payload::inflate;
-use crate::wire::{Malformed, Reader};
 
 /// What a file says about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 //! Values: how a row's columns stand in row events, and how they are read back.
 
+use crate::bytes::{Malformed, Put, Reader};
 use crate::decimal;
 use crate::format::Flavor;
 use crate::json;
 use crate::table::{Column, ColumnType, BINARY};
-use crate::wire::{Malformed, Put, Reader};
 
 /// A column's value.
 #[derive(Debug, Clone, Copy, PartialEq)]

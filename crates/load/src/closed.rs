@@ -7,7 +7,7 @@ use crate::result::{
     FailedAttempts, Latency, LoadResult, OpenLoop, RowCounts, StatementLatency, TransactionLatency,
     CLIENT_BOUND,
 };
-use crate::schedule::Kept;
+use crate::schedule::OfferedLoad;
 
 /// A second that adds less than this share of the median second is a stall.
 const STALL: f64 = 0.1;
@@ -28,7 +28,7 @@ pub(crate) struct Closed<'a> {
     pub commits_itself: bool,
     /// What an event adds to the figure.
     pub amount: u32,
-    pub kept: Option<Kept>,
+    pub offered: Option<OfferedLoad>,
     pub unwritten: Option<String>,
 }
 
@@ -82,10 +82,10 @@ impl Closed<'_> {
             client_cpu_us_per_event: (events > 0).then(|| cpu_s * 1e6 / events as f64),
             client_busy: Some(busy),
             client_bound: busy >= CLIENT_BOUND,
-            open_loop: self.kept.map(|kept| OpenLoop {
-                intended: kept.due as f64 * f64::from(self.amount) / seconds,
-                backlog_max: kept.backlog_most,
-                backlog_end: kept.backlog_end,
+            open_loop: self.offered.map(|offered| OpenLoop {
+                intended: offered.due as f64 * f64::from(self.amount) / seconds,
+                backlog_max: offered.backlog_most,
+                backlog_end: offered.backlog_end,
                 lag_us: window.lag.as_ref().and_then(Latency::of),
             }),
             lost_connections: window.lost_connections,

@@ -5,16 +5,16 @@ use std::net::ToSocketAddrs;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use flushlab_wire::handshake::{put_ssl_request, Handshake};
-use flushlab_wire::login::{Credentials, Login, Step};
-use flushlab_wire::packet::{frame, Inbox, LARGEST, MAX_PAYLOAD};
+use flushlab_protocol::handshake::{put_ssl_request, Handshake};
+use flushlab_protocol::login::{Credentials, Login, Step};
+use flushlab_protocol::packet::{frame, Inbox, LARGEST, MAX_PAYLOAD};
 use socket2::{Domain, SockAddr, Socket, TcpKeepalive, Type};
 
 use crate::address::Address;
 use crate::endpoint::{Endpoint, READ_TIMEOUT};
 use crate::stream::{Stream, Tls};
 use crate::tls::{self, Trust};
-use crate::{Cutoff, Error, Kind};
+use crate::{Cancellation, Error, Kind};
 
 /// A connection that is logged in: its bytes, and what came of them already.
 #[derive(Debug)]
@@ -33,10 +33,10 @@ pub(crate) fn open(
     endpoint: &Endpoint,
     address: &Address,
     database: Option<&str>,
-    cutoff: &Cutoff,
+    cancellation: &Cancellation,
 ) -> Result<Opened, Error> {
     let deadline = Deadline(Instant::now() + endpoint.connect_timeout);
-    let socket = connect(address, deadline, cutoff).map_err(|error| {
+    let socket = connect(address, deadline, cancellation).map_err(|error| {
         Error::new(
             Kind::Server,
             format!("cannot connect to the server at {address}: {error}"),
@@ -52,8 +52,8 @@ pub(crate) fn open(
         deadline,
         peer: address.to_string(),
     };
-    if cutoff.fired() {
-        cutoff.watch(dialogue.stream.socket()); // a socket that was not connected yet is not cut
+    if cancellation.is_cancelled() {
+        cancellation.watch(dialogue.stream.socket()); // a socket that was not connected yet is not cut
     }
     dialogue
         .log_in(endpoint, address, database)
@@ -194,11 +194,11 @@ impl Deadline {
     }
 }
 
-/// A socket that is connected. `cutoff` ends the attempt, too.
-fn connect(address: &Address, deadline: Deadline, cutoff: &Cutoff) -> io::Result<Arc<Socket>> {
+/// A socket that is connected. `cancellation` ends the attempt, too.
+fn connect(address: &Address, deadline: Deadline, cancellation: &Cancellation) -> io::Result<Arc<Socket>> {
     let watched = |domain| {
         let socket = Arc::new(Socket::new(domain, Type::STREAM, None)?);
-        cutoff.watch(&socket);
+        cancellation.watch(&socket);
         io::Result::Ok(socket)
     };
     let (host, port) = match address {

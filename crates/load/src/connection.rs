@@ -2,15 +2,15 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use flushlab_wire::command::{self, Param};
-use flushlab_wire::packet::{frame, last_sequence, Inbox, HEADER};
-use flushlab_wire::response::{text_columns, Completed, Preparation, Response, Step};
+use flushlab_protocol::command::{self, Param};
+use flushlab_protocol::packet::{frame, last_sequence, Inbox, HEADER};
+use flushlab_protocol::response::{text_columns, Completed, Preparation, Response, Step};
 
 use crate::address::Address;
 use crate::connect::{open, Opened};
 use crate::endpoint::{Endpoint, READ_TIMEOUT};
 use crate::stream::Stream;
-use crate::{Cutoff, Error, Kind};
+use crate::{Cancellation, Error, Kind};
 
 /// Rows that a query of the engine's own may yield; these are all catalogue look-ups.
 const MAX_ROWS: usize = 10_000;
@@ -70,9 +70,9 @@ impl Connection {
         endpoint: &Endpoint,
         address: &Address,
         database: Option<&str>,
-        cutoff: &Cutoff,
+        cancellation: &Cancellation,
     ) -> Result<Self, Error> {
-        let Opened { stream, inbox } = open(endpoint, address, database, cutoff)?;
+        let Opened { stream, inbox } = open(endpoint, address, database, cancellation)?;
         let mut connection = Self {
             stream,
             inbox,
@@ -361,7 +361,7 @@ impl Connection {
     /// Sends a command and waits for its answer.
     fn ask(
         &mut self,
-        write: impl FnOnce(&mut Vec<u8>) -> Result<(), flushlab_wire::Error>,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<(), flushlab_protocol::Error>,
         mut row: impl FnMut(&[u8]) -> Result<(), Error>,
     ) -> Result<Completed, Error> {
         self.encode(|out| Ok(write(out)?))?;

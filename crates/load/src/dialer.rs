@@ -7,21 +7,21 @@ use std::time::Duration;
 use crate::connection::Connection;
 use crate::spec::LoadSpec;
 use crate::transaction::Commit;
-use crate::{Cutoff, Error, Kind};
+use crate::{Cancellation, Error, Kind};
 
 /// Opens connections as a load needs them, to one server or to the nodes of a cluster.
 pub(crate) struct Dialer {
     pub spec: LoadSpec,
-    pub cutoff: Arc<Cutoff>,
+    pub cancellation: Arc<Cancellation>,
     /// Where the next connection goes, if they are spread.
     next: AtomicUsize,
 }
 
 impl Dialer {
-    pub fn new(spec: LoadSpec, cutoff: Arc<Cutoff>) -> Self {
+    pub fn new(spec: LoadSpec, cancellation: Arc<Cancellation>) -> Self {
         Self {
             spec,
-            cutoff,
+            cancellation,
             next: AtomicUsize::new(0),
         }
     }
@@ -51,9 +51,9 @@ impl Dialer {
 
     fn open_to(&self, number: usize, limit: Duration) -> Result<Connection, Error> {
         let spec = &self.spec;
-        let mut connection = spec
-            .nodes
-            .connect_within(limit, number, Some(&spec.database), &self.cutoff)?;
+        let mut connection =
+            spec.nodes
+                .connect_within(limit, number, Some(&spec.database), &self.cancellation)?;
         connection.follow_limits()?;
         if spec.commit != Commit::Auto {
             connection.query("SET autocommit=0")?;

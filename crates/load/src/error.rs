@@ -97,12 +97,12 @@ impl Error {
     }
 }
 
-impl From<flushlab_wire::Error> for Error {
-    fn from(error: flushlab_wire::Error) -> Self {
+impl From<flushlab_protocol::Error> for Error {
+    fn from(error: flushlab_protocol::Error) -> Self {
         match error {
-            flushlab_wire::Error::Protocol(message) => Self::new(Kind::Protocol, message),
-            flushlab_wire::Error::Unspoken { what, hint } => Self::new(Kind::Server, what).hint(hint),
-            flushlab_wire::Error::Server(error) => Self {
+            flushlab_protocol::Error::Protocol(message) => Self::new(Kind::Protocol, message),
+            flushlab_protocol::Error::Unspoken { what, hint } => Self::new(Kind::Server, what).hint(hint),
+            flushlab_protocol::Error::Server(error) => Self {
                 kind: Kind::Server,
                 errno: Some(error.errno),
                 hint: way_out(error.errno).map(str::to_owned),

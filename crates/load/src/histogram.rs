@@ -20,12 +20,12 @@ pub(crate) fn latencies() -> Latencies {
 
 /// Latencies of a whole load in microseconds, with two significant digits: for a glance while it runs.
 #[derive(Debug)]
-pub(crate) struct Glanced {
+pub(crate) struct LiveLatencies {
     histogram: Histogram<u64>,
     sum: Duration,
 }
 
-impl Glanced {
+impl LiveLatencies {
     /// None yet.
     pub fn new() -> Self {
         let histogram = Histogram::new_with_bounds(1, MAX_LATENCY.as_micros() as u64, 2);
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn a_glance_has_each_latency_within_two_digits_and_their_sum() {
-        let mut some = Glanced::new();
+        let mut some = LiveLatencies::new();
         for us in [0, 90, 91, 1_234_567] {
             some.record(Duration::from_micros(us));
         }

@@ -23,10 +23,10 @@
 //! * `layout`: what the tables of a workload look like.
 //! * `schedule`: when events are due in an open loop; `transaction`: when a connection commits by itself;
 //!   `streams`: whose random numbers are whose; `policy`: how the kernel schedules threads.
-//! * `connection`: the wire codec with a `stream` under it: unix socket, TCP or TLS.
+//! * `connection`: the protocol codec with a `stream` under it: unix socket, TCP or TLS.
 //! * `connect`: from an `address` to a stream that is logged in; `tls` says which certificates will do;
 //!   `endpoint`: how a server is reached, and as whom.
-//! * [`Cutoff`]: ends blocked connections from another thread.
+//! * [`Cancellation`]: ends blocked connections from another thread.
 //!
 //! # Promises
 //!
@@ -41,12 +41,12 @@
 
 mod address;
 mod bulk;
+mod cancellation;
 mod client_command;
 mod closed;
 mod connect;
 mod connection;
 mod control;
-mod cutoff;
 mod dialer;
 mod drive;
 mod dump;
@@ -80,7 +80,7 @@ mod worker;
 mod workload;
 
 pub use bulk::{sample_rows, FillProgress, FillResult, FillRun};
-pub use cutoff::Cutoff;
+pub use cancellation::Cancellation;
 pub use dump::late_indexes::late_parts;
 pub use dump::queue::StreamProgress;
 pub use endpoint::{CONNECT_TIMEOUT, READ_TIMEOUT};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use nix::time::{clock_gettime, ClockId};
 use nix::unistd::{gettid, Pid};
 
-use crate::histogram::{latencies, record, Glanced, Latencies};
+use crate::histogram::{latencies, record, Latencies, LiveLatencies};
 use crate::result::ErrorCount;
 use crate::workload::Effect;
 use crate::Error;
@@ -261,7 +261,7 @@ pub(crate) struct Meter {
     pub events: u64,
     pub per_second: Vec<u64>,
     pub errors: u64,
-    pub latencies: Glanced,
+    pub latencies: LiveLatencies,
     codes: Vec<ErrorCount>,
     window: Option<(Instant, Window)>,
     cpu: Option<Cpu>,
@@ -274,7 +274,7 @@ impl Meter {
             events: 0,
             per_second: Vec::with_capacity(SECONDS_ROOM),
             errors: 0,
-            latencies: Glanced::new(),
+            latencies: LiveLatencies::new(),
             codes: Vec::new(),
             window: None,
             cpu: None,

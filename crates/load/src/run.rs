@@ -25,7 +25,7 @@ use crate::tables::check_tables;
 use crate::transaction::{Commit, Transaction};
 use crate::worker::{guarded, Worker};
 use crate::workload::{Acked, Acks, NewKeys, Rank, Workload};
-use crate::{Cutoff, Error, Kind};
+use crate::{Cancellation, Error, Kind};
 
 /// How long running events may take to end before their connections are cut.
 const GRACE: Duration = Duration::from_secs(2);
@@ -105,8 +105,8 @@ impl LoadRun {
     /// # Errors
     /// [`Kind::Server`] if the server cannot be reached or refuses; [`Kind::Measurement`] if the
     /// tables are not what `spec` needs.
-    pub fn connect(spec: &LoadSpec, cutoff: Arc<Cutoff>) -> Result<Self, Error> {
-        let dialer = Dialer::new(spec.clone(), cutoff);
+    pub fn connect(spec: &LoadSpec, cancellation: Arc<Cancellation>) -> Result<Self, Error> {
+        let dialer = Dialer::new(spec.clone(), cancellation);
         let mut ready = Vec::with_capacity(spec.threads as usize);
         let mut new_keys: NewKeys = Arc::new([]);
         let mut statements = Vec::new();
@@ -315,7 +315,7 @@ impl LoadRun {
         let cpu = meter.cpu();
         drop(meter);
         let schedule = running.control.schedule.as_ref();
-        let kept = schedule.map(|schedule| locked(schedule).close_window(end));
+        let offered = schedule.map(|schedule| locked(schedule).close_window(end));
         let mut window = match running.settle(&mut interrupted) {
             Ok(Some(window)) => window,
             other => {
@@ -342,7 +342,7 @@ impl LoadRun {
             counts_rows: spec.workload.counts_rows(),
             commits_itself: spec.commit != Commit::Auto,
             amount: spec.workload.amount(),
-            kept,
+            offered,
         };
         Ok(Some(closed.result()))
     }
@@ -407,7 +407,7 @@ impl LoadRun {
         while running.threads.iter().any(|thread| !thread.is_finished()) && Instant::now() < deadline {
             std::thread::sleep(GLANCE);
         }
-        self.dialer.cutoff.fire();
+        self.dialer.cancellation.cancel();
         for thread in running.threads.drain(..) {
             if let Err(said) = thread.join() {
                 running.control.fail_for_bug(Error::panicked(&*said));

@@ -281,7 +281,7 @@ impl Arrivals {
 
 /// What became of a schedule in a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct OfferedLoad {
     /// Events that were due in the window.
     pub due: u64,
     /// Most events that were due and not begun.
@@ -399,9 +399,9 @@ impl Schedule {
     }
 
     /// What became of it in the window that ends now.
-    pub fn close_window(&mut self, now: Instant) -> Kept {
+    pub fn close_window(&mut self, now: Instant) -> OfferedLoad {
         let backlog_end = self.backlog(now);
-        Kept {
+        OfferedLoad {
             due: self.due - self.due_before,
             backlog_most: self.backlog_most.max(backlog_end),
             backlog_end,
@@ -522,8 +522,8 @@ mod tests {
         let taken = std::iter::from_fn(|| matches!(schedule.take(warm), Take::Due(_)).then_some(())).count();
         assert!(taken.abs_diff(50) <= 1, "the first rate holds before: {taken}");
         schedule.open_window(warm);
-        let kept = schedule.close_window(after(warm, 2.0));
-        assert!(kept.due.abs_diff(1010) <= 1, "{kept:?}");
+        let offered = schedule.close_window(after(warm, 2.0));
+        assert!(offered.due.abs_diff(1010) <= 1, "{offered:?}");
     }
 
     #[test]
@@ -536,9 +536,9 @@ mod tests {
             for _ in 0..900 {
                 assert!(matches!(schedule.take(late), Take::Due(_)));
             }
-            let kept = schedule.close_window(late);
-            assert_eq!(kept.backlog_end, kept.due - 900);
-            assert!((900..1100).contains(&kept.backlog_most), "{kept:?}");
+            let offered = schedule.close_window(late);
+            assert_eq!(offered.backlog_end, offered.due - 900);
+            assert!((900..1100).contains(&offered.backlog_most), "{offered:?}");
         }
     }
 

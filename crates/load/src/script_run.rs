@@ -11,7 +11,7 @@ use crate::meter::ThreadCpu;
 use crate::result::{KindTime, LoadResult};
 use crate::script::{excerpt, kind, Statement};
 use crate::spec::{disabled, unreadable};
-use crate::{Cutoff, Error, Kind};
+use crate::{Cancellation, Error, Kind};
 
 /// Longest time that a script may be given.
 const MAX_LIMIT_SECONDS: f64 = 7.0 * 86_400.0;
@@ -67,7 +67,7 @@ impl ScriptSpec {
 
 /// Runs statements in their order on one connection, in the text protocol, and drops their rows. The
 /// time begins with the first and ends with the answer to the last; connecting is no part of it.
-/// Firing `cutoff` ends it early with an error.
+/// Firing `cancellation` ends it early with an error.
 ///
 /// # Errors
 /// [`Kind::Server`] with the line and the beginning of the statement that the server refused;
@@ -75,9 +75,9 @@ impl ScriptSpec {
 pub fn run_script(
     spec: &ScriptSpec,
     statements: &[Statement<'_>],
-    cutoff: &Cutoff,
+    cancellation: &Cancellation,
 ) -> Result<LoadResult, Error> {
-    let mut connection = Connection::open(&spec.endpoint, &spec.address, Some(&spec.database), cutoff)?;
+    let mut connection = Connection::open(&spec.endpoint, &spec.address, Some(&spec.database), cancellation)?;
     let (mut kinds, kind_of) = kinds_of(statements);
     let cpu = ThreadCpu::of_this_thread();
     let cpu_before = cpu.used();
@@ -91,7 +91,7 @@ pub fn run_script(
         let out_of_time = |error| out_of_time(spec.limit, statement, error);
         connection.allow(left.ok_or_else(|| out_of_time(None))?)?;
         connection.query_bytes(statement.sql).map_err(|error| {
-            if error.errno.is_none() && !cutoff.fired() && start.elapsed() >= spec.limit {
+            if error.errno.is_none() && !cancellation.is_cancelled() && start.elapsed() >= spec.limit {
                 return out_of_time(Some(error));
             }
             error.during(format_args!(

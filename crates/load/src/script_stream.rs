@@ -8,20 +8,20 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use flushlab_wire::packet::LARGEST;
+use flushlab_protocol::packet::LARGEST;
 use serde::Deserialize;
 
 use crate::address::{Address, Transport};
 use crate::connection::Connection;
-use crate::dump::hands::Hands;
 use crate::dump::late_indexes::LateIndexes;
 use crate::dump::queue::{Place, Shared, State, Statement, StreamProgress};
 use crate::dump::rules::Rules;
 use crate::dump::session::Session;
+use crate::dump::workers::Workers;
 use crate::endpoint::Endpoint;
 use crate::script::{Modes, Source, Splitter};
 use crate::spec::unreadable;
-use crate::{Cutoff, Error};
+use crate::{Cancellation, Error};
 
 /// Statements that wait for the server take at most this much, or one of them does.
 const AHEAD_BYTES: usize = 32 << 20;
@@ -55,7 +55,7 @@ struct Json {
 #[derive(Debug)]
 pub struct ScriptStream {
     shared: Arc<Shared>,
-    cutoff: Arc<Cutoff>,
+    cancellation: Arc<Cancellation>,
     worker: Option<JoinHandle<()>>,
     /// The script, and the files within files that are being read.
     parts: Vec<Part>,
@@ -135,7 +135,7 @@ impl ScriptStream {
     ///
     /// # Errors
     /// [`crate::Kind::Usage`]: no spec; [`crate::Kind::Server`]: no connection.
-    pub fn open(spec: &[u8], cutoff: Arc<Cutoff>) -> Result<Self, Error> {
+    pub fn open(spec: &[u8], cancellation: Arc<Cancellation>) -> Result<Self, Error> {
         let spec: Json = serde_json::from_slice(spec).map_err(|error| Error::usage(unreadable(&error)))?;
         let transport = Transport {
             transport: "socket",
@@ -144,9 +144,9 @@ impl ScriptStream {
         };
         let address = Address::of(&spec.endpoint, transport)?;
         let dial = {
-            let (endpoint, cutoff) = (spec.endpoint, cutoff.clone());
+            let (endpoint, cancellation) = (spec.endpoint, cancellation.clone());
             move |database: Option<&str>| {
-                let mut connection = Connection::open(&endpoint, &address, database, &cutoff)?;
+                let mut connection = Connection::open(&endpoint, &address, database, &cancellation)?;
                 connection.allow(LONGEST_STATEMENT)?;
                 Ok(connection)
             }
@@ -156,7 +156,7 @@ impl ScriptStream {
             connection: dial(spec.database.as_deref())?,
             rules: Rules::new(&spec.leave_out, spec.leave_out_databases, spec.leave_out_modes),
             late_indexes: LateIndexes::new(spec.late_indexes_from_bytes),
-            hands: Hands::new(
+            workers: Workers::new(
                 shared.clone(),
                 spec.connections.saturating_sub(1),
                 Box::new(move || dial(None)),
@@ -180,7 +180,7 @@ impl ScriptStream {
         };
         Ok(Self {
             shared,
-            cutoff,
+            cancellation,
             worker: Some(worker),
             parts: vec![Part {
                 script: Pieces::new(Splitter::of_client(b";").in_modes(Modes::new(escapes))),
@@ -301,7 +301,7 @@ impl Drop for ScriptStream {
         state.ended = true;
         drop(state);
         if !finished {
-            self.cutoff.fire();
+            self.cancellation.cancel();
         }
         self.shared.changed.notify_all();
         if let Some(worker) = self.worker.take() {

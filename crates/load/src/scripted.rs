@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use flushlab_wire::field::put_lenenc_bytes;
-use flushlab_wire::packet::{frame, Inbox, LARGEST};
+use flushlab_protocol::field::put_lenenc_bytes;
+use flushlab_protocol::packet::{frame, Inbox, LARGEST};
 
 use crate::address::Address;
 use crate::connection::Connection;
 use crate::endpoint::{Endpoint, CONNECT_TIMEOUT};
-use crate::Cutoff;
+use crate::Cancellation;
 
 const OK: &[u8] = b"\x00\x01\x00\x02\x00\x00\x00";
 const EOF: &[u8] = b"\xfe\x00\x00\x02\x00";
@@ -62,7 +62,7 @@ impl Scripted {
             connect_timeout: CONNECT_TIMEOUT,
         };
         let address = Address::Socket(self.path.to_str().unwrap().to_owned());
-        Connection::open(&endpoint, &address, None, &Cutoff::new()).unwrap()
+        Connection::open(&endpoint, &address, None, &Cancellation::new()).unwrap()
     }
 }
 

@@ -6,9 +6,9 @@
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use flushlab_protocol::command;
+use flushlab_protocol::response::Completed;
 use flushlab_rows::Random;
-use flushlab_wire::command;
-use flushlab_wire::response::Completed;
 
 use crate::connection::Connection;
 use crate::control::Control;

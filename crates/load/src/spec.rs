@@ -14,7 +14,7 @@ use crate::schedule::Plan;
 use crate::seconds::SecondFiles;
 use crate::transaction::Commit;
 use crate::workload::{kind, within, Acks, Asked, JsonOltp, JsonRand, JsonTxn, JsonUpsert, Kind};
-use crate::{Cutoff, Error};
+use crate::{Cancellation, Error};
 
 /// Most connections of one load.
 const MAX_THREADS: u32 = 10_000;
@@ -134,9 +134,9 @@ impl Nodes {
         &self,
         number: usize,
         database: Option<&str>,
-        cutoff: &Cutoff,
+        cancellation: &Cancellation,
     ) -> Result<Connection, Error> {
-        self.connect_within(Duration::MAX, number, database, cutoff)
+        self.connect_within(Duration::MAX, number, database, cancellation)
     }
 
     /// The same within `limit`, if the endpoint allows longer.
@@ -145,14 +145,14 @@ impl Nodes {
         limit: Duration,
         number: usize,
         database: Option<&str>,
-        cutoff: &Cutoff,
+        cancellation: &Cancellation,
     ) -> Result<Connection, Error> {
         let (endpoint, address) = &self.targets[number];
         let endpoint = Endpoint {
             connect_timeout: endpoint.connect_timeout.min(limit),
             ..endpoint.clone()
         };
-        Connection::open(&endpoint, address, database, cutoff)
+        Connection::open(&endpoint, address, database, cancellation)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::connection::Connection;
 use crate::layout::{Layout, ROW_BYTES};
 use crate::spec::LoadSpec;
 use crate::streams::Stream;
-use crate::{Cutoff, Error, Kind};
+use crate::{Cancellation, Error, Kind};
 
 /// sysbench's BULK_PACKET_SIZE.
 const BATCH_BYTES: usize = 512 << 10;
@@ -19,24 +19,24 @@ const ER_BAD_DB: u16 = 1049;
 const ER_NO_SUCH_TABLE: u16 = 1146;
 
 /// Creates and fills the tables of `spec`, and its database if there is none. The same spec gives the
-/// same rows. Firing `cutoff` ends it early with an error.
+/// same rows. Firing `cancellation` ends it early with an error.
 ///
 /// # Errors
 /// What the server refuses; a table that exists is errno 1050.
-pub fn prepare_tables(spec: &LoadSpec, cutoff: &Cutoff) -> Result<(), Error> {
-    create_database(spec, cutoff)?;
+pub fn prepare_tables(spec: &LoadSpec, cancellation: &Cancellation) -> Result<(), Error> {
+    create_database(spec, cancellation)?;
     let next = AtomicU32::new(1);
     let failed = Mutex::new(None);
     std::thread::scope(|scope| {
         for _ in 0..CONNECTIONS.min(spec.tables.count) {
             scope.spawn(|| {
-                if let Err(error) = fill_tables(spec, &next, cutoff) {
+                if let Err(error) = fill_tables(spec, &next, cancellation) {
                     // The first error counts: those behind it come from the cut.
                     failed
                         .lock()
                         .unwrap_or_else(PoisonError::into_inner)
                         .get_or_insert(error);
-                    cutoff.fire();
+                    cancellation.cancel();
                 }
             });
         }
@@ -47,9 +47,9 @@ pub fn prepare_tables(spec: &LoadSpec, cutoff: &Cutoff) -> Result<(), Error> {
         .map_or(Ok(()), Err)
 }
 
-fn create_database(spec: &LoadSpec, cutoff: &Cutoff) -> Result<(), Error> {
+fn create_database(spec: &LoadSpec, cancellation: &Cancellation) -> Result<(), Error> {
     let quoted = format!("`{}`", spec.database.replace('`', "``"));
-    let mut connection = spec.nodes.connect(0, None, cutoff)?;
+    let mut connection = spec.nodes.connect(0, None, cancellation)?;
     match connection.query(&format!("USE {quoted}")) {
         Err(Error {
             errno: Some(ER_BAD_DB),
@@ -60,8 +60,8 @@ fn create_database(spec: &LoadSpec, cutoff: &Cutoff) -> Result<(), Error> {
     Ok(())
 }
 
-fn fill_tables(spec: &LoadSpec, next: &AtomicU32, cutoff: &Cutoff) -> Result<(), Error> {
-    let mut connection = spec.nodes.connect(0, Some(&spec.database), cutoff)?;
+fn fill_tables(spec: &LoadSpec, next: &AtomicU32, cancellation: &Cancellation) -> Result<(), Error> {
+    let mut connection = spec.nodes.connect(0, Some(&spec.database), cancellation)?;
     let most = connection.rows("SELECT @@max_allowed_packet")?;
     let most = number(&most)
         .and_then(|most| usize::try_from(most).ok())
@@ -69,7 +69,7 @@ fn fill_tables(spec: &LoadSpec, next: &AtomicU32, cutoff: &Cutoff) -> Result<(),
     let batch_bytes = BATCH_BYTES.min(most);
     loop {
         let table = next.fetch_add(1, Ordering::Relaxed);
-        if table > spec.tables.count || cutoff.fired() {
+        if table > spec.tables.count || cancellation.is_cancelled() {
             return Ok(());
         }
         let Some(layout) = spec.workload.layout() else {

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flushlab_load::spec::LoadSpec;
-use flushlab_load::{Cutoff, LoadRun};
-use flushlab_wire::field::put_lenenc_bytes;
-use flushlab_wire::packet::frame;
+use flushlab_load::{Cancellation, LoadRun};
+use flushlab_protocol::field::put_lenenc_bytes;
+use flushlab_protocol::packet::frame;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
@@ -176,7 +176,7 @@ fn nothing_is_allocated_per_event() {
             "rand_type": "special", "rate": rate, "seed": 1, "ignored_errors": [],
         });
         let spec = LoadSpec::from_json(&serde_json::to_vec(&spec).unwrap()).unwrap();
-        let mut run = LoadRun::connect(&spec, Arc::new(Cutoff::new())).unwrap();
+        let mut run = LoadRun::connect(&spec, Arc::new(Cancellation::new())).unwrap();
         run.start().unwrap();
         run.open_window().unwrap();
         let before = wait_for(&run, 500);

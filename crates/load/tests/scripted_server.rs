@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use flushlab_load::result::{LoadProgress, LoadResult};
 use flushlab_load::spec::LoadSpec;
-use flushlab_load::{prepare_tables, run_script, script, Cutoff, Error, Kind, LoadRun, ScriptSpec};
-use flushlab_wire::field::put_lenenc_bytes;
-use flushlab_wire::packet::{frame, last_sequence, Inbox, LARGEST};
+use flushlab_load::{prepare_tables, run_script, script, Cancellation, Error, Kind, LoadRun, ScriptSpec};
+use flushlab_protocol::field::put_lenenc_bytes;
+use flushlab_protocol::packet::{frame, last_sequence, Inbox, LARGEST};
 
 const OK: &[u8] = b"\x00\x01\x00\x02\x00\x00\x00";
 /// Two rows, of which one was there already.
@@ -134,7 +134,7 @@ impl Server {
     }
 
     fn connect(&self) -> Result<LoadRun, Error> {
-        LoadRun::connect(&self.spec(|_| ()), Arc::new(Cutoff::new()))
+        LoadRun::connect(&self.spec(|_| ()), Arc::new(Cancellation::new()))
     }
 
     /// One connection, statements of two rows.
@@ -147,7 +147,7 @@ impl Server {
                 spec["upsert"][name] = value.clone();
             }
         });
-        let mut run = LoadRun::connect(&spec, Arc::new(Cutoff::new())).unwrap();
+        let mut run = LoadRun::connect(&spec, Arc::new(Cancellation::new())).unwrap();
         run.start().unwrap();
         run
     }
@@ -158,7 +158,11 @@ impl Server {
             "transport": "socket", "database": "sbtest", "limit_s": limit_s,
         });
         let spec = ScriptSpec::from_json(&serde_json::to_vec(&spec).unwrap()).unwrap();
-        run_script(&spec, &script::split(script.as_bytes()).unwrap(), &Cutoff::new())
+        run_script(
+            &spec,
+            &script::split(script.as_bytes()).unwrap(),
+            &Cancellation::new(),
+        )
     }
 
     fn started(&self) -> LoadRun {
@@ -477,7 +481,7 @@ fn check_pause(threads: u32, rate: u32) {
         spec["upsert"] = serde_json::json!(
             {"rows": 1, "key": "primary", "hit_ratio": 0.5, "commit_seconds": 3600});
     });
-    let mut run = LoadRun::connect(&spec, Arc::new(Cutoff::new())).unwrap();
+    let mut run = LoadRun::connect(&spec, Arc::new(Cancellation::new())).unwrap();
     run.start().unwrap();
     for pause in 1..=3 {
         let before = run.progress().unwrap().events;
@@ -529,7 +533,7 @@ fn a_pause_ends_when_the_load_fails_or_stops() {
 fn a_rate_is_kept_and_latency_counts_from_the_intended_start() {
     let server = Server::start(USUAL);
     let spec = server.spec(|spec| spec["rate"] = 500.into());
-    let mut run = LoadRun::connect(&spec, Arc::new(Cutoff::new())).unwrap();
+    let mut run = LoadRun::connect(&spec, Arc::new(Cancellation::new())).unwrap();
     run.start().unwrap();
     let progress = wait_for(&run, |progress| progress.events >= 300);
     run.stop();
@@ -551,7 +555,7 @@ fn a_rate_is_kept_and_latency_counts_from_the_intended_start() {
             spec["threads"] = threads.into();
             spec["rate"] = 1000.into();
         });
-        let mut run = LoadRun::connect(&spec, Arc::new(Cutoff::new())).unwrap();
+        let mut run = LoadRun::connect(&spec, Arc::new(Cancellation::new())).unwrap();
         run.start().unwrap();
         wait_for(&run, |progress| progress.events >= 400);
         // They were due evenly over these 0.5 s; more of them add to the sum, and so does a slow machine.
@@ -570,7 +574,7 @@ fn an_overdue_event_is_charged_the_time_it_waited() {
     // A rate far above what the server can do: what is due waits longer the longer the load runs.
     let server = Server::start(USUAL);
     let spec = server.spec(|spec| spec["rate"] = 10_000_000.into());
-    let mut run = LoadRun::connect(&spec, Arc::new(Cutoff::new())).unwrap();
+    let mut run = LoadRun::connect(&spec, Arc::new(Cancellation::new())).unwrap();
     run.start().unwrap();
     wait_for(&run, |progress| progress.elapsed_s > 0.3);
     run.open_window().unwrap();
@@ -608,7 +612,7 @@ fn an_event_that_is_retried_counts_from_its_intended_start() {
                 spec["rate"] = 0.01.into(); // the second event is due after 100 s
                 spec["ignored_errors"] = serde_json::json!([1205, 1213]);
             });
-            let mut run = LoadRun::connect(&spec, Arc::new(Cutoff::new())).unwrap();
+            let mut run = LoadRun::connect(&spec, Arc::new(Cancellation::new())).unwrap();
             run.start().unwrap();
             run.open_window().unwrap();
             wait_for(&run, |progress| progress.events == 1);
@@ -669,7 +673,7 @@ fn an_attempt_that_a_lost_connection_ends_has_failed() {
             spec["threads"] = threads.into();
             spec["reconnect"] = true.into();
         });
-        let mut run = LoadRun::connect(&spec, Arc::new(Cutoff::new())).unwrap();
+        let mut run = LoadRun::connect(&spec, Arc::new(Cancellation::new())).unwrap();
         run.start().unwrap();
         run.open_window().unwrap();
         wait_for(&run, |progress| progress.errors >= 2 && progress.events > 60);
@@ -701,7 +705,7 @@ fn connections_that_are_lost_together_find_another_node_together() {
             {"user": "u", "password": "hunter2", "socket": other.path, "host": null, "port": null}
         ]);
     });
-    let mut run = LoadRun::connect(&spec, Arc::new(Cutoff::new())).unwrap();
+    let mut run = LoadRun::connect(&spec, Arc::new(Cancellation::new())).unwrap();
     run.start().unwrap();
     // One after the other, at ten seconds each, they would need 80 s.
     wait_for(&run, |_| other.heard("UPDATE") == THREADS as usize);
@@ -720,7 +724,7 @@ fn an_event_that_runs_keeps_nobody_from_the_schedule() {
             spec["threads"] = threads.into();
             spec["rate"] = 1000.into();
         });
-        let mut run = LoadRun::connect(&spec, Arc::new(Cutoff::new())).unwrap();
+        let mut run = LoadRun::connect(&spec, Arc::new(Cancellation::new())).unwrap();
         run.start().unwrap();
         server.wait_for_executions(1);
         let begun = Instant::now();
@@ -794,23 +798,25 @@ fn every_row_of_every_table_is_inserted() {
         spec["tables"] = 3.into();
         spec["table_size"] = 5000.into();
     });
-    prepare_tables(&spec, &Cutoff::new()).unwrap();
+    prepare_tables(&spec, &Cancellation::new()).unwrap();
     assert_eq!(server.inserted_rows.load(Ordering::Relaxed), 15_000);
 }
 
 #[test]
 fn a_cut_preparation_ends_with_an_error() {
     let server = Server::start(USUAL);
-    let cutoff = Cutoff::new();
-    cutoff.fire();
-    assert!(prepare_tables(&server.spec(|_| ()), &cutoff).is_err());
+    let cancellation = Cancellation::new();
+    cancellation.cancel();
+    assert!(prepare_tables(&server.spec(|_| ()), &cancellation).is_err());
 }
 
 #[test]
 fn no_server_is_an_error_that_names_the_address() {
     let server = Server::start(USUAL);
     let spec = server.spec(|spec| spec["endpoint"]["socket"] = "/nonexistent/socket".into());
-    let error = LoadRun::connect(&spec, Arc::new(Cutoff::new())).err().unwrap();
+    let error = LoadRun::connect(&spec, Arc::new(Cancellation::new()))
+        .err()
+        .unwrap();
     assert_eq!((error.kind, error.errno), (Kind::Server, None));
     assert!(error.message.contains("/nonexistent/socket"));
 }
@@ -893,7 +899,7 @@ fn commits_follow_the_clock_also_where_statements_are_rare() {
         spec["upsert"] = serde_json::json!(
             {"rows": 2, "key": "primary", "hit_ratio": 0.5, "commit_seconds": 0.05});
     });
-    let mut run = LoadRun::connect(&spec, Arc::new(Cutoff::new())).unwrap();
+    let mut run = LoadRun::connect(&spec, Arc::new(Cancellation::new())).unwrap();
     run.start().unwrap();
     let progress = wait_for(&run, |_| server.heard("COMMIT") == 1);
     assert_eq!(progress.events, 1);
@@ -1039,7 +1045,7 @@ fn with_acks(name: &str, workload: &str, rows: u32, script: Script) -> (Server, 
             "file": folder.0.join("notes"), "position": folder.0.join("position"), "rows": rows,
         });
     });
-    let mut run = LoadRun::connect(&spec, Arc::new(Cutoff::new())).unwrap();
+    let mut run = LoadRun::connect(&spec, Arc::new(Cancellation::new())).unwrap();
     run.start().unwrap();
     wait_for(&run, |progress| progress.events > 50);
     run.stop();

@@ -16,8 +16,8 @@ pub fn measure_disk<'py>(py: Python<'py>, spec: &[u8]) -> PyResult<Bound<'py, Py
         .map_err(|error| crate::binlog::usage(py, format!("no measurement of a disk: {error}")))?;
     let directory = spec.directory.display().to_string();
     let limit = Duration::try_from_secs_f64(spec.seconds + spec.stall_seconds).unwrap_or(Duration::MAX);
-    let outcome = crate::interruptible_within(py, limit, move |cutoff| {
-        Ok(disk::measure(&spec, &|| cutoff.fired()))
+    let outcome = crate::interruptible_within(py, limit, move |cancellation| {
+        Ok(disk::measure(&spec, &|| cancellation.is_cancelled()))
     })?;
     let Some(outcome) = outcome else {
         let reason = format!("a measurement did not end within {:.0} s", limit.as_secs_f64());

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use flushlab_load::spec::LoadSpec;
-use flushlab_load::{Cutoff, Error, ScriptSpec};
+use flushlab_load::{Cancellation, Error, ScriptSpec};
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
@@ -56,7 +56,7 @@ fn json<'py>(py: Python<'py>, value: &impl serde::Serialize) -> PyResult<Bound<'
 /// whose handler raises (Ctrl-C) cuts the work's connections and is raised once it has ended.
 fn interruptible<T: Send + 'static>(
     py: Python<'_>,
-    work: impl FnOnce(Arc<Cutoff>) -> Result<T, Error> + Send + 'static,
+    work: impl FnOnce(Arc<Cancellation>) -> Result<T, Error> + Send + 'static,
 ) -> PyResult<T> {
     let outcome = interruptible_within(py, Duration::MAX, work)?;
     Ok(outcome.expect("work without a limit ends"))
@@ -66,16 +66,16 @@ fn interruptible<T: Send + 'static>(
 fn interruptible_within<T: Send + 'static>(
     py: Python<'_>,
     limit: Duration,
-    work: impl FnOnce(Arc<Cutoff>) -> Result<T, Error> + Send + 'static,
+    work: impl FnOnce(Arc<Cancellation>) -> Result<T, Error> + Send + 'static,
 ) -> PyResult<Option<T>> {
     let begun = Instant::now();
-    let cutoff = Arc::new(Cutoff::new());
+    let cancellation = Arc::new(Cancellation::new());
     let (done, waiting) = mpsc::channel();
     let worker = {
-        let cutoff = cutoff.clone();
+        let cancellation = cancellation.clone();
         std::thread::spawn(move || {
             // Nobody may be listening any more.
-            let _ = done.send(work(cutoff));
+            let _ = done.send(work(cancellation));
         })
     };
     let waiting = Mutex::new(waiting);
@@ -91,12 +91,12 @@ fn interruptible_within<T: Send + 'static>(
             Ok(outcome) => break Some(outcome),
             Err(RecvTimeoutError::Disconnected) => break None,
             Err(RecvTimeoutError::Timeout) if begun.elapsed() > limit => {
-                cutoff.fire();
+                cancellation.cancel();
                 return interrupted.map_or(Ok(None), Err);
             }
             Err(RecvTimeoutError::Timeout) => {
                 if let Err(signal) = py.check_signals() {
-                    cutoff.fire();
+                    cancellation.cancel();
                     interrupted.get_or_insert(signal);
                 }
             }
@@ -142,7 +142,9 @@ impl LoadRun {
     #[new]
     fn new(py: Python<'_>, spec: &[u8]) -> PyResult<Self> {
         let spec = LoadSpec::from_json(spec).map_err(|error| core_error(py, error))?;
-        let run = interruptible(py, move |cutoff| flushlab_load::LoadRun::connect(&spec, cutoff))?;
+        let run = interruptible(py, move |cancellation| {
+            flushlab_load::LoadRun::connect(&spec, cancellation)
+        })?;
         Ok(Self(Mutex::new(run)))
     }
 
@@ -193,7 +195,7 @@ impl LoadRun {
 }
 
 #[pyclass(module = "flushlab._core", frozen)]
-struct ScriptStream(Mutex<flushlab_load::ScriptStream>, Arc<Cutoff>);
+struct ScriptStream(Mutex<flushlab_load::ScriptStream>, Arc<Cancellation>);
 
 impl ScriptStream {
     /// Waits for room, or for the end; looks for signals meanwhile, for Ctrl-C cuts the connection, and calls `meanwhile`.
@@ -217,11 +219,11 @@ impl ScriptStream {
     #[new]
     fn new(py: Python<'_>, spec: &[u8]) -> PyResult<Self> {
         let spec = spec.to_vec();
-        let (stream, cutoff) = interruptible(py, move |cutoff| {
-            let stream = flushlab_load::ScriptStream::open(&spec, cutoff.clone())?;
-            Ok((stream, cutoff))
+        let (stream, cancellation) = interruptible(py, move |cancellation| {
+            let stream = flushlab_load::ScriptStream::open(&spec, cancellation.clone())?;
+            Ok((stream, cancellation))
         })?;
-        Ok(Self(Mutex::new(stream), cutoff))
+        Ok(Self(Mutex::new(stream), cancellation))
     }
 
     #[pyo3(signature = (piece, last=false, meanwhile=None))]
@@ -317,7 +319,9 @@ impl FillRun {
     #[new]
     fn new(py: Python<'_>, spec: &[u8]) -> PyResult<Self> {
         let spec = spec.to_vec();
-        let run = interruptible(py, move |cutoff| flushlab_load::FillRun::start(&spec, cutoff))?;
+        let run = interruptible(py, move |cancellation| {
+            flushlab_load::FillRun::start(&spec, cancellation)
+        })?;
         Ok(Self(Mutex::new(run)))
     }
 
@@ -348,14 +352,14 @@ impl FillRun {
 }
 
 #[pyclass(module = "flushlab._core", frozen)]
-struct Front(flushlab_front::Front);
+struct Proxy(flushlab_proxy::Proxy);
 
 #[pymethods]
-impl Front {
+impl Proxy {
     #[new]
     #[pyo3(signature = (target, port=0))]
     fn new(target: u16, port: u16) -> PyResult<Self> {
-        Ok(Self(flushlab_front::Front::listen(port, target)?))
+        Ok(Self(flushlab_proxy::Proxy::listen(port, target)?))
     }
 
     #[getter]
@@ -380,7 +384,9 @@ impl Front {
 #[pyfunction]
 fn prepare_tables(py: Python<'_>, spec: &[u8]) -> PyResult<()> {
     let spec = LoadSpec::from_json(spec).map_err(|error| core_error(py, error))?;
-    interruptible(py, move |cutoff| flushlab_load::prepare_tables(&spec, &cutoff))
+    interruptible(py, move |cancellation| {
+        flushlab_load::prepare_tables(&spec, &cancellation)
+    })
 }
 
 #[pyfunction]
@@ -398,9 +404,9 @@ fn count_statements(py: Python<'_>, script: &[u8]) -> PyResult<usize> {
 fn run_script<'py>(py: Python<'py>, spec: &[u8], script: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
     let spec = ScriptSpec::from_json(spec).map_err(|error| core_error(py, error))?;
     let script = script.to_vec();
-    let result = interruptible(py, move |cutoff| {
+    let result = interruptible(py, move |cancellation| {
         let statements = flushlab_load::script::split(&script)?;
-        flushlab_load::run_script(&spec, &statements, &cutoff)
+        flushlab_load::run_script(&spec, &statements, &cancellation)
     })?;
     json(py, &result)
 }
@@ -430,7 +436,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<LoadRun>()?;
     module.add_class::<commitpath::CommitPath>()?;
     module.add_class::<FillRun>()?;
-    module.add_class::<Front>()?;
+    module.add_class::<Proxy>()?;
     module.add_class::<ScriptStream>()?;
     module.add_class::<ScriptSurvey>()?;
     module.add_class::<generate::Rows>()?;

@@ -33,7 +33,7 @@ from flushlab.suite.root import ChosenRoot, has_room
 from flushlab.undo import Undo, undo_all
 
 if TYPE_CHECKING:
-    from flushlab._core import Front
+    from flushlab._core import Proxy
 
 Say = Callable[[str], None]
 Check = Callable[[], None]
@@ -145,7 +145,7 @@ class SuiteServer:
         self.sandbox = sandbox
         self._first = sandbox
         self._clones = clones
-        self._front: Front | None = None
+        self._proxy: Proxy | None = None
         self._link_socket()
         self._snapshot = snapshot
         self._snapshots = snapshots
@@ -179,7 +179,7 @@ class SuiteServer:
     @property
     def shortages(self) -> int:
         """How often a caller's connection waited because this process had no file descriptor for it."""
-        return self._front.shortages if self._front is not None else 0
+        return self._proxy.shortages if self._proxy is not None else 0
 
     def expect_resets(self) -> None:
         """Starts clones in the background, if there are to be any already."""
@@ -223,14 +223,14 @@ class SuiteServer:
             return False
         old = self.sandbox
         old.begin_kill()  # cuts connections over its socket, too, and nobody waits for its memory
-        if self._front is None:
+        if self._proxy is None:
             old.kill()  # the port that callers know is its own
-            self._front = _front(clone, self._first)
-            if self._front is None:
+            self._proxy = _proxy(clone, self._first)
+            if self._proxy is None:
                 clone.close()
                 return False
         else:
-            self._front.switch(clone.endpoint.port or 0)
+            self._proxy.switch(clone.endpoint.port or 0)
         self.sandbox = clone
         self._link_socket()
         self._later(self._remove, old)
@@ -294,9 +294,9 @@ class SuiteServer:
         """Kills the server and deletes its files."""
         with self._turn:
             self._ended = True
-            front = [self._front.close] if self._front is not None else []
+            proxy = [self._proxy.close] if self._proxy is not None else []
             behind = [self._behind.shutdown] if self._behind is not None else []
-            undo_all([*front, *behind, self._clones.end, self.sandbox.close, self._first.close])
+            undo_all([*proxy, *behind, self._clones.end, self.sandbox.close, self._first.close])
 
     def _take(self) -> Path:
         fresh, self._next = self._next, None
@@ -381,12 +381,12 @@ def start_servers(
         return _start_all(start, count, root)
 
 
-def _front(to: Sandbox, instead_of: Sandbox) -> Front | None:
+def _proxy(to: Sandbox, instead_of: Sandbox) -> Proxy | None:
     """On the port of a server that was killed, and leading to another; None if somebody was faster."""
-    from flushlab._core import Front  # not loaded without need: the command is to start at once
+    from flushlab._core import Proxy  # not loaded without need: the command is to start at once
 
     try:
-        return Front(to.endpoint.port or 0, instead_of.endpoint.port or 0)
+        return Proxy(to.endpoint.port or 0, instead_of.endpoint.port or 0)
     except OSError:
         return None
 

@@ -117,13 +117,13 @@ def test_a_copy_that_somebody_removed_costs_one_reset_and_not_the_server(
 def test_a_clone_takes_over_the_port_and_the_socket_that_callers_know(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fronts = []
+    proxies = []
 
-    def front(to: Sandbox, instead_of: Sandbox) -> Any:
-        fronts.append((to.endpoint.port, instead_of.endpoint.port))
+    def proxy(to: Sandbox, instead_of: Sandbox) -> Any:
+        proxies.append((to.endpoint.port, instead_of.endpoint.port))
         return SimpleNamespace(close=lambda: None)
 
-    monkeypatch.setattr(servers, "_front", front)
+    monkeypatch.setattr(servers, "_proxy", proxy)
     sandbox, clone = Moving(tmp_path), Clone(tmp_path, [])
     server = suite_server(sandbox, tmp_path, clone)
     before = server.endpoint
@@ -132,14 +132,14 @@ def test_a_clone_takes_over_the_port_and_the_socket_that_callers_know(
     server.reset()
     assert server.endpoint == before
     assert Path(str(before.socket)).readlink() == Path(str(clone.endpoint.socket))
-    assert fronts == [(2, 1)]
+    assert proxies == [(2, 1)]
     assert server.sandbox is cast(Any, clone)
 
 
 def test_a_port_that_somebody_took_costs_the_clone_and_not_the_reset(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(servers, "_front", lambda *_: None)
+    monkeypatch.setattr(servers, "_proxy", lambda *_: None)
     monkeypatch.setattr(servers, "fresh_copy", lambda *_: copied(tmp_path / f"memory/{secrets.token_hex(4)}"))
     events: list[str] = []
     sandbox = Moving(tmp_path)

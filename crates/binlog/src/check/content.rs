@@ -2,9 +2,9 @@
 
 use super::report::{LimitKind, Rule};
 use super::{FileCheck, Go};
+use crate::bytes::Malformed;
 use crate::event::{EventType, Header, MAGIC};
 use crate::payload::{uncompressed_rows, Payload};
-use crate::wire::Malformed;
 use crate::Rows;
 
 impl FileCheck {

@@ -2,9 +2,9 @@
 
 use super::report::Rule;
 use super::FileCheck;
+use crate::bytes::Malformed;
 use crate::event::EventType;
 use crate::table::TableMap;
-use crate::wire::Malformed;
 use crate::{Change, Rows};
 
 impl FileCheck {
@@ -16,7 +16,7 @@ impl FileCheck {
             }
             Err(error) if error.is_unknown() => {
                 self.report.opaque_events += 1;
-                let id = crate::wire::little(body.get(..6).unwrap_or_default());
+                let id = crate::bytes::little(body.get(..6).unwrap_or_default());
                 self.tables.insert(id, None);
             }
             Err(error) => self.problem(Rule::TableMap, error.to_string()),

@@ -4,7 +4,7 @@
 //! MariaDB has the first twelve. Fields that are not known are passed over, as servers do.
 
 use super::{Column, ColumnType};
-use crate::wire::{Malformed, Reader};
+use crate::bytes::{Malformed, Reader};
 
 /// Reads a field, and brings into `columns` what rows are read by.
 pub(super) fn apply(kind: u8, columns: &mut [Column], field: &[u8]) -> Result<(), Malformed> {

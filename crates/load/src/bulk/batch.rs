@@ -1,8 +1,8 @@
 //! Rows as parameters of a prepared INSERT: the server parses it once, and their texts not at all.
 
 use flushlab_generate::Table;
-use flushlab_wire::command::{TYPE_BLOB, TYPE_VAR_STRING};
-use flushlab_wire::response::Completed;
+use flushlab_protocol::command::{TYPE_BLOB, TYPE_VAR_STRING};
+use flushlab_protocol::response::Completed;
 
 use super::spec::{unwritable, Spec};
 use super::statement::insert_head;

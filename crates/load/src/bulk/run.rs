@@ -12,12 +12,12 @@ use super::spec::Spec;
 use super::worker::{connect, Worker};
 use crate::connection::Connection;
 use crate::sync::locked;
-use crate::{Cutoff, Error, Kind};
+use crate::{Cancellation, Error, Kind};
 
 /// A load of rows into a table.
 pub struct FillRun {
     shared: Arc<Shared>,
-    cutoff: Arc<Cutoff>,
+    cancellation: Arc<Cancellation>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -26,15 +26,15 @@ impl FillRun {
     ///
     /// # Errors
     /// [`Kind::Usage`]: the spec; [`Kind::Server`]: a connection cannot be had; [`Kind::Measurement`]: nor a thread.
-    pub fn start(spec: &[u8], cutoff: Arc<Cutoff>) -> Result<Self, Error> {
+    pub fn start(spec: &[u8], cancellation: Arc<Cancellation>) -> Result<Self, Error> {
         let spec = Spec::from_json(spec)?;
         let connections = (0..spec.connections)
-            .map(|_| connect(&spec, &cutoff))
+            .map(|_| connect(&spec, &cancellation))
             .collect::<Result<Vec<_>, Error>>()?;
         let shared = Arc::new(Shared::new(spec, connections.len()));
         let mut run = Self {
             shared,
-            cutoff,
+            cancellation,
             threads: Vec::new(),
         };
         for connection in connections {
@@ -99,7 +99,7 @@ impl FillRun {
     /// Ends it: what is not committed is rolled back by the server.
     pub fn stop(&mut self) {
         self.shared.end();
-        self.cutoff.fire();
+        self.cancellation.cancel();
         for thread in self.threads.drain(..) {
             let _ = thread.join(); // what it had to say is in the shared state
         }
@@ -127,7 +127,7 @@ mod tests {
             "batch_rows": 1, "packet_bytes": 1024, "chunk_bytes": 0, "session": [], "notes": null,
             "limit_seconds": null,
         });
-        let run = FillRun::start(&serde_json::to_vec(&spec).unwrap(), Arc::new(Cutoff::new())).unwrap();
+        let run = FillRun::start(&serde_json::to_vec(&spec).unwrap(), Arc::new(Cancellation::new())).unwrap();
         let done = run.wait(Duration::ZERO).unwrap();
         assert!(done.is_some());
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use flushlab_generate::Format;
-use flushlab_wire::response::Completed;
+use flushlab_protocol::response::Completed;
 use nix::time::{clock_gettime, ClockId};
 
 use super::batch::Batch;
@@ -14,7 +14,7 @@ use super::spec::{unwritable, Method, Range, Spec};
 use super::statement::{head, write_statement};
 use crate::connection::Connection;
 use crate::sync::locked;
-use crate::{Cutoff, Error, Kind};
+use crate::{Cancellation, Error, Kind};
 
 /// How long a statement may take: a transaction of 64 MiB on a slow disk that is busy with a checkpoint.
 const LONGEST_STATEMENT: Duration = Duration::from_secs(1800);
@@ -39,8 +39,8 @@ const ROWS_AT_ONCE: u64 = 64;
 const PACKET_SLACK: usize = 64 << 10;
 
 /// A connection that is ready for rows.
-pub(super) fn connect(spec: &Spec, cutoff: &Cutoff) -> Result<Connection, Error> {
-    let mut connection = Connection::open(&spec.endpoint, &spec.address, Some(&spec.database), cutoff)?;
+pub(super) fn connect(spec: &Spec, cancellation: &Cancellation) -> Result<Connection, Error> {
+    let mut connection = Connection::open(&spec.endpoint, &spec.address, Some(&spec.database), cancellation)?;
     connection.allow(LONGEST_STATEMENT)?;
     for sql in &spec.session {
         connection.query(sql)?;

@@ -2,10 +2,9 @@
 //!
 //! Sits between [`crate::ScriptStream`], which splits it, and the connections. `session` is the loop; `rules` leave
 //! statements out; `late_indexes` takes the indexes of a large table away until its rows are there; `literals` and
-//! `meanwhile` decide what need not wait for what came before it; `hands` are the connections beside the dump's own,
+//! `meanwhile` decide what need not wait for what came before it; `workers` are the connections beside the dump's own,
 //! which `session_state` makes equal to it; `queue` is what all of them share.
 
-pub(crate) mod hands;
 pub(crate) mod late_indexes;
 mod literals;
 mod meanwhile;
@@ -13,3 +12,4 @@ pub(crate) mod queue;
 pub(crate) mod rules;
 pub(crate) mod session;
 mod session_state;
+pub(crate) mod workers;

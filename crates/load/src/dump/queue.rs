@@ -59,13 +59,13 @@ pub(crate) struct Job {
     pub builds: Option<String>,
 }
 
-/// What becomes of indexes that a hand is asked to build.
+/// What becomes of indexes that a worker is asked to build.
 #[derive(Debug, Default)]
 pub(crate) enum Offer {
     #[default]
     None,
     Open(Job),
-    /// A hand sets its session alike.
+    /// A worker sets its session alike.
     Looked,
     Accepted,
     Refused(Job),
@@ -74,14 +74,14 @@ pub(crate) enum Offer {
 /// Jobs, and who is at them.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
-    /// Rows that any hand may take.
+    /// Rows that any worker may take.
     pub rows: VecDeque<Job>,
     pub rows_running: usize,
     pub builds_running: usize,
     /// What met a lock of others of these: runs alone.
     pub again: Vec<Job>,
     pub offer: Offer,
-    pub hands: usize,
+    pub workers: usize,
     pub busy: usize,
     /// Of what failed, what stands first in the script.
     pub failed: Option<(u64, Error)>,
@@ -142,7 +142,7 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     /// For who feeds the script and who runs it.
     pub changed: Condvar,
-    /// For the hands.
+    /// For the workers.
     pub offered: Condvar,
 }
 

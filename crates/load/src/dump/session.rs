@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::hands::Hands;
 use super::late_indexes::{rows_of, LateIndexes, Taken};
 use super::literals::only_literals;
 use super::meanwhile::{meanwhile, Meanwhile};
 use super::queue::{quoting, Job, Place, Shared, Statement};
 use super::rules::{beginning, Rules};
 use super::session_state::SessionState;
+use super::workers::Workers;
 use crate::connection::Connection;
 use crate::Error;
 
@@ -20,12 +20,12 @@ pub(crate) struct Session {
     pub connection: Connection,
     pub rules: Rules,
     pub late_indexes: LateIndexes,
-    pub hands: Hands,
+    pub workers: Workers,
     /// A backslash escapes in strings, as far as the server has said.
     pub escapes: bool,
     /// The table that rows are coming for, if something of it was taken away, and how sessions are set meanwhile.
     pub taken: Option<(Taken, Option<Arc<SessionState>>)>,
-    /// Tables, in their quotes, whose indexes hands build, and what gives their foreign keys back then.
+    /// Tables, in their quotes, whose indexes workers build, and what gives their foreign keys back then.
     pub building: Vec<(Vec<u8>, Option<String>)>,
 }
 
@@ -49,8 +49,8 @@ impl Session {
         if let Err(error) = outcome {
             shared.fail(Place::END, error);
         }
-        self.hands.finish_rows(&mut self.connection);
-        self.hands.finish_builds(&mut self.connection);
+        self.workers.finish_rows(&mut self.connection);
+        self.workers.finish_builds(&mut self.connection);
         shared.conclude();
     }
 
@@ -88,7 +88,7 @@ impl Session {
         if let (true, Some((_, Some(session)))) = (beside, &self.taken) {
             let session = session.clone();
             let builds = None;
-            self.hands.rows(
+            self.workers.rows(
                 &mut self.connection,
                 Job {
                     place,
@@ -99,7 +99,7 @@ impl Session {
             );
             return Ok(());
         }
-        self.hands.finish_rows(&mut self.connection);
+        self.workers.finish_rows(&mut self.connection);
         if !self.shared.failing() {
             let runs = verdict.instead.as_deref().unwrap_or(&sql);
             let outcome = self.connection.query_bytes(runs);
@@ -124,9 +124,9 @@ impl Session {
         }
     }
 
-    /// How hands set their sessions for that table; `None` if there are none.
+    /// How workers set their sessions for that table; `None` if there are none.
     fn session_of(&mut self, taken: &Taken) -> Option<Arc<SessionState>> {
-        if (taken.columns.is_none() && !taken.may_wait) || !self.hands.there_are() {
+        if (taken.columns.is_none() && !taken.may_wait) || !self.workers.there_are() {
             return None;
         }
         SessionState::of(&mut self.connection).ok().map(Arc::new)
@@ -138,7 +138,7 @@ impl Session {
         let Some((taken, session)) = self.taken.take() else {
             return Ok(());
         };
-        self.hands.finish_rows(&mut self.connection);
+        self.workers.finish_rows(&mut self.connection);
         if self.shared.failing() {
             return Ok(());
         }
@@ -154,11 +154,11 @@ impl Session {
                 builds: Some(taken.name),
             };
             let left = match beside {
-                true => self.hands.build(job),
+                true => self.workers.build(job),
                 false => Some(job),
             };
             match left {
-                Some(job) => self.hands.run(&mut self.connection, job),
+                Some(job) => self.workers.run(&mut self.connection, job),
                 None => {
                     self.building.push((taken.table, taken.foreign));
                     return Ok(());
@@ -174,7 +174,7 @@ impl Session {
     /// Everything before it is there, and whole.
     fn wait_for_all(&mut self, place: Place) -> Result<(), Error> {
         self.end_rows(place)?;
-        self.hands.finish_builds(&mut self.connection);
+        self.workers.finish_builds(&mut self.connection);
         for (_, foreign) in self.building.drain(..) {
             if self.shared.failing() {
                 break;

@@ -10,10 +10,10 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use flushlab_protocol::command::{self, Param};
+use flushlab_protocol::response::Completed;
 use flushlab_rows::shape::{write_pad, PAD_LENGTH};
 use flushlab_rows::Random;
-use flushlab_wire::command::{self, Param};
-use flushlab_wire::response::Completed;
 use nix::time::{clock_gettime, ClockId};
 use serde::Deserialize;
 

@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
+use flushlab_protocol::response::Completed;
 use flushlab_rows::Random;
-use flushlab_wire::response::Completed;
 
 use crate::connection::Connection;
 use crate::Error;

@@ -1,11 +1,11 @@
 use std::io::Write;
 use std::sync::Arc;
 
+use flushlab_protocol::command::{self, Param};
+use flushlab_protocol::response::Completed;
 use flushlab_rows::shape::{write_c, write_pad, C_LENGTH, PAD_LENGTH};
 use flushlab_rows::unique::Unique;
 use flushlab_rows::{Bits, Random};
-use flushlab_wire::command::{self, Param};
-use flushlab_wire::response::Completed;
 
 use super::event::{Effect, Next, Workload};
 use crate::connection::{Connection, Statement};

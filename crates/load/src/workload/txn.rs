@@ -1,10 +1,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use flushlab_protocol::command::{self, Param};
+use flushlab_protocol::response::Completed;
 use flushlab_rows::value::{Content, Generator, Value};
 use flushlab_rows::{Bits, Random};
-use flushlab_wire::command::{self, Param};
-use flushlab_wire::response::Completed;
 
 use super::event::{Effect, Next, Rank, Workload};
 use crate::connection::{Connection, Statement};

@@ -1,10 +1,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
+use flushlab_protocol::command::Param;
+use flushlab_protocol::response::Completed;
 use flushlab_rows::shape::{write_c, write_pad, C_LENGTH, PAD_LENGTH};
 use flushlab_rows::{Bits, Random};
-use flushlab_wire::command::Param;
-use flushlab_wire::response::Completed;
 
 use super::event::{Effect, Next, Rank, Workload};
 use crate::connection::{Connection, Statement};

@@ -25,7 +25,7 @@ from flushlab.datadir import Volume, open_volume
 from flushlab.errors import UsageError
 from flushlab.machine import home_path
 from flushlab.process import reap
-from flushlab.process.wire import require_wire
+from flushlab.process.network import require_network
 from flushlab.server.galera.cluster import require_size
 from flushlab.spec.kinds import BenchSpec
 from flushlab.spec.parts import (
@@ -132,7 +132,7 @@ def open_servers(
     if nodes > 1:
         galera_for(build, progress)  # found out here, not after the data are made
     if server.latency_s is not None:
-        require_wire(server.latency_s)
+        require_network(server.latency_s)
     kind = SandboxPool if nodes == 1 else ClusterPool
     with open_volume(_path(storage.data_root), storage.disk_iops, storage.disk, progress) as volume:
         yield kind(build, volume, nodes, server.latency_s or 0.0)

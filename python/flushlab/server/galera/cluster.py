@@ -27,7 +27,7 @@ from flushlab.errors import (
     UsageError,
 )
 from flushlab.machine import available_memory_bytes, server_user
-from flushlab.process.wire import Wire
+from flushlab.process.network import EmulatedNetwork
 from flushlab.record import Endpoint, Value
 from flushlab.server.galera.bootstrap import Choice, NodePosition, choose, recover
 from flushlab.server.galera.node_data import BOOTSTRAP, node_data
@@ -71,8 +71,8 @@ class Cluster(NodeGroup[Sandbox]):
         """How long things took: `restore` (of all nodes), `start`."""
         self.positions: dict[int, int] = {}
         """How far each node that came back last had come by itself, where that is known."""
-        self._wire: Wire | None = None
-        self._own = Undo()  # the wire and limits of disks
+        self._network: EmulatedNetwork | None = None
+        self._own = Undo()  # the network and limits of disks
 
     @classmethod
     def start(
@@ -166,10 +166,10 @@ class Cluster(NodeGroup[Sandbox]):
         with Undo() as undo:
             along = Undo()
             undo.callback(along.close)
-            wire = along.enter_context(Wire(latency_s)) if latency_s else None
+            network = along.enter_context(EmulatedNetwork(latency_s)) if latency_s else None
             limit = data.disk_limit
             limits = [along.enter_context(limit.another(data.root)) if limit else None for _ in range(size)]
-            ends = [wire.end(number) if wire else None for number in range(1, size + 1)]
+            ends = [network.end(number) if network else None for number in range(1, size + 1)]
             taken = [member.address for member in _kept_members()]
             places = tuple(
                 NodeAddress(address=end.address, own_network=True) for end in ends if end
@@ -187,7 +187,7 @@ class Cluster(NodeGroup[Sandbox]):
                 nodes.append(Sandbox.begin(of_node, progress))
                 undo.callback(nodes[-1].close)
             cluster = cls(name, nodes)
-            cluster._wire, cluster._own = wire, along
+            cluster._network, cluster._own = network, along
             cluster._await_first()
             undo.pop_all()
         return cluster
@@ -241,7 +241,7 @@ class Cluster(NodeGroup[Sandbox]):
     @property
     def latency_s(self) -> float | None:
         """From one node to another and back, as it was measured; None on loopback."""
-        return self._wire.measured_s if self._wire is not None else None
+        return self._network.measured_s if self._network is not None else None
 
     @property
     def settings(self) -> Mapping[str, Value]:
@@ -428,8 +428,8 @@ class Cluster(NodeGroup[Sandbox]):
         Raises:
             HarnessError: the network is gone.
         """
-        if self._wire is not None:
-            self._wire.detach(number)
+        if self._network is not None:
+            self._network.detach(number)
 
     def replace(self, number: int, node: Sandbox) -> None:
         """Puts another sandbox in the place of node `number`, which is closed."""
