@@ -125,12 +125,12 @@ bench: setup ## Ratios against peers, false positives of the whole procedure
 	$(BIN)/python benchmarks/watch_page.py --part speed
 
 soak: export FLUSHLAB_EVERY_FLAVOR = 1
-soak: setup $(TOOLS)/.ready ## Long: licenses and advisories, wheels in empty environments, the tests on mutants of the sources, the tests with real servers on every server, all tests on four worse machines, 100 comparisons of identical servers, 200 kills of servers and of disks, disks at load 100 and short of memory, 1,000 of each commit pipeline and an hour of random ones, 20 million changed packets, 5,000 option files on each server, ten million damaged binlogs, binlogs as an independent reader reads them
+soak: setup $(TOOLS)/.ready ## Long: licenses and advisories, wheels in empty environments, the tests on mutants of the sources, the tests with real servers on every server, all tests on four worse machines, 100 comparisons of identical servers, 200 kills of servers and of disks, disks at load 100 and short of memory, 1,000 of each commit pipeline and an hour of random ones, 20 million changed packets, 5,000 option files on each server, ten million damaged binlogs, binlogs as three independent readers read them
 	$(MAKE) --no-print-directory supply wheel
 	$(BIN)/python scripts/install_check.py dist/flushlab-*x86_64.whl --tools $(TOOLS)/bin
 	. scripts/cargo.sh && FLUSHLAB_MUTATIONS=20000000 cargo test --release -q -p flushlab-protocol --test mutations
 	. scripts/cargo.sh && FLUSHLAB_BINLOG_EXECUTIONS=10000000 cargo test --release -q -p flushlab-binlog --test mutations
-	@command -v mvn >/dev/null && command -v javac >/dev/null || scripts/packages.sh maven default-jdk-headless
+	@command -v mvn >/dev/null && command -v javac >/dev/null && command -v go >/dev/null || scripts/packages.sh maven default-jdk-headless golang-go
 	. scripts/cargo.sh && $(BIN)/python benchmarks/binlog_readers.py
 	. scripts/cargo.sh && FLUSHLAB_COMMIT_KILLS=1000 FLUSHLAB_COMMIT_STRESS_SECONDS=3600 cargo test --release -q -p flushlab-commitpath --test kills
 	FLUSHLAB_DISK_KILLS=200 $(BIN)/pytest tests/integration/test_fault_disk.py -q -s --timeout 0 -k any_moment
