@@ -205,7 +205,7 @@ impl ScriptStream {
             .detach(|| stream().wait(all))
             .map_err(|error| core_error(py, error))?
         {
-            py.check_signals().inspect_err(|_| self.1.fire())?;
+            py.check_signals().inspect_err(|_| self.1.cancel())?;
             if let Some(meanwhile) = meanwhile {
                 meanwhile.call0()?;
             }
@@ -265,7 +265,7 @@ impl ScriptStream {
     }
 
     fn stop(&self, py: Python<'_>) {
-        py.detach(|| self.1.fire());
+        py.detach(|| self.1.cancel());
     }
 }
 
