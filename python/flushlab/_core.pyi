@@ -46,7 +46,7 @@ class CoreError(Exception):
             that can be measured: tables absent or of another shape, no thread to be had), `storage`
             (files cannot be made, written or synced), `usage` (the request cannot be carried out as
             it was written) or `harness` (a native thread panicked: a bug).
-        errno: the server's error number if the server answered with an error, else None.
+        errno: the number of the server's error, or of the kernel's (`storage`), if there is one.
         sqlstate: its SQLSTATE, else None.
         message: what happened; `str()` of the exception appends errno and SQLSTATE.
         hint: the way out, if one is known.
@@ -197,7 +197,8 @@ class CommitPath:
 
     The spec is a JSON object with these keys:
 
-    - `directory`: an existing folder without redo and binlog files. `keep` (default: false) keeps the files.
+    - `directory`: an existing folder without redo and binlog files. `keep` (default: false) keeps the files;
+      otherwise, those that the run made are removed, and no others.
     - `format`: a server version such as "9.7.4".
     - `trx_commit`: 0 to 3, as innodb_flush_log_at_trx_commit. `sync_binlog`: as on the server.
     - `binlog_strategy`: "serial", "parallel", "redo" or "two-syncs".
@@ -207,7 +208,8 @@ class CommitPath:
       "redo_bytes", "binlog_bytes", "large_every", "large_bytes"}.
     - `think_us`: processor time before each commit.
     - `warmup_seconds`; `seconds` or `transactions`; `seed`.
-    - `rotate_bytes` (default: 1 GiB), `log_buffer_bytes`, `redo_capacity_bytes`.
+    - `rotate_bytes` (default: 1 GiB); `redo_capacity_bytes` (default: 128 MiB), a quarter of it for the log
+      buffer, 16 MiB at most.
     - `changes`: a list of {"after_seconds" | "after_commits", and any of "trx_commit", "sync_binlog",
       "binlog_strategy"}, counted from the start.
     - `stall_seconds` (default: 30): the run fails if no commit, write or fsync ends for so long.
@@ -226,8 +228,8 @@ class CommitPath:
         """Makes the files and starts the threads.
 
         Raises:
-            CoreError: storage, measurement (no threads, or a disk that hangs), or usage if it was started
-                before.
+            CoreError: storage, measurement (no threads, or a disk that hangs), or usage: started before, or
+                the directory has redo or binlog files.
         """
 
     def progress(self) -> bytes:
@@ -244,10 +246,10 @@ class CommitPath:
         """Waits up to `seconds` for the result: JSON, or None while the run goes on.
 
         Of the measured window: commits, seconds, commits_per_s, latency_us (p50, p99, max, or null),
-        group_size, groups, redo_fsyncs, binlog_fsyncs, fsyncs_per_s, bytes_at_risk, cpu_us_per_commit,
+        group_size, fsyncs_per_s, bytes_at_risk, cpu_us_per_commit,
         ordered_ns_per_commit, encode_ns_per_commit and write_ns_per_commit (null without samples),
         redo_bytes, binlog_bytes and phases (binlog_strategy, trx_commit, sync_binlog, switch_us, seconds,
-        commits; switch_us is the time of the change). Of the whole run: switches, rotations, last_gtid.
+        commits; switch_us is the time of the change). Of the whole run: switches, last_gtid.
 
         Raises:
             CoreError: the error that ended the run; its files are removed unless `keep`.

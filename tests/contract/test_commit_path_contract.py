@@ -81,3 +81,18 @@ def test_modes_are_switched_while_commits_go_on_and_the_binlog_stays_whole(tmp_p
         number > 0 for number in range(len(strategies))
     ]
     assert 0 < sum(phase.commits for phase in found.phases) <= found.transactions
+
+
+@pytest.mark.parametrize("name", ["redo", "binlog.index", "binlog.000001", "binlog.000042"])
+def test_a_folder_with_somebodys_logs_is_refused_before_anything_is_made_and_left_alone(
+    tmp_path: Path, name: str
+) -> None:
+    foreign = tmp_path / name
+    foreign.write_bytes(b"somebody's")
+    spec = {"directory": str(tmp_path), "trx_commit": 2, "sync_binlog": 1000, "binlog_strategy": "serial"}
+    run = _core.CommitPath(msgspec.json.encode({**spec, "threads": 1, "transactions": 10}))
+    with pytest.raises(_core.CoreError) as raised:
+        run.start()
+        run.wait(60)
+    assert raised.value.kind == "usage" and name in raised.value.message and raised.value.hint
+    assert [(one.name, one.read_bytes()) for one in tmp_path.iterdir()] == [(name, b"somebody's")]

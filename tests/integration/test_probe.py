@@ -176,12 +176,12 @@ def test_what_a_killed_probe_left_goes_with_the_next_command(place: Path) -> Non
 
 
 def begun(place: Path, seconds: float = 30) -> subprocess.Popen[str]:
-    """A probe that has written a file, and is in the first of its windows."""
+    """A probe that writes its first file, or is in the first of its windows."""
     victim = subprocess.Popen(
         command("--window", str(seconds), "--data-root", str(place)),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    wait_until(lambda: list(place.glob("*/disk/written.ready")), "a file of the probe")
+    wait_until(lambda: list(place.glob("*/disk/written")), "a file of the probe")
     return victim
 
 

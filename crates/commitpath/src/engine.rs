@@ -19,10 +19,9 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::error::Error;
-use crate::files::{Files, Heads, Unsynced};
+use crate::files::{Files, Folder, Heads, Unsynced};
 use crate::measure::{Counters, Watch};
-use crate::redo::{self, Checkpoint, Entry, Kind};
-use crate::redo_log::RedoLog;
+use crate::redo::{self, Checkpoint, Kind, RedoLog};
 use crate::settings::{BinlogStrategy, CommitSettings};
 use crate::spec::Spec;
 use crate::transaction::{clock_us, Transaction};
@@ -83,6 +82,7 @@ pub(crate) struct Groups {
 
 /// Both logs and everybody who commits through them.
 pub(crate) struct Engine {
+    pub(crate) folder: Folder,
     heads: Heads,
     rotate_bytes: u64,
     order: Mutex<Order>,
@@ -100,19 +100,26 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    pub(crate) fn create(spec: &Spec, timestamp: u32) -> io::Result<Self> {
-        let redo_path = spec.directory.join(redo::NAME);
-        let redo = RedoLog::create(
-            &redo_path,
-            spec.redo_capacity_bytes,
-            spec.log_buffer_bytes as usize,
-        )?;
+    /// Makes the files; those that were made when one could not be are removed again.
+    pub(crate) fn create(spec: &Spec, timestamp: u32) -> Result<Self, Error> {
+        let folder = Folder::new(&spec.directory)?;
         let heads = Heads {
             format: spec.format.clone(),
             timestamp,
         };
-        let files = Files::create(&heads, &spec.directory)?;
+        let logs = || {
+            let file = folder.make(redo::NAME)?;
+            let buffer_limit = spec.log_buffer_bytes() as usize;
+            let redo = RedoLog::create(file, spec.redo_capacity_bytes, buffer_limit)?;
+            Ok((redo, Files::create(&heads, &folder)?))
+        };
+        let (redo, files) = logs().map_err(|error| {
+            folder.clear();
+            let what = format!("redo and binlog cannot be made in {}", folder.path().display());
+            Error::storage(what, &error)
+        })?;
         Ok(Self {
+            folder,
             heads,
             rotate_bytes: spec.rotate_bytes,
             order: Mutex::new(Order {
@@ -193,9 +200,9 @@ impl Engine {
         }
         order.queue.push_back(None);
         drop(order);
-        watch.lap(&self.counters.ordered, 1);
+        watch.lap(&self.counters.ordered);
         transaction.finish().map_err(io::Error::other)?;
-        watch.lap(&self.counters.encode, 1);
+        watch.lap(&self.counters.encode);
         if transaction.in_redo {
             let (file, position) = (transaction.file, transaction.place.position);
             self.log(&mut transaction, Kind::Binlog { file, position })?;
@@ -226,25 +233,9 @@ impl Engine {
 
     /// Appends a record of the transaction to the redo log.
     fn log(&self, transaction: &mut Transaction, kind: Kind) -> io::Result<()> {
-        let (gtid_number, payload, binlog): (u64, &[u8], &[u8]) = match kind {
-            Kind::Prepare => (0, transaction.redo(), &[]),
-            Kind::Commit => (transaction.place.gtid_number, &[], &[]),
-            Kind::Binlog { .. } => (
-                transaction.place.gtid_number,
-                transaction.redo(),
-                &transaction.events,
-            ),
-        };
-        let entry = Entry {
-            kind,
-            xid: transaction.xid,
-            gtid_number,
-            payload,
-            binlog,
-        };
         let mut admission = transaction.admission;
-        let lsn = self.redo.append(&entry, &mut admission)?;
-        (transaction.lsn, transaction.admission) = (lsn, admission);
+        transaction.lsn = self.redo.append(&transaction.entry(kind), &mut admission)?;
+        transaction.admission = admission;
         Ok(())
     }
 
@@ -253,17 +244,14 @@ impl Engine {
         loop {
             let mut files = self.writer.lock();
             let more = self.take(&mut groups.flushed);
-            let leads = match groups.flushed.is_empty() {
-                true => false,
-                false => {
-                    self.flush(&mut files, &mut groups.flushed)?;
-                    // Into the next queue before the lock is given up: groups do not overtake one another.
-                    let mut queue = self.sync_queue.lock();
-                    let leads = queue.is_empty();
-                    queue.append(&mut groups.flushed);
-                    leads
-                }
-            };
+            let mut leads = false;
+            if !groups.flushed.is_empty() {
+                self.flush(&mut files, &mut groups.flushed)?;
+                // Into the next queue before the lock is given up: groups do not overtake one another.
+                let mut queue = self.sync_queue.lock();
+                leads = queue.is_empty();
+                queue.append(&mut groups.flushed);
+            }
             drop(files);
             if leads {
                 self.sync_and_commit(&mut groups.synced)?;
@@ -295,43 +283,39 @@ impl Engine {
         let mut watch = Watch::start(self.counters.groups.load(Ordering::Relaxed));
         let lsn = group.iter().map(|one| one.lsn).max().unwrap_or(0);
         let in_order = matches!(strategy, BinlogStrategy::Serial | BinlogStrategy::Parallel);
+        let mut redo_ns = Some(0);
         match settings.trx_commit {
             0 => {}
             1 | 3 if in_order => {
                 self.redo.flush(lsn)?;
                 // Waiting for the disk is not this thread's time.
-                watch.skip();
+                watch.split();
             }
-            _ => self.redo.write(lsn)?,
+            _ => {
+                self.redo.write(lsn)?;
+                redo_ns = watch.split();
+            }
         }
-        let mut ordered_ns = watch.split();
-        let redo_ns = ordered_ns;
         for one in group.iter_mut().filter(|one| !one.is_finished) {
             one.finish().map_err(io::Error::other)?;
         }
-        if !strategy.owner_encodes() {
-            let encode_ns = watch.split();
-            watch.record(&self.counters.encode, encode_ns, count);
-            ordered_ns += encode_ns;
-        }
+        let encode_ns = watch.split();
         let mut from = 0;
-        for at in 0..count {
-            if group[at].begins_file {
-                self.write(files, &group[from..at])?;
-                files.rotate(
-                    group[at].place.gtid_number - 1,
-                    strategy != BinlogStrategy::Parallel,
-                )?;
-                self.binlog.begin(files.file());
-                self.counters.rotations.fetch_add(1, Ordering::Relaxed);
-                from = at;
-            }
+        for at in (0..count).filter(|at| group[*at].begins_file) {
+            self.write(files, &group[from..at])?;
+            let last_gtid = group[at].place.gtid_number - 1;
+            files.rotate(&self.folder, last_gtid, strategy != BinlogStrategy::Parallel)?;
+            self.binlog.begin(files.file());
+            from = at;
         }
         self.write(files, &group[from..])?;
-        let write_ns = watch.split();
-        watch.record(&self.counters.write, redo_ns + write_ns, count);
-        if !strategy.owner_encodes() {
-            watch.record(&self.counters.ordered, ordered_ns + write_ns, count);
+        if let (Some(redo_ns), Some(encode_ns), Some(write_ns)) = (redo_ns, encode_ns, watch.split()) {
+            let counters = &self.counters;
+            counters.write.record(redo_ns + write_ns, count);
+            if !strategy.owner_encodes() {
+                counters.encode.record(encode_ns, count);
+                counters.ordered.record(redo_ns + encode_ns + write_ns, count);
+            }
         }
         Ok(())
     }
@@ -354,7 +338,7 @@ impl Engine {
         }
         drop(stage);
         for one in groups.drain(..) {
-            let session = &self.sessions[one.session as usize];
+            let session = &self.sessions[one.thread as usize];
             session.answers.lock().push(one);
             session.answered.notify_one();
         }
@@ -497,9 +481,13 @@ impl Engine {
         }
     }
 
+    /// Nobody syncs beside the sync stage any more.
+    pub(crate) fn end_second_sync(&self) {
+        self.sync.lock().second = None;
+    }
+
     /// Ends both logs in good order; the threads have ended.
     pub(crate) fn close(&self) -> io::Result<()> {
-        self.sync.lock().second = None;
         self.redo.flush(self.redo.next())?;
         self.writer.lock().close()
     }

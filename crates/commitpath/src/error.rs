@@ -32,14 +32,18 @@ pub struct Error {
     pub message: String,
     /// The way out, if one is known.
     pub hint: Option<String>,
+    /// The kernel's number, of a storage error.
+    pub errno: Option<i32>,
 }
 
 impl Error {
     pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
+        let message = message.into();
         Self {
             kind,
-            message: message.into(),
+            message,
             hint: None,
+            errno: None,
         }
     }
 
@@ -60,13 +64,11 @@ impl Error {
                 "free space there, or give another --data-root"
             }
             io::ErrorKind::NotFound => "make the folder first, or give another --data-root",
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                "give a --data-root that may be written to"
-            }
-            io::ErrorKind::AlreadyExists => "give a folder without redo and binlog files",
-            _ => "give another --data-root",
+            _ => "give a --data-root that may be written to",
         };
-        Self::new(Kind::Storage, format!("{what}: {error}")).hint(hint)
+        let mut storage = Self::new(Kind::Storage, format!("{what}: {error}")).hint(hint);
+        storage.errno = error.raw_os_error();
+        storage
     }
 }
 

@@ -1,6 +1,7 @@
-//! The binlog's files: index, heads, rotation, the IN_USE flag, and the one that is being written.
+//! The files of a run: those that it made, which alone it may remove; the binlog's: index, heads, rotation, the
+//! IN_USE flag, and the one that is being written.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,10 +13,68 @@ use flushlab_binlog::{
 };
 use parking_lot::Mutex;
 
-/// Their names before the number.
-pub const BASENAME: &str = "binlog";
+use crate::error::Error;
+use crate::redo;
 
-/// What files begin with.
+/// Names of the binlog's files before the number.
+const BASENAME: &str = "binlog";
+
+/// A run's folder, and the files that the run has made there.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    path: PathBuf,
+    made: Mutex<Vec<PathBuf>>,
+}
+
+impl Folder {
+    /// A folder in which a run may make its files: none of their names is taken.
+    pub(crate) fn new(path: &Path) -> Result<Self, Error> {
+        for entry in fs::read_dir(path).map_err(|error| Error::storage(path.display(), &error))? {
+            let entry = entry.map_err(|error| Error::storage(path.display(), &error))?;
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if name == redo::NAME
+                || name
+                    .strip_prefix(BASENAME)
+                    .is_some_and(|rest| rest.starts_with('.'))
+            {
+                return Err(Error::usage(format!("{} exists already", entry.path().display()))
+                    .hint("give a folder without redo and binlog files"));
+            }
+        }
+        let path = path.to_path_buf();
+        Ok(Self {
+            path,
+            made: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes a file that was not there, and remembers it.
+    pub(crate) fn make(&self, name: &str) -> io::Result<File> {
+        let path = self.path.join(name);
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&path)?;
+        self.made.lock().push(path);
+        Ok(file)
+    }
+
+    /// Removes what was made.
+    pub(crate) fn clear(&self) {
+        for path in self.made.lock().drain(..) {
+            // One that is gone already is as it should be.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// What files of the binlog begin with.
 #[derive(Debug, Clone)]
 pub(crate) struct Heads {
     pub(crate) format: Format,
@@ -25,7 +84,6 @@ pub(crate) struct Heads {
 impl Heads {
     /// Of the `number`-th file; `last_gtid` is the number of the last GTID before it.
     pub(crate) fn of(&self, number: u32, last_gtid: u64) -> Vec<u8> {
-        let name = file_name(BASENAME, number);
         let identity = self.format.identity();
         let previous = match (self.format.flavor(), last_gtid) {
             (flavor, 0) => Previous::nothing(flavor),
@@ -38,17 +96,16 @@ impl Heads {
             timestamp: self.timestamp,
             first: number == 1,
             previous: &previous,
-            checkpoint: &name,
+            checkpoint: &file_name(BASENAME, number),
         };
         file_head(&self.format, &head)
     }
 }
 
-/// The files of one log.
+/// The binlog.
 #[derive(Debug)]
 pub(crate) struct Files {
     heads: Heads,
-    folder: PathBuf,
     index: File,
     file: Arc<File>,
     number: u32,
@@ -58,12 +115,11 @@ pub(crate) struct Files {
 
 impl Files {
     /// Makes the first file and the index.
-    pub(crate) fn create(heads: &Heads, folder: &Path) -> io::Result<Self> {
+    pub(crate) fn create(heads: &Heads, folder: &Folder) -> io::Result<Self> {
         let mut files = Self {
-            index: new_file(&folder.join(format!("{BASENAME}.index")))?,
-            file: Arc::new(new_file(&folder.join(file_name(BASENAME, 1)))?),
+            index: folder.make(&format!("{BASENAME}.index"))?,
+            file: Arc::new(folder.make(&file_name(BASENAME, 1))?),
             heads: heads.clone(),
-            folder: folder.to_path_buf(),
             number: 1,
             position: 0,
         };
@@ -102,25 +158,31 @@ impl Files {
 
     /// Ends the file and begins the next; `last_gtid` is the number of the last GTID before it. With
     /// `durable` both are synced at once, as servers do it; without, the caller syncs the old one later.
-    pub(crate) fn rotate(&mut self, last_gtid: u64, durable: bool) -> io::Result<()> {
+    pub(crate) fn rotate(&mut self, folder: &Folder, last_gtid: u64, durable: bool) -> io::Result<()> {
         let next = file_name(BASENAME, self.number + 1);
         let event = rotate_event(&self.heads.format, self.heads.timestamp, self.position, &next);
-        self.gather([event.as_slice()].into_iter())?;
-        clear_in_use(&self.file)?;
+        self.end(&event)?;
         if durable {
             self.file.sync_data()?;
         }
         self.number += 1;
-        self.file = Arc::new(new_file(&self.folder.join(next))?);
+        self.file = Arc::new(folder.make(&next)?);
         self.begin(last_gtid, durable)
     }
 
     /// Ends the log in good order.
     pub(crate) fn close(&mut self) -> io::Result<()> {
-        let event = stop_event(&self.heads.format, self.heads.timestamp, self.position);
-        self.gather([event.as_slice()].into_iter())?;
-        clear_in_use(&self.file)?;
+        self.end(&stop_event(
+            &self.heads.format,
+            self.heads.timestamp,
+            self.position,
+        ))?;
         self.file.sync_data()
+    }
+
+    fn end(&mut self, event: &[u8]) -> io::Result<()> {
+        self.gather([event].into_iter())?;
+        clear_in_use(&self.file)
     }
 
     fn begin(&mut self, last_gtid: u64, durable: bool) -> io::Result<()> {
@@ -139,7 +201,7 @@ impl Files {
     }
 }
 
-/// What of the files is written, and what of that is synced.
+/// What of the binlog is written, and what of that is synced.
 #[derive(Debug)]
 pub(crate) struct Unsynced {
     written: AtomicU64,
@@ -151,7 +213,7 @@ pub(crate) struct Unsynced {
 }
 
 impl Unsynced {
-    /// Files whose first has so many bytes, all synced.
+    /// All that the first file has is synced.
     pub(crate) fn new(files: &Files) -> Self {
         Self {
             written: AtomicU64::new(files.position()),
@@ -202,13 +264,4 @@ impl Unsynced {
         self.synced.store(written, Ordering::Release);
         Ok(())
     }
-}
-
-fn new_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .open(path)
-        .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
 }

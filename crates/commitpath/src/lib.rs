@@ -3,13 +3,12 @@
 //!
 //! # Layout
 //!
-//! * [`Spec`], [`CommitPath`], [`RunResult`]: a run, from JSON to JSON.
+//! * [`Spec`], [`CommitPath`], [`RunResult`]: a run, from JSON to JSON; `run` has its threads and its window.
 //! * [`CommitSettings`], [`BinlogStrategy`]: what a commit waits for and which pipeline it takes; changed while a run
 //!   goes on.
-//! * `engine`: order, queue, flush, sync and commit stages; `transaction`: what goes through them.
-//! * [`redo`]: the redo log's file format and its reader; `redo_log`: the log at work; `files`: the binlog's;
-//!   [`recover`](mod@recover): both after a crash.
-//! * [`shape`]: what is committed.
+//! * `engine`: order, queue, flush, sync and commit stages; `transaction`: what goes through them; [`shape`]: what is
+//!   committed.
+//! * `redo`: the redo log and its file format; `files`: the binlog's.
 //! * [`disk`]: what a disk gives to small writes that must be durable.
 //!
 //! # Two instruments
@@ -21,35 +20,31 @@
 //! # Promises
 //!
 //! * A transaction is acknowledged once it is as safe as the settings say: with redo 1, 2 or 3 it survives the
-//!   death of the process at any moment.
+//!   death of the process at any moment. `tests/logs` reads both logs as a restart would.
 //! * Binlog files are genuine: GTIDs without gaps in the order of the file, each log_pos and checksum right,
 //!   also where the pipeline changes in the middle.
-//! * Should nothing move, a watchdog ends the run with an error.
+//! * Should nothing move, the run ends with an error. Only files that the run made are removed.
 
 // A transaction stays where it is while its pointer goes from queue to queue.
 #![allow(clippy::vec_box)]
 
 pub mod disk;
-pub mod recover;
-pub mod redo;
 pub mod shape;
 
 mod engine;
 mod error;
 mod files;
 mod measure;
-mod redo_log;
+mod redo;
 mod run;
-#[cfg(test)]
-mod same_bytes;
 mod settings;
 mod spec;
 mod transaction;
 
 pub use {
     error::{Error, Kind},
-    files::BASENAME,
+    measure::LatencyUs,
     run::CommitPath,
     settings::{BinlogStrategy, CommitSettings},
-    spec::{LatencyUs, Phase, Progress, RunResult, Spec, IDENTITY, MAX_COMMITTERS},
+    spec::{Phase, Progress, RunResult, Spec},
 };

@@ -2,7 +2,7 @@
 //!
 //! No two committers touch the same row, as if each held its locks until it is acknowledged: replicas may
 //! apply what is in flight at once in any order. A row's content follows from table, id and how often it was
-//! changed ([`Rows::at`]), so that a reader knows what was meant.
+//! changed.
 
 use std::sync::Arc;
 
@@ -12,8 +12,10 @@ use flushlab_rows::shape::{write_c, write_pad, C_LENGTH, PAD_LENGTH};
 use flushlab_rows::{Bits, Random};
 use serde::Deserialize;
 
+use crate::spec::Spec;
+
 /// Schema of the tables.
-pub const SCHEMA: &str = "sbtest";
+const SCHEMA: &str = "sbtest";
 
 /// Redo of one sysbench transaction beside its record's header: MySQL 9.7 writes some 830 bytes for an update
 /// (`Innodb_redo_log_current_lsn` per transaction; benchmarks/commit_path.py, part calibration, measures it).
@@ -60,27 +62,24 @@ pub enum Shape {
 
 /// Contents of sbtest's rows.
 #[derive(Debug)]
-pub struct Rows {
+struct Rows {
     c: Vec<[u8; C_LENGTH]>,
     pad: Vec<[u8; PAD_LENGTH]>,
 }
 
 impl Rows {
     /// Contents that the seed decides.
-    pub fn new(seed: u64) -> Self {
+    fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
-        let mut rows = Self {
-            c: vec![[0; C_LENGTH]; TEXTS],
-            pad: vec![[0; PAD_LENGTH]; TEXTS],
-        };
-        rows.c.iter_mut().for_each(|text| write_c(text, &mut random));
-        rows.pad.iter_mut().for_each(|text| write_pad(text, &mut random));
-        rows
+        let (mut c, mut pad) = (vec![[0; C_LENGTH]; TEXTS], vec![[0; PAD_LENGTH]; TEXTS]);
+        c.iter_mut().for_each(|text| write_c(text, &mut random));
+        pad.iter_mut().for_each(|text| write_pad(text, &mut random));
+        Self { c, pad }
     }
 
     /// `k`, `c` and `pad` of row `id` (from 1) in table `table` (from 0) after `changes` changes, which
     /// count modulo 256.
-    pub fn at(&self, table: u32, id: u32, changes: u8) -> (u32, [u8; C_LENGTH], &[u8; PAD_LENGTH]) {
+    fn at(&self, table: u32, id: u32, changes: u8) -> (u32, [u8; C_LENGTH], &[u8; PAD_LENGTH]) {
         let mixed = (id ^ table << 24).wrapping_mul(0x9e37_79b1);
         let mut c = self.c[usize::from(((mixed >> 8) as u8).wrapping_add(changes))];
         // The row and its age stand in the first group, so that no two rows are alike.
@@ -98,7 +97,7 @@ fn put_digits(text: &mut [u8], mut number: u64) {
 
 /// What all committers share.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub struct Source {
     shape: Shape,
     tables: Vec<Table>,
     rows: Rows,
@@ -110,13 +109,18 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    pub(crate) fn new(
-        shape: &Shape,
-        format: &Format,
-        committers: u32,
-        seed: u64,
-        timestamp: u32,
-    ) -> Result<Arc<Self>, EncodeError> {
+    /// What a run of the spec commits; `timestamp` is that of its events.
+    ///
+    /// # Errors
+    /// A table's name or columns do not fit into the format.
+    pub fn new(spec: &Spec, timestamp: u32) -> Result<Arc<Self>, EncodeError> {
+        let Spec {
+            shape,
+            format,
+            committers,
+            seed,
+            ..
+        } = spec;
         let tables = match shape {
             Shape::OltpUpdateNonIndex { tables, .. } | Shape::OltpInsert { tables, .. } => (1..=*tables)
                 .map(|n| sbtest(format, 107 + u64::from(n), SCHEMA, &format!("sbtest{n}")))
@@ -128,17 +132,15 @@ impl Source {
             _ => UPDATE_REDO_BYTES.max(INSERT_REDO_BYTES),
         };
         let mut random = Random::new(seed ^ 0x6e_6f69_7365);
-        let noise = (0..redo.max(BLOB_SIZE) + 4096)
-            .map(|_| random.bits() as u8)
-            .collect();
+        let noise = (0..redo.max(BLOB_SIZE) + 4096).map(|_| random.bits() as u8);
         Ok(Arc::new(Self {
             shape: shape.clone(),
             tables,
-            rows: Rows::new(seed),
-            noise,
-            seed,
+            rows: Rows::new(*seed),
+            noise: noise.collect(),
+            seed: *seed,
             timestamp,
-            committers,
+            committers: *committers,
         }))
     }
 }
@@ -158,7 +160,7 @@ fn sizes_table(format: &Format) -> Result<Table, EncodeError> {
 
 /// One committer's transactions.
 #[derive(Debug)]
-pub(crate) struct Transactions {
+pub struct Transactions {
     source: Arc<Source>,
     committer: u32,
     random: Random,
@@ -170,7 +172,8 @@ pub(crate) struct Transactions {
 }
 
 impl Transactions {
-    pub(crate) fn new(source: &Arc<Source>, committer: u32) -> Self {
+    /// Of committer number `committer`, from 0 on.
+    pub fn new(source: &Arc<Source>, committer: u32) -> Self {
         let (own_rows, changes) = match source.shape {
             Shape::OltpUpdateNonIndex { tables, rows } => {
                 let own = (rows - committer).div_ceil(source.committers);
@@ -190,7 +193,10 @@ impl Transactions {
     }
 
     /// Encodes the next transaction.
-    pub(crate) fn next(&mut self, body: &mut Body, xid: u64) -> Result<(), EncodeError> {
+    ///
+    /// # Errors
+    /// It is too large for the format.
+    pub fn next(&mut self, body: &mut Body, xid: u64) -> Result<(), EncodeError> {
         self.made += 1;
         body.begin(self.source.timestamp, self.committer + 1);
         let redo = match self.source.shape {

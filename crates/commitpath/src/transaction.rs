@@ -1,24 +1,23 @@
 //! A transaction while it commits, in memory that goes round: from its committer through the queue to the leader
 //! that carries it out, and back.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use flushlab_binlog::{Body, EncodeError, Format, Place};
 
-use crate::redo::HEADER_SIZE;
-use crate::redo_log::Admission;
+use crate::redo::{Admission, Entry, Kind, HEADER_SIZE};
 use crate::settings::{BinlogStrategy, CommitSettings};
 use crate::shape::Transactions;
 
 /// Largest transaction whose events go through the redo log (`persist_binlog_to_redo_size_limit`): larger
 /// ones are synced in the binlog itself.
-pub(crate) const PERSIST_LIMIT: u64 = 1 << 20;
+const PERSIST_LIMIT: u64 = 1 << 20;
 
 /// One committer's transaction.
 #[derive(Debug)]
 pub(crate) struct Transaction {
-    /// Where it goes back to.
-    pub(crate) session: u32,
+    /// The thread that it goes back to.
+    pub(crate) thread: u32,
     committer: u32,
     source: Transactions,
     made: u64,
@@ -45,12 +44,20 @@ impl Transaction {
     pub(crate) fn new(
         format: &Format,
         settings: CommitSettings,
-        session: u32,
+        thread: u32,
         committer: u32,
         source: Transactions,
     ) -> Box<Self> {
+        let place = Place {
+            position: 0,
+            gtid_number: 0,
+            last_committed: 0,
+            sequence_number: 0,
+            commit_us: 0,
+            commit_id: 0,
+        };
         Box::new(Self {
-            session,
+            thread,
             committer,
             source,
             made: 0,
@@ -58,14 +65,7 @@ impl Transaction {
             xid: 0,
             began: Instant::now(),
             settings,
-            place: Place {
-                position: 0,
-                gtid_number: 0,
-                last_committed: 0,
-                sequence_number: 0,
-                commit_us: 0,
-                commit_id: 0,
-            },
+            place,
             file: 0,
             begins_file: false,
             events: Vec::new(),
@@ -89,9 +89,29 @@ impl Transaction {
         self.body.size(false)
     }
 
-    /// Its redo.
-    pub(crate) fn redo(&self) -> &[u8] {
-        self.source.redo()
+    /// What a record of it says.
+    pub(crate) fn entry(&self, kind: Kind) -> Entry<'_> {
+        let prepare = Entry {
+            kind,
+            xid: self.xid,
+            gtid_number: 0,
+            payload: self.source.redo(),
+            binlog: &[],
+        };
+        let gtid_number = self.place.gtid_number;
+        match kind {
+            Kind::Prepare => prepare,
+            Kind::Commit => Entry {
+                gtid_number,
+                payload: &[],
+                ..prepare
+            },
+            Kind::Binlog { .. } => Entry {
+                gtid_number,
+                binlog: &self.events,
+                ..prepare
+            },
+        }
     }
 
     /// Most that it appends to the redo log: a prepare or binlog record, and a commit record.
@@ -99,7 +119,7 @@ impl Transaction {
         let size = self.size();
         self.in_redo = self.settings.binlog_strategy == BinlogStrategy::Redo && size <= PERSIST_LIMIT;
         let events = if self.in_redo { size } else { 0 };
-        (2 * HEADER_SIZE + self.redo().len()) as u64 + events
+        (2 * HEADER_SIZE + self.source.redo().len()) as u64 + events
     }
 
     /// Writes the events for the place, checksums included.
@@ -113,5 +133,5 @@ impl Transaction {
 /// Microseconds since 1970.
 pub(crate) fn clock_us() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.unwrap_or(Duration::ZERO).as_micros() as u64
+    since.unwrap_or_default().as_micros() as u64
 }

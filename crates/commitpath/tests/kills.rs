@@ -1,6 +1,6 @@
 //! The crash contract: runs are killed by SIGKILL at random moments.
 //!
-//! After each kill, a restart would find ([`recover`])
+//! After each kill, a restart would find ([`logs::recover`])
 //!
 //! * every transaction that was acknowledged, under the GTID that its committer was told;
 //! * GTIDs without a gap, no transaction twice;
@@ -30,11 +30,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use flushlab_commitpath::recover::recover;
-use flushlab_commitpath::redo::{self, Kind};
 use flushlab_commitpath::{CommitPath, Spec};
 use flushlab_rows::{Bits, Random};
 use serde_json::{json, Value};
+
+mod logs;
 
 /// Longest wait for a victim's first acknowledgement, or for its end.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -238,7 +238,7 @@ impl Life {
             "trx_commit": trx_commit, "sync_binlog": sync_binlog, "binlog_strategy": strategy,
             "threads": threads, "committers": committers, "shape": shape, "seconds": 3600.0,
             "seed": random.below(1 << 32), "rotate_bytes": of(&[1 << 30, 100_000, 1 << 20], random),
-            "log_buffer_bytes": 1 << 20, "redo_capacity_bytes": 5 << 20, "stall_seconds": 10,
+            "redo_capacity_bytes": 5 << 20, "stall_seconds": 10,
         })
     }
 
@@ -264,7 +264,7 @@ impl Life {
             "format": of(&FORMATS, random), "trx_commit": trx_commit, "sync_binlog": sync_binlog,
             "binlog_strategy": strategy, "threads": threads.min(committers), "committers": committers,
             "shape": shape, "seconds": 0.3, "seed": random.below(1 << 32),
-            "rotate_bytes": of(&[1 << 30, 4096, 30_000, 1 << 20], random), "log_buffer_bytes": 1 << 20,
+            "rotate_bytes": of(&[1 << 30, 4096, 30_000, 1 << 20], random),
             "redo_capacity_bytes": of(&[4 << 20, 5 << 20, 16 << 20], random), "stall_seconds": 10,
         })
     }
@@ -323,7 +323,7 @@ impl Life {
     /// Compares what a restart would find with what was acknowledged.
     fn judge(&self, tally: &mut Tally, promised: bool, context: &str) {
         let acknowledged = read_acknowledged(&self.acknowledged());
-        let recovered = recover(&self.logs()).unwrap_or_else(|error| panic!("{context}: {error}"));
+        let recovered = logs::recover(&self.logs()).unwrap_or_else(|error| panic!("{context}: {error}"));
         let Some(recovered) = recovered else {
             assert!(acknowledged.is_empty(), "{context}: nothing was recovered");
             tally.early_kills += 1;
@@ -365,20 +365,19 @@ impl Life {
 
     /// What the redo has of the binlog up to a GTID is what the binlog has.
     fn compare_logs(&self, last: u64, context: &str) {
-        for record in redo::read(&self.logs().join(redo::NAME)).unwrap() {
-            let record = record.unwrap();
-            let Kind::Binlog { file, position } = record.kind else {
+        for record in logs::Redo::read(&self.logs()).unwrap().records {
+            let Some((number, position, bytes)) = &record.binlog else {
                 continue;
             };
             if record.gtid_number <= last {
-                let name = flushlab_binlog::file_name("binlog", file);
-                let mut found = vec![0; record.binlog.len()];
+                let name = flushlab_binlog::file_name("binlog", *number);
+                let mut found = vec![0; bytes.len()];
                 let file = File::open(self.logs().join(name)).unwrap();
-                file.read_exact_at(&mut found, position).unwrap();
+                file.read_exact_at(&mut found, *position).unwrap();
+                let gtid = record.gtid_number;
                 assert!(
-                    found == record.binlog,
-                    "{context}: GTID {} has other bytes in the redo",
-                    record.gtid_number
+                    found == *bytes,
+                    "{context}: GTID {gtid} has other bytes in the redo"
                 );
             }
         }

@@ -17,7 +17,7 @@ fn raised(py: Python<'_>, error: Error) -> PyErr {
     let value = raised.value(py);
     let set = value
         .setattr("kind", error.kind.slug())
-        .and_then(|()| value.setattr("errno", py.None()))
+        .and_then(|()| value.setattr("errno", error.errno))
         .and_then(|()| value.setattr("sqlstate", py.None()))
         .and_then(|()| value.setattr("message", error.message))
         .and_then(|()| value.setattr("hint", error.hint));

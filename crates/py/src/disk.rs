@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use flushlab_commitpath::disk::{self, Error, Spec};
+use flushlab_commitpath::disk::{self, Spec};
+use flushlab_commitpath::Kind;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -25,7 +26,7 @@ pub fn measure_disk<'py>(py: Python<'py>, spec: &[u8]) -> PyResult<Bound<'py, Py
     };
     match outcome {
         Ok(outcome) => crate::json(py, &outcome),
-        Err(Error::Usage(message)) => Err(crate::binlog::usage(py, message)),
-        Err(Error::Io { error, .. }) => Err(crate::binlog::with_name(error, &directory)),
+        Err(error) if error.kind == Kind::Usage => Err(crate::binlog::usage(py, error.message)),
+        Err(error) => Err(PyOSError::new_err((error.errno, error.message, directory))),
     }
 }

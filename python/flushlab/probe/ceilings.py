@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -272,9 +271,8 @@ def core_errors(directory: Path) -> Iterator[None]:
             yield
     except _core.CoreError as error:
         if error.kind == "storage":
-            number = re.search(r"\(os error (\d+)\)", error.message)
             with storage_errors(directory):
-                raise OSError(int(number[1]) if number else 0, error.message) from error
+                raise OSError(error.errno or 0, error.message) from error
         kind = UsageError if error.kind == "usage" else MeasurementError
         raise kind(error.message, hint=error.hint) from error
 

@@ -83,9 +83,11 @@ def failing(error: Exception, stopped: list[bool]) -> Maker:
     return Failing
 
 
-def core_error(kind: Literal["storage", "measurement"], message: str) -> _core.CoreError:
+def core_error(
+    kind: Literal["storage", "measurement"], message: str, errno: int | None = None
+) -> _core.CoreError:
     error = _core.CoreError(message)
-    error.kind = kind
+    error.kind, error.errno = kind, errno
     error.message = message
     error.hint = "a hint"
     return error
@@ -94,9 +96,9 @@ def core_error(kind: Literal["storage", "measurement"], message: str) -> _core.C
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        (core_error("storage", "writing: No space left on device (os error 28)"), NoSpace),
-        (core_error("storage", "making: Read-only file system (os error 30)"), NotWritable),
-        (core_error("storage", "syncing: Input/output error (os error 5)"), StorageError),
+        (core_error("storage", "writing: No space left on device", 28), NoSpace),
+        (core_error("storage", "making: Read-only file system", 30), NotWritable),
+        (core_error("storage", "syncing: Input/output error", 5), StorageError),
         (core_error("measurement", "no thread is to be had"), MeasurementError),
     ],
 )
