@@ -17,6 +17,7 @@ from flushlab.record import (
     Medium,
     ProbeRecord,
     RefusedStrategy,
+    RoundCost,
     ServerRate,
     Share,
     Switching,
@@ -93,7 +94,12 @@ def server_rate(
     facts = msgspec.structs.asdict(ceiling(pair, strategy, 64, commits_per_s))
     mean, low, high = ratio or (1.0, None, None)
     facts |= {"own_us": 60.0, "rounds": 5, "ratio": mean, "ratio_low": low, "ratio_high": high}
-    return ServerRate(**{**facts, "cpu_us_per_commit": 70.0, **changes})
+    facts |= {"cpu_us_per_commit": 70.0, **changes}
+    single_ns = facts["ordered_ns_per_commit"]
+    if single_ns is not None:
+        costs = (0.9, 1.0, 1.1, 1.0, 1.0)
+        facts["round_costs"] = tuple(RoundCost(cpu_us=70.0, single_ns=one * single_ns) for one in costs)
+    return ServerRate(**facts)
 
 
 SERVERS = (

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Literal, TypeVar
 
+from flushlab.probe.scaling import OWN_FACTORS, STORY_GAIN, STORY_PROCESSORS, Gain, gains
 from flushlab.probe.sync_settings import SyncSettings
 from flushlab.record import BinlogStrategy, Ceiling, DiskResult, ProbeRecord, ServerRate
 from flushlab.units import format_size
@@ -30,7 +31,7 @@ none of them alone: connections wait for each other."""
 SERVERS: dict[BinlogStrategy, str] = {
     "parallel": "Binlog Parallel Flush (AliSQL, ApsaraDB RDS for MySQL)",
     "redo": "a binlog that the redo log makes durable (MariaDB 12.3, binlog_storage_engine=innodb)",
-    "two-syncs": "syncing both logs at the same time",
+    "two-syncs": "syncing both logs at the same time (the bound of TXSQL's overlap)",
 }
 """What a server must have for a pipeline."""
 
@@ -159,6 +160,40 @@ def _of_servers(record: ProbeRecord) -> Iterator[str]:
                     f" {SERVERS[one.binlog_strategy]} {_help(one)}."
                 )
         yield " ".join(words)
+        computed = [one for one in gains(record) if SyncSettings(one.trx_commit, one.sync_binlog) == settings]
+        if computed:
+            yield _of_gains(settings, computed, serial.own_us)
+
+
+def _of_gains(settings: SyncSettings, computed: Iterable[Gain], own_us: float) -> str:
+    """The computed gains of the strategies at some sync settings, beside what was published."""
+    by_strategy: dict[BinlogStrategy, list[Gain]] = {}
+    for one in computed:
+        by_strategy.setdefault(one.binlog_strategy, []).append(one)
+    told = [
+        f"{strategy} {' and '.join(dict.fromkeys(gain_words(one) for one in found))}"
+        for strategy, found in by_strategy.items()
+    ]
+    words = (
+        f"Computed upper bounds for {' and '.join(map(str, STORY_PROCESSORS))} processors at {settings.name}:"
+        f" {', '.join(told)} of serial."
+    )
+    if any(one.limit != "disk" for found in by_strategy.values() for one in found):
+        low, high = (duration(own_us * factor) for factor in (OWN_FACTORS[0], OWN_FACTORS[-1]))
+        words += f" The intervals hold {low} to {high} of a server's own time."
+    if "parallel" in by_strategy:
+        words += (
+            f" Published for Binlog Parallel Flush: {STORY_GAIN[0]:.2f}× to {STORY_GAIN[1]:.2f}× on"
+            f" {' and '.join(map(str, STORY_PROCESSORS))} processors."
+        )
+    return words
+
+
+def gain_words(one: Gain) -> str:
+    """`1.21× [1.10, 1.38]`, or `2.00× (the disk's limit)`."""
+    if one.limit == "disk":
+        return f"{one.ratio:.2f}× (the disk's limit)"
+    return f"{one.ratio:.2f}× [{one.low:.2f}, {one.high:.2f}]"
 
 
 def _help(one: ServerRate) -> str:

@@ -8,16 +8,23 @@ Its term for coherence is left out, as one or two processors do not show coheren
 - S is measured: the longer of two stations in a row, the ordered section and the handover of the binlog to
   the kernel.
 
+- Where every group is synced, the disk is a second limit: syncs/s × connections. `serial` needs a pair of
+  syncs, `redo` one sync of a file that is overwritten, `two-syncs` one of a file that grows.
+
 Real machines stay below: caches and locks cost more with every processor.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
+from typing import Literal
 
 import msgspec
 
-from flushlab.record import BinlogStrategy, ServerRate
+from flushlab.probe.servers import ratio
+from flushlab.probe.sync_settings import SyncSettings
+from flushlab.record import BinlogStrategy, DiskResult, ProbeRecord, ServerRate
 
 PROCESSORS = (1, 2, 4, 8, 16, 32, 64, 128)
 
@@ -25,6 +32,10 @@ STORY_PROCESSORS = (16, 64)
 STORY_GAIN = (1.10, 1.30)
 """Binlog Parallel Flush as published (documentation of ApsaraDB RDS for MySQL, 2026-03): 10 to 30 % more
 transactions/s on 16 and 64 processors, innodb_flush_log_at_trx_commit=2, sync_binlog=1000."""
+
+
+OWN_FACTORS = (0.5, 1.0, 2.0)
+"""The server's own time is an assumption: a gain's interval holds half of it and twice of it."""
 
 
 class CommitCost(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,3 +110,81 @@ def cost_of(one: ServerRate) -> CommitCost | None:
     single_ns = max(one.ordered_ns_per_commit, one.write_ns_per_commit or 0.0)
     cpu_ns = max(0.0, one.cpu_us_per_commit - one.own_us) * 1000
     return CommitCost(binlog_strategy=one.binlog_strategy, cpu_ns=max(cpu_ns, single_ns), single_ns=single_ns)
+
+
+class Gain(msgspec.Struct, frozen=True, kw_only=True):
+    """Computed gain of a binlog write strategy over `serial` on a number of processors.
+
+    Attributes:
+        trx_commit, sync_binlog, binlog_strategy, processors: where.
+        ratio: commits/s ÷ those of `serial`.
+        low, high: 95 % interval over the rounds, widened to half and twice of the server's own time.
+        limit: what both rates are limited by.
+    """
+
+    trx_commit: int
+    sync_binlog: int
+    binlog_strategy: BinlogStrategy
+    processors: int
+    ratio: float
+    low: float
+    high: float
+    limit: Literal["processors", "disk", "both"]
+
+
+def gains(record: ProbeRecord, processors: Sequence[int] = STORY_PROCESSORS) -> tuple[Gain, ...]:
+    """Of each strategy that was measured beside `serial`, where the costs of its commits are known."""
+    found = []
+    for one in record.servers:
+        serial = next(
+            other
+            for other in record.servers
+            if (other.trx_commit, other.sync_binlog, other.binlog_strategy)
+            == (one.trx_commit, one.sync_binlog, "serial")
+        )
+        if one is not serial and len(one.round_costs) == len(serial.round_costs) > 1:
+            found += [_gain(one, serial, count, record.disk) for count in processors]
+    return tuple(found)
+
+
+def _gain(one: ServerRate, serial: ServerRate, processors: int, disk: Sequence[DiskResult]) -> Gain:
+    def rates(of: ServerRate, factor: float) -> list[float]:
+        costs = [
+            CommitCost(
+                binlog_strategy=of.binlog_strategy,
+                cpu_ns=max(1000 * (cost.cpu_us - of.own_us), cost.single_ns),
+                single_ns=cost.single_ns,
+            )
+            for cost in of.round_costs
+        ]
+        return [min(cost.commits_per_s(processors, of.own_us * factor), _most(of, disk)) for cost in costs]
+
+    ratios = [ratio(rates(one, factor), rates(serial, factor)) for factor in OWN_FACTORS]
+    limited = [max(rates(of, 1.0)) >= _most(of, disk) for of in (one, serial)]
+    return Gain(
+        trx_commit=one.trx_commit,
+        sync_binlog=one.sync_binlog,
+        binlog_strategy=one.binlog_strategy,
+        processors=processors,
+        ratio=ratios[OWN_FACTORS.index(1.0)][0],
+        low=min(low for _, low, _ in ratios),
+        high=max(high for _, _, high in ratios),
+        limit="disk" if all(limited) else "both" if any(limited) else "processors",
+    )
+
+
+def _most(of: ServerRate, disk: Sequence[DiskResult]) -> float:
+    """Commits/s of all connections in groups that the disk allows; without limit where no group is synced."""
+    if not SyncSettings(of.trx_commit, of.sync_binlog).is_strict:
+        return math.inf
+    way, layout = {
+        "redo": ("fdatasync", "written"),
+        "two-syncs": ("fdatasync", "extending"),
+    }.get(of.binlog_strategy, ("pair", "written"))
+    syncs = [
+        figure.operations_per_s
+        for figure in disk
+        if (figure.way, figure.layout, figure.order, figure.depth) == (way, layout, "sequential", 1)
+        and (figure.bytes == 4096 or way == "pair")
+    ]
+    return of.threads * syncs[0] if syncs and syncs[0] else math.inf

@@ -98,11 +98,25 @@ def _rate(
         "own_us": cell.own_us,
         "rounds": len(results),
         "seconds": sum(result["seconds"] for result in results),
+        "round_costs": _costs(results),
         "ratio": 1.0,
     }
     if strategy != "serial":
         known["ratio"], known["ratio_low"], known["ratio_high"] = ratio(rates, serial)
     return msgspec.convert(known, ServerRate)
+
+
+def _costs(results: Sequence[dict[str, Any]]) -> list[dict[str, float]]:
+    known = [one for one in results if one["cpu_us_per_commit"] and one["ordered_ns_per_commit"]]
+    if len(known) < len(results):
+        return []
+    return [
+        {
+            "cpu_us": one["cpu_us_per_commit"],
+            "single_ns": max(one["ordered_ns_per_commit"], one.get("write_ns_per_commit") or 0.0),
+        }
+        for one in known
+    ]
 
 
 def ratio(rates: Sequence[float], base: Sequence[float]) -> tuple[float, float, float]:

@@ -94,6 +94,7 @@ from flushlab.record.probe import (
     Order as Order,
     ProbeRecord as ProbeRecord,
     RefusedStrategy as RefusedStrategy,
+    RoundCost as RoundCost,
     ServerRate as ServerRate,
     Share as Share,
     Switching as Switching,

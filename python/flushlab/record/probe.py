@@ -153,6 +153,18 @@ class Ceiling(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
 
 
+class RoundCost(msgspec.Struct, frozen=True, kw_only=True):
+    """Costs of a commit in one round.
+
+    Attributes:
+        cpu_us: processor time, the server's own included.
+        single_ns: the part of it that only one thread at a time can spend.
+    """
+
+    cpu_us: float
+    single_ns: float
+
+
 class ServerRate(Ceiling, frozen=True, kw_only=True):
     """As in a server: a thread per connection spends the server's own time before each commit, then sleeps.
 
@@ -163,6 +175,7 @@ class ServerRate(Ceiling, frozen=True, kw_only=True):
         ratio: commits/s ÷ those of `serial` in the same round, geometric mean; 1 for `serial`.
         ratio_low, ratio_high: its 95 % interval (Student's t of the logarithms); None for `serial`.
         rounds: pairs of runs.
+        round_costs: of each round; empty if one of them is unknown.
     """
 
     own_us: float
@@ -170,6 +183,7 @@ class ServerRate(Ceiling, frozen=True, kw_only=True):
     ratio_low: float | None = None
     ratio_high: float | None = None
     rounds: int
+    round_costs: tuple[RoundCost, ...] = ()
 
 
 class RefusedStrategy(msgspec.Struct, frozen=True, kw_only=True):

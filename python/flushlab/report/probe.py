@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flushlab.probe.reading import by_sync_settings, duration, ratio_words
-from flushlab.probe.scaling import PROCESSORS, Curve, curves
+from flushlab.probe.scaling import PROCESSORS, Curve, Gain, curves, gains
 from flushlab.probe.sync_settings import SyncSettings
 from flushlab.record import (
     Ceiling,
@@ -31,10 +31,12 @@ class Scaling(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         processors: numbers of processors.
         curves: a curve for each binlog write strategy; none if no sync settings permit `parallel`.
+        gains: of each strategy over `serial` on 16 and 64 processors.
     """
 
     processors: tuple[int, ...]
     curves: tuple[Curve, ...]
+    gains: tuple[Gain, ...]
 
 
 class ProbeDocument(ProbeRecord, frozen=True, kw_only=True, tag_field="schema", tag="flushlab.probe/1"):
@@ -50,7 +52,8 @@ class ProbeDocument(ProbeRecord, frozen=True, kw_only=True, tag_field="schema", 
 def document(record: ProbeRecord) -> ProbeDocument:
     """The JSON document."""
     known = {name: getattr(record, name) for name in record.__struct_fields__}
-    return ProbeDocument(**known, scaling=Scaling(processors=PROCESSORS, curves=curves(record.servers)))
+    scaling = Scaling(processors=PROCESSORS, curves=curves(record.servers), gains=gains(record))
+    return ProbeDocument(**known, scaling=scaling)
 
 
 def render(record: ProbeRecord) -> RenderableType:

@@ -9,8 +9,25 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from flushlab.probe import against
 from flushlab.probe.against import arms_of, is_here
-from flushlab.probe.reading import by_sync_settings, duration, rate, ratio_words, sync_us, threads_words
-from flushlab.probe.scaling import PROCESSORS, STORY_GAIN, STORY_PROCESSORS, Curve, curves
+from flushlab.probe.reading import (
+    by_sync_settings,
+    duration,
+    gain_words,
+    rate,
+    ratio_words,
+    sync_us,
+    threads_words,
+)
+from flushlab.probe.scaling import (
+    OWN_FACTORS,
+    PROCESSORS,
+    STORY_GAIN,
+    STORY_PROCESSORS,
+    Curve,
+    Gain,
+    curves,
+    gains,
+)
 from flushlab.probe.sync_settings import SyncSettings
 from flushlab.record import BinlogStrategy, Ceiling, DiskResult, ProbeRecord, Share, Trial
 from flushlab.report import probe_plots
@@ -227,8 +244,10 @@ def _scaling(record: ProbeRecord) -> Iterator[Section]:
                 title="Rates over processors; the table has the numbers",
             ),
         ),
-        tables=(_gains(found),),
+        tables=(_gains(found, gains(record, PROCESSORS)),),
         notes=(
+            "The interval of a gain is that of the rounds (95 %), widened to half and twice of the server's"
+            f" own time: {' to '.join(duration(one.own_us * factor) for factor in OWN_FACTORS[::2])}.",
             "Published gain of Binlog Parallel Flush on real servers of"
             f" {' and '.join(map(str, STORY_PROCESSORS))} processors: +{low} to {high} % transactions/s. The"
             " computed gain is an upper bound. It leaves out the cost of caches and locks, which grows with"
@@ -242,7 +261,7 @@ def _single(curve: Curve) -> str:
     return f"{curve.cost.binlog_strategy} {duration(curve.cost.single_ns / 1000)}"
 
 
-def _gains(found: Mapping[BinlogStrategy, Curve]) -> Table:
+def _gains(found: Mapping[BinlogStrategy, Curve], computed: Iterable[Gain]) -> Table:
     """Rates of `serial` and of the best other strategy by processors."""
     serial = found["serial"]
     best = found.get("parallel") or next(one for strategy, one in found.items() if strategy != "serial")
@@ -252,12 +271,20 @@ def _gains(found: Mapping[BinlogStrategy, Curve]) -> Table:
         Cell(best.cost.binlog_strategy, "num"),
         Cell("gain", "num"),
     )
+    of_best = (best.trx_commit, best.sync_binlog, best.cost.binlog_strategy)
+    words = {
+        one.processors: gain_words(one)
+        for one in computed
+        if (one.trx_commit, one.sync_binlog, one.binlog_strategy) == of_best
+    }
     rows = tuple(
         (
             Cell(str(processors), "name"),
             Cell(rate(serial.commits_per_s[place]), "num"),
             Cell(rate(best.commits_per_s[place]), "num"),
-            Cell(times(best.commits_per_s[place] / serial.commits_per_s[place]), "num"),
+            Cell(
+                words.get(processors, times(best.commits_per_s[place] / serial.commits_per_s[place])), "num"
+            ),
         )
         for place, processors in enumerate(PROCESSORS)
         if processors >= 4

@@ -47,9 +47,19 @@ def test_a_pipeline_helps_a_server_if_its_whole_interval_says_so() -> None:
     )
     assert "redo makes 1.50× [1.42, 1.58] of that: a binlog that the redo log makes durable" in strict
     assert "binlog_storage_engine=innodb) would help here." in strict
-    assert "syncing both logs at the same time may help here; longer windows would tell." in strict
+    assert "syncing both logs at the same time (the bound of TXSQL's overlap) may help here" in strict
     assert "parallel makes 1.02× [1.01, 1.04] of that: Binlog Parallel Flush" in second
     assert second.endswith("would not help here.")
+
+
+def test_gains_on_more_processors_are_told_with_their_interval_beside_what_was_published() -> None:
+    strict, second = (one for one in read(probe_record()) if one.startswith("Computed upper bounds"))
+    assert strict.endswith("redo 2.00× (the disk's limit), two-syncs 1.00× (the disk's limit) of serial.")
+    assert second.startswith(
+        "Computed upper bounds for 16 and 64 processors at second 2/1000: parallel 1.51× ["
+    )
+    assert "The intervals hold 30 µs to 120 µs of a server's own time." in second
+    assert second.endswith("Published for Binlog Parallel Flush: 1.10× to 1.30× on 16 and 64 processors.")
 
 
 @pytest.mark.parametrize(

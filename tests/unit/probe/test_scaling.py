@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from flushlab.probe.scaling import PROCESSORS, CommitCost, cost_of, curves
-from tests.unit.probes import SERVERS, server_rate
+from flushlab.probe.scaling import PROCESSORS, CommitCost, cost_of, curves, gains
+from tests.unit.probes import SERVERS, disk_result, probe_record, server_rate
 
 SERIAL = CommitCost(binlog_strategy="serial", cpu_ns=10_000, single_ns=4_000)
 PARALLEL = CommitCost(binlog_strategy="parallel", cpu_ns=10_000, single_ns=400)
@@ -53,3 +54,30 @@ def test_curves_are_of_the_policy_that_permits_parallel_and_the_most_threads() -
     assert {(one.trx_commit, one.sync_binlog, one.threads) for one in found} == {(2, 1000, 64)}
     assert all(len(one.commits_per_s) == len(PROCESSORS) for one in found)
     assert curves(SERVERS[:3]) == ()
+
+
+def test_gains_hold_the_rounds_and_an_own_time_between_half_and_twice() -> None:
+    found = {(one.binlog_strategy, one.processors): one for one in gains(probe_record())}
+    few, many = found["parallel", 16], found["parallel", 64]
+    # 70 µs of processor time; 3 µs of serial's are passed one by one, 0.4 µs of parallel's.
+    assert few.ratio == pytest.approx((70 + 15 * 3) / (70 + 15 * 0.4), rel=0.02)
+    assert many.ratio == pytest.approx((70 + 63 * 3) / (70 + 63 * 0.4), rel=0.02)
+    twice, half = (130 + 15 * 3) / (130 + 15 * 0.4), (40 + 15 * 3) / (40 + 15 * 0.4)
+    assert few.low < twice < few.ratio < half < few.high
+    assert few.limit == many.limit == "processors"
+
+
+def test_where_groups_are_synced_the_disk_limits_the_gain() -> None:
+    slow = probe_record()
+    found = {(one.binlog_strategy, one.processors): one for one in gains(slow)}
+    # 64 connections × 1,000 pairs/s, 2,000 syncs/s of a file that is overwritten, 1,000 of one that grows.
+    assert (found["redo", 64].ratio, found["redo", 64].limit) == (pytest.approx(2), "disk")
+    assert (found["two-syncs", 64].ratio, found["two-syncs", 64].limit) == (pytest.approx(1), "disk")
+    fast = probe_record(disk=(disk_result("fdatasync", 5), disk_result("pair", 5, bytes=512)))
+    free = {(one.binlog_strategy, one.processors): one for one in gains(fast)}
+    assert free["redo", 16].limit == "processors" and free["redo", 16].ratio == pytest.approx(1)
+
+
+def test_a_gain_needs_the_costs_of_every_round() -> None:
+    unknown = tuple(msgspec.structs.replace(one, round_costs=one.round_costs[:1]) for one in SERVERS)
+    assert gains(probe_record(servers=unknown)) == ()
