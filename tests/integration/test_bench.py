@@ -86,6 +86,7 @@ def test_bench_measures_and_reads_settings_back(name: str) -> None:
         <= result["load"]["latency_us"]["max"]
     )
     assert result["load"]["client_cpu_us_per_event"] > 0
+    assert {"voluntary_switches", "involuntary_switches", "waits"} <= result["load"]["client"].keys()
     assert result["load"]["errors"] == []
     assert result["server"]["flavor"] == name.partition("@")[0]
     assert result["settings"]["innodb_flush_log_at_trx_commit"] == 2

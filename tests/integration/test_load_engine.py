@@ -177,6 +177,10 @@ def test_a_window_counts_what_ended_in_it_over_socket_and_tcp(server: Sandbox) -
         assert 2 * result.seconds <= busy <= 4 * elapsed * 1.001
         assert result.client_cpu_us_per_event is not None
         assert 0 < result.client_cpu_us_per_event * result.events / 1e6 <= elapsed
+        client = result.client
+        assert client is not None and client.waits > 0 and client.answers_per_wait is not None
+        # Before the window, an answer of each connection may have been ready but not taken.
+        assert client.waits * client.answers_per_wait >= result.events - 4
 
 
 def test_a_rate_is_kept(server: Sandbox) -> None:

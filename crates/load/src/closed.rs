@@ -8,6 +8,7 @@ use crate::result::{
     CLIENT_BOUND,
 };
 use crate::schedule::OfferedLoad;
+use crate::usage::Usage;
 
 /// A second that adds less than this share of the median second is a stall.
 const STALL: f64 = 0.1;
@@ -17,8 +18,8 @@ const STALL: f64 = 0.1;
 pub(crate) struct Closed<'a> {
     pub window: Window,
     pub length: Duration,
-    /// CPU time of the load's thread in the window.
-    pub cpu: Duration,
+    /// What the load's thread had taken at the window's beginning and at its end.
+    pub usage: (Usage, Usage),
     /// Names of the kinds of statements.
     pub statements: &'a [String],
     /// The kinds of transactions, with their numbers of statements.
@@ -41,7 +42,8 @@ impl Closed<'_> {
         let per_second = whole_seconds(&window.per_second, self.length, usize::MAX);
         let mut errors = window.errors;
         errors.sort_by(|one, other| (one.errno, &one.sqlstate).cmp(&(other.errno, &other.sqlstate)));
-        let cpu_s = self.cpu.as_secs_f64();
+        let (before, after) = self.usage;
+        let cpu_s = after.cpu.saturating_sub(before.cpu).as_secs_f64();
         let busy = cpu_s / seconds.max(f64::MIN_POSITIVE);
         let commit_latency = window.statements.last().filter(|_| self.commits_itself);
         let statements = self.statements.iter().zip(&window.statements);
@@ -80,6 +82,7 @@ impl Closed<'_> {
             }),
             capped: window.capped,
             client_cpu_us_per_event: (events > 0).then(|| cpu_s * 1e6 / events as f64),
+            client: after.cost_since(&before, events),
             client_busy: Some(busy),
             client_bound: busy >= CLIENT_BOUND,
             open_loop: self.offered.map(|offered| OpenLoop {

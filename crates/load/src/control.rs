@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::schedule::Schedule;
 use crate::sync::locked;
 use crate::transaction::Commit;
+use crate::usage::Waits;
 use crate::Error;
 
 /// What a load's threads and their owner share.
@@ -25,6 +26,8 @@ pub(crate) struct Control {
     /// None in a closed loop. Locked for a moment only, never while an event runs.
     pub schedule: Option<Mutex<Schedule>>,
     pub commit: Commit,
+    /// Of the thread that polls.
+    pub waits: Waits,
 }
 
 impl Control {
@@ -40,6 +43,7 @@ impl Control {
             ignored_errors,
             schedule: schedule.map(Mutex::new),
             commit,
+            waits: Waits::default(),
         }
     }
 

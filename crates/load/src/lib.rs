@@ -17,7 +17,7 @@
 //! * `dialer`: opens connections as a load needs them.
 //! * `seconds`: the seconds of a window, written to files as they end.
 //! * `closed`: from a window that was closed to its [`result`], the JSON of `flushlab.record.load`.
-//! * `meter`: what the load's thread counts; `histogram`: its latencies.
+//! * `meter`: what the load's thread counts; `histogram`: its latencies; `usage`: what the thread itself takes.
 //! * [`spec`]: what goes in: the JSON of `flushlab.record.load`.
 //! * `workload`: what one event says; one file per workload.
 //! * `layout`: what the tables of a workload look like.
@@ -76,6 +76,7 @@ mod sync;
 mod tables;
 mod tls;
 mod transaction;
+mod usage;
 mod worker;
 mod workload;
 

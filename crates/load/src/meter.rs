@@ -2,11 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use nix::time::{clock_gettime, ClockId};
-use nix::unistd::{gettid, Pid};
-
 use crate::histogram::{latencies, record, Latencies, LiveLatencies};
 use crate::result::ErrorCount;
+use crate::usage::{Accounts, Thread};
 use crate::workload::Effect;
 use crate::Error;
 
@@ -18,35 +16,31 @@ pub(crate) const MOST_UNTAKEN: usize = 120;
 /// What a lost connection counts as: CR_SERVER_LOST of the servers' own clients.
 const LOST: (u16, &str) = (2013, "HY000");
 
-/// The clock of a thread's CPU time, readable from other threads while it runs.
+/// The thread that counts.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ThreadCpu(Pid);
-
-impl ThreadCpu {
-    pub fn of_this_thread() -> Self {
-        Self(gettid())
-    }
-
-    /// User and system time so far.
-    pub fn used(self) -> Duration {
-        // MAKE_THREAD_CPUCLOCK(tid, CPUCLOCK_SCHED) of the kernel's ABI
-        // (include/linux/posix-timers_types.h); glibc's pthread_getcpuclockid makes the same id.
-        let clock = ClockId::from_raw((!self.0.as_raw() << 3) | 0b110);
-        clock_gettime(clock).map_or(Duration::ZERO, Duration::from)
-    }
+pub(crate) enum Counting {
+    NotBegun,
+    Running(Thread),
+    /// What it has left behind.
+    Ended(Duration, Option<Accounts>),
 }
 
-#[derive(Debug, Clone, Copy)]
-enum Cpu {
-    Running(ThreadCpu),
-    Ended(Duration),
-}
-
-impl Cpu {
-    fn used(self) -> Duration {
+impl Counting {
+    /// User and system time of the thread so far.
+    pub fn cpu(self) -> Duration {
         match self {
-            Self::Running(cpu) => cpu.used(),
-            Self::Ended(used) => used,
+            Self::NotBegun => Duration::ZERO,
+            Self::Running(thread) => thread.cpu(),
+            Self::Ended(cpu, _) => cpu,
+        }
+    }
+
+    /// What the kernel counts of it; none without `/proc`.
+    pub fn accounts(self) -> Option<Accounts> {
+        match self {
+            Self::NotBegun => Some(Accounts::default()),
+            Self::Running(thread) => thread.accounts(),
+            Self::Ended(_, accounts) => accounts,
         }
     }
 }
@@ -264,7 +258,7 @@ pub(crate) struct Meter {
     pub latencies: LiveLatencies,
     codes: Vec<ErrorCount>,
     window: Option<(Instant, Window)>,
-    cpu: Option<Cpu>,
+    thread: Counting,
 }
 
 impl Meter {
@@ -277,7 +271,7 @@ impl Meter {
             latencies: LiveLatencies::new(),
             codes: Vec::new(),
             window: None,
-            cpu: None,
+            thread: Counting::NotBegun,
         }
     }
 
@@ -442,17 +436,17 @@ impl Meter {
 
     /// The calling thread is the one that counts here.
     pub fn thread_begins(&mut self) {
-        self.cpu = Some(Cpu::Running(ThreadCpu::of_this_thread()));
+        self.thread = Counting::Running(Thread::current());
     }
 
-    /// The calling thread ends and leaves its CPU time behind.
+    /// The calling thread ends and leaves its CPU time and its accounts behind.
     pub fn thread_ends(&mut self) {
-        self.cpu = self.cpu.map(|cpu| Cpu::Ended(cpu.used()));
+        self.thread = Counting::Ended(self.thread.cpu(), self.thread.accounts());
     }
 
-    /// User and system time of the thread so far.
-    pub fn cpu(&self) -> Duration {
-        self.cpu.map_or(Duration::ZERO, Cpu::used)
+    /// The thread that counts here.
+    pub fn thread(&self) -> Counting {
+        self.thread
     }
 }
 
@@ -667,21 +661,26 @@ mod tests {
     }
 
     #[test]
-    fn a_threads_cpu_time_is_seen_by_another_and_survives_the_thread() {
+    fn a_threads_usage_is_seen_by_another_and_survives_the_thread() {
         let mut meter = Meter::new(Instant::now());
-        assert_eq!(meter.cpu(), Duration::ZERO);
+        assert_eq!(meter.thread().cpu(), Duration::ZERO);
+        assert_eq!(meter.thread().accounts(), Some(Accounts::default()));
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 meter.thread_begins();
-                let begun = meter.cpu();
-                while meter.cpu() < begun + Duration::from_millis(5) {
+                let begun = meter.thread().cpu();
+                let uncounted = |meter: &Meter| meter.thread().accounts() == Some(Accounts::default());
+                while meter.thread().cpu() < begun + Duration::from_millis(5) || uncounted(&meter) {
                     std::hint::spin_loop();
                 }
                 meter.thread_ends();
             });
         });
-        assert!(meter.cpu() >= Duration::from_millis(5));
-        assert_eq!(meter.cpu(), meter.cpu());
+        let thread = meter.thread();
+        assert!(thread.cpu() >= Duration::from_millis(5));
+        assert_eq!(thread.cpu(), thread.cpu());
+        let left = thread.accounts().expect("Linux has /proc");
+        assert_ne!(left, Accounts::default());
     }
 
     #[test]

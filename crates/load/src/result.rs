@@ -171,6 +171,23 @@ pub struct OpenLoop {
     pub lag_us: Option<Latency>,
 }
 
+/// What the load's thread took in a window (`flushlab.record.ClientCost`).
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ClientCost {
+    /// Its time in user space per event; none if no event ended, or the kernel's clock ticked at no moment of it.
+    pub user_us_per_event: Option<f64>,
+    /// Its time in the kernel per event.
+    pub system_us_per_event: Option<f64>,
+    /// How often it gave up its CPU to wait.
+    pub voluntary_switches: u64,
+    /// How often its CPU was taken from it.
+    pub involuntary_switches: u64,
+    /// How often it waited for several connections at once; 0 with one connection.
+    pub waits: u64,
+    /// Connections that were ready when such a wait ended, on average.
+    pub answers_per_wait: Option<f64>,
+}
+
 /// What one measured window gave (`flushlab.record.LoadResult`).
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LoadResult {
@@ -198,6 +215,8 @@ pub struct LoadResult {
     pub capped: u64,
     /// User and system time of the load's thread per event.
     pub client_cpu_us_per_event: Option<f64>,
+    /// How the thread took it; none where the system has no `/proc`.
+    pub client: Option<ClientCost>,
     /// Share of the window that this thread was on a CPU.
     pub client_busy: Option<f64>,
     /// The client was the limit: see [`CLIENT_BOUND`].

@@ -1,7 +1,7 @@
 //! A running load.
 
 use std::sync::atomic::AtomicU64;
-use std::sync::{mpsc, Arc, Mutex};
+use std::sync::{mpsc, Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,7 @@ use crate::streams::Stream;
 use crate::sync::locked;
 use crate::tables::check_tables;
 use crate::transaction::{Commit, Transaction};
+use crate::usage::Usage;
 use crate::worker::{guarded, Worker};
 use crate::workload::{Acked, Acks, NewKeys, Rank, Workload};
 use crate::{Cancellation, Error, Kind};
@@ -51,8 +52,8 @@ const SECONDS_TOLD: usize = 60;
 
 struct OpenWindow {
     start: Instant,
-    /// CPU time of the load's thread before.
-    cpu: Duration,
+    /// What the load's thread had taken before.
+    usage: Usage,
     /// Writes its seconds, where that was asked for.
     seconds: Option<SecondsWriter>,
 }
@@ -265,8 +266,7 @@ impl LoadRun {
         let mut meter = locked(&running.meter);
         let start = Instant::now();
         meter.open(start, window);
-        let cpu = meter.cpu();
-        drop(meter);
+        let usage = running.usage(meter);
         if let Some(schedule) = &running.control.schedule {
             locked(schedule).open_window(start);
         }
@@ -276,7 +276,11 @@ impl LoadRun {
             .are_asked_for()
             .then(|| SecondsWriter::start(files, running.meter.clone(), start))
             .transpose()?;
-        running.window = Some(OpenWindow { start, cpu, seconds });
+        running.window = Some(OpenWindow {
+            start,
+            usage,
+            seconds,
+        });
         Ok(())
     }
 
@@ -312,8 +316,7 @@ impl LoadRun {
         let mut meter = locked(&running.meter);
         let end = Instant::now();
         meter.close();
-        let cpu = meter.cpu();
-        drop(meter);
+        let usage = running.usage(meter);
         let schedule = running.control.schedule.as_ref();
         let offered = schedule.map(|schedule| locked(schedule).close_window(end));
         let mut window = match running.settle(&mut interrupted) {
@@ -336,7 +339,7 @@ impl LoadRun {
             unwritten,
             window,
             length,
-            cpu: cpu.saturating_sub(opened.cpu),
+            usage: (opened.usage, usage),
             statements: &self.statements,
             transactions: &self.transactions,
             counts_rows: spec.workload.counts_rows(),
@@ -427,6 +430,15 @@ impl Drop for LoadRun {
 }
 
 impl Running {
+    /// What the thread has taken: its CPU time and waits at this moment, the kernel's accounts as soon as it may go on.
+    fn usage(&self, meter: MutexGuard<'_, Meter>) -> Usage {
+        let (thread, waits) = (meter.thread(), self.control.waits.seen());
+        let cpu = thread.cpu();
+        drop(meter);
+        let accounts = thread.accounts();
+        Usage { cpu, accounts, waits }
+    }
+
     fn wake(&self) {
         match &self.handoff {
             Some(handoff) => handoff.wake(),

@@ -7,10 +7,10 @@ use serde::Deserialize;
 use crate::address::{Address, Transport};
 use crate::connection::Connection;
 use crate::endpoint::Endpoint;
-use crate::meter::ThreadCpu;
 use crate::result::{KindTime, LoadResult};
 use crate::script::{excerpt, kind, Statement};
 use crate::spec::{disabled, unreadable};
+use crate::usage::{Thread, Usage};
 use crate::{Cancellation, Error, Kind};
 
 /// Longest time that a script may be given.
@@ -79,8 +79,7 @@ pub fn run_script(
 ) -> Result<LoadResult, Error> {
     let mut connection = Connection::open(&spec.endpoint, &spec.address, Some(&spec.database), cancellation)?;
     let (mut kinds, kind_of) = kinds_of(statements);
-    let cpu = ThreadCpu::of_this_thread();
-    let cpu_before = cpu.used();
+    let before = usage();
     let start = Instant::now();
     let mut begun = start;
     for (statement, kind) in statements.iter().zip(kind_of) {
@@ -105,7 +104,8 @@ pub fn run_script(
         begun = ended;
     }
     let (seconds, events) = ((begun - start).as_secs_f64(), statements.len() as u64);
-    let cpu = cpu.used().saturating_sub(cpu_before);
+    let after = usage();
+    let cpu = after.cpu.saturating_sub(before.cpu);
     kinds.sort_by(|one, other| other.seconds.total_cmp(&one.seconds));
     Ok(LoadResult {
         seconds,
@@ -119,6 +119,7 @@ pub fn run_script(
         transactions: Vec::new(),
         commits: 0,
         client_cpu_us_per_event: (events > 0).then(|| cpu.as_secs_f64() * 1e6 / events as f64),
+        client: after.cost_since(&before, events),
         client_busy: None,
         client_bound: false,
         stalls: Vec::new(),
@@ -130,6 +131,16 @@ pub fn run_script(
         kinds,
         unwritten: None,
     })
+}
+
+/// What the calling thread has taken.
+fn usage() -> Usage {
+    let thread = Thread::current();
+    Usage {
+        cpu: thread.cpu(),
+        accounts: thread.accounts(),
+        waits: (0, 0),
+    }
 }
 
 fn out_of_time(limit: Duration, statement: &Statement<'_>, error: Option<Error>) -> Error {

@@ -360,6 +360,17 @@ fn a_window_counts_what_ended_inside_it() {
         cpu > 0.0 && cpu < 1e6 * 2.0 * result.seconds / result.events as f64,
         "{cpu}"
     );
+    let client = result.client.expect("Linux has /proc");
+    if let (Some(user), Some(system)) = (client.user_us_per_event, client.system_us_per_event) {
+        assert!(user >= 0.0 && system >= 0.0 && (user + system - cpu).abs() <= 1e-9 * cpu);
+    }
+    // What was ready when the window opened may be counted after it: an answer for each connection at most.
+    let answers = client.waits as f64 * client.answers_per_wait.unwrap();
+    assert!(
+        answers + 2.0 >= result.events as f64,
+        "{client:?} for {} events",
+        result.events
+    );
     assert!((result.throughput - result.events as f64 / result.seconds).abs() < 1e-6);
     assert_eq!(after.failed, None);
 }

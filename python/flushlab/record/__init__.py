@@ -37,6 +37,7 @@ from flushlab.record.crash import (
 from flushlab.record.load import (
     IGNORED_ERRORS as IGNORED_ERRORS,
     ChoiceDraw as ChoiceDraw,
+    ClientCost as ClientCost,
     ConnectionParameter as ConnectionParameter,
     DateParameter as DateParameter,
     DatetimeParameter as DatetimeParameter,

@@ -553,6 +553,28 @@ class KindTime(msgspec.Struct, frozen=True, kw_only=True):
     slowest_line: int
 
 
+class ClientCost(msgspec.Struct, frozen=True, kw_only=True):
+    """What the load's thread took in a window.
+
+    Attributes:
+        user_us_per_event: its CPU time in user space; None if no event ended, or the window was too short for the
+            kernel's accounting.
+        system_us_per_event: its CPU time in the kernel.
+        voluntary_switches: how often the thread slept to wait.
+        involuntary_switches: how often the kernel took the CPU from the thread.
+        waits: how often the thread waited for several connections at once; 0 with one connection, whose answer a
+            blocking read waits for.
+        answers_per_wait: connections that were ready when such a wait ended, on average; None without waits.
+    """
+
+    voluntary_switches: int
+    involuntary_switches: int
+    waits: int = 0
+    answers_per_wait: float | None = None
+    user_us_per_event: float | None = None
+    system_us_per_event: float | None = None
+
+
 class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
     """What one measured window gave.
 
@@ -578,6 +600,7 @@ class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
         lost_connections: in the window.
         unwritten: why the files of the window's seconds are not whole, if they are not.
         client_cpu_us_per_event: user + system time of the load's thread, per event.
+        client: how that thread took the time; None in records of earlier versions, and without `/proc`.
         rows: inserted, updated and so on, where rows are counted.
         kinds: time per kind of statement of a script, the most time first; empty for others.
     """
@@ -602,6 +625,7 @@ class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
     failed: FailedAttempts | None = None
     capped: int = 0
     unwritten: str | None = None
+    client: ClientCost | None = None
 
     @property
     def is_stall(self) -> bool:

@@ -13,6 +13,7 @@ import msgspec
 
 from flushlab.errors import MeasurementError
 from flushlab.record import (
+    ClientCost,
     ErrorCount,
     FailedAttempts,
     Latency,
@@ -137,6 +138,7 @@ def together(results: Sequence[LoadResult]) -> LoadResult:
         latency_us=_latency([(one.events, one.latency_us) for one in results]),
         errors=_errors(results),
         client_cpu_us_per_event=client_s * 1e6 / events if events else None,
+        client=_client([(one.events, one.client) for one in results if one.client is not None]),
         client_busy=client_s / seconds,
         client_bound=sum(one.client_bound for one in results) * 2 > len(results),
         statements=tuple(_statements(results)),
@@ -168,6 +170,28 @@ def _latency(counted: Sequence[tuple[int, Latency | None]]) -> Latency | None:
 
     percentiles = {name: round(mean(name)) for name in ("p50", "p90", "p95", "p99", "p999")}
     return Latency(mean=mean("mean"), **percentiles, max=max(one.max for _, one in parts))
+
+
+def _client(parts: Sequence[tuple[int, ClientCost]]) -> ClientCost | None:
+    if not parts:
+        return None
+    clients = [one for _, one in parts]
+    waits = sum(one.waits for one in clients)
+    answers = sum(one.waits * (one.answers_per_wait or 0.0) for one in clients)
+    split = [
+        (events, one.user_us_per_event, one.system_us_per_event)
+        for events, one in parts
+        if one.user_us_per_event is not None and one.system_us_per_event is not None
+    ]
+    events = sum(each for each, _, _ in split)
+    return ClientCost(
+        voluntary_switches=sum(one.voluntary_switches for one in clients),
+        involuntary_switches=sum(one.involuntary_switches for one in clients),
+        waits=waits,
+        answers_per_wait=answers / waits if waits else None,
+        user_us_per_event=sum(each * user for each, user, _ in split) / events if events else None,
+        system_us_per_event=sum(each * system for each, _, system in split) / events if events else None,
+    )
 
 
 def _failed(some: Sequence[FailedAttempts]) -> FailedAttempts | None:

@@ -7,7 +7,15 @@ import msgspec
 import pytest
 
 from flushlab.errors import MeasurementError
-from flushlab.record import ErrorCount, FailedAttempts, Latency, LoadResult, RowCounts, TransactionLatency
+from flushlab.record import (
+    ClientCost,
+    ErrorCount,
+    FailedAttempts,
+    Latency,
+    LoadResult,
+    RowCounts,
+    TransactionLatency,
+)
 from flushlab.workload import sliced as module
 from flushlab.workload.protocol import MOST_SLICE_S
 from flushlab.workload.sliced import SlicedLoad, together
@@ -39,6 +47,35 @@ def test_slices_together_are_one_window_without_the_time_between_them() -> None:
     assert whole.rows is not None and whole.rows.committed == 6000
     assert [(error.errno, error.count) for error in whole.errors] == [(1213, 3)]
     assert whole.client_cpu_us_per_event == pytest.approx(1e6 / 600)
+
+
+def test_switches_of_slices_are_added_and_times_weighed_by_their_events() -> None:
+    def costing(events: int, client: ClientCost | None) -> LoadResult:
+        return msgspec.structs.replace(result(0.5, events, 1000), client=client)
+
+    one = ClientCost(
+        voluntary_switches=50,
+        involuntary_switches=1,
+        waits=40,
+        answers_per_wait=2.0,
+        user_us_per_event=1.0,
+        system_us_per_event=8.0,
+    )
+    other = ClientCost(
+        voluntary_switches=30,
+        involuntary_switches=0,
+        waits=60,
+        answers_per_wait=4.5,
+        user_us_per_event=2.0,
+        system_us_per_event=4.0,
+    )
+    short = ClientCost(voluntary_switches=2, involuntary_switches=0)
+    whole = together([costing(100, one), costing(300, other), costing(7, short), costing(5, None)]).client
+    assert whole is not None
+    assert (whole.voluntary_switches, whole.involuntary_switches, whole.waits) == (82, 1, 100)
+    assert whole.answers_per_wait == pytest.approx(3.5)
+    assert (whole.user_us_per_event, whole.system_us_per_event) == (pytest.approx(1.75), pytest.approx(5.0))
+    assert together([result(0.5, 100, 1000)]).client is None
 
 
 def test_percentiles_of_slices_are_weighed_by_their_events() -> None:

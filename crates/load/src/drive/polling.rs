@@ -152,6 +152,8 @@ impl<'a> Polling<'a> {
                 Err(nix::errno::Errno::EINTR) => 0,
                 Err(error) => return Err(unable("epoll", error)),
             };
+            let ours = events[..count].iter().filter(|event| event.data() >= WAKE);
+            self.context.control.waits.add(count - ours.count());
             for event in &events[..count] {
                 match event.data() {
                     TIMER => self.armed = None,
