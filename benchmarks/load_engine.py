@@ -34,6 +34,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, cast
@@ -242,16 +243,17 @@ def clients_of(
 ) -> dict[str, Callable[[], Figure]]:
     """The clients of a row by their names."""
     endpoint = sandbox.endpoint
-    clients = {ENGINE: lambda: counted(sandbox, lambda: run_engine(endpoint, run))}
+    clients: dict[str, Callable[[], Figure]] = {
+        ENGINE: lambda: counted(sandbox, lambda: run_engine(endpoint, run))
+    }
     if core is not None:
         clients["other core"] = lambda: counted(sandbox, lambda: run_engine(endpoint, run, core))
     if options is not None:
         sysbench, config = found_sysbench(), options
         config.write_text(sysbench_options(endpoint, run.transport))
         for name, batch in ((SYSBENCH, False), (BATCH, True)):
-            clients[name] = lambda batch=batch: counted(
-                sandbox, lambda: run_sysbench(sysbench, config, run, batch)
-            )
+            client = partial(run_sysbench, sysbench, config, run, batch)
+            clients[name] = partial(counted, sandbox, client)
     if floor is not None and run.threads == 1:
         work_us = 1e6 / run_engine(endpoint, run).throughput
         clients[FLOOR] = lambda: run_floor(floor, run, work_us)

@@ -557,13 +557,13 @@ class ClientCost(msgspec.Struct, frozen=True, kw_only=True):
     """What the load's thread took in a window.
 
     Attributes:
-        user_us_per_event: its CPU time in user space; None if no event ended, or the window was too short for the
-            kernel's accounting.
+        user_us_per_event: its CPU time in user space; None if no event ended, or the window was too short for
+            the kernel's accounting.
         system_us_per_event: its CPU time in the kernel.
         voluntary_switches: how often the thread slept to wait.
         involuntary_switches: how often the kernel took the CPU from the thread.
-        waits: how often the thread waited for several connections at once; 0 with one connection, whose answer a
-            blocking read waits for.
+        waits: how often the thread waited for several connections at once; 0 with one connection, whose
+            answer a blocking read waits for.
         answers_per_wait: connections that were ready when such a wait ended, on average; None without waits.
     """
 
