@@ -117,7 +117,7 @@ def build_go() -> list[str]:
 
 def build_rust() -> list[str]:
     """The command that prints files as mysql_common reads them."""
-    command = ["cargo", "build", "--release", "--locked", "-q", "--target-dir", OUT / "mysql_common"]
+    command = ["cargo", "build", "--release", "--locked", "-q", "--target-dir", str(OUT / "mysql_common")]
     subprocess.run(command, cwd=BINLOG / "readers" / "mysql_common", check=True)
     return [str(OUT / "mysql_common" / "release" / "binlog-reader")]
 
