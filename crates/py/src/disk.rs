@@ -1,5 +1,6 @@
 //! One measurement of a disk.
 
+use std::io;
 use std::time::Duration;
 
 use flushlab_commitpath::disk::{self, Spec};
@@ -27,6 +28,9 @@ pub fn measure_disk<'py>(py: Python<'py>, spec: &[u8]) -> PyResult<Bound<'py, Py
     match outcome {
         Ok(outcome) => crate::json(py, &outcome),
         Err(error) if error.kind == Kind::Usage => Err(crate::binlog::usage(py, error.message)),
-        Err(error) => Err(PyOSError::new_err((error.errno, error.message, directory))),
+        Err(error) => Err(match error.errno {
+            Some(errno) => crate::binlog::with_name(io::Error::from_raw_os_error(errno), &directory),
+            None => PyOSError::new_err(error.message),
+        }),
     }
 }
