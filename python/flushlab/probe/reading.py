@@ -19,7 +19,8 @@ LEAST_GAIN = 1.05
 """Smaller gains are not worth another server."""
 
 BOUND_REACHED = 0.85
-"""Share of fsync pairs/s × connections from which on a ceiling counts as the disk's bound."""
+"""Share of fsync pairs/s × connections from which on a ceiling counts as the disk's bound. Above the inverse,
+the machine disturbed one of both."""
 
 BOUND_SHARE = 0.6
 """A part that is busy for this share of its time bounds the result; waking up takes the rest."""
@@ -225,12 +226,13 @@ def _of_ceilings(record: ProbeRecord) -> Iterator[str]:
 
 
 def is_the_bound(ceiling: Ceiling, record: ProbeRecord) -> bool:
-    """Whether a strict ceiling reaches fsync pairs/s × connections."""
+    """Whether a strict ceiling reaches fsync pairs/s × connections, and does not contradict them."""
     pair = _disk(record, "pair")
     settings = SyncSettings(ceiling.trx_commit, ceiling.sync_binlog)
     if pair is None or not settings.is_strict or ceiling.binlog_strategy != "serial":
         return False
-    return ceiling.commits_per_s >= BOUND_REACHED * pair.operations_per_s * ceiling.threads > 0
+    most = pair.operations_per_s * ceiling.threads
+    return 0 < BOUND_REACHED * most <= ceiling.commits_per_s <= most / BOUND_REACHED
 
 
 def _not_permitted(record: ProbeRecord, settings: SyncSettings) -> Iterator[str]:
