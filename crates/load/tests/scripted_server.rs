@@ -1,7 +1,8 @@
 //! The engine against a scripted server on a unix socket: raw packets, no real server.
 
-use std::io::{Read, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
+mod server;
+
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,16 +11,15 @@ use std::time::{Duration, Instant};
 use flushlab_load::result::{LoadProgress, LoadResult};
 use flushlab_load::spec::LoadSpec;
 use flushlab_load::{prepare_tables, run_script, script, Cancellation, Error, Kind, LoadRun, ScriptSpec};
-use flushlab_protocol::field::put_lenenc_bytes;
-use flushlab_protocol::packet::{frame, last_sequence, Inbox, LARGEST};
+use server::{Conversation, Socket, EOF, OK};
 
-const OK: &[u8] = b"\x00\x01\x00\x02\x00\x00\x00";
 /// Two rows, of which one was there already.
 const OK_THREE_AFFECTED: &[u8] = b"\x00\x03\x00\x02\x00\x00\x00";
 const SYNTAX_ERROR: &[u8] = b"\xff\x28\x04#42000You have an error in your SQL syntax";
-const EOF: &[u8] = b"\xfe\x00\x00\x02\x00";
 const DEADLOCK: &[u8] = b"\xff\xbd\x04#40001Deadlock found when trying to get lock";
 const LOCK_WAIT_TIMEOUT: &[u8] = b"\xff\xb5\x04#HY000Lock wait timeout exceeded";
+const TABLE_FULL: &[u8] = b"\xff\x8a\x04#HY000The table is full";
+const TOO_BIG: &[u8] = b"\xff\x81\x04#08S01too big";
 /// Bytes that need two packets.
 const LONG: usize = 20_000_000;
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -62,53 +62,46 @@ const USUAL: Script = Script {
     greeted: u64::MAX,
 };
 
-/// A scripted server; its socket goes with it.
+/// A scripted server.
 struct Server {
-    path: PathBuf,
-    inserted_rows: Arc<AtomicU64>,
-    executions: Arc<AtomicU64>,
-    said: Said,
+    socket: Socket,
+    seen: Arc<Seen>,
 }
 
-/// The statements that clients sent as text or for preparation, of all connections.
-type Said = Arc<Mutex<Vec<String>>>;
+/// What clients did.
+#[derive(Default)]
+struct Seen {
+    inserted_rows: AtomicU64,
+    executions: AtomicU64,
+    /// The statements that came as text or for preparation, of all connections.
+    statements: Mutex<Vec<String>>,
+}
 
 impl Server {
     fn start(script: Script) -> Self {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("flushlab-script-{}-{number}", std::process::id()));
-        let listener = UnixListener::bind(&path).unwrap();
-        let inserted_rows = Arc::new(AtomicU64::new(0));
-        let said = Said::default();
-        let executions = Arc::new(AtomicU64::new(0));
-        let (rows, executed, heard) = (inserted_rows.clone(), executions.clone(), said.clone());
-        let script = Arc::new(script);
-        std::thread::spawn(move || {
-            let mut silent = Vec::new();
-            for (number, stream) in (1..).zip(listener.incoming().flatten()) {
-                if number > script.greeted {
-                    silent.push(stream);
-                    continue;
-                }
-                let (script, rows, executed, heard) =
-                    (script.clone(), rows.clone(), executed.clone(), heard.clone());
-                // A client that leaves ends its conversation with an error: that is its right.
-                std::thread::spawn(move || Conversation::new(stream).run(&script, &rows, &executed, &heard));
-            }
-        });
-        Self {
-            path,
-            inserted_rows,
-            executions,
-            said,
-        }
+        let seen = Arc::new(Seen::default());
+        let noted = seen.clone();
+        let socket = Socket::listen(
+            || (),
+            move |number, client| match number > script.greeted {
+                true => loop {
+                    std::thread::park(); // its client gets no word
+                },
+                false => converse(client, &script, &noted),
+            },
+        );
+        Self { socket, seen }
+    }
+
+    /// One that answers executions so, and all else as usual.
+    fn executing(execution: fn(u64) -> Act) -> Self {
+        Self::start(Script { execution, ..USUAL })
     }
 
     /// Waits until clients have executed so many prepared statements, answered or not.
     fn wait_for_executions(&self, count: u64) {
         let deadline = Instant::now() + PATIENCE;
-        while self.executions.load(Ordering::Relaxed) < count {
+        while self.seen.executions.load(Ordering::Relaxed) < count {
             assert!(Instant::now() < deadline, "waited in vain");
             std::thread::yield_now();
         }
@@ -116,7 +109,7 @@ impl Server {
 
     /// How often a statement beginning like this was sent.
     fn heard(&self, beginning: &str) -> usize {
-        let said = self.said.lock().unwrap();
+        let said = self.seen.statements.lock().unwrap();
         said.iter()
             .filter(|statement| statement.starts_with(beginning))
             .count()
@@ -125,7 +118,7 @@ impl Server {
     fn spec(&self, change: impl Fn(&mut serde_json::Value)) -> LoadSpec {
         let mut value = serde_json::json!({
             "workload": "oltp_update_non_index",
-            "endpoint": {"user": "u", "password": "hunter2", "socket": self.path, "host": null, "port": null},
+            "endpoint": {"user": "u", "password": "hunter2", "socket": self.socket.path, "host": null, "port": null},
             "transport": "socket", "database": "sbtest", "threads": 2, "tables": 1, "table_size": 100,
             "rand_type": "special", "seed": 1, "ignored_errors": [1213],
         });
@@ -154,7 +147,7 @@ impl Server {
 
     fn run(&self, script: &str, limit_s: f64) -> Result<LoadResult, Error> {
         let spec = serde_json::json!({
-            "endpoint": {"user": "u", "password": "hunter2", "socket": self.path, "host": null, "port": null},
+            "endpoint": {"user": "u", "password": "hunter2", "socket": self.socket.path, "host": null, "port": null},
             "transport": "socket", "database": "sbtest", "limit_s": limit_s,
         });
         let spec = ScriptSpec::from_json(&serde_json::to_vec(&spec).unwrap()).unwrap();
@@ -172,153 +165,86 @@ impl Server {
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
+fn converse(mut client: Conversation, script: &Script, seen: &Seen) -> std::io::Result<()> {
+    if let Greeting::Raw(raw) = script.greeting {
+        return client.stream.write_all(raw);
     }
-}
-
-struct Conversation {
-    stream: UnixStream,
-    inbox: Inbox,
-}
-
-impl Conversation {
-    fn new(stream: UnixStream) -> Self {
-        Self {
-            stream,
-            inbox: Inbox::new(LARGEST),
+    client.greet()?;
+    if script.greeting == Greeting::RefusePassword {
+        return client
+            .send(&[b"\xff\x15\x04#28000Access denied for user 'u'@'localhost' (using password: YES)"]);
+    }
+    client.send(&[OK])?;
+    let (mut executions, mut commits) = (0, 0);
+    loop {
+        let command = client.command()?;
+        if let [0x03 | 0x16, sql @ ..] = &command[..] {
+            seen.statements
+                .lock()
+                .unwrap()
+                .push(String::from_utf8_lossy(sql).into_owned());
         }
-    }
-
-    fn receive(&mut self) -> std::io::Result<Vec<u8>> {
-        while !self.inbox.ready().unwrap() {
-            match self.stream.read(self.inbox.spare())? {
-                0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
-                count => self.inbox.filled(count),
+        match command.split_first() {
+            Some((0x03, sql)) if sql.starts_with(b"SHOW COLUMNS FROM upsert") => client.send_rows(&[
+                ["k", "bigint", "NO", "PRI"],
+                ["c", script.c_type, "NO", ""],
+                ["pad", "char(60)", "NO", ""],
+            ])?,
+            Some((0x03, sql)) if sql.starts_with(b"SHOW COLUMNS") => client.send_rows(&[
+                ["id", "int(11)", "NO", "PRI"],
+                ["k", "int(11)", "NO", "MUL"],
+                ["c", script.c_type, "NO", ""],
+                ["pad", "char(60)", "NO", ""],
+            ])?,
+            Some((0x03, sql)) if sql.starts_with(b"SELECT MAX(") => client.send_rows(&[[script.max_id]])?,
+            Some((0x03, sql)) if sql.starts_with(b"SELECT @@max") => client.send_rows(&[["16777216"]])?,
+            Some((0x03, sql)) if sql.starts_with(b"INSERT") => {
+                assert!(sql.len() <= 512 << 10, "a batch of {} bytes", sql.len());
+                let rows = sql.iter().filter(|&&byte| byte == b'(').count() - 1;
+                seen.inserted_rows.fetch_add(rows as u64, Ordering::Relaxed);
+                client.send(&[OK])?;
             }
-        }
-        Ok(self.inbox.take().unwrap().to_vec())
-    }
-
-    fn send(&mut self, payloads: &[&[u8]]) -> std::io::Result<()> {
-        let mut out = Vec::new();
-        for payload in payloads {
-            let (start, sequence) = (out.len(), self.inbox.sequence());
-            frame(&mut out, sequence, |out| out.extend_from_slice(payload)).unwrap();
-            self.inbox.sent(last_sequence(&out[start..]));
-        }
-        self.stream.write_all(&out)
-    }
-
-    fn rows(&mut self, rows: &[&[&str]]) -> std::io::Result<()> {
-        let columns = rows[0].len();
-        let mut payloads = vec![vec![columns as u8]];
-        payloads.extend(std::iter::repeat_n(b"definition".to_vec(), columns));
-        payloads.push(EOF.to_vec());
-        for row in rows {
-            let mut payload = Vec::new();
-            row.iter()
-                .for_each(|column| put_lenenc_bytes(&mut payload, column.as_bytes()));
-            payloads.push(payload);
-        }
-        payloads.push(EOF.to_vec());
-        let payloads: Vec<_> = payloads.iter().map(Vec::as_slice).collect();
-        self.send(&payloads)
-    }
-
-    fn run(
-        &mut self,
-        script: &Script,
-        inserted_rows: &AtomicU64,
-        executed: &AtomicU64,
-        said: &Said,
-    ) -> std::io::Result<()> {
-        let mut usual =
-            b"\x0a5.5.5-10.11.19-MariaDB\0\x07\0\0\0abcdefgh\0\xfe\xf7\x08\x02\0\xff\x81\x15".to_vec();
-        usual.extend_from_slice(&[0; 10]);
-        usual.extend_from_slice(b"ijklmnopqrst\0mysql_native_password\0");
-        if let Greeting::Raw(raw) = script.greeting {
-            return self.stream.write_all(raw);
-        }
-        self.send(&[&usual])?;
-        self.receive()?;
-        if script.greeting == Greeting::RefusePassword {
-            return self
-                .send(&[b"\xff\x15\x04#28000Access denied for user 'u'@'localhost' (using password: YES)"]);
-        }
-        self.send(&[OK])?;
-        let (mut executions, mut commits) = (0, 0);
-        loop {
-            self.inbox.sent(255); // a command begins at sequence number 0
-            let command = self.receive()?;
-            if let [0x03 | 0x16, sql @ ..] = &command[..] {
-                said.lock()
-                    .unwrap()
-                    .push(String::from_utf8_lossy(sql).into_owned());
+            Some((0x03, b"COMMIT")) => {
+                commits += 1;
+                client.send(&[(script.commit)(commits)])?;
             }
-            match command.split_first() {
-                Some((0x03, sql)) if sql.starts_with(b"SHOW COLUMNS FROM upsert") => self.rows(&[
-                    &["k", "bigint", "NO", "PRI"],
-                    &["c", script.c_type, "NO", ""],
-                    &["pad", "char(60)", "NO", ""],
-                ])?,
-                Some((0x03, sql)) if sql.starts_with(b"SHOW COLUMNS") => self.rows(&[
-                    &["id", "int(11)", "NO", "PRI"],
-                    &["k", "int(11)", "NO", "MUL"],
-                    &["c", script.c_type, "NO", ""],
-                    &["pad", "char(60)", "NO", ""],
-                ])?,
-                Some((0x03, sql)) if sql.starts_with(b"SELECT MAX(") => self.rows(&[&[script.max_id]])?,
-                Some((0x03, sql)) if sql.starts_with(b"SELECT @@max") => self.rows(&[&["16777216"]])?,
-                Some((0x03, sql)) if sql.starts_with(b"INSERT") => {
-                    assert!(sql.len() <= 512 << 10, "a batch of {} bytes", sql.len());
-                    let rows = sql.iter().filter(|&&byte| byte == b'(').count() - 1;
-                    inserted_rows.fetch_add(rows as u64, Ordering::Relaxed);
-                    self.send(&[OK])?;
+            Some((0x03, b"LONG ROW")) => {
+                let long = "x".repeat(LONG);
+                client.send_rows(&[[long.as_str()]])?;
+            }
+            Some((0x03, b"HANG")) => {
+                client.receive()?;
+            }
+            Some((0x03, b"FAIL")) => client.send(&[DEADLOCK])?,
+            Some((0x03, _)) => client.send(&[OK])?,
+            Some((0x16, sql)) => {
+                let params = sql.iter().filter(|&&byte| byte == b'?').count();
+                if !script.knows_aliases && String::from_utf8_lossy(sql).contains(" AS ") {
+                    client.send(&[SYNTAX_ERROR])?;
+                    continue;
                 }
-                Some((0x03, b"COMMIT")) => {
-                    commits += 1;
-                    self.send(&[(script.commit)(commits)])?;
-                }
-                Some((0x03, b"LONG ROW")) => {
-                    let long = "x".repeat(LONG);
-                    self.rows(&[&[&long]])?;
-                }
-                Some((0x03, b"HANG")) => {
-                    self.receive()?;
-                }
-                Some((0x03, b"FAIL")) => self.send(&[DEADLOCK])?,
-                Some((0x03, _)) => self.send(&[OK])?,
-                Some((0x16, sql)) => {
-                    let params = sql.iter().filter(|&&byte| byte == b'?').count();
-                    if !script.knows_aliases && String::from_utf8_lossy(sql).contains(" AS ") {
-                        self.send(&[SYNTAX_ERROR])?;
-                        continue;
+                let head = [0, 1, 0, 0, 0, 0, 0, params as u8, 0, 0, 0, 0];
+                let mut payloads: Vec<&[u8]> = vec![&head];
+                payloads.extend(std::iter::repeat_n(&b"param"[..], params));
+                payloads.extend((params > 0).then_some(EOF));
+                client.send(&payloads)?;
+            }
+            Some((0x17, _)) => {
+                executions += 1;
+                seen.executions.fetch_add(1, Ordering::Relaxed);
+                match (script.execution)(executions) {
+                    Act::Answer(payload) => client.send(&[payload])?,
+                    Act::AnswerLate(after, payload) => {
+                        std::thread::sleep(after);
+                        client.send(&[payload])?;
                     }
-                    let head = [0, 1, 0, 0, 0, 0, 0, params as u8, 0, 0, 0, 0];
-                    let mut payloads: Vec<&[u8]> = vec![&head];
-                    payloads.extend(std::iter::repeat_n(&b"param"[..], params));
-                    payloads.extend((params > 0).then_some(EOF));
-                    self.send(&payloads)?;
-                }
-                Some((0x17, _)) => {
-                    executions += 1;
-                    executed.fetch_add(1, Ordering::Relaxed);
-                    match (script.execution)(executions) {
-                        Act::Answer(payload) => self.send(&[payload])?,
-                        Act::AnswerLate(after, payload) => {
-                            std::thread::sleep(after);
-                            self.send(&[payload])?;
-                        }
-                        Act::Close => return Ok(()),
-                        Act::Hang => {
-                            self.receive()?;
-                        }
+                    Act::Close => return Ok(()),
+                    Act::Hang => {
+                        client.receive()?;
                     }
                 }
-                _ => return Ok(()),
             }
+            _ => return Ok(()),
         }
     }
 }
@@ -377,10 +303,7 @@ fn a_window_counts_what_ended_inside_it() {
 
 #[test]
 fn an_ignored_error_is_counted_and_the_event_is_retried() {
-    let server = Server::start(Script {
-        execution: |number| Act::Answer(if number % 10 == 0 { DEADLOCK } else { OK }),
-        ..USUAL
-    });
+    let server = Server::executing(|number| Act::Answer(if number % 10 == 0 { DEADLOCK } else { OK }));
     let mut run = server.started();
     run.open_window().unwrap();
     wait_for(&run, |progress| progress.events > 500);
@@ -395,16 +318,7 @@ fn an_ignored_error_is_counted_and_the_event_is_retried() {
 
 #[test]
 fn an_error_that_is_not_ignored_ends_the_load_with_its_reason() {
-    let server = Server::start(Script {
-        execution: |number| {
-            Act::Answer(if number < 50 {
-                OK
-            } else {
-                b"\xff\x8a\x04#HY000The table is full"
-            })
-        },
-        ..USUAL
-    });
+    let server = Server::executing(|number| Act::Answer(if number < 50 { OK } else { TABLE_FULL }));
     let mut run = server.started();
     let progress = wait_for(&run, |progress| progress.failed.is_some());
     assert!(progress.failed.unwrap().contains("The table is full (error 1162"));
@@ -414,26 +328,14 @@ fn an_error_that_is_not_ignored_ends_the_load_with_its_reason() {
 
 #[test]
 fn a_load_that_a_known_error_ends_tells_the_way_out() {
-    let server = Server::start(Script {
-        execution: |number| {
-            Act::Answer(if number < 50 {
-                OK
-            } else {
-                b"\xff\x81\x04#08S01too big"
-            })
-        },
-        ..USUAL
-    });
+    let server = Server::executing(|number| Act::Answer(if number < 50 { OK } else { TOO_BIG }));
     let progress = wait_for(&server.started(), |progress| progress.failed.is_some());
     assert!(progress.hint.unwrap().starts_with("raise max_allowed_packet"));
 }
 
 #[test]
 fn a_server_that_goes_away_ends_the_load_and_voids_the_window() {
-    let server = Server::start(Script {
-        execution: |number| if number < 500 { Act::Answer(OK) } else { Act::Close },
-        ..USUAL
-    });
+    let server = Server::executing(|number| if number < 500 { Act::Answer(OK) } else { Act::Close });
     let mut run = server.connect().unwrap();
     run.start().unwrap();
     let opened = run.open_window();
@@ -445,10 +347,7 @@ fn a_server_that_goes_away_ends_the_load_and_voids_the_window() {
 
 #[test]
 fn garbage_ends_the_load_as_a_protocol_error() {
-    let server = Server::start(Script {
-        execution: |_| Act::Answer(b"\xfb/etc/passwd"),
-        ..USUAL
-    });
+    let server = Server::executing(|_| Act::Answer(b"\xfb/etc/passwd"));
     let mut run = server.started();
     wait_for(&run, |progress| progress.failed.is_some());
     assert_eq!(run.open_window().unwrap_err().kind, Kind::Protocol);
@@ -456,10 +355,7 @@ fn garbage_ends_the_load_as_a_protocol_error() {
 
 #[test]
 fn a_hung_server_does_not_keep_a_load_from_stopping() {
-    let server = Server::start(Script {
-        execution: |number| if number < 5 { Act::Answer(OK) } else { Act::Hang },
-        ..USUAL
-    });
+    let server = Server::executing(|number| if number < 5 { Act::Answer(OK) } else { Act::Hang });
     let mut run = server.started();
     wait_for(&run, |progress| progress.events == 8); // both connections hang in their fifth
     let begun = Instant::now();
@@ -503,14 +399,14 @@ fn check_pause(threads: u32, rate: u32) {
         run.pause().unwrap();
         run.pause().unwrap();
         let events = run.progress().unwrap().events;
-        assert_eq!(server.executions.load(Ordering::Relaxed), events);
+        assert_eq!(server.seen.executions.load(Ordering::Relaxed), events);
         assert!(server.heard("COMMIT") >= pause, "what was open is committed");
         assert_eq!(run.open_window().unwrap_err().kind, Kind::Usage);
         let other = Server::start(USUAL);
         let mut meanwhile = other.started();
         wait_for(&meanwhile, |progress| progress.events > 2000);
         meanwhile.stop();
-        assert_eq!(server.executions.load(Ordering::Relaxed), events);
+        assert_eq!(server.seen.executions.load(Ordering::Relaxed), events);
         run.resume().unwrap();
     }
     run.stop();
@@ -525,10 +421,7 @@ fn a_paused_load_has_nothing_on_the_server_and_goes_on_where_it_was() {
 
 #[test]
 fn a_pause_ends_when_the_load_fails_or_stops() {
-    let server = Server::start(Script {
-        execution: |number| if number > 20 { Act::Close } else { Act::Answer(OK) },
-        ..USUAL
-    });
+    let server = Server::executing(|number| if number > 20 { Act::Close } else { Act::Answer(OK) });
     let mut run = server.started();
     wait_for(&run, |progress| progress.failed.is_some());
     assert_eq!(run.pause().unwrap_err().kind, Kind::Server);
@@ -555,12 +448,9 @@ fn a_rate_is_kept_and_latency_counts_from_the_intended_start() {
     );
     // One that waits for 0.5 s behind another is charged that, although its own answer comes at once.
     for threads in [1, 2] {
-        let server = Server::start(Script {
-            execution: |number| match number {
-                1 => Act::AnswerLate(Duration::from_millis(500), OK),
-                _ => Act::Answer(OK),
-            },
-            ..USUAL
+        let server = Server::executing(|number| match number {
+            1 => Act::AnswerLate(Duration::from_millis(500), OK),
+            _ => Act::Answer(OK),
         });
         let spec = server.spec(|spec| {
             spec["threads"] = threads.into();
@@ -604,19 +494,16 @@ fn an_event_that_is_retried_counts_from_its_intended_start() {
     const WAIT: Duration = Duration::from_millis(300);
     for threads in [1, 2] {
         for refusal in [LOCK_WAIT_TIMEOUT, DEADLOCK] {
-            let server = Server::start(Script {
-                execution: if refusal == DEADLOCK {
-                    |number| match number {
-                        1 => Act::AnswerLate(WAIT, DEADLOCK),
-                        _ => Act::Answer(OK),
-                    }
-                } else {
-                    |number| match number {
-                        1 => Act::AnswerLate(WAIT, LOCK_WAIT_TIMEOUT),
-                        _ => Act::Answer(OK),
-                    }
-                },
-                ..USUAL
+            let server = Server::executing(if refusal == DEADLOCK {
+                |number| match number {
+                    1 => Act::AnswerLate(WAIT, DEADLOCK),
+                    _ => Act::Answer(OK),
+                }
+            } else {
+                |number| match number {
+                    1 => Act::AnswerLate(WAIT, LOCK_WAIT_TIMEOUT),
+                    _ => Act::Answer(OK),
+                }
             });
             let spec = server.spec(|spec| {
                 spec["threads"] = threads.into();
@@ -641,12 +528,9 @@ fn an_event_that_is_retried_counts_from_its_intended_start() {
 
 #[test]
 fn a_retry_in_a_closed_loop_is_a_new_event() {
-    let server = Server::start(Script {
-        execution: |number| match number {
-            1 => Act::AnswerLate(Duration::from_millis(300), DEADLOCK),
-            _ => Act::Answer(OK),
-        },
-        ..USUAL
+    let server = Server::executing(|number| match number {
+        1 => Act::AnswerLate(Duration::from_millis(300), DEADLOCK),
+        _ => Act::Answer(OK),
     });
     let mut run = server.started();
     run.open_window().unwrap();
@@ -672,12 +556,9 @@ fn a_window_without_errors_has_no_failed_attempts() {
 
 #[test]
 fn an_attempt_that_a_lost_connection_ends_has_failed() {
-    let server = Server::start(Script {
-        execution: |number| match number {
-            20 => Act::Close,
-            _ => Act::Answer(OK),
-        },
-        ..USUAL
+    let server = Server::executing(|number| match number {
+        20 => Act::Close,
+        _ => Act::Answer(OK),
     });
     for threads in [1, 2] {
         let spec = server.spec(|spec| {
@@ -713,7 +594,7 @@ fn connections_that_are_lost_together_find_another_node_together() {
         spec["reconnect"] = true.into();
         spec["cluster_load"] = "failover".into();
         spec["peers"] = serde_json::json!([
-            {"user": "u", "password": "hunter2", "socket": other.path, "host": null, "port": null}
+            {"user": "u", "password": "hunter2", "socket": other.socket.path, "host": null, "port": null}
         ]);
     });
     let mut run = LoadRun::connect(&spec, Arc::new(Cancellation::new())).unwrap();
@@ -727,10 +608,7 @@ fn connections_that_are_lost_together_find_another_node_together() {
 #[test]
 fn an_event_that_runs_keeps_nobody_from_the_schedule() {
     for threads in [1, 2] {
-        let server = Server::start(Script {
-            execution: |_| Act::Hang,
-            ..USUAL
-        });
+        let server = Server::executing(|_| Act::Hang);
         let spec = server.spec(|spec| {
             spec["threads"] = threads.into();
             spec["rate"] = 1000.into();
@@ -810,7 +688,7 @@ fn every_row_of_every_table_is_inserted() {
         spec["table_size"] = 5000.into();
     });
     prepare_tables(&spec, &Cancellation::new()).unwrap();
-    assert_eq!(server.inserted_rows.load(Ordering::Relaxed), 15_000);
+    assert_eq!(server.seen.inserted_rows.load(Ordering::Relaxed), 15_000);
 }
 
 #[test]
@@ -845,17 +723,14 @@ fn an_upsert_is_prepared_in_the_wording_that_the_server_knows() {
             server.heard("INSERT INTO upsert_primary1 (k,c,pad) VALUES (?,?,?),(?,?,?)"),
             wordings
         );
-        let said = server.said.lock().unwrap();
+        let said = server.seen.statements.lock().unwrap();
         assert!(said.iter().any(|statement| statement.ends_with(due)), "{said:?}");
     }
 }
 
 #[test]
 fn rows_are_counted_and_updates_among_them_by_the_servers_own_count() {
-    let server = Server::start(Script {
-        execution: |_| Act::Answer(OK_THREE_AFFECTED),
-        ..USUAL
-    });
+    let server = Server::executing(|_| Act::Answer(OK_THREE_AFFECTED));
     let mut run = server.upsert(serde_json::json!({}));
     run.open_window().unwrap();
     wait_for(&run, |progress| progress.events > 500);
@@ -919,10 +794,7 @@ fn commits_follow_the_clock_also_where_statements_are_rare() {
 
 #[test]
 fn a_deadlock_takes_back_the_whole_transaction() {
-    let server = Server::start(Script {
-        execution: |number| Act::Answer(if number % 10 == 0 { DEADLOCK } else { OK }),
-        ..USUAL
-    });
+    let server = Server::executing(|number| Act::Answer(if number % 10 == 0 { DEADLOCK } else { OK }));
     let mut run = server.upsert(serde_json::json!({"commit_rows": 1_000_000}));
     run.open_window().unwrap();
     wait_for(&run, |progress| progress.events > 900);
@@ -984,7 +856,7 @@ fn statements_and_rows_of_more_than_16_mib_pass() {
         .run(&format!("LONG ROW;{long};LONG ROW;SELECT 1"), 60.0)
         .unwrap();
     assert_eq!(result.events, 4);
-    let said = server.said.lock().unwrap();
+    let said = server.seen.statements.lock().unwrap();
     assert!(said.contains(&long));
 }
 
@@ -1098,7 +970,7 @@ fn a_workload_that_commits_by_itself_gets_the_acks_row_in_its_transaction() {
 #[test]
 fn statements_that_commit_by_themselves_have_the_acks_row_in_front() {
     let (server, notes) = with_acks("acks-update", "oltp_update_non_index", 1, USUAL);
-    let executed = server.executions.load(Ordering::Relaxed) as usize;
+    let executed = server.seen.executions.load(Ordering::Relaxed) as usize;
     // Two executions an event, of which the first is noted.
     assert!(
         executed.abs_diff(2 * notes.len()) <= 4,
@@ -1124,7 +996,7 @@ fn acks_are_refused_where_events_are_not_transactions() {
     let server = Server::start(USUAL);
     let mut value = serde_json::json!({
         "workload": "upsert", "upsert": {"rows": 1, "key": "primary", "hit_ratio": 0.5, "commit_rows": 10},
-        "endpoint": {"user": "u", "password": "p", "socket": server.path, "host": null, "port": null},
+        "endpoint": {"user": "u", "password": "p", "socket": server.socket.path, "host": null, "port": null},
         "transport": "socket", "database": "d", "threads": 1, "tables": 1, "table_size": 1,
         "rand_type": "special", "seed": 1, "ignored_errors": [], "acks": {"file": "/nowhere", "rows": 1},
     });

@@ -1,7 +1,9 @@
 //! A proxy whose process has few descriptors. A process of its own, for the limit is the process's.
 
+mod echo;
+
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,25 +15,6 @@ use nix::sys::resource::{getrlimit, setrlimit, Resource};
 const INSIDE: &str = "FLUSHLAB_PROXY_TARGET";
 const LIMIT: u64 = 64;
 const PATIENCE: Duration = Duration::from_secs(60);
-
-fn echo() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let port = listener.local_addr().unwrap().port();
-    thread::spawn(move || {
-        for connection in listener.incoming() {
-            let mut connection = connection.unwrap();
-            thread::spawn(move || {
-                let mut buffer = [0; 4096];
-                while let Ok(count) = connection.read(&mut buffer) {
-                    if count == 0 || connection.write_all(&buffer[..count]).is_err() {
-                        break;
-                    }
-                }
-            });
-        }
-    });
-    port
-}
 
 /// The proxy's process: tells its port, and at the end of its input its shortages.
 #[test]
@@ -57,7 +40,7 @@ fn answers(stream: &mut TcpStream, wait: Duration) -> bool {
 fn without_descriptors_connections_wait_and_the_front_does_not_spin() {
     let mut process = Command::new(std::env::current_exe().unwrap())
         .args(["the_process_of_the_proxy", "--exact", "--nocapture"])
-        .env(INSIDE, echo().to_string())
+        .env(INSIDE, echo::serve(b"").to_string())
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())

@@ -1,30 +1,12 @@
 //! A proxy before servers that answer with their name and then echo.
 
+mod echo;
+
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::thread;
 
 use flushlab_proxy::Proxy;
-
-fn server(name: &'static [u8; 1]) -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let port = listener.local_addr().unwrap().port();
-    thread::spawn(move || {
-        for connection in listener.incoming() {
-            let mut connection = connection.unwrap();
-            thread::spawn(move || {
-                connection.write_all(name).unwrap();
-                let mut buffer = [0; 4096];
-                while let Ok(count) = connection.read(&mut buffer) {
-                    if count == 0 || connection.write_all(&buffer[..count]).is_err() {
-                        break;
-                    }
-                }
-            });
-        }
-    });
-    port
-}
 
 fn client(proxy: &Proxy) -> (TcpStream, u8) {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, proxy.port())).unwrap();
@@ -35,7 +17,7 @@ fn client(proxy: &Proxy) -> (TcpStream, u8) {
 
 #[test]
 fn bytes_pass_both_ways_unchanged() {
-    let proxy = Proxy::listen(0, server(b"a")).unwrap();
+    let proxy = Proxy::listen(0, echo::serve(b"a")).unwrap();
     let (mut stream, name) = client(&proxy);
     assert_eq!(name, b'a');
     let sent: Vec<u8> = (0..1_000_000_u32).map(|n| n.to_le_bytes()[0]).collect();
@@ -50,10 +32,10 @@ fn bytes_pass_both_ways_unchanged() {
 
 #[test]
 fn a_switch_cuts_what_is_open_and_leads_to_the_other_server() {
-    let proxy = Proxy::listen(0, server(b"a")).unwrap();
+    let proxy = Proxy::listen(0, echo::serve(b"a")).unwrap();
     let (mut old, name) = client(&proxy);
     assert_eq!(name, b'a');
-    proxy.switch(server(b"b"));
+    proxy.switch(echo::serve(b"b"));
     let cut = old.read(&mut [0]);
     assert!(matches!(cut, Ok(0) | Err(_)));
     for _ in 0..20 {
@@ -79,7 +61,7 @@ fn a_port_that_is_taken_is_an_error() {
 
 #[test]
 fn a_closed_front_frees_its_port() {
-    let proxy = Proxy::listen(0, server(b"a")).unwrap();
+    let proxy = Proxy::listen(0, echo::serve(b"a")).unwrap();
     let port = proxy.port();
     let (mut open, _) = client(&proxy);
     proxy.close();
