@@ -1,6 +1,7 @@
 //! Bytes: a bounded reader that never panics, and what is appended to a buffer.
 
 use std::fmt;
+use std::io::{self, Read};
 
 /// What is wrong with bytes that were read: a rule that they break, in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -247,6 +248,12 @@ impl Put for Fill<'_> {
         self.out[self.used..end].copy_from_slice(bytes);
         self.used = end;
     }
+}
+
+/// Reads until `buffer` has `size` bytes or the file ends; takes memory only for bytes that come.
+pub(crate) fn fill(file: &mut impl Read, buffer: &mut Vec<u8>, size: usize) -> io::Result<()> {
+    let missing = size.saturating_sub(buffer.len()) as u64;
+    file.by_ref().take(missing).read_to_end(buffer).map(drop)
 }
 
 #[cfg(test)]

@@ -9,9 +9,8 @@
 use std::borrow::Cow;
 use std::io::Read;
 
-use crate::bytes::{Malformed, Reader};
+use crate::bytes::{fill, Malformed, Reader};
 use crate::event::{EventType, Header, HEADER_SIZE};
-use crate::read::fill;
 use crate::rows::Rows;
 
 /// Largest event that is taken from compressed bytes.

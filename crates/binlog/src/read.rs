@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::io::{self, Read};
 
-use crate::bytes::Malformed;
+use crate::bytes::{fill, Malformed};
 use crate::event::{
     checksum, EventType, Header, CHECKSUM_SIZE, FLAG_IN_USE, HEADER_SIZE, MAGIC, MAGIC_ENCRYPTED,
 };
@@ -235,12 +235,6 @@ fn without_checksum(bytes: &[u8]) -> Option<&[u8]> {
     let (content, given) = bytes.split_last_chunk::<CHECKSUM_SIZE>()?;
     let holds = content.len() >= HEADER_SIZE && *given == checksum(content).to_le_bytes();
     holds.then_some(content)
-}
-
-/// Reads until `buffer` has `size` bytes or the file ends; takes memory only for bytes that come.
-pub(crate) fn fill(file: &mut impl Read, buffer: &mut Vec<u8>, size: usize) -> io::Result<()> {
-    let missing = size.saturating_sub(buffer.len()) as u64;
-    file.by_ref().take(missing).read_to_end(buffer).map(drop)
 }
 
 /// The transaction that is being read.

@@ -1,12 +1,12 @@
 //! How long a disk takes to answer.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::failure::mix;
+use crate::mix::mix;
 
 /// The 99th percentile of a standard normal distribution.
 const Z99: f64 = 2.326_347_9;
@@ -90,12 +90,12 @@ impl Clock {
 
     /// From now on.
     pub fn set(&self, delays: Delays) {
-        *self.delays.lock().unwrap_or_else(PoisonError::into_inner) = delays;
+        *self.delays.lock() = delays;
     }
 
     /// When a request that came at `now` is answered; none: at once.
     pub fn due(&self, request: Request, now: Instant) -> Option<Instant> {
-        let delays = *self.delays.lock().unwrap_or_else(PoisonError::into_inner);
+        let delays = *self.delays.lock();
         let (latency, bytes) = match request {
             Request::Flush => (delays.flush, None),
             Request::Write(bytes) => (delays.write, Some(bytes)),
@@ -121,7 +121,7 @@ impl Clock {
         if kept_busy.is_zero() {
             return now;
         }
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.free.lock();
         let begins = free.map_or(now, |free| free.max(now));
         *free = Some(begins + kept_busy);
         begins

@@ -7,38 +7,10 @@
 use std::io;
 use std::ops::RangeInclusive;
 
-use serde::{Deserialize, Serialize};
-
+use crate::mix::mix;
 use crate::record::{Entry, EntryKind, Recording};
+use crate::spec::{Failure, Kind};
 use crate::{BLOCK, SECTOR};
-
-/// What crashes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// The operating system: what reached the device stays, in its cache too.
-    Os,
-    /// The power: of what came after the last flush, anything may be left.
-    Power,
-    /// The power, and the device had not done its last flushes.
-    LyingDisk,
-    /// The power, in the middle of the last large write, unless a flush has made that durable; the device kept
-    /// all others.
-    Torn,
-}
-
-/// A crash.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Failure {
-    /// What crashes.
-    pub kind: Kind,
-    /// Bytes that the device writes whole or not at all: 512 or 4,096; none: it tears no write.
-    pub tear: Option<u32>,
-    /// Flushes that a lying disk did not do, the last ones.
-    #[serde(default)]
-    pub lying_flushes: u64,
-}
 
 /// One write that was cut.
 #[derive(Debug, Clone, Copy)]
@@ -211,13 +183,4 @@ fn cut(recording: &Recording, at: u64, seed: u64, unit_sectors: u64) -> io::Resu
         }
     }
     Ok(None)
-}
-
-/// Spreads a number over all bits (Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
-/// 2014).
-pub fn mix(number: u64) -> u64 {
-    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }

@@ -109,8 +109,8 @@ impl Source for Image {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::{Failure, Kind};
     use crate::record::{Entry, EntryKind, Recorder};
+    use crate::spec::{Failure, Kind};
     use proptest::prelude::*;
     use std::os::unix::fs::FileExt;
     use tempfile::TempDir;

@@ -13,6 +13,7 @@
 //! - `failure`: which of them a crash leaves; `image`: the blocks that come of it;
 //! - `unsynced`: what a crash may have left, part by part;
 //! - `delays`: how long a disk takes to answer; `timer`: answers that wait for their time;
+//! - `mix`: random bits for both;
 //! - `serve`: FUSE and the control socket.
 //!
 //! # Promises
@@ -26,6 +27,7 @@ mod failure;
 mod image;
 mod index;
 mod layers;
+mod mix;
 mod record;
 mod serve;
 mod spec;
@@ -33,12 +35,11 @@ mod timer;
 mod unsynced;
 
 pub use delays::{Delays, Latency};
-pub use failure::{Failure, Kind};
 pub use image::Image;
 pub use layers::{Layers, Source};
 pub use record::{Entry, EntryKind, Recorder, Recording};
 pub use serve::serve;
-pub use spec::{Base, ImageSpec, Spec};
+pub use spec::{Base, Failure, ImageSpec, Kind, Spec};
 pub use unsynced::{unsynced, Part};
 
 /// Smallest write of a disk, in bytes.

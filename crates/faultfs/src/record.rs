@@ -14,9 +14,9 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use memmap2::{Mmap, MmapRaw};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::spec::Base;
@@ -162,7 +162,7 @@ impl Recorder {
 
     /// Adds a record, the one that is answered next.
     pub fn add(&self, entry: Entry) -> io::Result<()> {
-        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut count = self.count.lock();
         let time_ns = now_ns().max(entry.time_ns);
         self.entries
             .write_all_at(&Entry { time_ns, ..entry }.to_bytes(), *count * ENTRY as u64)?;

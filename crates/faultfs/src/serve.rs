@@ -11,7 +11,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
@@ -20,6 +20,7 @@ use fuser::{
     KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite,
     Request as Asked, Session, SessionACL, WriteFlags,
 };
+use parking_lot::{Mutex, RwLock};
 use rustix::mount;
 use serde::{Deserialize, Serialize};
 
@@ -159,7 +160,7 @@ impl Disk {
         let Some(folder) = &self.record else {
             return Err(io::Error::other("this disk was opened without a record"));
         };
-        let mut blocks = self.blocks.write().unwrap_or_else(PoisonError::into_inner);
+        let mut blocks = self.blocks.write();
         if blocks.records {
             return Err(io::Error::other("this disk records already"));
         }
@@ -170,7 +171,7 @@ impl Disk {
     }
 
     fn become_image(&self, image: &ImageSpec) -> io::Result<()> {
-        let mut blocks = self.blocks.write().unwrap_or_else(PoisonError::into_inner);
+        let mut blocks = self.blocks.write();
         if blocks.records {
             return Err(io::Error::other("this disk records"));
         }
@@ -180,11 +181,7 @@ impl Disk {
 
     fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         self.counts.reads.fetch_add(1, Ordering::Relaxed);
-        self.blocks
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .layers
-            .read(buffer, offset)
+        self.blocks.read().layers.read(buffer, offset)
     }
 
     /// Takes a write; the entry of its record, which is to be added when it is answered.
@@ -195,10 +192,10 @@ impl Disk {
         if !(offset | length).is_multiple_of(SECTOR) || offset + length > self.size {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
-        if self.faults.lock().unwrap_or_else(PoisonError::into_inner).full {
+        if self.faults.lock().full {
             return Err(io::Error::from_raw_os_error(libc::ENOSPC));
         }
-        let blocks = self.blocks.read().unwrap_or_else(PoisonError::into_inner);
+        let blocks = self.blocks.read();
         let entry = match self.recorder.as_ref().filter(|_| blocks.records) {
             Some(recorder) => Some(Entry {
                 kind: EntryKind::Write,
@@ -216,10 +213,10 @@ impl Disk {
 
     fn flush(&self) -> io::Result<Option<Entry>> {
         self.counts.flushes.fetch_add(1, Ordering::Relaxed);
-        let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut faults = self.faults.lock();
         let fails = faults.flushes_until_failure == Some(0);
         faults.flushes_until_failure = faults.flushes_until_failure.and_then(|left| left.checked_sub(1));
-        let blocks = self.blocks.read().unwrap_or_else(PoisonError::into_inner);
+        let blocks = self.blocks.read();
         let recorder = self.recorder.as_ref().filter(|_| blocks.records);
         if fails && recorder.is_none() {
             return Err(io::Error::from_raw_os_error(libc::EIO));
@@ -268,8 +265,8 @@ impl Disk {
         Ok(())
     }
 
-    fn faults(&self) -> std::sync::MutexGuard<'_, Faults> {
-        self.faults.lock().unwrap_or_else(PoisonError::into_inner)
+    fn faults(&self) -> parking_lot::MutexGuard<'_, Faults> {
+        self.faults.lock()
     }
 
     fn status(&self, root: RawFd, flusher: bool) -> Status {
@@ -529,7 +526,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::failure::{Failure, Kind};
+    use crate::spec::{Failure, Kind};
 
     const SIZE: u64 = 16 * BLOCK;
 

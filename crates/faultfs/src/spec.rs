@@ -3,7 +3,6 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::delays::Delays;
-use crate::failure::Failure;
 
 /// A disk.
 #[derive(Debug, Clone, Deserialize)]
@@ -51,4 +50,32 @@ pub struct ImageSpec {
     pub failure: Failure,
     /// Chooses among what may have been left.
     pub seed: u64,
+}
+
+/// What crashes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// The operating system: what reached the device stays, in its cache too.
+    Os,
+    /// The power: of what came after the last flush, anything may be left.
+    Power,
+    /// The power, and the device had not done its last flushes.
+    LyingDisk,
+    /// The power, in the middle of the last large write, unless a flush has made that durable; the device kept
+    /// all others.
+    Torn,
+}
+
+/// A crash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Failure {
+    /// What crashes.
+    pub kind: Kind,
+    /// Bytes that the device writes whole or not at all: 512 or 4,096; none: it tears no write.
+    pub tear: Option<u32>,
+    /// Flushes that a lying disk did not do, the last ones.
+    #[serde(default)]
+    pub lying_flushes: u64,
 }

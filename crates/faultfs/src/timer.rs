@@ -4,9 +4,11 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::io;
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex};
 
 type Answer = Box<dyn FnOnce() + Send>;
 
@@ -59,7 +61,7 @@ impl Timer {
 
     /// Gives an answer at a time.
     pub fn at(&self, due: Instant, answer: impl FnOnce() + Send + 'static) {
-        let mut queue = self.0 .0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = self.0 .0.lock();
         queue.turn += 1;
         let turn = queue.turn;
         queue.waiting.push(Reverse(Waiting {
@@ -79,17 +81,12 @@ impl Timer {
 }
 
 fn run(queue: &Mutex<Queue>, more: &Condvar) {
-    let mut guard = queue.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut guard = queue.lock();
     loop {
         let now = Instant::now();
         match guard.waiting.peek().map(|Reverse(next)| next.due) {
-            None => guard = more.wait(guard).unwrap_or_else(PoisonError::into_inner),
-            Some(due) if due > now => {
-                guard = more
-                    .wait_timeout(guard, due - now)
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .0;
-            }
+            None => more.wait(&mut guard),
+            Some(due) if due > now => drop(more.wait_until(&mut guard, due)),
             Some(_) => {
                 let Some(Reverse(next)) = guard.waiting.pop() else {
                     continue;
@@ -97,7 +94,7 @@ fn run(queue: &Mutex<Queue>, more: &Condvar) {
                 drop(guard);
                 // One that panics is answered by its end, with an I/O error; the others still wait for theirs.
                 let _ = catch_unwind(AssertUnwindSafe(next.answer));
-                guard = queue.lock().unwrap_or_else(PoisonError::into_inner);
+                guard = queue.lock();
             }
         }
     }

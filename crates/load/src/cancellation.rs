@@ -1,7 +1,8 @@
 use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use socket2::Socket;
 
 /// Ends blocked connections from another thread: reads and writes under way on them return at once.
@@ -22,12 +23,7 @@ impl Cancellation {
     /// Cuts all connections.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::SeqCst);
-        for socket in self
-            .sockets
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .drain(..)
-        {
+        for socket in self.sockets.lock().drain(..) {
             if let Some(socket) = socket.upgrade() {
                 // A socket that the peer has closed already is not connected: nothing is left to do.
                 let _ = socket.shutdown(Shutdown::Both);
@@ -41,7 +37,7 @@ impl Cancellation {
     }
 
     pub(crate) fn watch(&self, socket: &Arc<Socket>) {
-        let mut sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sockets = self.sockets.lock();
         if sockets.len() == sockets.capacity() {
             sockets.retain(|socket| socket.strong_count() > 0);
         }

@@ -2,7 +2,7 @@
 //!
 //! # Layout
 //!
-//! Imports point down this list only, which `tests/layers.rs` holds.
+//! Imports point down this list only, which `tests/unit/test_rust_modules.py` holds for all crates.
 //!
 //! * [`LoadRun`]: a running load: connections, threads, the measured window.
 //! * [`prepare_tables`], `check_tables`: the tables of a load.

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -275,12 +275,9 @@ impl ScriptStream {
             true => state.done,
             false => state.bytes < AHEAD_BYTES,
         };
-        let state = self.shared.lock();
-        let (state, _) = self
-            .shared
-            .changed
-            .wait_timeout_while(state, PATIENCE, |state| state.failed.is_none() && !ready(state))
-            .unwrap_or_else(PoisonError::into_inner);
+        let waits = |state: &mut State| state.failed.is_none() && !ready(state);
+        let mut state = self.shared.lock();
+        self.shared.changed.wait_while_for(&mut state, waits, PATIENCE);
         match &state.failed {
             Some(error) => Err(error.clone()),
             None => Ok(ready(&state)),

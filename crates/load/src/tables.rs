@@ -1,7 +1,8 @@
 //! The tables of a load: made, and checked.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::connection::Connection;
 use crate::layout::{Layout, ROW_BYTES};
@@ -32,19 +33,13 @@ pub fn prepare_tables(spec: &LoadSpec, cancellation: &Cancellation) -> Result<()
             scope.spawn(|| {
                 if let Err(error) = fill_tables(spec, &next, cancellation) {
                     // The first error counts: those behind it come from the cut.
-                    failed
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .get_or_insert(error);
+                    failed.lock().get_or_insert(error);
                     cancellation.cancel();
                 }
             });
         }
     });
-    failed
-        .into_inner()
-        .unwrap_or_else(PoisonError::into_inner)
-        .map_or(Ok(()), Err)
+    failed.into_inner().map_or(Ok(()), Err)
 }
 
 fn create_database(spec: &LoadSpec, cancellation: &Cancellation) -> Result<(), Error> {

@@ -1,8 +1,6 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::field::Reader;
-
 /// An ERR packet: the server's own words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerError {
@@ -20,12 +18,12 @@ const MESSAGE_LIMIT: usize = 512;
 impl ServerError {
     /// Parses a payload that begins with 0xFF. Errors before the handshake carry no SQLSTATE.
     pub fn parse(payload: &[u8]) -> Result<Self, Error> {
-        let mut reader = Reader::new(payload);
-        if reader.u8()? != 0xFF {
+        let [0xFF, errno @ ..] = payload else {
             return Err(Error::protocol("an ERR packet does not begin with 0xFF"));
-        }
-        let errno = reader.u16()?;
-        let mut rest = reader.rest();
+        };
+        let Some((errno, mut rest)) = errno.split_first_chunk() else {
+            return Err(Error::protocol("an ERR packet ends inside its error number"));
+        };
         let mut sqlstate = "HY000".to_owned();
         if let [b'#', state @ ..] = rest {
             let Some((state, text)) = state.split_at_checked(5) else {
@@ -36,7 +34,7 @@ impl ServerError {
         }
         let message = &rest[..rest.len().min(MESSAGE_LIMIT)];
         Ok(Self {
-            errno,
+            errno: u16::from_le_bytes(*errno),
             sqlstate,
             message: String::from_utf8_lossy(message).into_owned(),
         })

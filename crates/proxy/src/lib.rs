@@ -13,12 +13,13 @@ use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::resource::{getrlimit, setrlimit, Resource};
+use parking_lot::{Mutex, MutexGuard};
 
 /// How long to wait before a descriptor, memory or a thread is asked for again.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -111,7 +112,7 @@ impl Drop for Proxy {
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Both ends of a connection that is not cut without being known: a switch in between makes it

@@ -1,9 +1,9 @@
 //! The commit pipelines.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use flushlab_commitpath::{Error, Spec};
+use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -31,7 +31,7 @@ impl CommitPath {
         py: Python<'_>,
         act: impl FnOnce(&mut flushlab_commitpath::CommitPath) -> Result<T, Error> + Send,
     ) -> PyResult<T> {
-        py.detach(|| act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner)))
+        py.detach(|| act(&mut self.0.lock()))
             .map_err(|error| raised(py, error))
     }
 }

@@ -12,11 +12,12 @@ mod generate;
 mod toml;
 
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flushlab_load::spec::LoadSpec;
 use flushlab_load::{Cancellation, Error, ScriptSpec};
+use parking_lot::Mutex;
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
@@ -81,12 +82,7 @@ fn interruptible_within<T: Send + 'static>(
     let waiting = Mutex::new(waiting);
     let mut interrupted = None;
     let outcome = loop {
-        let received = py.detach(|| {
-            waiting
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .recv_timeout(SIGNAL_CHECK)
-        });
+        let received = py.detach(|| waiting.lock().recv_timeout(SIGNAL_CHECK));
         match received {
             Ok(outcome) => break Some(outcome),
             Err(RecvTimeoutError::Disconnected) => break None,
@@ -132,7 +128,7 @@ impl LoadRun {
         py: Python<'_>,
         act: impl FnOnce(&mut flushlab_load::LoadRun) -> Result<T, Error> + Send,
     ) -> PyResult<T> {
-        py.detach(|| act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner)))
+        py.detach(|| act(&mut self.0.lock()))
             .map_err(|error| core_error(py, error))
     }
 }
@@ -200,7 +196,7 @@ struct ScriptStream(Mutex<flushlab_load::ScriptStream>, Arc<Cancellation>);
 impl ScriptStream {
     /// Waits for room, or for the end; looks for signals meanwhile, for Ctrl-C cuts the connection, and calls `meanwhile`.
     fn wait(&self, py: Python<'_>, all: bool, meanwhile: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        let stream = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let stream = || self.0.lock();
         while !py
             .detach(|| stream().wait(all))
             .map_err(|error| core_error(py, error))?
@@ -235,30 +231,25 @@ impl ScriptStream {
         meanwhile: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Option<(u32, String)>> {
         self.wait(py, false, meanwhile)?;
-        py.detach(|| {
-            self.0
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .feed(piece, last)
-        })
-        .map(|source| source.map(|source| (source.line, source.name)))
-        .map_err(|error| core_error(py, error))
+        py.detach(|| self.0.lock().feed(piece, last))
+            .map(|source| source.map(|source| (source.line, source.name)))
+            .map_err(|error| core_error(py, error))
     }
 
     fn enter(&self, name: String) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).enter(name);
+        self.0.lock().enter(name);
     }
 
     #[pyo3(signature = (meanwhile=None))]
     fn finish(&self, py: Python<'_>, meanwhile: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        py.detach(|| self.0.lock().unwrap_or_else(PoisonError::into_inner).end())
+        py.detach(|| self.0.lock().end())
             .map_err(|error| core_error(py, error))?;
         self.wait(py, true, meanwhile)
     }
 
     fn progress<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let progress = py.detach(|| {
-            let stream = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let stream = self.0.lock();
             stream.progress()
         });
         json(py, &progress)
@@ -281,21 +272,13 @@ impl ScriptSurvey {
 
     #[pyo3(signature = (piece, last=false))]
     fn feed(&self, py: Python<'_>, piece: &[u8], last: bool) -> PyResult<Vec<(u32, String)>> {
-        py.detach(|| {
-            self.0
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .feed(piece, last)
-        })
-        .map(|sources| sources.into_iter().map(|one| (one.line, one.name)).collect())
-        .map_err(|error| core_error(py, error))
+        py.detach(|| self.0.lock().feed(piece, last))
+            .map(|sources| sources.into_iter().map(|one| (one.line, one.name)).collect())
+            .map_err(|error| core_error(py, error))
     }
 
     fn findings<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        json(
-            py,
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).findings(),
-        )
+        json(py, self.0.lock().findings())
     }
 }
 
@@ -309,7 +292,7 @@ impl FillRun {
         py: Python<'_>,
         act: impl FnOnce(&mut flushlab_load::FillRun) -> Result<T, Error> + Send,
     ) -> PyResult<T> {
-        py.detach(|| act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner)))
+        py.detach(|| act(&mut self.0.lock()))
             .map_err(|error| core_error(py, error))
     }
 }
@@ -451,6 +434,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(disk::measure_disk, module)?)?;
     module.add_function(wrap_pyfunction!(faultfs::serve_fault_disk, module)?)?;
     module.add_function(wrap_pyfunction!(faultfs::unsynced_parts, module)?)?;
+    module.add_function(wrap_pyfunction!(generate::check_pattern, module)?)?;
     module.add_function(wrap_pyfunction!(generate::describe_rows, module)?)?;
     module.add_function(wrap_pyfunction!(generate::python_seconds, module)?)?;
     generate::let_plans_call();

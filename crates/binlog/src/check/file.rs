@@ -4,12 +4,12 @@ use std::io::{self, Read};
 
 use super::report::{FileReport, Found, LimitKind, Rule, Tail, TailKind, Verdict};
 use super::{FileCheck, Go, Gtids};
+use crate::bytes::fill;
 use crate::event::{
     checksum, EventType, Header, CHECKSUM_SIZE, FLAG_IN_USE, FLAG_RELAY_LOG, HEADER_SIZE, MAGIC,
     MAGIC_ENCRYPTED,
 };
 use crate::format::Flavor;
-use crate::read::fill;
 use crate::transaction::Description;
 
 impl FileCheck {

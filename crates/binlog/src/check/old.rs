@@ -4,10 +4,10 @@ use std::io::{self, Read};
 
 use super::report::{LimitKind, Rule, TailKind};
 use super::FileCheck;
+use crate::bytes::fill;
 use crate::bytes::little;
 use crate::event::EventType;
 use crate::format::Flavor;
-use crate::read::fill;
 
 /// Bytes of START_V3's body: the format, the server's version, the time.
 const START_SIZE: usize = 2 + 50 + 4;

@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Mutex;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde::Serialize;
-
-use crate::sync::locked;
 
 /// What threads add to as they go.
 #[derive(Debug, Default)]
@@ -78,8 +76,8 @@ impl Counts {
     pub fn result(&self, progress: FillProgress) -> FillResult {
         FillResult {
             progress,
-            notes: locked(&self.notes).clone(),
-            retried: locked(&self.retried).clone(),
+            notes: self.notes.lock().clone(),
+            retried: self.retried.lock().clone(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -11,7 +11,6 @@ use super::shared::Shared;
 use super::spec::Spec;
 use super::worker::{connect, Worker};
 use crate::connection::Connection;
-use crate::sync::locked;
 use crate::{Cancellation, Error, Kind};
 
 /// A load of rows into a table.
@@ -53,7 +52,7 @@ impl FillRun {
                     shared.fail(error);
                 }
                 if shared.working.fetch_sub(1, Ordering::SeqCst) == 1 {
-                    *locked(&shared.ended) = Some(shared.began.elapsed());
+                    *shared.ended.lock() = Some(shared.began.elapsed());
                     shared.changed.notify_all();
                 }
             });
@@ -64,7 +63,7 @@ impl FillRun {
 
     /// How far it is.
     pub fn progress(&self) -> FillProgress {
-        let ended = *locked(&self.shared.ended);
+        let ended = *self.shared.ended.lock();
         let elapsed = ended.unwrap_or_else(|| self.shared.began.elapsed());
         self.shared.counts.progress(elapsed, ended.is_none())
     }
@@ -74,17 +73,14 @@ impl FillRun {
     /// # Errors
     /// What ended it early.
     pub fn wait(&self, limit: Duration) -> Result<Option<FillResult>, Error> {
-        let ended = locked(&self.shared.ended);
-        let (ended, _) = self
-            .shared
-            .changed
-            .wait_timeout_while(ended, limit, |ended| ended.is_none())
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut ended = self.shared.ended.lock();
+        let changed = &self.shared.changed;
+        changed.wait_while_for(&mut ended, |ended| ended.is_none(), limit);
         if ended.is_none() {
             return Ok(None);
         }
         drop(ended);
-        let failed = locked(&self.shared.failed).clone();
+        let failed = self.shared.failed.lock().clone();
         match failed {
             Some(error) => Err(error),
             None => Ok(Some(self.shared.counts.result(self.progress()))),

@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
 
 use super::counts::Counts;
 use super::spec::{Range, Spec};
-use crate::sync::locked;
 use crate::Error;
 
 /// What the threads of a load share.
@@ -48,7 +48,7 @@ impl Shared {
 
     /// The next range that nobody has.
     pub fn take(&self) -> Option<Range> {
-        locked(&self.ranges).pop_front()
+        self.ranges.lock().pop_front()
     }
 
     /// Whether nothing is to begin any more.
@@ -59,18 +59,15 @@ impl Shared {
 
     /// Begins no transaction from now on, or goes on.
     pub fn hold(&self, held: bool) {
-        *locked(&self.held) = held;
+        *self.held.lock() = held;
         self.let_go.notify_all();
     }
 
     /// Waits as long as the load is held, up to a limit; whether it is held then.
     pub fn is_held(&self, limit: Duration) -> bool {
         let waits = |held: &mut bool| *held && !self.stops();
-        let held = locked(&self.held);
-        let (mut held, _) = self
-            .let_go
-            .wait_timeout_while(held, limit, waits)
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held.lock();
+        self.let_go.wait_while_for(&mut held, waits, limit);
         waits(&mut held)
     }
 
@@ -83,7 +80,7 @@ impl Shared {
     /// Ends the load for a reason; the first one counts.
     pub fn fail(&self, error: Error) {
         if !self.stop.swap(true, Ordering::Relaxed) {
-            *locked(&self.failed) = Some(error);
+            *self.failed.lock() = Some(error);
         }
         self.end();
     }

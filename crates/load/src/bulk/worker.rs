@@ -13,7 +13,6 @@ use super::shared::Shared;
 use super::spec::{unwritable, Method, Range, Spec};
 use super::statement::{head, write_statement};
 use crate::connection::Connection;
-use crate::sync::locked;
 use crate::{Cancellation, Error, Kind};
 
 /// How long a statement may take: a transaction of 64 MiB on a slow disk that is busy with a checkpoint.
@@ -109,7 +108,7 @@ impl<'a> Worker<'a> {
             };
             self.connection.query("ROLLBACK")?; // after a lock wait only the statement was
             counts.rows.fetch_sub(self.sent, Ordering::Relaxed);
-            *locked(&counts.retried).entry(errno).or_default() += 1;
+            *counts.retried.lock().entry(errno).or_default() += 1;
             std::thread::sleep(LONGEST_PAUSE.min(FIRST_PAUSE * (1 << retry)));
         }
         unreachable!("the last retry returns what came of it")
@@ -241,7 +240,7 @@ impl<'a> Worker<'a> {
             };
             if level == "Note" {
                 let told = format!("{text} (note {code})");
-                *locked(&self.shared.counts.notes).entry(told).or_default() += 1;
+                *self.shared.counts.notes.lock().entry(told).or_default() += 1;
             } else if refused.is_none() {
                 refused = Some((code.parse().unwrap_or_default(), text.clone()));
             }

@@ -1,8 +1,9 @@
 //! What is known of a dump under way, shared by who splits it and the connections that run it.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use serde::Serialize;
 
 use super::session_state::SessionState;
@@ -148,13 +149,14 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Waits on `changed`.
     pub fn wait_while(&self, condition: impl FnMut(&mut State) -> bool) -> MutexGuard<'_, State> {
-        let state = self.changed.wait_while(self.lock(), condition);
-        state.unwrap_or_else(PoisonError::into_inner)
+        let mut state = self.lock();
+        self.changed.wait_while(&mut state, condition);
+        state
     }
 
     pub fn next(&self) -> Option<Statement> {

@@ -5,7 +5,7 @@
 //! unless it met a lock of something that runs beside it: then it runs again, alone.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use super::queue::{quoting, Job, Offer, Shared, State};
@@ -181,8 +181,8 @@ fn work(shared: &Shared, mut connection: Connection, held: &mut Option<Held>) {
             let work = &state.work;
             !work.closed && work.rows.is_empty() && !matches!(work.offer, Offer::Open(_))
         };
-        let state = shared.offered.wait_while(shared.lock(), nothing);
-        let mut state = state.unwrap_or_else(PoisonError::into_inner);
+        let mut state = shared.lock();
+        shared.offered.wait_while(&mut state, nothing);
         if state.work.closed {
             return;
         }
@@ -301,8 +301,9 @@ fn run(shared: &Shared, connection: &mut Connection, job: Job, by: By<'_>) {
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
-    use std::sync::Mutex;
     use std::time::Duration;
+
+    use parking_lot::Mutex;
 
     use super::super::queue::Place;
     use super::*;
@@ -322,12 +323,12 @@ mod tests {
     }
 
     #[test]
-    fn a_hand_that_panics_ends_the_dump_and_lets_the_others_end_their_work() {
+    fn a_worker_that_panics_ends_the_dump_and_lets_the_others_end_their_work() {
         let (answer, waits) = mpsc::channel();
         let waits = Mutex::new(waits);
         let server = Arc::new(Scripted::start(move |sql| match sql {
             "slow" => {
-                let _ = waits.lock().unwrap().recv();
+                let _ = waits.lock().recv();
                 Reply::Ok
             }
             "refused" => Reply::Raw(b"\xff\x15\x04#28000Access denied"),
