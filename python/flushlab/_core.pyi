@@ -20,6 +20,7 @@ __all__ = [
     "ScriptSurvey",
     "TomlError",
     "check_binlogs",
+    "check_pattern",
     "check_schedule",
     "count_statements",
     "describe_rows",
@@ -394,6 +395,13 @@ class Proxy:
 
     def close(self) -> None:
         """Listens no more and cuts all connections; does nothing the second time."""
+
+def check_pattern(pattern: str) -> None:
+    """Refuses a pattern that a parameter of a statement cannot have.
+
+    Raises:
+        ValueError: its reason.
+    """
 
 def check_schedule(rate: float, profile: str, kind: str) -> None:
     """Refuses a rate, a profile and a kind of spacing that make no schedule, as `LoadRun` would.

@@ -102,7 +102,7 @@ def test_every_type_reaches_its_column(server: Sandbox, tmp_path: Path) -> None:
         '--: parameter.i = { type = "integer", low = -9000000000, high = -8999999990 }\n'
         '--: parameter.d = { type = "decimal", low = -0.05, high = 0.05, rand_type = "gaussian" }\n'
         '--: parameter.b = { type = "uuid", binary = true }\n'
-        '--: parameter.p = { type = "pattern", pattern = "##-@@" }\n'
+        '--: parameter.p = { type = "pattern", pattern = "[0-9]{2}-[a-z]{2}" }\n'
         '--: parameter.r = { type = "row_text", groups = 5 }\n'
         '--: parameter.m = { type = "datetime", low = 2024-02-28T23:00:00, high = 2024-03-01T01:00:00 }\n'
         '--: parameter.y = { type = "date", low = 2023-12-31, high = 2024-01-01 }\n'

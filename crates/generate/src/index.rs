@@ -5,7 +5,6 @@ use flushlab_rows::unique::Permutation;
 use flushlab_rows::Bits;
 use serde::Deserialize;
 
-use crate::draw::Draw;
 use crate::Error;
 
 /// JSON of a distribution.
@@ -99,7 +98,7 @@ impl Index {
 
     /// The number of a row.
     #[inline]
-    pub fn of(&self, row: u64, draw: &mut Draw) -> u64 {
+    pub fn of(&self, row: u64, draw: &mut impl Bits) -> u64 {
         match &self.law {
             Law::Drawn(distribution) => distribution.offset(draw, self.span),
             Law::Normal(normal) => normal.of(draw, self.span),
@@ -138,7 +137,7 @@ impl Normal {
     }
 
     #[inline]
-    fn of(&self, draw: &mut Draw, span: u64) -> u64 {
+    fn of(&self, draw: &mut impl Bits, span: u64) -> u64 {
         let share = self.below + draw.unit() * self.between;
         let number = (self.mean + self.sd * inverse(share.clamp(1e-300, 1.0 - 1e-16))).round();
         (number.max(0.0) as u64).min(span)
@@ -202,7 +201,7 @@ fn inverse(share: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::draw::key;
+    use crate::draw::{key, Draw};
 
     const ROWS: u64 = 200_000;
 

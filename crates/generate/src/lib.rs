@@ -3,6 +3,7 @@
 //! * [`Plan`]: JSON of `flushlab.record.FillPlan`, checked.
 //! * [`Extent`]: the widest of a column's values, to be held against its type.
 //! * [`Given`]: a value from a function of the user, which [`set_caller`] makes callable.
+//! * [`Template`]: texts of a pattern that stands by itself.
 //! * [`Table`]: writes any row by its number, in any [`Format`].
 //!
 //! Promises: the bytes of a row depend on the plan, its seed and the row's number alone: not on the thread, the rows
@@ -10,7 +11,6 @@
 
 #![forbid(unsafe_code)]
 
-mod column;
 mod draw;
 mod error;
 mod extent;
@@ -24,6 +24,7 @@ mod table;
 pub use error::Error;
 pub use extent::Extent;
 pub use format::Format;
+pub use generator::Template;
 pub use given::{set_caller, spent, Caller, Given};
 pub use plan::Plan;
 pub use table::Table;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::column::Column;
 use crate::draw;
-use crate::generator::{Cell, JsonGenerator};
+use crate::generator::column::Column;
+use crate::generator::{Cell, JsonGenerator, Site};
 use crate::index::Index;
 use crate::{Error, Table};
 
@@ -88,13 +88,12 @@ struct Builder<'a> {
     columns: HashMap<(usize, usize), Option<Arc<Column>>>,
 }
 
-/// What a generator is built for, and what it may ask.
-pub(crate) struct Site<'a, 'b> {
+/// A column to be built, in its place.
+struct Place<'a, 'b> {
     builder: &'a mut Builder<'b>,
     table: usize,
     column: usize,
-    /// Of its random numbers.
-    pub key: u64,
+    key: u64,
 }
 
 impl Builder<'_> {
@@ -114,13 +113,13 @@ impl Builder<'_> {
             .or(json.same_row.as_ref())
             .unwrap_or(&json.name);
         let key = draw::key(self.plan.seed, &json_table.name, drawn_as);
-        let mut site = Site {
+        let mut place = Place {
             builder: self,
             table,
             column,
             key,
         };
-        let built = site
+        let built = place
             .build(json)
             .map_err(|error| error.of(&json_table.name, &json.name))?;
         let built = Arc::new(built);
@@ -129,7 +128,7 @@ impl Builder<'_> {
     }
 }
 
-impl Site<'_, '_> {
+impl Place<'_, '_> {
     fn build(&mut self, json: &JsonColumn) -> Result<Column, Error> {
         if !(0.0..=1.0).contains(&json.null) {
             return Err(Error::new(format!("null is {}; it takes 0 to 1", json.null)));
@@ -195,32 +194,6 @@ impl Site<'_, '_> {
         Ok(())
     }
 
-    /// Of its table.
-    pub fn rows(&self) -> u64 {
-        self.builder.plan.tables[self.table].rows
-    }
-
-    /// How many rows a table has.
-    pub fn rows_of(&self, table: &str) -> Result<u64, Error> {
-        Ok(self.builder.plan.tables[self.find_table(table)?].rows)
-    }
-
-    /// Whether it is its own table's name.
-    pub fn is_own_table(&self, table: &str) -> bool {
-        self.builder.plan.tables[self.table].name == table
-    }
-
-    /// A column of another table, built.
-    pub fn column_of(&mut self, table: &str, column: &str) -> Result<Arc<Column>, Error> {
-        let table = self.find_table(table)?;
-        self.find_column(table, column)
-    }
-
-    /// Another column of its table, built.
-    pub fn sibling(&mut self, column: &str) -> Result<Arc<Column>, Error> {
-        self.find_column(self.table, column)
-    }
-
     fn find_table(&self, name: &str) -> Result<usize, Error> {
         let tables = &self.builder.plan.tables;
         let found = tables.iter().position(|table| table.name == name);
@@ -240,9 +213,35 @@ impl Site<'_, '_> {
         }
         Ok(built)
     }
+}
 
-    /// A generator inside another one, with random numbers of its own.
-    pub fn inner(&mut self, name: &str, null: f64, json: &JsonGenerator) -> Result<Column, Error> {
+impl Site for Place<'_, '_> {
+    fn key(&self) -> u64 {
+        self.key
+    }
+
+    fn rows(&self) -> u64 {
+        self.builder.plan.tables[self.table].rows
+    }
+
+    fn rows_of(&self, table: &str) -> Result<u64, Error> {
+        Ok(self.builder.plan.tables[self.find_table(table)?].rows)
+    }
+
+    fn is_own_table(&self, table: &str) -> bool {
+        self.builder.plan.tables[self.table].name == table
+    }
+
+    fn column_of(&mut self, table: &str, column: &str) -> Result<Arc<Column>, Error> {
+        let table = self.find_table(table)?;
+        self.find_column(table, column)
+    }
+
+    fn sibling(&mut self, column: &str) -> Result<Arc<Column>, Error> {
+        self.find_column(self.table, column)
+    }
+
+    fn inner(&mut self, name: &str, null: f64, json: &JsonGenerator) -> Result<Column, Error> {
         let outer = self.key;
         self.key = draw::key(outer, "", name);
         let cell: Result<Cell, Error> = json.build(self, None);

@@ -1,8 +1,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::column::Column;
 use crate::format::Kind;
+use crate::generator::column::Column;
 use crate::given::failure;
 use crate::{Error, Extent, Format};
 

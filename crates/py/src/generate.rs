@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use flushlab_generate::{Error, Extent, Format, Given, Plan};
+use flushlab_generate::{Error, Extent, Format, Given, Plan, Template};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyInt};
@@ -30,6 +30,14 @@ impl From<Error> for Problem {
             message: error.message,
         }
     }
+}
+
+#[pyfunction]
+pub fn check_pattern(pattern: &str) -> PyResult<()> {
+    let parsed = Template::parse(pattern);
+    parsed
+        .map(drop)
+        .map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 #[pyfunction]

@@ -84,6 +84,18 @@ pub fn put_decimal(text: &mut Vec<u8>, number: i64, digits: u32) {
     }
 }
 
+/// Appends a UUID as text.
+pub fn put_uuid(text: &mut Vec<u8>, uuid: &[u8; 16]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for (place, byte) in uuid.iter().enumerate() {
+        if matches!(place, 4 | 6 | 8 | 10) {
+            text.push(b'-');
+        }
+        text.push(DIGITS[usize::from(byte >> 4)]);
+        text.push(DIGITS[usize::from(byte & 15)]);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,8 +3,7 @@
 //! * [`shape`]: the texts of `c` and `pad`.
 //! * [`distribution`]: which id an event touches.
 //! * [`unique`]: ids that do not repeat.
-//! * [`value`]: values of the parameters of a user's own statements.
-//! * [`calendar`] and [`digits`]: dates and numbers as texts.
+//! * [`calendar`] and [`digits`]: dates, numbers and UUIDs as texts.
 //! * [`Random`]: one small fast generator per connection; what draws takes any [`Bits`].
 //!
 //! Promises: the same seed gives the same rows; shapes and distributions are sysbench's, the
@@ -17,7 +16,6 @@ pub mod digits;
 pub mod distribution;
 pub mod shape;
 pub mod unique;
-pub mod value;
 
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use rand_xoshiro::{SplitMix64, Xoshiro256PlusPlus};

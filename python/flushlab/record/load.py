@@ -142,7 +142,7 @@ class TextDraw(msgspec.Struct, frozen=True, kw_only=True, tag="text", tag_field=
 
 
 class PatternParameter(msgspec.Struct, frozen=True, kw_only=True, tag="pattern", tag_field="kind"):
-    """sysbench's template: `#` is a digit, `@` a small letter, all else is itself."""
+    r"""A template as in plans of `fill`, without a row: `[A-Z]{3}-\\d{4}`."""
 
     pattern: str
 

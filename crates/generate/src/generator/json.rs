@@ -9,10 +9,9 @@ use super::bcrypt::Bcrypt;
 use super::geometry::{Geometry, Shape};
 use super::object::Member;
 use super::person::{What, LOCALES};
-use super::{in_one_case, Cell, Generator, Pattern, Reference};
+use super::{check_alphabet, in_one_case, Cell, Generator, Pattern, Reference, Site};
 use crate::format::{is_clean, Kind};
 use crate::index::{Index, JsonDistribution};
-use crate::plan::Site;
 use crate::Error;
 
 /// Longest text.
@@ -191,7 +190,7 @@ impl JsonGenerator {
     }
 
     /// How many different values it can be told to give, each once; `None` if it cannot be told so, or need not.
-    pub fn count(&self, site: &Site<'_, '_>) -> Result<Option<u64>, Error> {
+    pub fn count(&self, site: &dyn Site) -> Result<Option<u64>, Error> {
         Ok(match self {
             Self::Integer { low, high, .. } => {
                 Some(span(*low, high.unwrap_or(site.rows().into()))?.saturating_add(1))
@@ -213,7 +212,7 @@ impl JsonGenerator {
     }
 
     /// Builds it; with an index its values are those that the index tells.
-    pub fn build(&self, site: &mut Site<'_, '_>, index: Option<Index>) -> Result<Cell, Error> {
+    pub fn build(&self, site: &mut dyn Site, index: Option<Index>) -> Result<Cell, Error> {
         let mut unique = index.is_some() || self.is_unique()?;
         let rows = site.rows();
         let drawn = |low: i128, high: i128, distribution: &JsonDistribution| match &index {
@@ -300,9 +299,7 @@ impl JsonGenerator {
                 } else {
                     alphabet.clone().into_bytes()
                 };
-                check(alphabet.is_ascii() && (1..=256).contains(&alphabet.len()), || {
-                    "an alphabet has 1 to 256 characters of ASCII".to_owned()
-                })?;
+                check_alphabet(&alphabet)?;
                 let kind = if is_clean(&alphabet) && low > 0 {
                     Kind::Clean
                 } else {
@@ -374,7 +371,7 @@ impl JsonGenerator {
             }
             Self::Python { function } => (Kind::Text, Generator::Given(function.clone())),
             Self::Person { what, locale } => {
-                let found = LOCALES.iter().find(|known| known.name == locale);
+                let found = LOCALES.iter().find(|known| known.name == *locale);
                 let known = found.ok_or_else(|| Error::new(format!("there is no locale {locale}")))?;
                 let pattern = Pattern::person(known, *what)?;
                 (pattern.kind(), Generator::Pattern(pattern))
@@ -400,7 +397,7 @@ impl JsonGenerator {
                 cost,
                 distinct,
             } => {
-                let bcrypt = Bcrypt::new(password, *cost, *distinct, site.key)?;
+                let bcrypt = Bcrypt::new(password, *cost, *distinct, site.key())?;
                 (Kind::Clean, Generator::Bcrypt(bcrypt))
             }
             Self::Bytes { low, high } => {

@@ -1,6 +1,7 @@
 //! What makes values: built from the plan's JSON, then asked for any row's bytes.
 
 mod bcrypt;
+pub(crate) mod column;
 mod geometry;
 mod json;
 mod object;
@@ -8,22 +9,50 @@ mod pattern;
 mod person;
 mod reference;
 
+use std::sync::Arc;
+
 use flushlab_rows::calendar::{put_date, put_datetime};
-use flushlab_rows::digits::{put_decimal, put_digits, put_whole};
+use flushlab_rows::digits::{put_decimal, put_digits, put_uuid, put_whole};
 use flushlab_rows::shape::write_groups;
-use flushlab_rows::value::put_uuid;
 use flushlab_rows::Bits;
 
 use crate::draw::Draw;
+use crate::error::Error;
 use crate::extent::Extent;
 use crate::format::Kind;
 use crate::index::Index;
 use bcrypt::Bcrypt;
+use column::Column;
 pub(crate) use geometry::Geometry;
 pub(crate) use json::JsonGenerator;
 use object::Member;
 use pattern::Pattern;
+pub use pattern::Template;
 use reference::Reference;
+
+/// What a generator is built for, and what it may ask of the plan around it.
+pub(crate) trait Site {
+    /// Of its random numbers.
+    fn key(&self) -> u64;
+
+    /// How many rows its table has.
+    fn rows(&self) -> u64;
+
+    /// How many rows a table has.
+    fn rows_of(&self, table: &str) -> Result<u64, Error>;
+
+    /// Whether it is its own table's name.
+    fn is_own_table(&self, table: &str) -> bool;
+
+    /// A column of another table, built.
+    fn column_of(&mut self, table: &str, column: &str) -> Result<Arc<Column>, Error>;
+
+    /// Another column of its table, built.
+    fn sibling(&mut self, column: &str) -> Result<Arc<Column>, Error>;
+
+    /// A generator inside another one, with random numbers of its own.
+    fn inner(&mut self, name: &str, null: f64, json: &JsonGenerator) -> Result<Column, Error>;
+}
 
 /// A generator with what is known of its values.
 pub(crate) struct Cell {
@@ -272,9 +301,17 @@ fn lossless(value: &[u8]) -> String {
 /// Characters that one draw of 64 bits yields: the bias of the last is below 2^-16.
 const CHARACTERS_A_DRAW: usize = 6;
 
+/// Refuses an alphabet that [`put_characters`] does not take.
+fn check_alphabet(alphabet: &[u8]) -> Result<(), Error> {
+    if alphabet.is_ascii() && (1..=256).contains(&alphabet.len()) {
+        return Ok(());
+    }
+    Err(Error::new("an alphabet has 1 to 256 characters of ASCII"))
+}
+
 /// Appends characters of an alphabet of at most 256.
 #[inline]
-fn put_characters(out: &mut Vec<u8>, alphabet: &[u8], length: u32, draw: &mut Draw) {
+fn put_characters(out: &mut Vec<u8>, alphabet: &[u8], length: u32, draw: &mut impl Bits) {
     let from = out.len();
     out.resize(from + length as usize, 0);
     for few in out[from..].chunks_mut(CHARACTERS_A_DRAW) {

@@ -1,6 +1,6 @@
 //! JSON objects.
 
-use crate::column::Column;
+use super::column::Column;
 use crate::extent::Extent;
 use crate::format::Kind;
 use crate::Error;

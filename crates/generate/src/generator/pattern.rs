@@ -5,14 +5,12 @@ use std::sync::Arc;
 use flushlab_rows::digits::{put_digits, put_unsigned};
 use flushlab_rows::Bits;
 
+use super::column::Column;
 use super::person::{Locale, What};
-use super::{in_one_case, put_characters, spell};
-use crate::column::Column;
-use crate::draw::Draw;
+use super::{check_alphabet, in_one_case, put_characters, spell, Site};
 use crate::extent::Extent;
 use crate::format::{is_clean, Kind};
 use crate::index::Index;
-use crate::plan::Site;
 use crate::Error;
 
 /// Longest run of one class.
@@ -20,53 +18,23 @@ const LONGEST: u32 = 65_535;
 
 #[derive(Debug)]
 pub(crate) struct Pattern {
-    pieces: Vec<Piece>,
+    pieces: Vec<Part<Arc<Column>>>,
     /// Spelled by the classes, if the texts are to be unique by them.
     spelled: Option<Index>,
-}
-
-#[derive(Debug)]
-enum Piece {
-    Literal(Box<[u8]>),
-    /// The row's number from 1, with zeros up to that width.
-    Row {
-        width: u32,
-    },
-    /// Characters of a class.
-    Class {
-        characters: Box<[u8]>,
-        low: u32,
-        high: u32,
-    },
-    /// The value that another column of the row has; nothing for NULL.
-    Column(Arc<Column>),
-    /// One of several texts without digits.
-    List(Box<[Box<[u8]>]>),
 }
 
 impl Pattern {
     /// What a person is called, or where one lives: a template in which `<name>` is a list.
     pub fn person(locale: &Locale, what: What) -> Result<Self, Error> {
+        let no_column = |name: &str| Err(Error::new(format!("a person has no {name}")));
         let mut pieces = Vec::new();
         for (number, text) in locale.template(what).split(['<', '>']).enumerate() {
             if number % 2 == 1 {
-                pieces.push(Piece::List(locale.list(text).into()));
-                continue;
-            }
-            for part in parse(text)? {
-                pieces.push(match part {
-                    Part::Literal(literal) => Piece::Literal(literal.into()),
-                    Part::Class {
-                        characters,
-                        low,
-                        high,
-                    } => Piece::Class {
-                        characters: characters.into(),
-                        low,
-                        high,
-                    },
-                    Part::Row { .. } | Part::Column(_) => Piece::Row { width: 0 },
-                });
+                pieces.push(Part::List(locale.list(text).into()));
+            } else {
+                for part in parse(text)? {
+                    pieces.push(part.built(no_column)?);
+                }
             }
         }
         Ok(Self {
@@ -91,49 +59,36 @@ impl Pattern {
     }
 
     /// Reads a template; columns that it names are those of the row. With an index its texts are unique.
-    pub fn build(text: &str, spelled: Option<Index>, site: &mut Site<'_, '_>) -> Result<Self, Error> {
-        let mut pieces = Vec::new();
-        for part in parse(text)? {
-            pieces.push(match part {
-                Part::Literal(literal) => Piece::Literal(literal.into()),
-                Part::Class { characters, low, .. } if spelled.is_some() => Piece::Class {
-                    characters: in_one_case(&characters).into(),
-                    low,
-                    high: low,
-                },
-                Part::Class {
-                    characters,
-                    low,
-                    high,
-                } => Piece::Class {
-                    characters: characters.into(),
-                    low,
-                    high,
-                },
-                Part::Row { width } => Piece::Row { width },
-                Part::Column(name) if spelled.is_some() => {
-                    return Err(Error::new(format!(
-                        "a pattern with {{{name}}} is not unique without {{n}}"
-                    )));
-                }
-                Part::Column(name) => Piece::Column(site.sibling(&name)?),
-            });
-        }
-        Ok(Self { pieces, spelled })
+    pub fn build(text: &str, spelled: Option<Index>, site: &mut dyn Site) -> Result<Self, Error> {
+        let pieces = parse(text)?.into_iter().map(|part| match part {
+            Part::Class { characters, low, .. } if spelled.is_some() => Ok(Part::Class {
+                characters: in_one_case(&characters),
+                low,
+                high: low,
+            }),
+            Part::Column(name) if spelled.is_some() => Err(Error::new(format!(
+                "a pattern with {{{name}}} is not unique without {{n}}"
+            ))),
+            part => part.built(|name| site.sibling(name)),
+        });
+        Ok(Self {
+            pieces: pieces.collect::<Result<_, _>>()?,
+            spelled,
+        })
     }
 
     pub fn kind(&self) -> Kind {
         let clean = self.pieces.iter().all(|piece| match piece {
-            Piece::Literal(literal) => is_clean(literal),
-            Piece::Class { characters, .. } => is_clean(characters),
-            Piece::Row { .. } => true,
-            Piece::Column(column) => matches!(column.kind(), Kind::Number | Kind::Clean),
-            Piece::List(list) => list.iter().all(|text| is_clean(text)),
+            Part::Literal(literal) => is_clean(literal),
+            Part::Class { characters, .. } => is_clean(characters),
+            Part::Row { .. } => true,
+            Part::Column(column) => matches!(column.kind(), Kind::Number | Kind::Clean),
+            Part::List(list) => list.iter().all(|text| is_clean(text)),
         });
         let never_empty = self.pieces.iter().any(|piece| match piece {
-            Piece::Literal(_) | Piece::Row { .. } | Piece::List(_) => true,
-            Piece::Class { low, .. } => *low > 0,
-            Piece::Column(_) => false,
+            Part::Literal(_) | Part::Row { .. } | Part::List(_) => true,
+            Part::Class { low, .. } => *low > 0,
+            Part::Column(_) => false,
         });
         if clean && never_empty {
             Kind::Clean
@@ -145,34 +100,34 @@ impl Pattern {
     /// The widest of the texts of so many rows.
     pub fn extent(&self, rows: u64) -> Extent {
         let lengths = self.pieces.iter().map(|piece| match piece {
-            Piece::Literal(literal) => length(literal),
-            Piece::List(list) => (
+            Part::Literal(literal) => length(literal),
+            Part::List(list) => (
                 list.iter().map(|text| length(text).0).max().unwrap_or(0),
                 list.iter().map(|text| length(text).1).max().unwrap_or(0),
             ),
-            Piece::Row { width } => {
+            Part::Row { width } => {
                 let digits = u64::from((rows.max(1).ilog10() + 1).max(*width));
                 (digits, digits)
             }
-            Piece::Class { high, .. } => (u64::from(*high), u64::from(*high)),
-            Piece::Column(column) => column.extent(rows).length(),
+            Part::Class { high, .. } => (u64::from(*high), u64::from(*high)),
+            Part::Column(column) => column.extent(rows).length(),
         });
         let (characters, bytes) = lengths.fold((0, 0), |sum, length| (sum.0 + length.0, sum.1 + length.1));
         Extent::Text { characters, bytes }
     }
 
     #[inline]
-    pub fn put(&self, row: u64, draw: &mut Draw, out: &mut Vec<u8>) {
+    pub fn put(&self, row: u64, draw: &mut impl Bits, out: &mut Vec<u8>) {
         let mut number = self.spelled.as_ref().map(|index| index.of(row, draw));
         for piece in &self.pieces {
             match piece {
-                Piece::Literal(literal) => out.extend_from_slice(literal),
-                Piece::Row { width: 0 } => put_unsigned(out, row + 1),
-                Piece::Row { width } => {
+                Part::Literal(literal) => out.extend_from_slice(literal),
+                Part::Row { width: 0 } => put_unsigned(out, row + 1),
+                Part::Row { width } => {
                     let needed = (row + 1).ilog10() + 1;
                     put_digits(out, row + 1, needed.max(*width));
                 }
-                Piece::Class {
+                Part::Class {
                     characters,
                     low,
                     high,
@@ -183,8 +138,8 @@ impl Pattern {
                         put_characters(out, characters, length, draw);
                     }
                 },
-                Piece::List(list) => out.extend_from_slice(&list[draw.below(list.len() as u64) as usize]),
-                Piece::Column(column) => {
+                Part::List(list) => out.extend_from_slice(&list[draw.below(list.len() as u64) as usize]),
+                Part::Column(column) => {
                     if !column.is_null(row) {
                         column.put(row, out);
                     }
@@ -194,32 +149,112 @@ impl Pattern {
     }
 }
 
+/// A pattern of literals and classes, which needs no row.
+#[derive(Debug)]
+pub struct Template(Pattern);
+
+impl Template {
+    /// Reads a pattern.
+    ///
+    /// # Errors
+    /// It is none, or names a column or the number of a row.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let no_row = |name: &str| {
+            Err(Error::new(format!(
+                "{{{name}}} is of a row, and there is none here"
+            )))
+        };
+        let pieces = parse(text)?.into_iter().map(|part| match part {
+            Part::Row { .. } => Part::Column("n".to_owned()).built(no_row),
+            part => part.built(no_row),
+        });
+        Ok(Self::of(pieces.collect::<Result<_, _>>()?))
+    }
+
+    /// `low` to `high` characters of an alphabet.
+    ///
+    /// # Errors
+    /// The alphabet has other characters than those of ASCII, none, or too many.
+    pub fn characters(alphabet: &str, low: u32, high: u32) -> Result<Self, Error> {
+        let characters = alphabet.as_bytes().to_vec();
+        check_alphabet(&characters)?;
+        Ok(Self::of(vec![Part::Class {
+            characters,
+            low,
+            high,
+        }]))
+    }
+
+    fn of(pieces: Vec<Part<Arc<Column>>>) -> Self {
+        let spelled = None;
+        Self(Pattern { pieces, spelled })
+    }
+
+    /// Bytes of the longest text.
+    pub fn longest(&self) -> usize {
+        self.0.extent(0).length().1 as usize
+    }
+
+    /// Appends a text.
+    pub fn put(&self, random: &mut impl Bits, out: &mut Vec<u8>) {
+        self.0.put(0, random, out);
+    }
+}
+
 /// Characters and bytes of UTF-8.
 fn length(text: &[u8]) -> (u64, u64) {
     let continued = text.iter().filter(|&&byte| byte & 0xc0 == 0x80).count();
     ((text.len() - continued) as u64, text.len() as u64)
 }
 
+/// A part of a pattern; a column is its name until the pattern is built.
 #[derive(Debug, PartialEq)]
-enum Part {
+enum Part<C> {
     Literal(Vec<u8>),
+    /// The row's number from 1, with zeros up to that width.
     Row {
         width: u32,
     },
+    /// Characters of a class.
     Class {
         characters: Vec<u8>,
         low: u32,
         high: u32,
     },
-    Column(String),
+    /// The value that another column of the row has; nothing for NULL.
+    Column(C),
+    /// One of several texts without digits.
+    List(Box<[Box<[u8]>]>),
 }
 
-impl Part {
+impl Part<String> {
+    /// With the column that a name leads to.
+    fn built(
+        self,
+        column: impl FnOnce(&str) -> Result<Arc<Column>, Error>,
+    ) -> Result<Part<Arc<Column>>, Error> {
+        Ok(match self {
+            Self::Literal(text) => Part::Literal(text),
+            Self::Row { width } => Part::Row { width },
+            Self::Class {
+                characters,
+                low,
+                high,
+            } => Part::Class {
+                characters,
+                low,
+                high,
+            },
+            Self::Column(name) => Part::Column(column(&name)?),
+            Self::List(list) => Part::List(list),
+        })
+    }
+
     fn has_fixed_length(&self) -> bool {
         match self {
             Self::Literal(_) => true,
             Self::Class { low, high, .. } => low == high,
-            Self::Row { .. } | Self::Column(_) => false,
+            Self::Row { .. } | Self::Column(_) | Self::List(_) => false,
         }
     }
 
@@ -230,17 +265,17 @@ impl Part {
                 if before { text.last() } else { text.first() }.is_none_or(u8::is_ascii_digit)
             }
             Self::Class { characters, low, .. } => *low == 0 || characters.iter().any(u8::is_ascii_digit),
-            Self::Row { .. } | Self::Column(_) => true,
+            Self::Row { .. } | Self::Column(_) | Self::List(_) => true,
         }
     }
 }
 
 /// Whether the row's number can be read off its text: each side of it has a fixed length, or one has and no digit
 /// touches the number on the other.
-fn tells_the_row(parts: &[Part]) -> bool {
+fn tells_the_row(parts: &[Part<String>]) -> bool {
     parts.iter().enumerate().any(|(place, part)| {
         let (before, after) = (&parts[..place], &parts[place + 1..]);
-        let fixed = |side: &[Part]| side.iter().all(Part::has_fixed_length);
+        let fixed = |side: &[Part<String>]| side.iter().all(Part::has_fixed_length);
         let ends_before = fixed(before)
             || !before
                 .last()
@@ -253,7 +288,7 @@ fn tells_the_row(parts: &[Part]) -> bool {
     })
 }
 
-fn parse(text: &str) -> Result<Vec<Part>, Error> {
+fn parse(text: &str) -> Result<Vec<Part<String>>, Error> {
     let mut parts = Vec::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
@@ -290,7 +325,7 @@ fn parse(text: &str) -> Result<Vec<Part>, Error> {
     Ok(parts)
 }
 
-fn one_of(characters: Vec<u8>) -> Part {
+fn one_of(characters: Vec<u8>) -> Part<String> {
     Part::Class {
         characters,
         low: 1,
@@ -298,7 +333,7 @@ fn one_of(characters: Vec<u8>) -> Part {
     }
 }
 
-fn put_literal(parts: &mut Vec<Part>, literal: char) {
+fn put_literal(parts: &mut Vec<Part<String>>, literal: char) {
     let mut bytes = [0; 4];
     let bytes = literal.encode_utf8(&mut bytes).as_bytes();
     match parts.last_mut() {
@@ -308,7 +343,7 @@ fn put_literal(parts: &mut Vec<Part>, literal: char) {
 }
 
 /// How often the class before comes, the row's number, or a column.
-fn put_braces(parts: &mut Vec<Part>, inside: &str) -> Result<(), Error> {
+fn put_braces(parts: &mut Vec<Part<String>>, inside: &str) -> Result<(), Error> {
     if inside.starts_with(|first: char| first.is_ascii_digit()) {
         let (least, most) = inside.split_once(',').unwrap_or((inside, inside));
         let wrong = || Error::new(format!("{{{inside}}} is not a number of times up to {LONGEST}"));
@@ -405,6 +440,36 @@ mod tests {
             let error = parse(pattern).unwrap_err();
             assert!(error.message.contains(why), "{pattern}: {error}");
         }
+    }
+
+    #[test]
+    fn a_template_makes_texts_of_its_pattern_and_needs_no_row() {
+        let mut random = flushlab_rows::Random::new(1);
+        let mut draw = |template: Template| {
+            let mut out = Vec::new();
+            template.put(&mut random, &mut out);
+            assert!(out.len() <= template.longest());
+            String::from_utf8(out).unwrap()
+        };
+        for _ in 0..100 {
+            let text = draw(Template::parse("ä-[A-C]{2,3}\\d").unwrap());
+            let (letters, digit) = text.strip_prefix("ä-").unwrap().split_at(text.len() - 4);
+            assert!((2..=3).contains(&letters.len()) && letters.bytes().all(|byte| b"ABC".contains(&byte)));
+            assert!(digit.parse::<u8>().is_ok_and(|digit| digit < 10), "{text}");
+            let text = draw(Template::characters("xy", 0, 4).unwrap());
+            assert!(text.len() <= 4 && text.bytes().all(|byte| b"xy".contains(&byte)));
+        }
+        for (pattern, why) in [
+            ("a{n}", "{n} is of a row"),
+            ("{name}", "{name} is of a row"),
+            ("[", "without ]"),
+        ] {
+            assert!(
+                Template::parse(pattern).unwrap_err().message.contains(why),
+                "{pattern}"
+            );
+        }
+        assert!(Template::characters("", 1, 2).is_err() && Template::characters("ä", 1, 2).is_err());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use crate::column::Column;
+use super::column::Column;
 use crate::draw::Draw;
 use crate::index::Index;
 

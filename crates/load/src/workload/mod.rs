@@ -5,6 +5,7 @@ mod event;
 mod kind;
 mod kind_json;
 mod oltp;
+mod parameter;
 mod rand_json;
 mod txn;
 mod txn_json;

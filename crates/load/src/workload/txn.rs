@@ -3,10 +3,10 @@ use std::time::Duration;
 
 use flushlab_protocol::command::{self, Param};
 use flushlab_protocol::response::Completed;
-use flushlab_rows::value::{Content, Generator, Value};
 use flushlab_rows::{Bits, Random};
 
 use super::event::{Effect, Next, Rank, Workload};
+use super::parameter::{Content, Generator, Value};
 use crate::connection::{Connection, Statement};
 use crate::{Error, Kind};
 

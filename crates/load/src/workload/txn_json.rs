@@ -4,9 +4,10 @@ use std::sync::atomic::AtomicI64;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flushlab_rows::value::{Choice, Generator};
+use flushlab_generate::Template;
 use serde::Deserialize;
 
+use super::parameter::{Choice, Generator};
 use super::rand_json::{within, JsonRand};
 use super::txn::{Sentence, Think, Transaction, Txn};
 use crate::Error;
@@ -227,18 +228,9 @@ fn generator(json: JsonParameter) -> Result<Generator, Error> {
         JsonParameter::Text { low, high, alphabet } => {
             within("length", high, 0, MAX_TEXT)?;
             ordered("text", i64::from(low), i64::from(high))?;
-            if alphabet.is_empty() || !alphabet.is_ascii() {
-                return Err(Error::usage("an alphabet has one ASCII character or more"));
-            }
-            Generator::Text {
-                low,
-                high,
-                alphabet: alphabet.into_bytes().into(),
-            }
+            template(Template::characters(&alphabet, low, high))?
         }
-        JsonParameter::Pattern { pattern } => Generator::Pattern {
-            pattern: pattern.into_bytes().into(),
-        },
+        JsonParameter::Pattern { pattern } => template(Template::parse(&pattern))?,
         JsonParameter::RowText { groups } => {
             within("groups", groups, 1, MAX_GROUPS)?;
             Generator::RowText { groups }
@@ -259,6 +251,13 @@ fn generator(json: JsonParameter) -> Result<Generator, Error> {
             }
         }
         JsonParameter::Now {} => Generator::Now,
+    })
+}
+
+fn template(parsed: Result<Template, flushlab_generate::Error>) -> Result<Generator, Error> {
+    let template = parsed.map_err(|error| Error::usage(error.message))?;
+    Ok(Generator::Pattern {
+        template: Arc::new(template),
     })
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from flushlab import _core
 from flushlab.errors import UsageError
 from flushlab.plan import draws
 from flushlab.plan.toml import File, Node, Readers, Table, read_kind
@@ -24,6 +25,7 @@ from flushlab.record import (
 from flushlab.workload.options import RAND, RAND_TYPE
 
 _MOST_GROUPS = 100
+_PATTERN = r"write pattern = '[A-Z]{3}-\d{4}', with classes in brackets and numbers of repetitions in braces"
 _RAND = ("rand_type", *(option.name for option in RAND))
 
 
@@ -57,7 +59,11 @@ def _pattern(table: Table) -> Parameter:
     table.need("pattern")
     pattern = table.text("pattern")
     if not pattern:
-        raise table.wrong("pattern", "the pattern is empty", 'write pattern = "##-@@@"')
+        raise table.wrong("pattern", "the pattern is empty", _PATTERN)
+    try:
+        _core.check_pattern(pattern)
+    except ValueError as error:
+        raise table.wrong("pattern", str(error), _PATTERN) from None
     return PatternParameter(pattern=pattern)
 
 

@@ -1,11 +1,10 @@
 use flushlab_rows::Bits;
 
+use super::{Cell, Generator};
 use crate::draw::Draw;
 use crate::extent::Extent;
-use crate::format::Kind;
-use crate::generator::{Cell, Generator};
+use crate::format::{Format, Kind};
 use crate::given::{self, Given};
-use crate::Format;
 
 /// Which NULLs there are does not depend on how many numbers a value takes.
 const NULLS: u64 = 0x6e75_6c6c_7300_0001;

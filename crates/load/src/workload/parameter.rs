@@ -4,14 +4,15 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use crate::digits::{put_decimal, put_digits};
-use crate::distribution::Distribution;
-use crate::shape::write_groups;
-use crate::{calendar, Bits, Random};
+use flushlab_generate::Template;
+use flushlab_rows::digits::{put_decimal, put_digits, put_uuid};
+use flushlab_rows::distribution::Distribution;
+use flushlab_rows::shape::write_groups;
+use flushlab_rows::{calendar, Bits, Random};
 
 /// A drawn value; its text's memory is used again.
 #[derive(Debug, Default, Clone)]
-pub struct Value {
+pub(crate) struct Value {
     integer: i64,
     text: Vec<u8>,
     is_text: bool,
@@ -19,7 +20,7 @@ pub struct Value {
 
 /// What a value is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Content<'a> {
+pub(crate) enum Content<'a> {
     /// A whole number.
     Integer(i64),
     /// A text, or bytes.
@@ -33,8 +34,7 @@ impl Value {
     /// One that takes whatever `generator` draws without allocating.
     pub fn with_room_for(generator: &Generator) -> Self {
         let longest = match generator {
-            Generator::Text { high, .. } => *high as usize,
-            Generator::Pattern { pattern } => pattern.len(),
+            Generator::Pattern { template } => template.longest(),
             Generator::RowText { groups } => *groups as usize * 12,
             Generator::Choice { values } => {
                 let lengths = values.iter().map(|(_, choice)| match choice {
@@ -75,7 +75,7 @@ impl Value {
 
 /// One of the values that a choice has.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Choice {
+pub(crate) enum Choice {
     /// A whole number.
     Integer(i64),
     /// A text.
@@ -84,7 +84,7 @@ pub enum Choice {
 
 /// Makes the values of one parameter on one connection.
 #[derive(Debug, Clone)]
-pub enum Generator {
+pub(crate) enum Generator {
     /// A whole number of a range.
     Integer {
         /// Smallest.
@@ -130,19 +130,10 @@ pub enum Generator {
         /// It.
         number: i64,
     },
-    /// Characters of an alphabet.
-    Text {
-        /// Fewest.
-        low: u32,
-        /// Most.
-        high: u32,
-        /// One byte each.
-        alphabet: Arc<[u8]>,
-    },
-    /// sysbench's template: `#` is a digit, `@` a small letter, all else is itself.
+    /// Texts of a pattern, or characters of an alphabet.
     Pattern {
-        /// It.
-        pattern: Arc<[u8]>,
+        /// Their template.
+        template: Arc<Template>,
     },
     /// Groups of eleven digits, joined by dashes: sysbench's `c` has ten, its `pad` five.
     RowText {
@@ -205,14 +196,7 @@ impl Generator {
             }
             Self::SharedSequence { next, step } => value.set(next.fetch_add(*step, Ordering::Relaxed)),
             Self::Connection { number } => value.set(*number),
-            Self::Text { low, high, alphabet } => {
-                let length = u64::from(*low) + random.below(u64::from(*high - *low) + 1);
-                let text = value.begin();
-                for _ in 0..length {
-                    text.push(alphabet[random.below(alphabet.len() as u64) as usize]);
-                }
-            }
-            Self::Pattern { pattern } => put_pattern(value.begin(), pattern, random),
+            Self::Pattern { template } => template.put(random, value.begin()),
             Self::RowText { groups } => {
                 let text = value.begin();
                 text.resize(*groups as usize * 12 - 1, 0);
@@ -257,14 +241,6 @@ fn between(random: &mut Random, distribution: &Distribution, low: i64, high: i64
     low.wrapping_add(distribution.offset(random, high.wrapping_sub(low) as u64) as i64)
 }
 
-fn put_pattern(text: &mut Vec<u8>, pattern: &[u8], random: &mut Random) {
-    text.extend(pattern.iter().map(|&byte| match byte {
-        b'#' => b'0' + random.below(10) as u8,
-        b'@' => b'a' + random.below(26) as u8,
-        other => other,
-    }));
-}
-
 fn uuid(ascending: bool, random: &mut Random) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&random.bits().to_be_bytes());
@@ -277,18 +253,6 @@ fn uuid(ascending: bool, random: &mut Random) -> [u8; 16] {
     bytes[6] = (bytes[6] & 0x0f) | version;
     bytes[8] = (bytes[8] & 0x3f) | 0x80;
     bytes
-}
-
-/// Appends a UUID as text.
-pub fn put_uuid(text: &mut Vec<u8>, uuid: &[u8; 16]) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    for (place, byte) in uuid.iter().enumerate() {
-        if matches!(place, 4 | 6 | 8 | 10) {
-            text.push(b'-');
-        }
-        text.push(DIGITS[usize::from(byte >> 4)]);
-        text.push(DIGITS[usize::from(byte & 15)]);
-    }
 }
 
 #[cfg(test)]
@@ -376,40 +340,6 @@ mod tests {
         };
         assert_eq!(texts(together.clone(), 2), ["1", "2"]);
         assert_eq!(texts(together, 2), ["3", "4"]);
-    }
-
-    #[test]
-    fn texts_have_their_length_and_their_alphabet() {
-        let generator = Generator::Text {
-            low: 2,
-            high: 4,
-            alphabet: (*b"xyz").into(),
-        };
-        let texts = texts(generator, 1000);
-        assert!(texts
-            .iter()
-            .flat_map(|text| text.chars())
-            .all(|c| "xyz".contains(c)));
-        let mut lengths: Vec<usize> = texts.iter().map(String::len).collect();
-        lengths.sort_unstable();
-        lengths.dedup();
-        assert_eq!(lengths, [2, 3, 4]);
-    }
-
-    #[test]
-    fn a_pattern_is_sysbenchs_template() {
-        let generator = Generator::Pattern {
-            pattern: (*b"A-##@@#").into(),
-        };
-        for text in texts(generator, 100) {
-            let bytes = text.as_bytes();
-            assert!(text.starts_with("A-") && bytes.len() == 7, "{text}");
-            assert!(
-                bytes[2..4].iter().chain(&bytes[6..]).all(u8::is_ascii_digit),
-                "{text}"
-            );
-            assert!(bytes[4..6].iter().all(u8::is_ascii_lowercase), "{text}");
-        }
     }
 
     #[test]
