@@ -10,9 +10,8 @@ use flushlab_binlog::sample::sbtest;
 use flushlab_binlog::{Body, Change, Column, ColumnType, EncodeError, Format, Table, Value, BINARY};
 use flushlab_rows::shape::{write_c, write_pad, C_LENGTH, PAD_LENGTH};
 use flushlab_rows::{Bits, Random};
-use serde::Deserialize;
 
-use crate::spec::Spec;
+use crate::spec::{Shape, Spec};
 
 /// Schema of the tables.
 const SCHEMA: &str = "sbtest";
@@ -26,39 +25,6 @@ const INSERT_REDO_BYTES: usize = 900;
 /// Bytes of a blob in a transaction of given size: two rows to an event.
 const BLOB_SIZE: usize = 4000;
 const TEXTS: usize = 256;
-
-/// What each transaction is.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Shape {
-    /// One row's `c` is changed.
-    OltpUpdateNonIndex {
-        /// Tables.
-        tables: u32,
-        /// Rows of each.
-        rows: u32,
-    },
-    /// One row is inserted behind those that are there.
-    OltpInsert {
-        /// Tables.
-        tables: u32,
-        /// Rows of each before the run.
-        rows: u32,
-    },
-    /// Rows with blobs of about as many bytes.
-    Sizes {
-        /// Redo bytes of each.
-        redo_bytes: u32,
-        /// Binlog bytes of each.
-        binlog_bytes: u32,
-        /// Every how manieth transaction of the first committer is large; 0 for none.
-        #[serde(default)]
-        large_every: u64,
-        /// Binlog bytes of a large one; its redo was written before it commits, as servers do it.
-        #[serde(default)]
-        large_bytes: u32,
-    },
-}
 
 /// Contents of sbtest's rows.
 #[derive(Debug)]

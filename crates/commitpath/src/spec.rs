@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::measure::LatencyUs;
 use crate::settings::{BinlogStrategy, CommitSettings};
-use crate::shape::Shape;
 
 /// Most committers of one run, and most threads.
 const MAX_COMMITTERS: u32 = 256;
@@ -48,6 +47,39 @@ impl Change {
             binlog_strategy: self.binlog_strategy.unwrap_or(before.binlog_strategy),
         }
     }
+}
+
+/// What each transaction is.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Shape {
+    /// One row's `c` is changed.
+    OltpUpdateNonIndex {
+        /// Tables.
+        tables: u32,
+        /// Rows of each.
+        rows: u32,
+    },
+    /// One row is inserted behind those that are there.
+    OltpInsert {
+        /// Tables.
+        tables: u32,
+        /// Rows of each before the run.
+        rows: u32,
+    },
+    /// Rows with blobs of about as many bytes.
+    Sizes {
+        /// Redo bytes of each.
+        redo_bytes: u32,
+        /// Binlog bytes of each.
+        binlog_bytes: u32,
+        /// Every how manieth transaction of the first committer is large; 0 for none.
+        #[serde(default)]
+        large_every: u64,
+        /// Binlog bytes of a large one; its redo was written before it commits, as servers do it.
+        #[serde(default)]
+        large_bytes: u32,
+    },
 }
 
 /// One run, checked.
