@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
+from _pytest.assertion import rewrite
 from _pytest.mark import ParameterSet
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.constants_ast import constants_from_module
 
+import flushlab
 from flushlab.build import Build, find_build, list_builds
 from flushlab.build.galera import Galera, galera_for
 from flushlab.errors import FlushlabError
@@ -204,6 +210,35 @@ def shared_furnished_home() -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as environment:
         for folder in _private_home(environment):
             yield _bring_snapshots(_bring_builds(folder, environment), environment)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Each worker of xdist compiles its share first, because all of them import all the tests."""
+    worker = getattr(session.config, "workerinput", None)
+    folders = [folder for word in session.config.args if (folder := Path(word)).is_dir()]
+    if worker is None or not folders or sys.dont_write_bytecode:
+        return
+    share = slice(int(worker["workerid"].removeprefix("gw")), None, worker["workercount"])
+    for file in _by_size(Path(flushlab.__file__).parent.rglob("*.py"))[share]:
+        module = ModuleType(file.stem)
+        module.__file__ = str(file)
+        importlib.machinery.SourceFileLoader(file.stem, str(file)).get_code(file.stem)
+        constants_from_module(module)  # what hypothesis keeps of it
+    for file in _by_size(file for folder in folders for file in folder.rglob("test_*.py"))[share]:
+        _compile_test(file, session.config)
+
+
+def _by_size(files: Iterable[Path]) -> list[Path]:
+    return sorted(files, key=lambda file: (file.stat().st_size, file))
+
+
+def _compile_test(file: Path, config: pytest.Config) -> None:
+    """Keeps the test's module with explained assertions where pytest looks for it."""
+    kept = rewrite.get_cache_dir(file) / (file.stem + rewrite.PYC_TAIL)
+    if rewrite._read_pyc(file, kept) is None and rewrite.try_makedirs(kept.parent):
+        status, code = rewrite._rewrite_test(file, config)
+        rewrite._write_pyc(config.stash[rewrite.assertstate_key], code, status, kept)
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
