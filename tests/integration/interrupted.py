@@ -16,6 +16,9 @@ from tests.waiting import wait_until
 Start = Callable[..., subprocess.Popen[str]]
 """Starts the command with the words that it takes."""
 
+_PAUSE_S = 0.1
+"""Opening the store and reading all command lines take milliseconds of a processor."""
+
 
 def trials_saved(home: Path) -> int:
     file = home / "store.sqlite"
@@ -57,12 +60,12 @@ def interrupted_twice(
     """
     # SIGKILL in the middle: at most the running trial is lost, no server is left.
     killed = start(*first)
-    wait_until(lambda: trials_saved(home) >= 3 or killed.poll() is not None, "three trials", 280)
+    wait_until(lambda: trials_saved(home) >= 3 or killed.poll() is not None, "three trials", 280, _PAUSE_S)
     assert killed.poll() is None, killed.communicate()[1]
     killed.kill()
     killed.communicate()
     saved = trials_saved(home)
-    wait_until(lambda: not servers_of(home), "no server is left after SIGKILL")
+    wait_until(lambda: not servers_of(home), "no server is left after SIGKILL", pause_s=_PAUSE_S)
     with Store(home / "store.sqlite") as store:
         (campaign,) = store._campaigns("", ())
         assert campaign.state == "running"
@@ -70,11 +73,16 @@ def interrupted_twice(
 
     # Resumed, then Ctrl-C: exits with 130, keeps what was measured, says how to go on.
     resumed = start("--resume", campaign.id, *resuming)
-    wait_until(lambda: trials_saved(home) >= saved + 2 or resumed.poll() is not None, "two more trials", 280)
+    wait_until(
+        lambda: trials_saved(home) >= saved + 2 or resumed.poll() is not None,
+        "two more trials",
+        280,
+        _PAUSE_S,
+    )
     resumed.send_signal(signal.SIGINT)
     stdout, stderr = resumed.communicate(timeout=280)
     assert resumed.returncode == 130, stderr
     assert f"--resume {campaign.id}" in stdout + stderr
     assert "Traceback" not in stderr
-    wait_until(lambda: not servers_of(home), "no server is left after Ctrl-C")
+    wait_until(lambda: not servers_of(home), "no server is left after Ctrl-C", pause_s=_PAUSE_S)
     return campaign, before
