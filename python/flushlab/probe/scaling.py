@@ -8,15 +8,15 @@ Its term for coherence is left out, as one or two processors do not show coheren
 - S is measured: the longer of two stations in a row, the ordered section and the handover of the binlog to
   the kernel.
 
-- Where every group is synced, the disk is a second limit: syncs/s × connections. `serial` needs a pair of
-  syncs, `redo` one sync of a file that is overwritten, `two-syncs` one of a file that grows.
+- Where every group is synced, the disk's syncs/s alone bound the gain: a write waits for the sync of its
+  file, so S cannot be measured there. `serial` needs a pair of syncs, `redo` one sync of a file that is
+  overwritten, `two-syncs` one of a file that grows.
 
 Real machines stay below: caches and locks cost more with every processor.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
@@ -118,7 +118,8 @@ class Gain(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         trx_commit, sync_binlog, binlog_strategy, processors: where.
         ratio: commits/s ÷ those of `serial`.
-        low, high: 95 % interval over the rounds, widened to half and twice of the server's own time.
+        low, high: 95 % interval over the rounds, widened to half and twice of the server's own time; both are
+            the ratio where the disk limits.
         limit: what both rates are limited by.
     """
 
@@ -129,7 +130,7 @@ class Gain(msgspec.Struct, frozen=True, kw_only=True):
     ratio: float
     low: float
     high: float
-    limit: Literal["processors", "disk", "both"]
+    limit: Literal["processors", "disk"]
 
 
 def gains(record: ProbeRecord, processors: Sequence[int] = STORY_PROCESSORS) -> tuple[Gain, ...]:
@@ -142,12 +143,24 @@ def gains(record: ProbeRecord, processors: Sequence[int] = STORY_PROCESSORS) -> 
             if (other.trx_commit, other.sync_binlog, other.binlog_strategy)
             == (one.trx_commit, one.sync_binlog, "serial")
         )
-        if one is not serial and len(one.round_costs) == len(serial.round_costs) > 1:
-            found += [_gain(one, serial, count, record.disk) for count in processors]
+        if one is serial:
+            continue
+        if SyncSettings(one.trx_commit, one.sync_binlog).is_strict:
+            found += _of_syncs(one, record.disk, processors)
+        elif len(one.round_costs) == len(serial.round_costs) > 1:
+            found += [_of_processors(one, serial, count) for count in processors]
     return tuple(found)
 
 
-def _gain(one: ServerRate, serial: ServerRate, processors: int, disk: Sequence[DiskResult]) -> Gain:
+def _of_syncs(one: ServerRate, disk: Sequence[DiskResult], processors: Sequence[int]) -> list[Gain]:
+    """The same on every number of processors; none where the disk's syncs are unknown."""
+    syncs, of_serial = _syncs(one.binlog_strategy, disk), _syncs("serial", disk)
+    if not syncs or not of_serial:
+        return []
+    return [_gain(one, count, (syncs / of_serial,) * 3, "disk") for count in processors]
+
+
+def _of_processors(one: ServerRate, serial: ServerRate, processors: int) -> Gain:
     def rates(of: ServerRate, factor: float) -> list[float]:
         costs = [
             CommitCost(
@@ -157,34 +170,38 @@ def _gain(one: ServerRate, serial: ServerRate, processors: int, disk: Sequence[D
             )
             for cost in of.round_costs
         ]
-        return [min(cost.commits_per_s(processors, of.own_us * factor), _most(of, disk)) for cost in costs]
+        return [cost.commits_per_s(processors, of.own_us * factor) for cost in costs]
 
     ratios = [ratio(rates(one, factor), rates(serial, factor)) for factor in OWN_FACTORS]
-    limited = [max(rates(of, 1.0)) >= _most(of, disk) for of in (one, serial)]
+    low, high = min(low for _, low, _ in ratios), max(high for _, _, high in ratios)
+    return _gain(one, processors, (ratios[OWN_FACTORS.index(1.0)][0], low, high), "processors")
+
+
+def _gain(
+    one: ServerRate, processors: int, found: tuple[float, float, float], limit: Literal["processors", "disk"]
+) -> Gain:
     return Gain(
         trx_commit=one.trx_commit,
         sync_binlog=one.sync_binlog,
         binlog_strategy=one.binlog_strategy,
         processors=processors,
-        ratio=ratios[OWN_FACTORS.index(1.0)][0],
-        low=min(low for _, low, _ in ratios),
-        high=max(high for _, _, high in ratios),
-        limit="disk" if all(limited) else "both" if any(limited) else "processors",
+        ratio=found[0],
+        low=found[1],
+        high=found[2],
+        limit=limit,
     )
 
 
-def _most(of: ServerRate, disk: Sequence[DiskResult]) -> float:
-    """Commits/s of all connections in groups that the disk allows; without limit where no group is synced."""
-    if not SyncSettings(of.trx_commit, of.sync_binlog).is_strict:
-        return math.inf
+def _syncs(strategy: BinlogStrategy, disk: Sequence[DiskResult]) -> float | None:
+    """Groups/s that the disk makes durable, one after the other."""
     way, layout = {
         "redo": ("fdatasync", "written"),
         "two-syncs": ("fdatasync", "extending"),
-    }.get(of.binlog_strategy, ("pair", "written"))
+    }.get(strategy, ("pair", "written"))
     syncs = [
         figure.operations_per_s
         for figure in disk
         if (figure.way, figure.layout, figure.order, figure.depth) == (way, layout, "sequential", 1)
         and (figure.bytes == 4096 or way == "pair")
     ]
-    return of.threads * syncs[0] if syncs and syncs[0] else math.inf
+    return syncs[0] if syncs else None

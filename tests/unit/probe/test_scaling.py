@@ -73,11 +73,25 @@ def test_where_groups_are_synced_the_disk_limits_the_gain() -> None:
     # 64 connections × 1,000 pairs/s, 2,000 syncs/s of a file that is overwritten, 1,000 of one that grows.
     assert found["redo", 64].ratio == pytest.approx(2) and found["redo", 64].limit == "disk"
     assert found["two-syncs", 64].ratio == pytest.approx(1) and found["two-syncs", 64].limit == "disk"
-    fast = probe_record(disk=(disk_result("fdatasync", 5), disk_result("pair", 5, bytes=512)))
-    free = {(one.binlog_strategy, one.processors): one for one in gains(fast)}
-    assert free["redo", 16].limit == "processors" and free["redo", 16].ratio == pytest.approx(1)
+    assert (found["redo", 64].low, found["redo", 64].high) == (found["redo", 64].ratio,) * 2
 
 
-def test_a_gain_needs_the_costs_of_every_round() -> None:
+def test_where_groups_are_synced_no_wait_for_a_sync_counts_as_the_single_part() -> None:
+    costs = tuple(
+        msgspec.structs.replace(one, single_ns=1e6 * one.single_ns) for one in SERVERS[0].round_costs
+    )
+    waiting = tuple(
+        msgspec.structs.replace(one, round_costs=costs) if one.binlog_strategy == "redo" else one
+        for one in SERVERS
+    )
+    assert costs and gains(probe_record(servers=waiting)) == gains(probe_record())
+
+
+def test_where_groups_are_synced_a_gain_needs_the_syncs_of_both() -> None:
+    for disk in ((disk_result("fdatasync", 5),), (disk_result("pair", 5, bytes=512),)):
+        assert {one.binlog_strategy for one in gains(probe_record(disk=disk))} == {"parallel"}
+
+
+def test_a_gain_of_processors_needs_the_costs_of_every_round() -> None:
     unknown = tuple(msgspec.structs.replace(one, round_costs=one.round_costs[:1]) for one in SERVERS)
-    assert gains(probe_record(servers=unknown)) == ()
+    assert {one.limit for one in gains(probe_record(servers=unknown))} == {"disk"}
