@@ -89,7 +89,12 @@ pub struct Spec {
     /// Length of the measured window in seconds.
     pub seconds: f64,
     /// Beyond the window, the caller waits for so long at most.
+    #[serde(default = "stall_seconds")]
     pub stall_seconds: f64,
+}
+
+fn stall_seconds() -> f64 {
+    60.0
 }
 
 /// What one measurement gave.
