@@ -8,7 +8,9 @@ exit code 1.
 
 Mutants of code that ends processes and removes folders may end and remove those of others, so they run in
 namespaces of their own: only their own processes are there, and all but a copy of the sources and /tmp is
-read-only. One process has loaded pytest and the libraries; a fork of it runs the tests of each mutant.
+read-only. One process has loaded pytest, the libraries and the tests; a fork of it gives the changed function
+its new code and runs the tests. If they pass, or the change is outside of functions, another fork imports all
+sources anew, with the changed file among them: only its verdict counts as survival.
 
 Two tools were tried first. mutmut 3.8.1 changes no constant of a module and no function with a decorator: of
 159 functions of statistics, durability and ownership these are 23, `critical_value` and `is_of_this_machine`
@@ -22,7 +24,9 @@ from __future__ import annotations
 import argparse
 import ast
 import contextlib
+import gc
 import importlib.util
+import inspect
 import os
 import random
 import shutil
@@ -31,8 +35,10 @@ import subprocess
 import sys
 import time
 import tomllib
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import NamedTuple
 
 import hypothesis  # noqa: F401 (loaded before the forks, as the others below)
@@ -318,20 +324,82 @@ def isolate() -> None:
 
 def run_all(chosen: Sequence[Mutant], tests: Mapping[str, Sequence[str]]) -> None:
     """Prints a line for each: how it ended, its name, the seconds."""
-    usual: dict[str, float] = {}
+    loaded = ""
     for one in chosen:
         path = COPY / "python/flushlab" / one.module
         source = path.read_text(encoding="utf-8")
-        if one.module not in usual:
-            ended, usual[one.module] = run(tests[one.module], 600)
-            if ended != "survived":
-                sys.exit(f"{OUTPUT.read_text()}the tests of {one.module} fail without a mutant")
-        try:
-            write(path, changed(source, one))
-            ended, seconds = run(tests[one.module], max(LEAST_S, PATIENCE * usual[one.module]))
-        finally:
-            write(path, source)
-        print(f"{ended}\t{one.name}\t{seconds:.2f}", flush=True)  # noqa: T201
+        if one.module != loaded:
+            loaded = one.module
+            gc.unfreeze()
+            load(tests[loaded])
+            functions = loaded_functions(path)
+            gc.freeze()  # forks leave the pages of what is loaded alone
+            limits = [_limit_s(loaded, tests[loaded], anew) for anew in (False, True)]
+        began = time.monotonic()
+        code = new_code(source, one, str(path))
+        ended = "survived"
+        if code and (there := functions.get(code.co_qualname)):
+            ended = run(tests[loaded], limits[0], [(function, code) for function in there])
+        if ended == "survived":
+            try:
+                write(path, changed(source, one))
+                ended = run(tests[loaded], limits[1])
+            finally:
+                write(path, source)
+        print(f"{ended}\t{one.name}\t{time.monotonic() - began:.2f}", flush=True)  # noqa: T201
+
+
+def _limit_s(module: str, tests: Sequence[str], anew: bool) -> float:
+    """Seconds after which a mutant of the module hangs."""
+    began = time.monotonic()
+    if run(tests, 600, None if anew else ()) != "survived":
+        sys.exit(f"{OUTPUT.read_text()}the tests of {module} fail without a mutant")
+    return max(LEAST_S, PATIENCE * (time.monotonic() - began))
+
+
+def load(tests: Sequence[str]) -> None:
+    """Imports tests, and what they import, for all forks."""
+    usual = os.dup(1)
+    _redirect()
+    pytest.main([*OPTIONS, "--collect-only", *tests])
+    os.dup2(usual, 1)
+    os.close(usual)
+
+
+def unload() -> None:
+    """Forgets what `load` imported, but for the native core, which no process can import twice."""
+    for name in [*sys.modules]:
+        if name.partition(".")[0] in ("flushlab", "tests") and name != "flushlab._core":
+            del sys.modules[name]
+
+
+def loaded_functions(path: Path) -> dict[str, list[FunctionType]]:
+    """Those of a file that are in memory, by qualified name, whatever wraps them."""
+    found = defaultdict[str, list[FunctionType]](list)
+    for one in gc.get_objects():
+        if type(one) is FunctionType and one.__code__.co_filename == str(path):
+            found[one.__code__.co_qualname].append(one)
+    return found
+
+
+def new_code(source: str, mutant: Mutant, path: str = "") -> CodeType | None:
+    """Code of the function or method with the mutant; None if the change is elsewhere, as in its defaults."""
+    old, new = (_codes(compile(text, path, "exec")) for text in (source, changed(source, mutant)))
+    for name, code in new.items():
+        if f"{mutant.place}.".startswith(f"{name}.") and code != old[name]:
+            return code
+    return None
+
+
+def _codes(module: CodeType) -> dict[str, CodeType]:
+    """Functions of a module and of its classes whose names occur once."""
+    below, found = [module], list[CodeType]()
+    while below:
+        for one in below.pop().co_consts:
+            if isinstance(one, CodeType):
+                (found if one.co_flags & inspect.CO_OPTIMIZED else below).append(one)
+    times = Counter(one.co_qualname for one in found)
+    return {one.co_qualname: one for one in found if times[one.co_qualname] == 1}
 
 
 def write(path: Path, source: str) -> None:
@@ -340,16 +408,26 @@ def write(path: Path, source: str) -> None:
     Path(importlib.util.cache_from_source(str(path))).unlink(missing_ok=True)
 
 
-def run(tests: Sequence[str], limit_s: float) -> tuple[str, float]:
-    """Runs tests in a fork of this process: survived, killed or hung, and its seconds."""
+def run(
+    tests: Sequence[str], limit_s: float, codes: Sequence[tuple[FunctionType, CodeType]] | None = None
+) -> str:
+    """Runs tests in a fork of this process: survived, killed or hung.
+
+    Args:
+        tests: paths of files.
+        limit_s: after which they hang.
+        codes: functions with their new code; without, the fork imports all sources anew.
+    """
     began = time.monotonic()
     child = os.fork()
     if child == 0:
         os.setsid()
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        output = os.open(OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        for descriptor in (1, 2):
-            os.dup2(output, descriptor)
+        _redirect()
+        if codes is None:
+            unload()
+        for function, code in codes or ():
+            function.__code__ = code
         os._exit(pytest.main([*OPTIONS, *tests]))
     ended = ""
     while not ended:
@@ -360,7 +438,6 @@ def run(tests: Sequence[str], limit_s: float) -> tuple[str, float]:
             ended = "hung"
         elif pid == 0:
             time.sleep(0.02)
-    seconds = time.monotonic() - began
     with contextlib.suppress(ProcessLookupError):
         os.kill(-1, signal.SIGKILL)  # all others of the namespace, whose first process this is
     with contextlib.suppress(ChildProcessError):
@@ -369,7 +446,15 @@ def run(tests: Sequence[str], limit_s: float) -> tuple[str, float]:
     for left in COPY.parent.iterdir():
         if left != COPY:
             shutil.rmtree(left, ignore_errors=True)
-    return ended, seconds
+    return ended
+
+
+def _redirect() -> None:
+    """Output of the tests, and nothing before it, is in the file."""
+    output = os.open(OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    for descriptor in (1, 2):
+        os.dup2(output, descriptor)
+    os.close(output)
 
 
 def _told(status: int) -> str:

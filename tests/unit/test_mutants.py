@@ -6,6 +6,7 @@ import ast
 import importlib.util
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -94,6 +95,46 @@ def test_a_name_stays_where_lines_above_come_and_go() -> None:
         mutants.mutants("m.py", f"import x\n\n\n{source}"),
     )
     assert one.name == other.name == "m.py f: return a + 1 → return None"
+
+
+def new_codes(source: str) -> dict[str, str | None]:
+    """For each replacement, the function whose code has it."""
+    found = {one.new: mutants.new_code(source, one) for one in mutants.mutants("m.py", source)}
+    return {new: code and code.co_qualname for new, code in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("source", "due"),
+    [
+        ("def f():\n    x = 2", {"3": "f"}),
+        ("class C:\n    def f(self):\n        x = 2", {"3": "C.f"}),
+        ("def f():\n    def g():\n        x = 2", {"3": "f"}),
+        ("@cache\ndef f():\n    x = 2", {"3": "f"}),
+        ("x = 2", {"3": None}),
+        ("class C:\n    x = 2", {"3": None}),
+        ("def f(x=2):\n    pass", {"3": None}),
+        (
+            "if a:\n    def f():\n        x = 2\nelse:\n    def f():\n        x = 4",
+            {"not a": None, "3": None, "5": None},
+        ),
+    ],
+)
+def test_a_function_gets_new_code_if_the_change_is_in_its_body(
+    source: str, due: dict[str, str | None]
+) -> None:
+    assert new_codes(source) == due
+
+
+def test_functions_of_a_file_are_found_whatever_wraps_them(tmp_path: Path) -> None:
+    file = tmp_path / "m.py"
+    source = "from functools import cache\n@cache\ndef f(x):\n    return x + 2\n"
+    names: dict[str, Any] = {}
+    exec(compile(source, str(file), "exec"), names)
+    (function,) = mutants.loaded_functions(file)["f"]
+    assert names["f"](1) == 3
+    one = next(one for one in mutants.mutants("m.py", source) if one.new == "3")
+    function.__code__ = mutants.new_code(source, one, str(file))
+    assert names["f"](2) == 5
 
 
 def test_text_beyond_ascii_does_not_shift_a_change() -> None:
