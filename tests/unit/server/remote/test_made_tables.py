@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from flushlab.machine import state
 from flushlab.process.identity import ProcessIdentity
 from flushlab.record import Endpoint
 from flushlab.server.control import StatementFailed
-from flushlab.server.remote import made_tables
+from flushlab.server.remote import journal, made_tables
 from flushlab.server.remote.address import Address
 from flushlab.server.remote.made_tables import FOLDER, MadeTables, drop_left
 
@@ -35,6 +35,9 @@ class Theirs:
         running: statements of other connections, each for so many looks.
         said: statements that change something.
         silent: it does not answer any more.
+        busy: so many statements get no answer, and the next ones do.
+        looks: how often running statements were asked for.
+        on_drop: called when a table is dropped.
     """
 
     name = "db1:3306"
@@ -49,6 +52,9 @@ class Theirs:
         self.said: list[str] = []
         self.mark = ""
         self.silent = False
+        self.busy = 0
+        self.looks = 0
+        self.on_drop: Callable[[], object] = int
 
     @contextmanager
     def losing_nodes(self) -> Iterator[None]:
@@ -57,6 +63,9 @@ class Theirs:
     def query(self, sql: str, args: Sequence[Any] = (), *, answer_s: float | None = None) -> list[Any]:
         if self.silent:
             raise ServerDied("gone")
+        if self.busy:
+            self.busy -= 1
+            raise ServerDied("busy")
         if sql.startswith("SHOW DATABASES"):
             return [(args[0],)] if args[0] in self.databases else []
         if sql.startswith("SELECT table_name"):
@@ -69,6 +78,8 @@ class Theirs:
         if sql == "SELECT CONNECTION_ID()":
             return [(7,)]
         if sql == "SHOW FULL PROCESSLIST":
+            self.looks += 1
+            assert self.looks < 100, "nobody else's statement is waited for"
             others = [(8, self.running.pop(0))] if self.running else []
             return [(7, f"SHOW FULL PROCESSLIST {self.mark}"), *others]
         if sql != "SELECT 1":
@@ -79,6 +90,7 @@ class Theirs:
     def _change(self, sql: str) -> None:
         if table := re.fullmatch(r"DROP TABLE IF EXISTS `(.*)`\.`(.*)`", sql):
             self.tables.pop((table[1], table[2]))
+            self.on_drop()
         elif database := re.fullmatch(r"(CREATE|DROP) DATABASE (?:IF EXISTS )?`(.*)`", sql):
             (self.databases.add if database[1] == "CREATE" else self.databases.remove)(database[2])
 
@@ -222,6 +234,50 @@ def test_a_server_that_is_gone_leaves_the_file_for_the_next_flushlab() -> None:
     assert len(entries()) == 1
 
 
+def test_a_server_that_is_busy_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    server, said = Theirs(), list[str]()
+    made = begun(server)
+    server.tables = {("theirs", "t"): server.mark}
+    server.busy = 1
+    monkeypatch.setattr(journal, "CONNECT_S", 0.0)
+    made.drop(said.append)
+    assert (server.tables, entries()) == ({}, [])
+    assert "db1:3306 does not answer: waiting" in said[-1]
+
+
+def test_somebody_who_reads_a_table_holds_up_the_next_flushlab_for_a_minute_only() -> None:
+    server = Theirs()
+    made = begun(server)
+    server.tables = {("theirs", "t"): server.mark}
+    made.drop(print)
+    assert server.said == ["SET SESSION lock_wait_timeout = 60", "DROP TABLE IF EXISTS `theirs`.`t`"]
+
+
+def test_a_command_that_fails_drops_what_it_has_made() -> None:
+    server = Theirs()
+    group: Any = server
+    with pytest.raises(ZeroDivisionError), made_tables.made_tables(group, "ours", print) as made:
+        server.tables[("ours", "t")] = server.mark
+        assert made.names == ["t"]
+        raise ZeroDivisionError
+    assert (server.tables, server.databases, entries()) == ({}, {"theirs"}, [])
+
+
+def test_a_file_that_somebody_has_removed_is_no_error(found: dict[str, Theirs]) -> None:
+    server, said = Theirs(), list[str]()
+    made = begun(server)
+    entries()[0].unlink()
+    made.drop(said.append)
+    begun(server)
+    path, found["db1"] = entries()[0], server
+    server.tables = {("theirs", "t"): server.mark}
+    killed(path)
+    server.on_drop = path.unlink
+    drop_left(said.append)
+    assert (server.tables, entries()) == ({}, [])
+    assert said == ["db1:3306: dropped what an interrupted flushlab had made: theirs.t"]
+
+
 def test_a_create_that_still_runs_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Theirs()
     made = begun(server)
@@ -263,8 +319,9 @@ def test_after_a_kill_an_empty_database_without_a_marked_table_is_nobodys(found:
     assert (said, entries()) == ([], [])
 
 
-def test_the_first_node_that_answers_is_asked(found: dict[str, Theirs]) -> None:
-    server = Theirs("db1", "db2", "db3")
+@pytest.mark.parametrize("hosts", [("db1", "db2"), ("db1", "db2", "db3")])
+def test_the_first_node_that_answers_is_asked(hosts: tuple[str, ...], found: dict[str, Theirs]) -> None:
+    server = Theirs(*hosts)
     begun(server)
     server.tables = {("theirs", "t"): server.mark}
     found["db2"] = server
