@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from flushlab.crashed import ddl_workload
 from flushlab.crashed.acks import Note, before
-from flushlab.crashed.judge import Commits, RecoveredServer, judge, not_started
+from flushlab.crashed.judge import Commits, RecoveredServer, judge, not_started, unknown
 from flushlab.record import BinlogState, Crash, CrashPoint, DdlState, GtidState
 
 POINT = CrashPoint(at=100, kind="random", seed=1)
@@ -53,6 +53,11 @@ def test_a_missing_end_is_lost_and_its_seconds_count_from_its_first_acknowledgem
     assert (crash.outcome, crash.lost, crash.lost_s) == ("lost", 2, 5.0)
 
 
+def test_an_answer_that_was_noted_after_the_crash_has_lost_no_time() -> None:
+    crash = judge(POINT, notes(3), 2 * SECOND, RecoveredServer(rows(2)))
+    assert (crash.lost, crash.lost_s) == (1, 0.0)
+
+
 def test_a_connection_without_any_row_has_lost_all() -> None:
     assert judged(notes(3, 2), RecoveredServer(rows(3))).lost == 2
 
@@ -66,6 +71,8 @@ def test_a_gap_is_no_state_that_the_server_was_ever_in() -> None:
 def test_commits_that_nobody_asked_for_are_inconsistent() -> None:
     crash = judged(notes(5), RecoveredServer(rows(7)))
     assert crash.reasons == ("connection 1: commit 7 is in the tables, but 6 was under way",)
+    crash = judged(notes(5), RecoveredServer(rows(5, 2)))
+    assert crash.reasons == ("connection 2: commit 2 is in the tables, but 1 was under way",)
 
 
 def test_half_a_transaction_and_a_damaged_table_are_inconsistent() -> None:
@@ -79,6 +86,7 @@ def test_half_a_transaction_and_a_damaged_table_are_inconsistent() -> None:
 def test_rows_that_change_when_the_server_starts_once_more_are_inconsistent() -> None:
     assert judged(notes(5), RecoveredServer(rows(4), again=rows(5))).outcome == "inconsistent"
     assert judged(notes(5), RecoveredServer(rows(5), again={1: Commits(3, 4)})).outcome == "inconsistent"
+    assert judged(notes(5), RecoveredServer(rows(5), again=rows(5, 1))).outcome == "inconsistent"
     assert (
         "does not start: page 4" in judged(notes(5), RecoveredServer(rows(5), not_again="page 4")).reasons[0]
     )
@@ -89,6 +97,8 @@ def test_what_is_gone_after_another_kill_is_lost() -> None:
     assert (crash.outcome, crash.lost, crash.lost_s) == ("lost", 2, 6.0)
     assert crash.reasons == ("killed and started once more, it has 2 commits fewer",)
     assert judged(notes(5), RecoveredServer(rows(6), again=rows(5))).outcome == "kept"
+    crash = judged(notes(5, 2), RecoveredServer(rows(5, 2), again=rows(5)))
+    assert (crash.lost, crash.reasons) == (2, ("killed and started once more, it has 2 commits fewer",))
 
 
 def test_the_binary_log_has_a_column_of_its_own() -> None:
@@ -96,6 +106,8 @@ def test_the_binary_log_has_a_column_of_its_own() -> None:
     assert (crash.outcome, crash.binlog) == ("kept", BinlogState(lost=7, behind=7, ahead=0))
     crash = judged(notes(5), RecoveredServer(rows(2), binlog=rows(6)))
     assert (crash.outcome, crash.binlog) == ("lost", BinlogState(lost=0, behind=0, ahead=4))
+    crash = judged(notes(5, 5), RecoveredServer(rows(2), binlog=rows(6, 3)))
+    assert crash.binlog == BinlogState(lost=2, behind=0, ahead=4 + 3)
 
 
 def test_a_gap_in_the_binary_log_is_inconsistent() -> None:
@@ -106,6 +118,12 @@ def test_a_gap_in_the_binary_log_is_inconsistent() -> None:
 def test_a_server_that_does_not_start_has_lost_everything() -> None:
     crash = not_started(POINT, notes(3, 4), "[ERROR] torn")
     assert (crash.outcome, crash.lost, crash.reasons) == ("not_started", 7, ("[ERROR] torn",))
+
+
+def test_a_crash_that_nobody_could_look_at_is_unknown_and_has_lost_nothing_that_is_known() -> None:
+    crash = unknown(POINT, notes(3, 4), "the disk is full")
+    assert (crash.outcome, crash.acknowledged, crash.lost) == ("unknown", 7, 0)
+    assert (crash.point, crash.reasons) == (POINT, ("the disk is full",))
 
 
 COUNTS = st.lists(st.integers(0, 30), min_size=1, max_size=5)
@@ -131,8 +149,51 @@ def test_what_is_acknowledged_later_is_not_asked_for(counts: list[int], at: int)
 def test_without_acks_sound_tables_are_all_that_is_known() -> None:
     crash = judged([], RecoveredServer(None))
     assert (crash.outcome, crash.acknowledged, crash.lost, crash.binlog) == ("sound", 0, 0, None)
+    assert crash.lost_s == 0.0
     assert judged([], RecoveredServer(None, damaged=("CHECK TABLE a.b: torn",))).outcome == "inconsistent"
     assert judged([], RecoveredServer(None, not_again="[ERROR] no")).outcome == "inconsistent"
+
+
+def test_without_acks_binary_log_and_gtids_have_nothing_to_be_held_against() -> None:
+    crash = judged([], RecoveredServer(None, binlog=rows(2), gtids=2))
+    assert (crash.outcome, crash.binlog, crash.gtid, crash.reasons) == ("sound", None, None, ())
+
+
+def test_every_contradiction_is_a_reason() -> None:
+    gap = {1: Commits(4, 5)}
+    half = ddl_workload.after(4)["side_0"]._replace(rows=3)
+    recovered = RecoveredServer(
+        gap,
+        broken=[(1, 5)],
+        damaged=["CHECK TABLE t: Corrupt"],
+        binlog=gap,
+        side={"side_0": half},
+        again={1: Commits(3, 4)},
+        not_again="page 4",
+        extra=["a node differs"],
+    )
+    crash = judge(POINT, notes(5), 10 * SECOND, recovered, 4)
+    assert [reason.split(":")[0] for reason in crash.reasons] == [
+        "CHECK TABLE t",
+        "a node differs",
+        "killed again, it does not start",
+        "connection 1",
+        "transaction 5 of connection 1 is not whole",
+        "connection 1",
+        "connection 1",
+        "DDL",
+        "killed and started once more, it has 1 commit fewer",
+    ]
+    places = ["the tables", "the tables after another kill", "the binary log"]
+    gaps = [reason for reason in crash.reasons if reason.startswith("connection 1")]
+    assert [reason.partition(", not in ")[2] for reason in gaps] == places
+    assert crash.outcome == "inconsistent"
+
+
+def test_of_what_is_wrong_in_the_same_way_three_are_told() -> None:
+    gaps = {connection: Commits(4, 5) for connection in range(1, 6)}
+    crash = judged(notes(5, 5, 5, 5, 5), RecoveredServer(gaps, damaged=["torn"] * 4, broken=[(1, 2)] * 4))
+    assert len(crash.reasons) == 3 + 3 + 3
 
 
 def with_ddl(step: int, statements: int) -> Crash:
@@ -143,6 +204,10 @@ def with_ddl(step: int, statements: int) -> Crash:
 def test_ddl_is_kept_up_to_the_statement_that_was_under_way() -> None:
     assert with_ddl(5, 5).outcome == "kept"
     assert with_ddl(6, 5).ddl == DdlState(acknowledged=5, lost=0)
+
+
+def test_without_ddl_statements_none_are_lost() -> None:
+    assert judged(notes(3), RecoveredServer(rows(3), side={})).ddl == DdlState(acknowledged=0, lost=0)
 
 
 def test_acknowledged_ddl_that_is_undone_is_lost() -> None:
@@ -159,6 +224,10 @@ def test_a_table_that_is_half_made_is_inconsistent() -> None:
     (reason,) = crash.reasons
     assert "in a state they were never in: side_0 (3 rows" in reason
     assert "after the last acknowledged statement they were: side_0 (64 rows" in reason
+    two = RecoveredServer(rows(3), side={"side_0": half, "side_1": half})
+    (reason,) = judge(POINT, notes(3), 10 * SECOND, two, 0).reasons
+    assert f"in a state they were never in: side_0 ({half}); side_1 ({half});" in reason
+    assert reason.endswith("after the last acknowledged statement they were: none")
 
 
 def test_gtids_are_held_against_the_tables_and_change_no_outcome() -> None:
