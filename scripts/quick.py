@@ -32,6 +32,8 @@ OF_PAGES = ("tests/unit/test_documentation.py", "tests/unit/test_prose.py")
 
 SECONDS = 18.0
 WORKERS = 2
+ALONE_SECONDS = 10.0
+"""Tests of so little time run in one process: each of pytest-xdist's three takes 3 s to start."""
 UNKNOWN_SECONDS = 1.0
 """A test file that never ran here."""
 DURATIONS = Path(".pytest_cache/v/flushlab/seconds")
@@ -51,10 +53,17 @@ class Choice:
     Attributes:
         run: paths below the root, nearest to a change first.
         left: paths that import a change too, but do not fit into the time.
+        seconds: that those to run take, one after the other.
     """
 
     run: tuple[str, ...]
     left: tuple[str, ...]
+    seconds: float = 0.0
+
+    @property
+    def workers(self) -> int:
+        """Processes of pytest-xdist; 0 for none."""
+        return WORKERS if self.seconds > ALONE_SECONDS else 0
 
 
 def changed_files(root: Path, base: str) -> list[str]:
@@ -130,8 +139,8 @@ def distances(changed: Iterable[str], imports: Imports) -> dict[str, int]:
 def choose(files: Sequence[str], imports: Imports, seconds: Mapping[str, float]) -> Choice:
     """Unit tests that changed files affect, nearest first, as many as fit into the time.
 
-    A conftest.py affects the tests of its folder and below, behind all chains of imports. Changed test files
-    always run.
+    A file that does not fit leaves its time to those behind it. A conftest.py affects the tests of its folder
+    and below, behind all chains of imports. Changed test files always run.
     """
     reached = distances(changed_modules(files, imports), imports)
     far = max(reached.values(), default=0) + 1
@@ -146,10 +155,11 @@ def choose(files: Sequence[str], imports: Imports, seconds: Mapping[str, float])
     units.sort(key=lambda one: (one not in files, tests[one], one))
     run, spent = list[str](), 0.0
     for path in units:
-        spent += seconds.get(path, UNKNOWN_SECONDS)
-        if path in files or spent <= SECONDS * WORKERS:
+        takes = seconds.get(path, UNKNOWN_SECONDS)
+        if path in files or spent + takes <= SECONDS * WORKERS:
             run.append(path)
-    return Choice(tuple(run), tuple(one for one in units if one not in run))
+            spent += takes
+    return Choice(tuple(run), tuple(one for one in units if one not in run), spent)
 
 
 def _path(module: str) -> str:
@@ -161,7 +171,7 @@ def steps(files: Sequence[str], choice: Choice) -> Iterator[tuple[str, ...]]:
     """Commands that judge the changes, the longest first; programs are those of the environment."""
     yield ("mypy",)
     if choice.run:
-        yield ("pytest", "-q", "-n", str(WORKERS), *choice.run)
+        yield ("pytest", "-q", "-n", str(choice.workers), *choice.run)
     python = ("python", "tests", "benchmarks", "scripts", "examples")
     yield ("ruff", "format", "--check", *python)
     yield ("ruff", "check", *python)

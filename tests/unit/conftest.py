@@ -9,21 +9,22 @@ from typing import Any
 
 import pytest
 
-from flushlab.campaign import series
-from flushlab.campaign.pool.sandboxes import SandboxPool
-from flushlab.datadir import DataRoot, Volume
-from flushlab.record import Storage
-from flushlab.store import Store
-from tests.unit.builds import MARIADB
-
 
 @pytest.fixture
 def decided(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
     """The requests that would be carried out."""
+    # Campaigns take half a second to load, in each process of pytest, and few tests need them.
+    from flushlab.campaign import series
+    from flushlab.campaign.pool.sandboxes import SandboxPool
+    from flushlab.datadir import DataRoot, Volume
+    from flushlab.record import Storage
+    from flushlab.store import Store
+    from tests.unit.builds import MARIADB
+
     requests: list[Any] = []
 
     @contextmanager
-    def opened(*_: object, **__: object) -> Iterator[SandboxPool]:
+    def opened(*_: object, **__: object) -> Iterator[Any]:
         root = DataRoot(path=tmp_path, storage=Storage(filesystem="ext4"))
         yield SandboxPool(MARIADB, Volume(root))
 

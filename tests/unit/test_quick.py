@@ -52,8 +52,21 @@ def test_tests_that_import_no_change_do_not_run() -> None:
 def test_tests_that_do_not_fit_into_the_time_are_counted() -> None:
     time = quick.SECONDS * quick.WORKERS
     choice = quick.choose([UNITS], IMPORTS, {"tests/unit/plan/test_parse.py": time})
-    assert choice.run == ("tests/unit/test_units.py",)
-    assert len(choice.left) == 3
+    assert choice.run == (
+        "tests/unit/test_units.py",
+        "tests/golden/test_texts.py",
+        "tests/unit/cli/test_app.py",
+    )
+    assert choice.left == ("tests/unit/plan/test_parse.py",)
+
+
+def test_tests_of_little_time_run_in_one_process() -> None:
+    seconds = dict.fromkeys(quick.choose([UNITS], IMPORTS, {}).run, quick.ALONE_SECONDS / 4)
+    assert quick.choose([UNITS], IMPORTS, seconds).workers == 0
+    seconds["tests/unit/test_units.py"] += 0.1
+    choice = quick.choose([UNITS], IMPORTS, seconds)
+    assert choice.workers == quick.WORKERS
+    assert ("pytest", "-q", "-n", "2", *choice.run) in quick.steps([UNITS], choice)
 
 
 def test_a_changed_test_runs_whatever_it_takes() -> None:
