@@ -131,7 +131,14 @@ def test_a_binary_log_inside_innodb_is_as_durable_as_the_flush_policy() -> None:
     kept = inside()
     assert level(kept) is Floor.STRICT
     assert kept.replication.level == "consistent"
+    three = inside(flush=3)
+    assert (level(three), three.binlog.level) == (Floor.STRICT, "nothing_lost")
+    assert three.replication.level == "consistent", "the policy syncs each commit, as 1 does"
+    assert inside(innodb_flush_method="nosync").replication.level == "may_diverge"
     lost = inside(flush=2)
+    assert lost.replication.level == "may_diverge"
+    assert "about 1 s of its end may be lost" in lost.binlog.text
+    assert inside(flush=2, innodb_flush_log_at_timeout=30).binlog.window_s == 30.0
     assert (lost.os_crash.level, lost.binlog.level) == ("window", "window")
     assert level(lost) is Floor.SECOND
 
@@ -146,6 +153,12 @@ def test_doublewrite_off_leaves_torn_pages_beyond_repair(identity: ServerIdentit
 def test_doublewrite_off_is_covered_by_a_file_system_that_writes_whole_pages() -> None:
     zfs = Storage(filesystem="zfs", record_size_bytes=16384)
     assert level(judge(MYSQL57, zfs, innodb_doublewrite="OFF")) is Floor.STRICT
+    large = msgspec.structs.replace(zfs, record_size_bytes=131072)
+    found = judge(MYSQL57, large, innodb_doublewrite="OFF")
+    assert (found.torn_page.level, found.torn_page.text) == (
+        "nothing_lost",
+        "covered: zfs writes whole pages",
+    )
 
 
 def test_doublewrite_does_not_cover_the_pages_of_aria() -> None:
@@ -154,8 +167,12 @@ def test_doublewrite_does_not_cover_the_pages_of_aria() -> None:
         assert (said in judge(identity).torn_page.text) is (identity.flavor == "mariadb")
     assert level(judge(MARIADB1011)) is Floor.STRICT, "no setting would mend it"
     assert said not in judge(MARIADB1011, innodb_doublewrite="OFF").torn_page.text, "no page is covered"
+    assert said not in judge(MARIADB118, innodb_doublewrite="fast").torn_page.text
     zfs = Storage(filesystem="zfs", record_size_bytes=16384)
     assert said not in judge(MARIADB1011, zfs).torn_page.text
+    assert said not in judge(MARIADB1011, Storage(in_memory=True)).torn_page.text
+    assert said not in judge(server("mariadb", 10, 3, 39)).torn_page.text, "its own tables were of MyISAM"
+    assert said in judge(server("mariadb", 10, 4, 0)).torn_page.text
 
 
 @pytest.mark.parametrize(
@@ -164,6 +181,7 @@ def test_doublewrite_does_not_cover_the_pages_of_aria() -> None:
         Storage(filesystem="zfs", record_size_bytes=8192),
         Storage(filesystem="zfs", record_size_bytes=16384, visible=False),
         Storage(filesystem="zfs"),
+        Storage(filesystem="zfs", record_size_bytes=24576),
     ],
 )
 def test_smaller_unseen_or_unknown_records_do_not_cover_pages(storage: Storage) -> None:
@@ -199,7 +217,9 @@ def test_doublewrite_that_is_off_is_no_better_there() -> None:
 
 
 def test_where_copies_are_synced_or_pages_whole_a_volatile_cache_tears_nothing() -> None:
-    assert level(judge(server("mysql", 8, 0, 19), innodb_flush_method="O_DIRECT")) is Floor.STRICT
+    before = server("mysql", 8, 0, 19)
+    assert level(judge(before, innodb_flush_method="O_DIRECT")) is Floor.STRICT
+    assert judge(before, innodb_flush_method="O_DIRECT_NO_FSYNC").power_loss.level == "at_risk"
     assert level(judge(MYSQL97, innodb_flush_method="fsync")) is Floor.STRICT
     assert level(judge(MARIADB1011, innodb_flush_method="O_DIRECT")) is Floor.STRICT
     whole = Storage(filesystem="zfs", volatile_cache=True, record_size_bytes=16384)
@@ -253,7 +273,12 @@ def test_writes_that_end_on_the_disk_are_not() -> None:
 def test_of_a_disk_that_nobody_saw_it_is_said_what_its_cache_would_do() -> None:
     found = judge(MYSQL97, Storage(filesystem="ext4"))
     assert level(found) is Floor.STRICT
-    assert "but not in a power cut behind a volatile disk cache" in found.torn_page.text
+    asks = "but not in a power cut behind a volatile disk cache"
+    assert asks in found.torn_page.text
+    for storage in (PROTECTED, Storage(in_memory=True)):
+        assert asks not in judge(MYSQL97, storage).torn_page.text
+    off = judge(MYSQL97, Storage(filesystem="ext4"), innodb_doublewrite="OFF")
+    assert asks not in off.torn_page.text, "there are no copies"
 
 
 def test_detect_only_finds_torn_pages_and_cannot_repair_them() -> None:
@@ -287,6 +312,8 @@ def test_o_direct_no_fsync_is_safe_on_one_device_after_its_fix(identity: ServerI
 def test_o_direct_no_fsync_is_unknown_with_redo_and_data_behind_different_volatile_caches() -> None:
     apart = Storage(filesystem="ext4", redo_on_same_device=False, volatile_cache=True)
     assert judge(MYSQL80, apart, innodb_flush_method="O_DIRECT_NO_FSYNC").os_crash.level == "unknown"
+    unseen = msgspec.structs.replace(apart, volatile_cache=None)
+    assert judge(MYSQL80, unseen, innodb_flush_method="O_DIRECT_NO_FSYNC").os_crash.level == "unknown"
     honest = Storage(filesystem="ext4", redo_on_same_device=False, volatile_cache=False)
     assert judge(MYSQL80, honest, innodb_flush_method="O_DIRECT_NO_FSYNC").power_loss.level == "nothing_lost"
 
@@ -331,7 +358,15 @@ def test_debug_no_sync_is_seen_in_the_arguments(argument: str) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [("--debug-no-sync=0",), ("--skip-debug-no-sync",), ("--debug-no-sync", "--debug-no-sync=OFF")],
+    [
+        ("--debug-no-sync=0",),
+        ("--debug-no-sync=false",),
+        ("--debug-no-sync=no",),
+        ("--skip-debug-no-sync",),
+        ("--debug-no-sync", "--debug-no-sync=OFF"),
+        ("--debug-no-sync", "--skip-debug-no-sync"),
+        ("--debug-no-sync", "--disable-debug-no-sync"),
+    ],
 )
 def test_debug_no_sync_switched_off_is_no_risk(arguments: tuple[str, ...]) -> None:
     assert level(judge(MARIADB1011, launch=Launch(arguments=arguments))) is Floor.STRICT
@@ -345,7 +380,8 @@ def test_an_unknown_preloaded_library_makes_crashes_unknown() -> None:
 
 def test_libeatmydata_is_known_to_switch_syncs_off() -> None:
     preload = "/usr/lib/libjemalloc.so.2:/usr/lib/x86_64-linux-gnu/libeatmydata.so"
-    assert judge(MARIADB1011, launch=Launch(preload=preload)).os_crash.level == "at_risk"
+    found = judge(MARIADB1011, launch=Launch(preload=preload))
+    assert found.os_crash.level == found.power_loss.level == found.torn_page.level == "at_risk"
 
 
 def test_a_preloaded_allocator_changes_nothing() -> None:
@@ -371,7 +407,9 @@ def test_a_host_that_cannot_be_seen_is_a_remark_on_power_loss_and_no_fault_of_th
 
 @pytest.mark.parametrize("algorithm", ["none", "strict_none"])
 def test_pages_without_checksums_tear_unnoticed(algorithm: str) -> None:
-    assert judge(MYSQL57, innodb_checksum_algorithm=algorithm).torn_page.level == "at_risk"
+    found = judge(MYSQL57, innodb_checksum_algorithm=algorithm)
+    assert found.torn_page.level == "at_risk"
+    assert "covered" not in found.torn_page.text, "doublewrite repairs only pages that are known to be torn"
     assert judge(MYSQL57, innodb_checksums="OFF").torn_page.level == "at_risk"
 
 
@@ -383,6 +421,60 @@ def test_semi_synchronous_replication_is_unknown_until_a_rule_exists() -> None:
     found = judge(MARIADB1011, log_bin="ON", sync_binlog=1, rpl_semi_sync_master_enabled="ON")
     assert found.replication.level == "unknown"
     assert level(found) is Floor.STRICT
+
+
+def test_semi_synchronous_replication_is_known_by_both_of_its_names() -> None:
+    assert judge(MYSQL84, rpl_semi_sync_source_enabled="ON").replication.level == "unknown"
+    assert judge(MYSQL84).replication.level == "consistent"
+
+
+OS_CRASH = "a crash of the operating system"
+
+
+@pytest.mark.parametrize(
+    ("settings", "cause", "ahead", "after"),
+    [
+        ({FLUSH: 0}, "even a killed server", "the binary log", "any crash"),
+        ({FLUSH: 2}, OS_CRASH, "the binary log", "an OS crash"),
+        ({FLUSH: 1, "sync_binlog": 0}, OS_CRASH, "a replica", "an OS crash"),
+    ],
+)
+def test_what_replicas_are_after_a_crash_is_told_with_its_cause(
+    settings: dict[str, Value], cause: str, ahead: str, after: str
+) -> None:
+    found = guarantees(settings, MYSQL80, DISK, LAUNCH).replication
+    assert found.level == "may_diverge"
+    assert found.text == f"{cause} may leave {ahead} ahead of this server: rebuild replicas after {after}"
+    assert found.because
+
+
+def test_replicas_may_diverge_where_synced_commits_are_at_risk() -> None:
+    def replication(preload: str) -> str:
+        launch = Launch(preload=preload)
+        return judge(MARIADB1011, launch=launch, log_bin="ON", sync_binlog=1).replication.level
+
+    assert replication("") == "consistent"
+    assert replication("/usr/lib/libeatmydata.so") == "may_diverge"
+    assert replication("/opt/lib/libsomething.so") == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("engine", "kept", "said"),
+    [
+        ("InnoDB", True, ""),
+        ("ROCKSDB", True, ""),
+        ("MyISAM", False, "MyISAM, which has no redo log: they may be damaged or lose rows"),
+        ("MEMORY", False, "MEMORY: their rows are gone"),
+    ],
+)
+def test_tables_of_a_default_engine_without_a_log_are_at_risk_even_when_only_the_server_dies(
+    engine: str, kept: bool, said: str
+) -> None:
+    found = judge(MARIADB1011, default_storage_engine=engine)
+    for failure in (found.process_crash, found.os_crash, found.power_loss):
+        assert (failure.level == "nothing_lost") is kept
+        assert said in failure.text
+    assert level(found) is (Floor.STRICT if kept else Floor.THROWAWAY)
 
 
 def test_a_galera_node_gets_its_commits_back_and_a_whole_cluster_may_not() -> None:
@@ -400,6 +492,11 @@ def test_a_galera_node_gets_its_commits_back_and_a_whole_cluster_may_not() -> No
         ({**GALERA, "wsrep_cluster_address": "gcomm://"}, "unknown"),
         ({**GALERA, "wsrep_cluster_address": "gcomm://10.0.0.1"}, "unknown"),
         (GALERA, "nothing_lost"),
+        ({**GALERA, "wsrep_on": "OFF"}, "at_risk"),
+        ({**GALERA, "wsrep_provider": "NONE"}, "at_risk"),
+        ({**GALERA, "wsrep_cluster_address": "gcomm://10.0.0.1,10.0.0.2"}, "nothing_lost"),
+        ({**GALERA, "wsrep_cluster_address": "gcomm://10.0.0.1, "}, "unknown"),
+        ({**GALERA, "wsrep_cluster_address": "gcomm://10.0.0.1?gmcast.listen_addr=a,b"}, "unknown"),
     ],
 )
 def test_other_nodes_hold_commits_only_where_there_are_any(settings: dict[str, Value], expected: str) -> None:
@@ -411,7 +508,10 @@ def test_other_nodes_hold_commits_only_where_there_are_any(settings: dict[str, V
     ("settings", "expected"),
     [
         ({FLUSH: 2}, "no node has synced them"),
+        ({FLUSH: 0}, "no node has synced them"),
         ({FLUSH: 1}, "commits are synced on each node"),
+        ({FLUSH: 3}, "commits are synced on each node"),
+        ({FLUSH: 1, "sync_binlog": 0}, "commits are synced on each node"),
         ({FLUSH: 1, "log_bin": "ON", "sync_binlog": 1}, "commits are synced on each node"),
         ({FLUSH: 1, "log_bin": "ON", "sync_binlog": 0}, "no binary log has them"),
     ],
@@ -443,13 +543,17 @@ def test_that_other_nodes_hold_commits_is_told_with_its_counts_and_lifts_no_floo
         ("innodb_doublewrite_dir", "torn_page"),
         ("log_bin_basename", "binlog"),
         ("datadir", "power_loss"),
+        ("datadir", "os_crash"),
+        ("log_bin_basename", "os_crash"),
     ],
 )
 def test_what_lies_in_memory_is_not_kept_by_a_disk_elsewhere(name: str, failure: str) -> None:
-    for place, in_memory in (("/dev/shm/mysql", ()), ("/srv/fast", (name,))):
+    places = ("/dev/shm/mysql", "/dev/shm", "/run/mysql", "/var/run/mysql/")
+    for place, in_memory in (*((one, ()) for one in places), ("/srv/fast", (name,))):
         storage = Storage(in_memory_files=in_memory)
         found = guarantees({name: place, "log_bin": "ON"}, MYSQL80, storage, LAUNCH)
-        assert getattr(found, failure).level == "at_risk"
+        lost = "unknown" if (name, failure) == ("log_bin_basename", "os_crash") else "at_risk"
+        assert getattr(found, failure).level == lost
         assert level(found) is Floor.THROWAWAY
     assert level(guarantees({name: "/srv/fast", "log_bin": "ON"}, MYSQL80, Storage(), LAUNCH)) is Floor.STRICT
 

@@ -57,7 +57,10 @@ def _guarantees(
 
 
 def _worst(on: Kept, found: Sequence[tuple[Rule, Effect]]) -> Guarantee:
-    """The worst effect; its text comes first, those of the other losses after it, remarks last."""
+    """The worst effect; its text comes first, those of the other losses after it, remarks last.
+
+    Of each failure a rule speaks in every situation.
+    """
     remarks = [(rule, effect) for rule, effect in found if effect.on == on and effect.remark]
     here = [
         (rule, effect, Guarantee(level=effect.level, text=effect.text, window_s=effect.window_s))
@@ -67,8 +70,8 @@ def _worst(on: Kept, found: Sequence[tuple[Rule, Effect]]) -> Guarantee:
     losses = [one for one in here if one[1].level != "nothing_lost"]
     whole = [one for one in losses if one[1].whole]
     told = sorted(whole or losses or here, key=lambda one: one[2].badness, reverse=True)
-    worst = told[0][2] if told else Guarantee(level="nothing_lost", text="nothing is lost")
-    texts = [effect.text for _, effect, _ in told] or [worst.text]
+    worst = told[0][2]
+    texts = [effect.text for _, effect, _ in told]
     rules = [*(rule for rule, _, _ in told), *(rule for rule, _ in remarks)]
     return Guarantee(
         level=worst.level,
@@ -128,7 +131,7 @@ def _both_synced(os_crash: Guarantee) -> Replication:
 
 def _in_innodb(flush: object, os_crash: Guarantee) -> Replication:
     because = ("replication: https://jira.mariadb.org/browse/MDEV-34705",)
-    if flush == 1 and os_crash.level == "nothing_lost":
+    if flush in (1, 3) and os_crash.level == "nothing_lost":
         return Replication(
             level="consistent",
             text="binary log and engine share one log: replicas stay consistent",
