@@ -3,10 +3,13 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from random import Random
+from typing import Any
 
+import numpy as np
 import pytest
 
-from flushlab.statistics import compare, contrasts, critical_value
+from flushlab.statistics import compare, contrasts, critical_value, shift_for_power
+from flushlab.statistics.comparison import OWN_BLOCKS, RESOLUTION
 
 Table = dict[str, dict[int, float]]
 
@@ -33,6 +36,86 @@ def test_a_drift_shared_by_a_block_does_not_widen_the_interval() -> None:
     stormy = {arm: {b: y + shift[b] for b, y in cells.items()} for arm, cells in calm.items()}
     (one,), (other,) = compare(calm, "base"), compare(stormy, "base")
     assert (one.ratio.low, one.ratio.high) == pytest.approx((other.ratio.low, other.ratio.high))
+
+
+def by_least_squares(scores: Table, arms: list[str]) -> tuple[Any, Any, float, int]:
+    """Estimates of arms against the base, their covariance, the deviation of a score, degrees of freedom."""
+    cells = [(arm, block, y) for arm in ("base", *arms) for block, y in scores[arm].items()]
+    blocks = sorted({block for _, block, _ in cells})
+    design = np.array(
+        [[one == arm for one in arms] + [one == block for one in blocks] for arm, block, _ in cells], float
+    )
+    values = np.array([y for _, _, y in cells])
+    fitted = np.linalg.lstsq(design, values)[0]
+    df = len(cells) - len(arms) - len(blocks)
+    sigma = math.sqrt(float(((values - design @ fitted) ** 2).sum()) / df)
+    covariance = np.linalg.inv(design.T @ design) * sigma**2
+    return fitted[: len(arms)], covariance[: len(arms), : len(arms)], sigma, df
+
+
+@pytest.mark.parametrize("missing", [[], [("b", 1)], [("b", 1), ("base", 4), ("a", 0), ("c", 3)]])
+def test_estimates_errors_and_intervals_are_those_of_least_squares(missing: list[tuple[str, int]]) -> None:
+    scores = table(Random(2), {"base": 0.0, "a": 0.1, "b": -0.1, "c": 0.0}, 6, 0.05)
+    for arm, block in missing:
+        del scores[arm][block]
+    estimate, covariance, sigma, df = by_least_squares(scores, ["a", "b", "c"])
+    error = np.sqrt(np.diag(covariance))
+    correlations = covariance / np.outer(error, error)
+    least = min(float(correlations[i, j]) for i in range(3) for j in range(i))
+    found = contrasts(scores, "base")
+    assert found is not None
+    assert (found.arms, found.df) == (("a", "b", "c"), df)
+    assert (found.sigma, found.correlation) == (pytest.approx(sigma), pytest.approx(least))
+    assert list(found.estimate) == pytest.approx(list(estimate))
+    assert list(found.error) == pytest.approx(list(error))
+    for alpha in (0.05, 0.01):
+        limit = critical_value(alpha, 3, df, math.floor(least * 20 + 1e-6) / 20)
+        compared = compare(scores, "base", alpha=alpha)
+        lows = [math.log(one.ratio.low) for one in compared]
+        highs = [math.log(one.ratio.high) for one in compared]
+        assert lows == pytest.approx(list(estimate - limit * error))
+        assert highs == pytest.approx(list(estimate + limit * error))
+        powers = [math.log1p(one.detectable) for one in compared]
+        assert powers == pytest.approx(list(shift_for_power(limit, df) * error))
+
+
+@pytest.mark.parametrize("with_twin", [False, True])
+def test_with_many_blocks_an_interval_is_students_from_residuals_enlarged_by_their_weights(
+    with_twin: bool,
+) -> None:
+    scores = table(Random(4), {"base": 0.0, "arm": 0.1, "other": 0.0, "twin": 0.0}, 12, 0.05)
+    del scores["base"][3], scores["twin"][5]
+    twin = "twin" if with_twin else ""
+    blocks = [b for b in range(12) if b != 3 and not (with_twin and b == 5)]
+    own = np.array([math.exp(scores["arm"][b]) for b in blocks])
+    bases = [scores["base"], scores["twin"]] if with_twin else [scores["base"]]
+    base = np.array([sum(math.exp(one[b]) for one in bases) / len(bases) for b in blocks])
+    ratio = own.sum() / base.sum()
+    residuals = (own - ratio * base) / (1 - base / base.sum())
+    error = math.sqrt((residuals**2).sum()) / own.sum()
+    df = len(blocks) - 1
+    limit = critical_value(1 - 0.95 ** (1 / 3), 1, df)
+    found = compare(scores, "base", twin=twin)[0]
+    assert math.log(found.ratio.estimate) == pytest.approx(math.log(ratio))
+    assert math.log(found.ratio.high) == pytest.approx(math.log(ratio) + limit * error)
+    assert math.log(found.ratio.low) == pytest.approx(math.log(ratio) - limit * error)
+    assert math.log1p(found.detectable) == pytest.approx(shift_for_power(limit, df) * error)
+    assert found.blocks == 11
+
+
+@pytest.mark.parametrize("blocks", [3, 12])
+def test_figures_without_any_noise_have_an_interval_of_a_millionth_and_more(blocks: int) -> None:
+    scores = {arm: {b: y + 0.1 * b for b in range(blocks)} for arm, y in (("base", 1.0), ("arm", 1.2))}
+    (found,) = compare(scores, "base")
+    df = blocks - 1
+    error = RESOLUTION * math.sqrt((2 if blocks < OWN_BLOCKS else 1) / blocks)
+    assert math.log(found.ratio.high) - 0.2 == pytest.approx(critical_value(0.05, 1, df) * error, rel=1e-4)
+
+
+def test_a_ratio_stays_within_sense() -> None:
+    scores = {"base": {0: 0.0, 1: 0.0}, "arm": {0: 0.0, 1: 90.0}}
+    (found,) = compare(scores, "base")
+    assert (found.ratio.low, found.ratio.high) == (math.exp(-50), math.exp(50))
 
 
 def test_missing_cells_give_the_estimates_of_least_squares() -> None:
