@@ -7,7 +7,8 @@ import pytest
 
 from flushlab.plan.plan import crossed
 from flushlab.record import FactorEffect
-from flushlab.statistics import critical_value, factor_effects
+from flushlab.statistics import critical_value, factor_effects, shift_for_power
+from flushlab.statistics.comparison import OWN_BLOCKS
 
 ARMS = crossed(["binlog", "flush 2"])
 Table = dict[str, dict[int, float]]
@@ -73,7 +74,74 @@ def test_with_few_blocks_the_interval_is_that_of_one_variance_for_all_arms() -> 
     mean = sum(rows) / 5
     left = sum((cells[a][b] - rows[a] - columns[b] + mean) ** 2 for a in range(5) for b in range(4))
     sigma = math.sqrt(left / 12)
-    assert widths[0] == pytest.approx(2 * critical_value(0.05, 3, 12, 0.0) * sigma * math.sqrt(0.25 * 4 / 4))
+    limit, error = critical_value(0.05, 3, 12, 0.0), sigma * math.sqrt(0.25 * 4 / 4)
+    assert widths[0] == pytest.approx(2 * limit * error)
+    assert math.log1p(effects[0].detectable) == pytest.approx(shift_for_power(limit, 12) * error)
+
+
+def by_sums(rows: list[list[float]], weights: list[float]) -> tuple[float, float]:
+    """Weighted logs of sums, and their standard error from the share that each block has in each sum."""
+    sums, size = [sum(row) for row in rows], len(rows[0])
+    total, squares = sum(map(abs, weights)), 0.0
+    for block in range(size):
+        shares = [row[block] / whole for row, whole in zip(rows, sums, strict=True)]
+        residual = sum(w * share for w, share in zip(weights, shares, strict=True))
+        own = sum(abs(w) * share for w, share in zip(weights, shares, strict=True)) / total
+        squares += (residual / (1 - own)) ** 2
+    estimate = sum(w * math.log(whole) for w, whole in zip(weights, sums, strict=True))
+    return estimate, math.sqrt(squares)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "apart", "twin"),
+    [
+        (12, [], ""),
+        (12, [], "control"),
+        (4, ["binlog"], ""),
+        (4, ["flush 2"], "control"),
+        (10, [], "control"),
+    ],
+)
+def test_with_many_blocks_or_a_stall_effects_are_of_sums_with_variances_of_their_own(
+    blocks: int, apart: list[str], twin: str
+) -> None:
+    scores = table(Random(2), {"binlog": -0.1, "together": 0.2}, blocks, 0.05)
+    rows = [[math.exp(y) for y in scores[arm].values()] for arm in ARMS.values()]
+    if twin and blocks >= OWN_BLOCKS:
+        control = [math.exp(y) for y in scores["control"].values()]
+        rows[0] = [(one + other) / 2 for one, other in zip(rows[0], control, strict=True)]
+    order = list(ARMS)
+    assert order == [(), ("binlog",), ("flush 2",), ("binlog", "flush 2")]
+    weights = {
+        "binlog": [-0.5, 0.5, -0.5, 0.5],
+        "flush 2": [-0.5, -0.5, 0.5, 0.5],
+        "binlog × flush 2": [1.0, -1.0, -1.0, 1.0],
+    }
+    limit = critical_value(1 - (1 - 0.01) ** (1 / 3), 1, blocks - 1)
+    found = by_name(factor_effects(scores, ARMS, alpha=0.01, apart=apart, twin=twin))
+    for name, effect in found.items():
+        estimate, error = by_sums(rows, weights[name])
+        assert math.log(effect.ratio.estimate) == pytest.approx(estimate)
+        assert math.log(effect.ratio.low) == pytest.approx(estimate - limit * error)
+        assert math.log(effect.ratio.high) == pytest.approx(estimate + limit * error)
+        assert math.log1p(effect.detectable) == pytest.approx(shift_for_power(limit, blocks - 1) * error)
+        assert effect.blocks == blocks
+
+
+def test_the_base_is_alone_where_its_twin_was_seldom_measured() -> None:
+    scores = table(Random(2), {}, 12, 0.05)
+    scores["control"] = {b: y for b, y in scores["control"].items() if b < OWN_BLOCKS - 1}
+    without = {arm: cells for arm, cells in scores.items() if arm != "control"}
+    assert factor_effects(scores, ARMS, twin="control") == factor_effects(without, ARMS)
+
+
+def test_an_arm_outside_the_cross_that_stalled_widens_no_effect() -> None:
+    scores = table(Random(2), {}, 4, 0.05)
+    calm = factor_effects(scores | {"other": dict(scores["base"])}, ARMS)
+    scores["other"] = {b: -7.5 if b == 2 else y for b, y in scores["base"].items()}
+    stalled = factor_effects(scores, ARMS, apart=["other"])
+    assert stalled == factor_effects({arm: scores[arm] for arm in scores if arm != "other"}, ARMS)
+    assert stalled[0].ratio.half_width < 2 * calm[0].ratio.half_width
 
 
 @pytest.mark.parametrize("blocks", [4, 12])

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from flushlab.record import Comparison, Ratio
 from flushlab.statistics import InterimAnalyses, held
+from flushlab.statistics.interim import FAMILY
 
 
 @settings(deadline=None, max_examples=50)
@@ -24,16 +25,57 @@ def test_an_analysis_spends_late_and_never_less_than_what_it_adds(blocks: int, a
     assert levels[-1] <= alpha * (1 + 1e-6)
 
 
+def missed(shares: list[float], limits: list[float]) -> list[float]:
+    """Probability that a random walk is beyond its limit at each share and was not before, on a fine grid."""
+    found, place, inside, before = list[float](), np.zeros(1), np.ones(1), 0.0
+    for share, limit in zip(shares, limits, strict=True):
+        grid = np.linspace(-limit, limit, 2001) * share**0.5
+        step = (share - before) ** 0.5
+        reached = np.exp(-0.5 * ((grid[:, None] - place) / step) ** 2) @ inside / step / (2 * np.pi) ** 0.5
+        weights = np.full(grid.size, grid[1] - grid[0])
+        weights[[0, -1]] /= 2
+        found.append(float(inside.sum() - reached @ weights))
+        place, inside, before = grid, reached * weights, share
+    return found
+
+
+@pytest.mark.parametrize(
+    ("schedule", "seen", "spent"),
+    [
+        ((10,), (10,), (1.0,)),
+        ((5, 10), (5, 10), (0.125, 1.0)),
+        ((4, 8, 10), (4, 8, 10), (0.064, 0.512, 1.0)),
+        ((4, 8, 10), (4, 6), (0.064, 1.0)),
+        ((4, 8, 10), (3,), (1.0,)),
+    ],
+)
+def test_an_analysis_adds_the_misses_that_its_share_of_alpha_leaves(
+    schedule: tuple[int, ...], seen: tuple[int, ...], spent: tuple[float, ...]
+) -> None:
+    """Up to the share t of the blocks alpha t³ is spent, all of it where the schedule is cut short."""
+    analyses = InterimAnalyses(blocks=schedule, alpha=0.04)
+    levels = [analyses.alpha_at(blocks) / FAMILY for blocks in seen]
+    limits = [NormalDist().inv_cdf(1 - level / 2) for level in levels]
+    added = missed([blocks / schedule[-1] for blocks in seen], limits)
+    due = [0.04 / FAMILY * (now - before) for before, now in zip((0.0, *spent), spent, strict=False)]
+    assert added == pytest.approx(due, rel=1e-3)
+
+
+def test_a_twentieth_may_miss_by_default() -> None:
+    assert InterimAnalyses.planned(2).alpha_at(2) == pytest.approx(0.05)
+    assert InterimAnalyses(blocks=(2,)).alpha_at(2) == pytest.approx(0.05)
+
+
 @pytest.mark.parametrize("blocks", [5, 40])
 def test_intervals_of_all_analyses_together_miss_as_often_as_alpha_says(blocks: int) -> None:
     analyses, alike = InterimAnalyses.planned(blocks, 0.05), 4
     sums = np.random.default_rng(1).standard_normal((20_000, alike, blocks)).cumsum(axis=2)
-    missed = np.zeros(20_000, dtype=bool)
+    beyond = np.zeros(20_000, dtype=bool)
     for seen in analyses.blocks:
         level = 1 - (1 - analyses.alpha_at(seen)) ** (1 / alike)
         limit = NormalDist().inv_cdf(1 - level / 2)
-        missed |= (abs(sums[:, :, seen - 1]) / seen**0.5 > limit).any(axis=1)
-    assert missed.mean() == pytest.approx(0.05, abs=0.006)
+        beyond |= (abs(sums[:, :, seen - 1]) / seen**0.5 > limit).any(axis=1)
+    assert beyond.mean() == pytest.approx(0.05, abs=0.006)
 
 
 @settings(deadline=None, max_examples=50)
@@ -56,6 +98,23 @@ def test_there_are_at_most_four_analyses_and_none_before_the_third_block() -> No
 def analysis(low: float, high: float) -> Comparison:
     ratio = Ratio(estimate=(low * high) ** 0.5, low=low, high=high)
     return Comparison(arm="a", ratio=ratio, blocks=5, verdict=ratio.verdict, detectable=0.1)
+
+
+def test_the_last_analysis_tells_how_far_it_came_and_its_estimate_lies_in_the_interval() -> None:
+    last = Comparison(
+        arm="a", ratio=Ratio(estimate=1.6, low=1.0, high=2.0), blocks=9, verdict="faster", detectable=0.3
+    )
+    found = held([analysis(1.05, 1.5), last])
+    assert (found.blocks, found.detectable, found.ratio.estimate) == (9, 0.3, 1.5)
+    below = Ratio(estimate=1.02, low=1.0, high=1.4)
+    last = Comparison(arm="a", ratio=below, blocks=9, verdict="faster", detectable=0.3)
+    assert held([analysis(1.05, 1.5), last]).ratio.estimate == 1.05
+    assert held([last]) == last
+
+
+def test_intervals_that_touch_do_not_contradict_each_other() -> None:
+    found = held([analysis(1.05, 1.2), analysis(1.2, 1.3)])
+    assert (found.contradicted, found.ratio.low, found.ratio.high) == (False, 1.2, 1.2)
 
 
 def test_analyses_together_are_the_intersection_of_their_intervals() -> None:
