@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import subprocess
@@ -168,6 +169,58 @@ def test_failing_fill_leaves_nothing_and_passes_its_error_on(store: Snapshots) -
         store.make(KEY, break_off)
     assert [path.name for path in store.directory.iterdir()] == ["locks"]
     assert store.find(KEY) is None
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_disk_that_fills_up_is_named_and_nothing_is_left(store: Snapshots, number: int) -> None:
+    def fill_up(data: Path) -> None:
+        (data / "half").write_text("x")
+        raise OSError(number, os.strerror(number))
+
+    with pytest.raises(NoSpace, match=f"disk of {store.directory} filled up while making a snapshot"):
+        store.make(KEY, fill_up)
+    assert [path.name for path in store.directory.iterdir()] == ["locks"]
+
+
+@pytest.mark.parametrize(("free", "expected"), [((1 << 20) - 1, NoSpace), (1 << 20, RuntimeError)])
+def test_whatever_fails_on_a_full_disk_is_the_disks_fault(
+    store: Snapshots, monkeypatch: pytest.MonkeyPatch, free: int, expected: type[Exception]
+) -> None:
+    def break_off(_: Path) -> None:
+        raise RuntimeError("the server did not start")
+
+    monkeypatch.setattr(snapshots_module, "free_bytes", lambda _path, in_memory: free)
+    with pytest.raises(expected, match="the server did not start"):
+        store.make(KEY, break_off)
+    assert [path.name for path in store.directory.iterdir()] == ["locks"]
+
+
+def test_another_error_of_the_system_passes_through(store: Snapshots) -> None:
+    def break_off(_: Path) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with pytest.raises(OSError, match="Input/output error"):
+        store.make(KEY, break_off)
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(NotWritable, match="file/snapshots is not writable: Not a directory"):
+        Snapshots(tmp_path / "file/snapshots").make(KEY, refuse)
+
+
+def test_a_folder_that_the_servers_user_cannot_enter_is_refused(
+    store: Snapshots, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshots_module, "may_enter", lambda *_: False)
+    with pytest.raises(NotWritable, match=f"{store.directory} is not accessible to"):
+        store.make(KEY, refuse)
+    assert [path.name for path in store.directory.iterdir()] == ["locks"]
+
+
+def test_others_may_pass_through_the_folder_but_not_list_it(store: Snapshots) -> None:
+    store.make(KEY, fill)
+    assert store.directory.stat().st_mode & 0o777 == 0o711
 
 
 def test_symbolic_link_is_refused_and_named(store: Snapshots) -> None:
@@ -406,6 +459,28 @@ def test_what_was_used_longest_ago_goes_and_what_another_process_uses_stays(tmp_
         user.kill()
     assert store.evict(made[2].allocated_bytes) == (made[0],)
     assert store.list() == [made[2]]
+
+
+def test_the_one_to_keep_stays_and_a_limit_that_is_met_takes_none(tmp_path: Path) -> None:
+    store = Snapshots(tmp_path / "snapshots", limit_bytes=1 << 40)
+    made = [store.make(SnapshotKey({"build": name}), fill) for name in ("first", "second", "third")]
+    for time, snapshot in enumerate(made, start=1):
+        os.utime(snapshot.path.parent / ownership.MARK, (time, time))
+    assert store.evict(sum(one.allocated_bytes for one in made)) == ()
+    assert store.evict(0, spare_ours=True) == (), "this process uses them"
+    assert store.evict(0, keep=made[0].key.digest) == (made[2], made[1])
+    assert store.list() == [made[0]]
+    assert store.evict(0) == (made[0],)
+
+
+def test_of_a_snapshot_without_a_mark_nothing_tells_when_it_was_used(store: Snapshots) -> None:
+    folder = store.make(KEY, fill).path.parent
+    os.utime(folder / ownership.MARK, (7, 7))
+    assert snapshots_module.last_used(folder) == 7
+    (folder / ownership.MARK).unlink()
+    assert snapshots_module.last_used(folder) == 0
+    assert store.evict(0) == (), "nothing proves that it is one"
+    assert store.find(KEY) is not None
 
 
 def test_making_one_makes_room_but_takes_nothing_that_this_process_uses(tmp_path: Path) -> None:

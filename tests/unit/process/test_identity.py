@@ -108,15 +108,38 @@ def test_a_process_that_ends_at_sigterm_is_not_killed(sleeping: subprocess.Popen
 def test_a_process_that_ignores_sigterm_is_killed_after_the_grace() -> None:
     deaf = ["/bin/sh", "-c", "trap '' TERM; echo; while :; do sleep 0.1; done"]
     with subprocess.Popen(deaf, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        assert not terminate(known(process.pid), grace_s=0.05)
-        assert process.wait(PATIENCE_S) == -signal.SIGKILL
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            assert not terminate(known(process.pid), grace_s=0.05)
+            assert wait_for_end(known(process.pid), 0)
+        finally:
+            process.kill()
+    assert process.returncode == -signal.SIGKILL
 
 
 def test_without_a_grace_a_process_is_killed_at_once(sleeping: subprocess.Popen[bytes]) -> None:
     assert not terminate(known(sleeping.pid), grace_s=0)
     assert sleeping.wait(PATIENCE_S) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    ("grace_s", "due"),
+    [(0.5, [signal.SIGTERM, signal.SIGKILL]), (0.0, [signal.SIGKILL]), (-1.0, [signal.SIGKILL])],
+)
+def test_sigterm_is_sent_where_there_is_any_grace(
+    grace_s: float, due: list[signal.Signals], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = list[signal.Signals]()
+
+    def send(_: ProcessIdentity, number: signal.Signals) -> bool:
+        sent.append(number)
+        return True
+
+    monkeypatch.setattr(identity, "signal_process", send)
+    monkeypatch.setattr(identity, "wait_for_end", lambda *_: signal.SIGKILL in sent)
+    assert not terminate(myself(), grace_s=grace_s)
+    assert sent == due
 
 
 def test_a_process_that_survives_being_killed_is_reported(
