@@ -139,6 +139,7 @@ fn text(column_type: ColumnType, value: &Value<'_>) -> String {
             let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
             format!("s:{digits}")
         }
+        (_, Value::JsonChanges(_)) => "j:".to_owned(),
         (_, other) => format!("?:{other:?}"),
     };
     format!("\"{out}\"")

@@ -131,6 +131,8 @@ event_types! {
     GTID_TAGGED = 42,
     /// Padding, which replicas skip (Amazon Aurora).
     AURORA_PADDING = 100,
+    /// All that follows is encrypted (Percona Server).
+    PERCONA_START_ENCRYPTION = 159,
     /// The statement that caused the row events (MariaDB).
     ANNOTATE_ROWS = 160,
     /// The oldest file that recovery may need (MariaDB).
@@ -174,6 +176,7 @@ impl EventType {
                 | Self::TRANSACTION_PAYLOAD
                 | Self::HEARTBEAT_V2
                 | Self::GTID_TAGGED
+                | Self::PERCONA_START_ENCRYPTION
         ) && self < Self::ANNOTATE_ROWS
     }
 }

@@ -3,8 +3,8 @@
 use crate::body::Change;
 use crate::bytes::{Malformed, Reader};
 use crate::event::EventType;
-use crate::table::Column;
-use crate::value::{read_value, Value};
+use crate::table::{Column, ColumnType};
+use crate::value::{read_json_changes, read_value, Value};
 
 /// A row event's flag: it is its statement's last.
 pub const STATEMENT_END: u16 = 0x01;
@@ -27,6 +27,8 @@ pub struct Rows<'a> {
     pub present: &'a [u8],
     /// The same for the second image of an update.
     pub present_after: &'a [u8],
+    /// Each second image may have changes inside JSON documents in place of documents.
+    is_partial: bool,
     rest: Reader<'a>,
 }
 
@@ -35,7 +37,9 @@ impl<'a> Rows<'a> {
     pub fn change_of(event_type: EventType) -> Option<Change> {
         match event_type {
             EventType::WRITE_ROWS | EventType::WRITE_ROWS_V1 => Some(Change::Write),
-            EventType::UPDATE_ROWS | EventType::UPDATE_ROWS_V1 => Some(Change::Update),
+            EventType::UPDATE_ROWS | EventType::UPDATE_ROWS_V1 | EventType::PARTIAL_UPDATE_ROWS => {
+                Some(Change::Update)
+            }
             EventType::DELETE_ROWS | EventType::DELETE_ROWS_V1 => Some(Change::Delete),
             _ => None,
         }
@@ -78,6 +82,7 @@ impl<'a> Rows<'a> {
             columns,
             present,
             present_after,
+            is_partial: event_type == EventType::PARTIAL_UPDATE_ROWS,
             rest: reader,
         })
     }
@@ -109,27 +114,58 @@ impl<'a> Rows<'a> {
                 columns.len()
             )));
         }
-        self.read_image(columns, self.present, |column, value| each(0, column, value))?;
+        self.read_image(columns, self.present, &[], |column, value| each(0, column, value))?;
         if self.change == Change::Update {
-            self.read_image(columns, self.present_after, |column, value| {
+            let partial = self.read_partial(columns)?;
+            self.read_image(columns, self.present_after, partial, |column, value| {
                 each(1, column, value)
             })?;
         }
         Ok(())
     }
 
+    /// The bits of the JSON columns that have changes in place of a document, one for each JSON column of the
+    /// table; none where all have documents.
+    fn read_partial(&mut self, columns: &[Column]) -> Result<&'a [u8], Malformed> {
+        const PARTIAL_JSON: u64 = 1;
+        if !self.is_partial {
+            return Ok(&[]);
+        }
+        match self.rest.lenenc("the options of an image")? {
+            0 => Ok(&[]),
+            PARTIAL_JSON => {
+                let documents = columns.iter().filter(|one| one.column_type == ColumnType::Json);
+                self.rest
+                    .bytes(documents.count().div_ceil(8), "the bits of partial documents")
+            }
+            options => Err(Malformed::new(format!(
+                "the options {options} of an image are unknown"
+            ))),
+        }
+    }
+
     fn read_image(
         &mut self,
         columns: &[Column],
         present: &[u8],
+        partial: &[u8],
         mut each: impl FnMut(usize, Value<'a>),
     ) -> Result<(), Malformed> {
-        let is_present = |index: usize| present[index / 8] >> (index % 8) & 1 == 1;
+        let is_set = |bits: &[u8], index: usize| bits[index / 8] >> (index % 8) & 1 == 1;
+        let is_present = |index: usize| is_set(present, index);
+        let mut documents = 0;
         let count = (0..columns.len()).filter(|index| is_present(*index)).count();
         let nulls = self.rest.bytes(count.div_ceil(8), "the bits of NULLs")?;
-        let there = columns.iter().enumerate().filter(|(index, _)| is_present(*index));
-        for (nth, (index, column)) in there.enumerate() {
-            let null = nulls[nth / 8] >> (nth % 8) & 1 == 1;
+        let mut nth = 0;
+        for (index, column) in columns.iter().enumerate() {
+            let is_json = column.column_type == ColumnType::Json;
+            let is_partial = is_json && !partial.is_empty() && is_set(partial, documents);
+            documents += usize::from(is_json);
+            if !is_present(index) {
+                continue;
+            }
+            let null = is_set(nulls, nth);
+            nth += 1;
             if null && !column.nullable {
                 return Err(Malformed::new(format!(
                     "column {index} (from 0) is NULL but NOT NULL"
@@ -137,8 +173,11 @@ impl<'a> Rows<'a> {
             }
             let value = match null {
                 true => Value::Null,
-                false => read_value(&mut self.rest, column.column_type)
-                    .map_err(|error| Malformed::new(format!("column {index} (from 0): {error}")))?,
+                false => match is_partial {
+                    true => read_json_changes(&mut self.rest),
+                    false => read_value(&mut self.rest, column.column_type),
+                }
+                .map_err(|error| Malformed::new(format!("column {index} (from 0): {error}")))?,
             };
             each(index, value);
         }

@@ -40,6 +40,13 @@ impl Description {
         let text = reader.bytes(50, "the server's version")?;
         let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
         let version_text = String::from_utf8_lossy(&text[..end]).into_owned();
+        let version = Version::parse(&version_text);
+        if version.is_some_and(|version| (Version(5, 1, 0)..Version(5, 1, 23)).contains(&version)) {
+            // Their TABLE_MAPs have no metadata, and events inside a transaction have another log_pos.
+            return Err(Malformed::unknown(format!(
+                "events of the pre-release {version_text} have another form"
+            )));
+        }
         if version_text.contains("-a_drop") {
             // Servers know these versions and translate the numbers; nobody else has such files.
             return Err(Malformed::unknown(format!(
@@ -49,16 +56,18 @@ impl Description {
         reader.uint(4, "the time")?;
         let header_size = reader.u8("the header's size")?;
         if header_size != 19 {
-            return Err(Malformed::new(format!(
-                "headers have {header_size} bytes, not 19"
-            )));
+            let message = format!("headers have {header_size} bytes, not 19");
+            // Format 4 allows longer ones, which only a fork of 5.1 writes.
+            return Err(match header_size < 19 {
+                true => Malformed::new(message),
+                false => Malformed::unknown(message),
+            });
         }
         let (lengths, checksums) = Self::lengths(reader.rest())?;
         let flavor = match version_text.contains("MariaDB") || lengths.len() > 160 {
             true => Flavor::Mariadb,
             false => Flavor::Mysql,
         };
-        let version = Version::parse(&version_text);
         let since = |first: Version| version.is_none_or(|version| version >= first);
         let length_of = |event_type: EventType| lengths.get(usize::from(event_type.0) - 1);
         let has_gtids = match flavor {

@@ -61,6 +61,8 @@ pub enum Value<'a> {
     /// CHAR, VARCHAR, TEXT and their binary kin, in the column's own character set; JSON in its
     /// binary form ([`Json::to_binary`](crate::Json::to_binary)); GEOMETRY and VECTOR as stored.
     Bytes(&'a [u8]),
+    /// Changes inside a JSON document, as PARTIAL_UPDATE_ROWS has them: read and checked, not written.
+    JsonChanges(&'a [u8]),
 }
 
 /// Fraction digits that microseconds are cut to, and the bytes that hold them.
@@ -372,6 +374,29 @@ pub(crate) fn read_value<'a>(reader: &mut Reader<'a>, column: ColumnType) -> Res
 fn read_blob<'a>(reader: &mut Reader<'a>, length_bytes: u8) -> Result<Value<'a>, Malformed> {
     let length = reader.uint(usize::from(length_bytes), "a blob's length")?;
     Ok(Value::Bytes(reader.bytes(length as usize, "a blob")?))
+}
+
+/// Reads the changes inside a document, each an operation, a path and, unless it removes, a value
+/// (MySQL, `Json_diff_vector::read_binary` in `sql/json_diff.cc`).
+pub(crate) fn read_json_changes<'a>(reader: &mut Reader<'a>) -> Result<Value<'a>, Malformed> {
+    const INSERT: u8 = 1;
+    const REMOVE: u8 = 2;
+    let length = reader.uint(4, "the size of changes")?;
+    let bytes = reader.bytes(length as usize, "changes of a document")?;
+    let mut changes = Reader::new(bytes);
+    while !changes.is_empty() {
+        let operation = changes.u8("a change's operation")?;
+        if operation > REMOVE {
+            return Err(Malformed::new(format!("{operation} is no operation of a change")));
+        }
+        let path = changes.lenenc("the length of a path")? as usize;
+        changes.bytes(path, "a path")?;
+        if operation <= INSERT {
+            let size = changes.lenenc("the size of a change's value")? as usize;
+            json::check(changes.bytes(size, "a change's value")?)?;
+        }
+    }
+    Ok(Value::JsonChanges(bytes))
 }
 
 fn in_range(holds: bool, what: &str) -> Result<(), Malformed> {

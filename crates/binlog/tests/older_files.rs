@@ -22,6 +22,7 @@ const WRITE_ROWS: u8 = 30;
 const GTID: u8 = 33;
 const ANONYMOUS_GTID: u8 = 34;
 const PREVIOUS_GTIDS: u8 = 35;
+const PARTIAL_UPDATE_ROWS: u8 = 39;
 const AURORA_PADDING: u8 = 100;
 
 /// A file that grows event by event.
@@ -354,6 +355,36 @@ fn a_relay_log_is_named_and_its_frames_are_checked() {
 }
 
 #[test]
+fn a_statement_of_a_relay_log_that_does_not_fit_its_event_is_found() {
+    const RELAY: u8 = 0x40;
+    let mut made = Made::mysql("5.6.35-log");
+    made.content[IN_USE_OFFSET as usize] |= RELAY;
+    made.checksums = false;
+    let end = made.content.len();
+    let crc = crc32fast::hash(&made.content[4..end - 4]);
+    made.content[end - 4..].copy_from_slice(&crc.to_le_bytes());
+    made.checksums = true;
+    made.query("BEGIN").rows(WRITE_ROWS).xid();
+    let sound = made.check();
+    assert_eq!(
+        (sound.verdict, limits(&sound)[1]),
+        (Verdict::Whole, LimitKind::RelayLog)
+    );
+    // 20,000 bytes of variables in an event of a few.
+    made.event(QUERY, 0, b"\x08\0\0\0\0\0\0\0\x04\0\0\x20\x4eshop\0BEGIN");
+    let report = made.check();
+    assert_eq!(report.verdict, Verdict::Unknown, "{:?}", report.problems);
+    assert_eq!(report.problems[0].rule.slug(), "body");
+    for (kind, body, rule) in [
+        (XID, &[9_u8, 0, 0][..], "size"),
+        (TABLE_MAP, &[0x46, 0, 0], "table-map"),
+    ] {
+        let report = made.event(kind, 0, body).check();
+        assert_eq!(report.problems.last().unwrap().rule.slug(), rule);
+    }
+}
+
+#[test]
 fn formats_1_and_3_are_named_and_their_sizes_are_checked() {
     for (version, format, header) in [("3.23.58-log", 1_u16, 13), ("4.1.22-log", 3, 19)] {
         let mut content = vec![0xfe, b'b', b'i', b'n'];
@@ -420,6 +451,75 @@ fn what_is_encrypted_is_unknown() {
         (Verdict::Unknown, vec![LimitKind::Encrypted])
     );
     assert_eq!((report.limits[0].offset, report.tail), (known as u64 - 40, None));
+    for relay in [0_u8, 0x40] {
+        let mut percona = Made::aurora();
+        percona.content[IN_USE_OFFSET as usize] |= relay;
+        let size = u32::from_le_bytes(percona.content[13..17].try_into().unwrap()) as usize;
+        let crc = crc32fast::hash(&percona.content[4..size]);
+        percona.content[size..4 + size].copy_from_slice(&crc.to_le_bytes());
+        percona.event(159, 0, &[1; 17]);
+        percona.content.extend([0x5a; 300]);
+        let report = percona.check();
+        assert_eq!(report.verdict, Verdict::Unknown, "{:?}", report.problems);
+        assert_eq!(limits(&report).last(), Some(&LimitKind::Encrypted));
+    }
+}
+
+#[test]
+fn longer_headers_are_another_format_and_shorter_ones_are_damage() {
+    for (size, verdict) in [(23, Verdict::Unknown), (18, Verdict::Damaged)] {
+        let mut made = Made::mysql("5.1.63-log");
+        made.content[4 + 19 + 56] = size;
+        let report = made.check();
+        assert_eq!(
+            (report.verdict, report.events),
+            (verdict, 1),
+            "{:?}",
+            report.problems
+        );
+    }
+}
+
+#[test]
+fn changes_inside_documents_are_read() {
+    let file = |changes: &[u8]| {
+        let mut made = Made::aurora();
+        made.clock(ANONYMOUS_GTID, 0, 1).query("BEGIN");
+        // carts(id INT NOT NULL, content JSON, note JSON)
+        let map = [
+            &[0x46, 0, 0, 0, 0, 0, 1, 0][..],
+            b"\x04shop\0\x05carts\0",
+            &[3, 3, 245, 245, 2, 4, 4, 6],
+        ];
+        made.event(TABLE_MAP, 0, &map.concat());
+        let document = [5, 0, 0, 0, 0, 0, 0, 4, 0];
+        let body = [
+            &[0x46, 0, 0, 0, 0, 0, 1, 0, 2, 0, 3, 7, 7][..],
+            &[0, 7, 0, 0, 0],
+            &document,
+            &document,
+            // The first document has changes, the second is NULL.
+            &[1, 1, 4, 7, 0, 0, 0],
+            &(changes.len() as u32).to_le_bytes(),
+            changes,
+        ];
+        made.event(PARTIAL_UPDATE_ROWS, 0, &body.concat()).xid();
+        made.event(STOP, 0, &[]).check()
+    };
+    let report = file(b"\x00\x03$.a\x03\x05\x05\x00\x02\x03$.b");
+    assert_eq!(report.verdict, Verdict::Whole, "{:?}", report.problems);
+    assert_eq!((report.rows.updated, report.opaque_events), (1, 0));
+    for damaged in [
+        &b"\x03\x03$.a\x03\x05\x05\x00"[..],
+        b"\x01\x03$.a\x04\x05\x05\x00",
+        b"\x01\x03$.a\x03\x05\x05",
+        b"\x02\x04$.a",
+        b"\x00\x03$.a\x01\x05",
+    ] {
+        let report = file(damaged);
+        assert_eq!(report.verdict, Verdict::Damaged, "{damaged:?}");
+        assert_eq!(report.problems[0].rule.slug(), "rows");
+    }
 }
 
 #[test]
@@ -448,14 +548,18 @@ fn only_bytes_that_prove_it_make_a_file_damaged() {
 }
 
 #[test]
-fn a_pre_release_with_other_event_numbers_is_unknown() {
-    let mut made = Made::mysql("5.2.2-a_drop6p13-debug-log");
-    made.query("CREATE TABLE t (a INT)");
-    let report = Checker::new(Options::default())
-        .check("binlog.000001", made.content.as_slice())
-        .unwrap();
-    assert_eq!(
-        (report.verdict, report.limits[0].kind),
-        (Verdict::Unknown, LimitKind::Format)
-    );
+fn a_pre_release_with_other_events_is_unknown() {
+    for version in [
+        "5.2.2-a_drop6p13-debug-log",
+        "5.1.15-ndb-6.1.24",
+        "5.1.17-beta-log",
+    ] {
+        let mut made = Made::mysql(version);
+        made.query("CREATE TABLE t (a INT)");
+        // In a transaction, log_pos was that of the transaction's cache.
+        made.event_of(QUERY, 0, 108, b"\x08\0\0\0\0\0\0\0\x04\0\0\0\0shop\0BEGIN");
+        let report = made.check();
+        assert_eq!(report.verdict, Verdict::Unknown, "{:?}", report.problems);
+        assert_eq!(limits(&report), [LimitKind::Format]);
+    }
 }

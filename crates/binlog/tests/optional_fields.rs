@@ -5,12 +5,16 @@ use flushlab_binlog::{
 };
 
 fn format() -> Format {
+    format_of("9.7.4")
+}
+
+fn format_of(version: &str) -> Format {
     let identity = Identity {
         server_id: 1,
         uuid: Uuid([7; 16]),
         domain: 0,
     };
-    Format::new("9.7.4", identity).unwrap()
+    Format::new(version, identity).unwrap()
 }
 
 /// `t(a INT, b ENUM, c SET, d GEOMETRY, e VARBINARY)` with further fields behind those that the server writes.
@@ -74,6 +78,27 @@ fn a_vector_counts_among_the_character_columns() {
     assert_eq!(&table.map_body()[table.map_body().len() - 7..], &collations);
     let read = TableMap::parse(table.map_body()).unwrap();
     assert_eq!(read.columns, columns);
+}
+
+#[test]
+fn mariadb_counts_a_geometry_among_the_character_columns() {
+    let text = |collation| ColumnType::Blob {
+        length_bytes: 2,
+        collation,
+    };
+    let columns = [ColumnType::Year, ColumnType::Geometry, text(BINARY)].map(Column::new);
+    let table = Table::new(&format_of("10.11.19-MariaDB"), 70, "shop", "t", &columns).unwrap();
+    let read = |field: &[u8]| TableMap::parse(&[table.map_body(), field].concat());
+    // COLUMN_CHARSET, and DEFAULT_CHARSET with a column of its own.
+    for field in [[3, 2, BINARY as u8, 45].as_slice(), &[2, 3, BINARY as u8, 1, 45]] {
+        assert_eq!(
+            read(field).unwrap().columns[2],
+            Column::new(text(45)),
+            "{field:?}"
+        );
+    }
+    let more = read(&[3, 3, BINARY as u8, 45, 45]).unwrap_err().to_string();
+    assert!(more.contains("3 collations of 2 character columns"), "{more}");
 }
 
 #[test]

@@ -5,7 +5,8 @@ use super::{FileCheck, Go};
 use crate::bytes::Malformed;
 use crate::event::{EventType, Header, MAGIC};
 use crate::payload::{uncompressed_rows, Payload};
-use crate::Rows;
+use crate::transaction::Query;
+use crate::{Rows, TableMap};
 
 impl FileCheck {
     pub(super) fn judge_content(&mut self, header: &Header, body: &[u8]) -> Go {
@@ -17,10 +18,8 @@ impl FileCheck {
             EventType::MARIADB_GTID => self.mariadb_gtid(header, body),
             EventType::QUERY | EventType::QUERY_COMPRESSED => self.query(header.event_type, body),
             EventType::XID => {
-                match (body.try_into(), &mut self.transaction) {
-                    (Ok(number), Some(open)) => open.xid = u64::from_le_bytes(number),
-                    (Ok(_), None) => {}
-                    (Err(_), _) => self.problem(Rule::Size, format!("XID has {} bytes, not 8", body.len())),
+                if let (Some(number), Some(open)) = (self.xid(body), &mut self.transaction) {
+                    open.xid = number;
                 }
                 self.end_transaction(header);
             }
@@ -32,7 +31,7 @@ impl FileCheck {
             EventType::FORMAT_DESCRIPTION => {
                 self.problem(Rule::Structure, "there is a second FORMAT_DESCRIPTION");
             }
-            EventType::START_ENCRYPTION => {
+            EventType::START_ENCRYPTION | EventType::PERCONA_START_ENCRYPTION => {
                 self.limit(
                     LimitKind::Encrypted,
                     "all from here is encrypted: its keys are needed",
@@ -42,6 +41,38 @@ impl FileCheck {
             event_type => self.other(event_type, body),
         }
         Go::On
+    }
+
+    /// What can be told of an event of a relay log by itself: whether its body is one of its type.
+    pub(super) fn judge_relayed(&mut self, header: &Header, body: &[u8]) -> Go {
+        match header.event_type {
+            EventType::START_ENCRYPTION | EventType::PERCONA_START_ENCRYPTION => {
+                return self.judge_content(header, body);
+            }
+            EventType::QUERY | EventType::QUERY_COMPRESSED => {
+                if let Err(error) = Query::parse(header.event_type, body) {
+                    self.unread(Rule::Body, &error);
+                }
+            }
+            EventType::XID => {
+                self.xid(body);
+            }
+            EventType::TABLE_MAP => match TableMap::parse(body) {
+                Err(error) if error.is_unknown() => self.report.opaque_events += 1,
+                Err(error) => self.problem(Rule::TableMap, error.to_string()),
+                Ok(_) => {}
+            },
+            _ => {}
+        }
+        Go::On
+    }
+
+    fn xid(&mut self, body: &[u8]) -> Option<u64> {
+        let number = body.try_into().ok().map(u64::from_le_bytes);
+        if number.is_none() {
+            self.problem(Rule::Size, format!("XID has {} bytes, not 8", body.len()));
+        }
+        number
     }
 
     /// The events of a compressed transaction, from BEGIN to its end.
@@ -120,13 +151,6 @@ impl FileCheck {
             EventType::EXECUTE_LOAD_QUERY => {
                 self.needs_transaction(event_type);
                 self.end_statement();
-            }
-            EventType::PARTIAL_UPDATE_ROWS => {
-                self.report.opaque_events += 1;
-                // Their first bytes are those of row events: six of the table, two of flags.
-                let ends = body.get(6).is_some_and(|flags| flags & 1 == 1);
-                self.needs_transaction(event_type);
-                self.rows_end(ends);
             }
             _ if event_type.name().is_none() => self.report.opaque_events += 1,
             _ => self.needs_transaction(event_type),

@@ -214,7 +214,10 @@ impl FileCheck {
             }
         }
         if self.has_limit(LimitKind::RelayLog) {
-            return self.judge_relayed(header, event);
+            return match header.event_type {
+                EventType::FORMAT_DESCRIPTION => self.describe_relayed(&event[HEADER_SIZE..]),
+                _ => self.judge_relayed(header, &content[HEADER_SIZE..]),
+            };
         }
         if self.ended {
             self.problem(Rule::Structure, "an event follows the one that ends the file");
@@ -281,19 +284,17 @@ impl FileCheck {
 
     fn relay_log(&mut self) {
         let message =
-            "the file is a relay log: sizes and checksums are checked, not positions and transactions";
+            "the file is a relay log: sizes, checksums, statements and tables are checked, not positions and transactions";
         self.limit(LimitKind::RelayLog, message);
     }
 
-    /// In a relay log only the source's own description matters: it says whether checksums follow.
-    fn judge_relayed(&mut self, header: &Header, event: &[u8]) -> Go {
-        if header.event_type == EventType::FORMAT_DESCRIPTION {
-            match Description::parse(&event[HEADER_SIZE..]) {
-                Ok(description) => self.description = Some(description),
-                Err(error) => {
-                    self.problem(Rule::Format, format!("FORMAT_DESCRIPTION: {error}"));
-                    return Go::Stop;
-                }
+    /// The source's own description says whether checksums follow.
+    fn describe_relayed(&mut self, body: &[u8]) -> Go {
+        match Description::parse(body) {
+            Ok(description) => self.description = Some(description),
+            Err(error) => {
+                self.problem(Rule::Format, format!("FORMAT_DESCRIPTION: {error}"));
+                return Go::Stop;
             }
         }
         Go::On

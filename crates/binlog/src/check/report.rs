@@ -99,7 +99,7 @@ pub enum LimitKind {
     LogicalClock,
     /// A compressed event is larger than those that are read, or compressed in an unknown way.
     Compression,
-    /// A relay log: sizes and checksums are checked, not transactions.
+    /// A relay log: sizes, checksums, statements and tables are checked, not transactions.
     RelayLog,
     /// All from here is encrypted.
     Encrypted,
@@ -221,7 +221,7 @@ pub struct FileReport {
     pub transactions: u64,
     /// Rows in them.
     pub rows: RowCounts,
-    /// Events whose content was not read: compressed, tagged, partial or of an unknown type.
+    /// Events whose content was not read: too large, or of a type or with a column that is not known.
     pub opaque_events: u64,
     /// GTIDs of the files before, as the file says.
     pub previous_gtids: String,

@@ -142,10 +142,15 @@ fn apply_signedness(columns: &mut [Column], bits: &[u8]) -> Result<(), Malformed
     Ok(())
 }
 
-/// The columns that have a collation in the fields.
-fn characters(columns: &mut [Column]) -> impl Iterator<Item = &mut ColumnType> {
+/// The columns that have a collation in a field that has `count` of them, or numbers below that: MariaDB counts
+/// GEOMETRY among them, MySQL does not.
+fn characters(columns: &mut [Column], count: usize) -> Vec<&mut ColumnType> {
+    let is_text = |one: &ColumnType| one.collation().is_some();
+    let text = columns.iter().filter(|one| is_text(&one.column_type)).count();
     let types = columns.iter_mut().map(|column| &mut column.column_type);
-    types.filter(|one| one.collation().is_some())
+    types
+        .filter(|one| is_text(one) || (count > text && **one == ColumnType::Geometry))
+        .collect()
 }
 
 fn set(column_type: &mut ColumnType, given: u64) {
@@ -159,11 +164,16 @@ fn set(column_type: &mut ColumnType, given: u64) {
 
 fn apply_default_charset(columns: &mut [Column], mut field: Reader<'_>) -> Result<(), Malformed> {
     let default = field.lenenc("the default collation")?;
-    characters(columns).for_each(|column| set(column, default));
+    let mut others = Vec::new();
     while !field.is_empty() {
         let index = field.lenenc("a column's number")? as usize;
-        let given = field.lenenc("a collation")?;
-        match characters(columns).nth(index) {
+        others.push((index, field.lenenc("a collation")?));
+    }
+    let last = others.iter().map(|(index, _)| *index).max();
+    let mut columns = characters(columns, last.map_or(0, |last| last.saturating_add(1)));
+    columns.iter_mut().for_each(|column| set(column, default));
+    for (index, given) in others {
+        match columns.get_mut(index) {
             Some(column) => set(column, given),
             None => return Err(Malformed::new("a collation of a column that there is not")),
         }
@@ -172,11 +182,21 @@ fn apply_default_charset(columns: &mut [Column], mut field: Reader<'_>) -> Resul
 }
 
 fn apply_column_charsets(columns: &mut [Column], mut field: Reader<'_>) -> Result<(), Malformed> {
-    for column in characters(columns) {
-        set(column, field.lenenc("a collation")?);
+    let mut given = Vec::new();
+    while !field.is_empty() {
+        given.push(field.lenenc("a collation")?);
     }
-    match field.is_empty() {
-        true => Ok(()),
-        false => Err(Malformed::new("more collations than character columns")),
+    let columns = characters(columns, given.len());
+    if columns.len() != given.len() {
+        let message = format!(
+            "{} collations of {} character columns",
+            given.len(),
+            columns.len()
+        );
+        return Err(Malformed::new(message));
     }
+    for (column, given) in columns.into_iter().zip(given) {
+        set(column, given);
+    }
+    Ok(())
 }
