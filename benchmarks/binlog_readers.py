@@ -4,16 +4,19 @@ Part of `make soak`, or by hand (Maven, a JDK and Go are needed):
 
     .venv/bin/python benchmarks/binlog_readers.py
 
-Files: those of crates/binlog/tests/corpus, which MySQL 5.7, 8.0, 9.7 and MariaDB 10.11, 11.8 wrote, and a
-sample that flushlab writes for each format. Readers: mysql-binlog-connector-java, go-mysql and Rust's
-mysql_common. They print events and values as they have them; the comparison knows the forms. `READERS` lists
-the event types that a reader does not know and the values that it misreads. JSON documents are compared as
-bytes with the Java reader only; the others print no document. Exits with 1 if anything else differs.
+Files: those of crates/binlog/tests/corpus, which MySQL 5.7, 8.0, 9.7 and MariaDB 10.11, 11.8 wrote; a sample
+that flushlab writes for each format; and what a sandbox of each of these servers writes now
+(`binlog_transactions.py`), which crates/binlog's checker must find whole and read to the last event. Readers:
+mysql-binlog-connector-java, go-mysql and Rust's mysql_common. They print events and values as they have them;
+the comparison knows the forms. `READERS` lists the event types that a reader does not know and the values
+that it misreads. JSON documents are compared as bytes with the Java reader only; the others print no
+document. Exits with 1 if anything else differs.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -26,14 +29,19 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from binlog_transactions import write
 from programs import needs, say
 
 from flushlab import _core
+from flushlab.build import find_build
+from flushlab.server import Sandbox
 
 ROOT = Path(__file__).parents[1]
 BINLOG = ROOT / "crates" / "binlog"
 OUT = ROOT / "target" / "binlog-readers"
 SAMPLES = ("8.0.44", "9.7.4", "10.11.19-MariaDB-log", "11.8.6-MariaDB")
+SERVERS = ("mysql@5.7", "mysql@8.0", "mysql@9.7", "mariadb@10.11", "mariadb@11.8")
+GTIDS = {"gtid_mode": "ON", "enforce_gtid_consistency": "ON"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _GREGORIAN = (datetime(1582, 10, 15, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 _NO_DATE = "a date with a zero part"
@@ -63,7 +71,7 @@ def main() -> int:
     needs("mvn", "javac", "java", "go", "cargo")
     dump = build_dump()
     with tempfile.TemporaryDirectory() as folder:
-        names = [*corpus(), *samples(Path(folder))]
+        names = [*corpus(), *samples(Path(folder)), *served(Path(folder))]
         ours = [(name, files, lines([str(dump)], files)) for name, files in names]
         return max([disagreement(reader, ours) for reader in READERS])
 
@@ -134,6 +142,23 @@ def samples(folder: Path) -> Iterator[tuple[str, list[Path]]]:
         (into := folder / version).mkdir()
         _core.write_sample_binlog(str(into), version, "t", 1000, 200_000, True)
         yield f"sample {version}", sorted(into.glob("binlog.0*"))
+
+
+def served(folder: Path) -> Iterator[tuple[str, list[Path]]]:
+    """Files that servers write now."""
+    for name in SERVERS:
+        (into := folder / name).mkdir()
+        settings = {"log_bin": "binlog", **(GTIDS if name.startswith("mysql") else {})}
+        with Sandbox.start(find_build(name), settings=settings) as server:
+            written = write(server, name)
+            files = [
+                Path(shutil.copy(file, into)) for file in sorted(server.datadir.glob("binlog.[0-9]*[0-9]"))
+            ]
+        for report in json.loads(_core.check_binlogs([str(file) for file in files], False)):
+            if report["verdict"] != "whole" or report["opaque_events"]:
+                sys.exit(f"error: {name}: {report}")
+        say(f"{name}: {written} transactions in {len(files)} files, whole")
+        yield f"server {name}", files
 
 
 def lines(command: list[str], files: list[Path]) -> list[Line]:
@@ -229,7 +254,7 @@ READERS = (
     Reader(
         "mysql-binlog-connector-java 0.30.1",
         build_java,
-        frozenset({42, 165, 166, 167, 168}),  # tagged GTIDs, MariaDB's compressed events
+        frozenset({39, 42, 165, 166, 167, 168}),  # partial rows, tagged GTIDs, MariaDB's compressed events
         {
             "time": ("it reads a TIME below zero as one above", lambda value: value < 0),
             "year": ("it reads the year 0 as 1900", lambda value: value == 0),
