@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from flushlab.errors import ValueOutOfRange
 from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.settings.catalog import load_catalog
-from flushlab.settings.durability import Guarantees, describe, guarantees, keeps, level, meets
+from flushlab.settings.durability import RULES, Guarantees, describe, guarantees, keeps, level, meets
 from flushlab.settings.durability.guarantee import FAILURES
 from flushlab.settings.floor import Floor
 from flushlab.statistics.proportion import upper_bound
@@ -268,6 +268,9 @@ def test_writes_that_end_on_the_disk_are_not() -> None:
     for settings in ({}, through):
         assert guarantees(settings, MARIADB118, PROTECTED, LAUNCH).os_crash.level == "nothing_lost"
     assert judge(MYSQL57, PROTECTED, innodb_flush_method="fsync").os_crash.level == "nothing_lost"
+    before, since = server("mariadb", 10, 7, 8), server("mariadb", 10, 8, 0)
+    assert judge(before, PROTECTED, innodb_flush_method="fsync").os_crash.level == "nothing_lost"
+    assert judge(since, PROTECTED, innodb_flush_method="fsync").os_crash.level == "at_risk"
 
 
 def test_of_a_disk_that_nobody_saw_it_is_said_what_its_cache_would_do() -> None:
@@ -347,6 +350,8 @@ def test_a_disabled_redo_log_risks_the_whole_instance_even_when_only_the_server_
     found = judge(MYSQL97, launch=Launch(redo_enabled=False))
     assert found.process_crash.level == found.os_crash.level == "at_risk"
     assert level(found) is Floor.THROWAWAY
+    assert level(judge(server("mysql", 8, 0, 20), PROTECTED, Launch(redo_enabled=False))) is Floor.STRICT
+    assert level(judge(server("mysql", 8, 0, 21), PROTECTED, Launch(redo_enabled=False))) is Floor.THROWAWAY
 
 
 @pytest.mark.parametrize("argument", ["--debug-no-sync", "--debug_no_sync=1", "--loose-debug-no-sync=ON"])
@@ -577,6 +582,26 @@ def test_every_loss_names_its_rule_and_source() -> None:
     found = judge(MARIADB1011, log_bin="ON", innodb_doublewrite="OFF", flush=0)
     assert found.torn_page.because[0].startswith("doublewrite: https://")
     assert {one.split(":")[0] for one in found.os_crash.because} == {"binlog-sync", "flush-policy"}
+
+
+def test_rules_keep_their_names() -> None:
+    """Reports give them as reasons, and the catalog's `durability` keys name them."""
+    assert {rule.name for rule in RULES} == {
+        "aria-pages",
+        "binlog-sync",
+        "checkpoint-sync",
+        "checksums",
+        "cluster",
+        "doublewrite",
+        "doublewrite-sync",
+        "engine",
+        "flush-method",
+        "flush-policy",
+        "launch",
+        "locations",
+        "redo-disabled",
+        "storage",
+    }
 
 
 def test_all_losses_are_told_the_worst_first() -> None:

@@ -74,7 +74,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         name: stable; the catalog's `durability` keys name it.
         source: manual page, worklog, bug or measurement.
         find: its effects on a situation; empty where it has nothing to say.
-        flavor, since, until: where it holds (`until` excluded); None for all.
+        flavor, since: where it holds; None for all.
     """
 
     name: str
@@ -82,15 +82,10 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     find: Callable[[Situation], Iterable[Effect]]
     flavor: Flavor | None = None
     since: tuple[int, ...] | None = None
-    until: tuple[int, ...] | None = None
 
     def holds(self, identity: ServerIdentity) -> bool:
         """Whether it speaks of that server."""
-        return (
-            self.flavor in (None, identity.flavor)
-            and (self.since is None or identity.version >= self.since)
-            and (self.until is None or identity.version < self.until)
-        )
+        return self.flavor in (None, identity.flavor) and identity.version >= (self.since or ())
 
 
 def on_crashes(
