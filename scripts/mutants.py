@@ -281,8 +281,12 @@ def _constants(value: object) -> Iterator[str]:
         yield str(value + 1)
     elif isinstance(value, float):
         yield repr(2 * value if value else 1.0)
-    elif isinstance(value, str) and value.isprintable() and len(value.split()) == 1:
+    elif isinstance(value, str) and _is_word(value):
         yield repr(value + "~")
+
+
+def _is_word(text: str) -> bool:
+    return text.isprintable() and len(text.split()) == 1 and not text.startswith("https://")
 
 
 def _operand(node: ast.expr) -> str:

@@ -38,6 +38,7 @@ def made(source: str) -> list[str]:
         ("x = True", ["x = False"]),
         ("x = 'window'", ["x = 'window~'"]),
         ("x = 'words for people'", []),
+        ("x = 'https://of.a/source'", []),
         ("x = min(a, b)", ["x = max(a, b)"]),
         ("x = a if b else c", ["x = a", "x = c"]),
         ("x += y", ["x = y", "pass"]),
