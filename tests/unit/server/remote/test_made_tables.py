@@ -282,8 +282,10 @@ def test_a_create_that_still_runs_is_waited_for(monkeypatch: pytest.MonkeyPatch)
     server = Theirs()
     made = begun(server)
     server.running = [f"CREATE TABLE t COMMENT '{server.mark}'"] * 3 + ["SELECT 1"]
-    monkeypatch.setattr(made_tables, "_POLL_S", 0.0)
+    slept = list[float]()
+    monkeypatch.setattr("flushlab.server.remote.made_tables.time.sleep", slept.append)
     made.drop(print)
+    assert slept == [0.05] * 3, "the server is not asked without a pause"
     assert server.running == [], "until none of them has the mark"
     server = Theirs()
     made, said = begun(server), list[str]()
