@@ -54,6 +54,21 @@ def test_a_name_that_no_record_can_have_is_refused(name: str) -> None:
     assert record_path("a" * 80) == run_folder() / f"{'a' * 80}.json"
 
 
+def test_without_a_machine_id_an_earlier_boot_may_be_another_machines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(run_record, "machine", lambda: "")
+    record = RunRecord.mine("it")
+    assert (record.machine, record.is_of_this_machine) == ("", True)
+    namespace = world().split()[1]
+    assert not msgspec.structs.replace(record, world=f"another-boot {namespace}").is_of_this_machine
+
+
+def test_a_sandboxs_name_has_no_dot_and_is_short() -> None:
+    for name, good in (("k8s_db-1", True), ("a" * 40, True), ("a" * 41, False), ("k.json", False)):
+        assert bool(run_record.NAME.fullmatch(name)) is good
+
+
 def test_a_name_is_claimed_once() -> None:
     record = RunRecord.mine("it")
     require_free("it")
