@@ -15,7 +15,8 @@ from flushlab.record import Endpoint
 from flushlab.record.running import WatchedServer
 from flushlab.server import Sandbox
 from flushlab.server.sandbox.account import logs_in_by_sha2
-from flushlab.watch import Watch, mysqld, poller
+from flushlab.telemetry.live import session
+from flushlab.watch import Watch, mysqld
 from flushlab.watch.poller import PollResult
 from flushlab.watch.sample import Sample
 from tests.command import flushlab
@@ -45,7 +46,7 @@ def users_in(watch: Watch) -> set[str]:
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that is busy with other tests is no reason to leave a question out."""
-    monkeypatch.setattr(poller, "DEADLINE_S", 30.0)
+    monkeypatch.setattr(session, "DEADLINE_S", 30.0)
 
 
 @pytest.fixture(scope="module")

@@ -17,10 +17,10 @@ from prometheus_client.core import Metric, Sample
 from prometheus_client.exposition import choose_encoder
 
 from flushlab.record.running import Running
+from flushlab.telemetry.live.questions import VARIABLES
+from flushlab.telemetry.live.status import ServerStatus
 from flushlab.watch import mysqld, own
 from flushlab.watch.poller import PollResult
-from flushlab.watch.questions import VARIABLES
-from flushlab.watch.status import ServerStatus
 
 _END = b"# EOF\n"
 Encode = Callable[["_Registry"], bytes]

@@ -15,9 +15,9 @@ from functools import lru_cache
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, UntypedMetricFamily
 
-from flushlab.watch import questions
+from flushlab.telemetry.live import questions
+from flushlab.telemetry.live.status import ServerStatus
 from flushlab.watch.own import info, labelled
-from flushlab.watch.status import ServerStatus
 
 _GROUPED = re.compile(
     r"(com|handler|connection_errors|innodb_buffer_pool_pages|innodb_rows|performance_schema)_(.*)"

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from flushlab.record.running import LoadTotals, Running
+from flushlab.telemetry.live.status import ServerStatus
 from flushlab.version import __version__
-from flushlab.watch.status import ServerStatus
 
 BUCKETS_S = tuple(float(f"{10 ** (step / 4 - 4):.2g}") for step in range(22))
 """From 0.1 ms to 18 s, four to a power of ten."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from flushlab.record.running import ShownRatio
+from flushlab.telemetry.live.status import Connections, LockWaits, Redo, RowRates, Syncs
 
 
 class ServerNow(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,41 +54,6 @@ class RunningNow(msgspec.Struct, frozen=True, kw_only=True):
     floor: str = ""
 
 
-class Redo(msgspec.Struct, frozen=True, kw_only=True):
-    """The redo log.
-
-    Attributes:
-        checkpoint_age: bytes of redo since the last checkpoint, which a recovery reads.
-        capacity: bytes that the redo log holds.
-    """
-
-    checkpoint_age: int | None = None
-    capacity: int | None = None
-
-
-class Syncs(msgspec.Struct, frozen=True, kw_only=True):
-    """Syncs per second by class of files."""
-
-    redo: float | None = None
-    data: float | None = None
-    binlog: float | None = None
-
-
-class LockWaits(msgspec.Struct, frozen=True, kw_only=True):
-    """Row locks: who waits now, and how many began to wait in a second."""
-
-    now: int | None = None
-    per_s: float | None = None
-
-
-class RowRates(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows per second."""
-
-    inserted: float | None = None
-    updated: float | None = None
-    deleted: float | None = None
-
-
 class MachineNow(msgspec.Struct, frozen=True, kw_only=True):
     """The machine that flushlab runs on, as shares of the last second.
 
@@ -102,21 +68,6 @@ class MachineNow(msgspec.Struct, frozen=True, kw_only=True):
     memory_pressure: float | None = None
     others: float | None = None
     steal: float | None = None
-
-
-class Connections(msgspec.Struct, frozen=True, kw_only=True):
-    """Connections of a user that do the same.
-
-    Attributes:
-        oldest_s: how long the oldest of them has done so.
-        in_transaction: how many of them have a transaction open; None where the account may not see it.
-    """
-
-    user: str
-    command: str
-    count: int
-    oldest_s: int
-    in_transaction: int | None = None
 
 
 class FillNow(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,11 +16,11 @@ import msgspec
 from flushlab import machine
 from flushlab.record.running import Running
 from flushlab.telemetry import cpu
+from flushlab.telemetry.live.status import Rates, ServerStatus
 from flushlab.units import format_seconds
 from flushlab.watch.poller import PollResult, inside
 from flushlab.watch.ring import Ring
 from flushlab.watch.sample import FillNow, MachineNow, Mark, RunningNow, Sample, ServerNow
-from flushlab.watch.status import Rates, ServerStatus
 from flushlab.watch.threads import Meter, Repeating
 
 GAP_S = 5.0

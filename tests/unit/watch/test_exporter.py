@@ -9,11 +9,11 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as plain
 
 from flushlab.record.running import FillProgress, LoadTotals, Running, ShownRatio
+from flushlab.telemetry.live.questions import parse_threads
 from flushlab.watch import own
 from flushlab.watch.exporter import Exporter
 from flushlab.watch.poller import PollResult
-from flushlab.watch.questions import parse_threads
-from tests.unit.watch.told import seen
+from tests.unit.telemetry.live.told import seen
 
 OPEN = "application/openmetrics-text; version=1.0.0"
 RUNNING = Running(

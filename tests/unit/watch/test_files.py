@@ -14,8 +14,8 @@ from flushlab.errors import NotWritable, UsageError
 from flushlab.watch import monitoring_files
 from flushlab.watch.exporter import Exporter
 from flushlab.watch.poller import PollResult
+from tests.unit.telemetry.live.told import MARIADB, STATUS, VARIABLES, seen
 from tests.unit.watch.test_exporter import RUNNING
-from tests.unit.watch.told import MARIADB, STATUS, VARIABLES, seen
 
 MORE = dict.fromkeys(
     (

@@ -7,7 +7,7 @@ from prometheus_client.core import Metric
 
 from flushlab.watch import mysqld
 from flushlab.watch.mysqld import value_of
-from tests.unit.watch.told import seen
+from tests.unit.telemetry.live.told import seen
 
 
 def samples(families: list[Metric]) -> dict[tuple[str, tuple[tuple[str, str], ...]], tuple[str, float]]:

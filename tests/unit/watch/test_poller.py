@@ -11,11 +11,12 @@ import pytest
 
 from flushlab.record import Endpoint
 from flushlab.record.running import WatchedServer
+from flushlab.telemetry.live import session
+from flushlab.telemetry.live.questions import Question
 from flushlab.watch import poller
 from flushlab.watch.poller import Poller, PollResult
-from flushlab.watch.questions import Question
 from flushlab.watch.threads import Meter
-from tests.unit.watch.told import STATUS, THREADS, VARIABLES
+from tests.unit.telemetry.live.told import STATUS, THREADS, VARIABLES
 from tests.waiting import wait_until
 
 REACH = WatchedServer(key="one", endpoint=Endpoint(user="me", password="secret", socket="/s"))
@@ -83,7 +84,7 @@ class _Connection:
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     found = Server()
-    monkeypatch.setattr(poller, "connect", found.connect)
+    monkeypatch.setattr(session, "connect", found.connect)
     monkeypatch.setattr(poller, "PATIENCE_S", (0.01,))
     return found
 
@@ -157,13 +158,13 @@ def test_without_a_server_nothing_is_asked_until_there_is_one(server: Server, as
 
 
 def test_a_question_that_takes_long_is_asked_less_often() -> None:
-    due = poller._Due(Question(name="x", every_s=1.0, forms=("SELECT 1",)))
+    due = session.Due(Question(name="x", every_s=1.0, forms=("SELECT 1",)))
     due.asked(100.0, 0.001)
     assert due.at_s == pytest.approx(100.9)
     due.asked(101.0, 3.0)
     assert due.at_s == pytest.approx(101.9)  # a hiccup
     due.asked(102.0, 3.0)
-    assert due.at_s == pytest.approx(102.0 + 3.0 / poller.MOST_SHARE)
+    assert due.at_s == pytest.approx(102.0 + 3.0 / session.MOST_SHARE)
 
 
 def test_a_password_is_in_no_message(server: Server, asking: Any) -> None:

@@ -21,7 +21,7 @@ from flushlab.watch.sampler import Sampler
 from flushlab.watch.threads import Meter
 from flushlab.watch.watch import past
 from tests.unit.records import trial
-from tests.unit.watch.told import seen
+from tests.unit.telemetry.live.told import seen
 from tests.waiting import wait_until
 
 PATIENCE_S = 600.0

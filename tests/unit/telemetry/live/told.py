@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from flushlab.record import ServerIdentity
-from flushlab.watch.questions import FileEvents, parse_metrics, parse_threads
-from flushlab.watch.status import ServerStatus
+from flushlab.telemetry.live.questions import FileEvents, parse_metrics, parse_threads
+from flushlab.telemetry.live.status import ServerStatus
 
 MARIADB = ServerIdentity(flavor="mariadb", version=(10, 11, 19), version_text="10.11.19-MariaDB-0+deb12u1")
 MYSQL57 = ServerIdentity(flavor="mysql", version=(5, 7, 22), version_text="5.7.22")

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from flushlab.record import ServerSample
-from flushlab.watch import questions
-from flushlab.watch.questions import FileEvents, parse_threads
+from flushlab.telemetry.live import questions
+from flushlab.telemetry.live.questions import FileEvents, parse_threads
+from flushlab.telemetry.live.status import MOST_GROUPS, OTHERS, Rates
 from flushlab.watch.sample import Redo
-from flushlab.watch.status import MOST_GROUPS, OTHERS, Rates
-from tests.unit.watch.told import MARIADB, MYSQL57, MYSQL97, STATUS, seen
+from tests.unit.telemetry.live.told import MARIADB, MYSQL57, MYSQL97, STATUS, seen
 
 
 def test_redo_of_mariadb() -> None:

@@ -8,13 +8,62 @@ import msgspec
 
 from flushlab.record import ServerIdentity, ServerSample
 from flushlab.settings.configuration import Configuration
-from flushlab.watch.questions import FileEvents, Metric, Threads
-from flushlab.watch.sample import Connections, LockWaits, Redo, RowRates, Syncs
+from flushlab.telemetry.live.questions import FileEvents, Metric, Threads
 
 MOST_GROUPS = 200
 """Users and commands with a line of their own: names are the server's, and nobody reads more."""
 OTHERS = "(others)"
 _OWN_THREADS = ("system user", "event_scheduler")
+
+
+class Redo(msgspec.Struct, frozen=True, kw_only=True):
+    """The redo log.
+
+    Attributes:
+        checkpoint_age: bytes of redo since the last checkpoint, which a recovery reads.
+        capacity: bytes that the redo log holds.
+    """
+
+    checkpoint_age: int | None = None
+    capacity: int | None = None
+
+
+class Syncs(msgspec.Struct, frozen=True, kw_only=True):
+    """Syncs per second by class of files."""
+
+    redo: float | None = None
+    data: float | None = None
+    binlog: float | None = None
+
+
+class LockWaits(msgspec.Struct, frozen=True, kw_only=True):
+    """Row locks: who waits now, and how many began to wait in a second."""
+
+    now: int | None = None
+    per_s: float | None = None
+
+
+class RowRates(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows per second."""
+
+    inserted: float | None = None
+    updated: float | None = None
+    deleted: float | None = None
+
+
+class Connections(msgspec.Struct, frozen=True, kw_only=True):
+    """Connections of a user that do the same.
+
+    Attributes:
+        oldest_s: how long the oldest of them has done so.
+        in_transaction: how many of them have a transaction open; None where the account may not see it.
+    """
+
+    user: str
+    command: str
+    count: int
+    oldest_s: int
+    in_transaction: int | None = None
 
 
 class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,1 @@
+"""Live: a running server, only read: the questions, the session that asks them, what the answers say."""
