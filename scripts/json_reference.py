@@ -17,6 +17,7 @@ from flushlab.bulk.filled import Filled
 from flushlab.report.bench import BenchDocument
 from flushlab.report.campaign import CampaignDocument
 from flushlab.report.crash import CrashDocument
+from flushlab.report.doctor import DoctorDocument
 from flushlab.report.forecast import ForecastDocument
 from flushlab.report.probe import ProbeDocument
 
@@ -127,12 +128,31 @@ Exit codes:
 | `client-bound` | the measured rate is the client's limit |
 """
 
+DOCTOR = """# JSON of `flushlab doctor`
+
+Made from the docstrings of the structs by `scripts/json_reference.py`; do not edit it here.
+
+`--json FILE` (`-` for stdout) writes one document. Its `schema` is `flushlab.doctor/1`. Within the schema,
+fields may be added but are never renamed or removed. `[]` marks a list. In Python, `flushlab.doctor(…)`
+returns a `Diagnosis`, from which the document is made.
+
+Exit codes:
+
+- 0: the server was watched, whatever was found.
+- 2: usage.
+- 3: server (not reached, or gone before there was anything to judge).
+- 4: measurement (too few answers).
+- 5: storage.
+- 130: after Ctrl-C; the document has what was seen until then.
+"""
+
 PAGES: Mapping[str, tuple[str, tuple[type[msgspec.Struct], ...]]] = {
     "campaign-json.md": (CAMPAIGN, (CampaignDocument, ForecastDocument)),
     "bench-json.md": (BENCH, (BenchDocument,)),
     "crash-json.md": (CRASH, (CrashDocument,)),
     "probe-json.md": (PROBE, (ProbeDocument,)),
     "fill-json.md": (FILL, (Filled,)),
+    "doctor-json.md": (DOCTOR, (DoctorDocument,)),
 }
 """Head of each page, and the documents that it begins with."""
 

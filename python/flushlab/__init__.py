@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from flushlab.campaign.crash.crash import crash as crash
     from flushlab.campaign.series import series as series
     from flushlab.campaign.tune import tune as tune
+    from flushlab.diagnosis.doctor import doctor as doctor
     from flushlab.errors import FlushlabError as FlushlabError
     from flushlab.server.start import sandbox as sandbox
     from flushlab.store.records import records as records
@@ -35,6 +36,7 @@ _MODULES = {
     "compare": "flushlab.campaign.compare",
     "crash": "flushlab.campaign.crash.crash",
     "database": "flushlab.suite.database",
+    "doctor": "flushlab.diagnosis.doctor",
     "fill": "flushlab.bulk.fill",
     "records": "flushlab.store.records",
     "sandbox": "flushlab.server.start",

@@ -33,6 +33,7 @@ GOALS = {
         "binlog": "Check binary log files for damage.",
     },
     "Watch a running server": {
+        "doctor": "Find what bounds the writes of a running server.",
         "watch": "Watch writes live: in a browser, a terminal or Prometheus.",
     },
     "Speed up tests and get test data": {

@@ -225,6 +225,16 @@ class SettingsSpec(Spec, frozen=True, kw_only=True):
     basedir: Annotated[str | None, _BaseDir] = None
 
 
+class DoctorSpec(Spec, frozen=True, kw_only=True):
+    """What `doctor` is asked for."""
+
+    seconds: Annotated[float, Option("How long to watch the server.", least=2, most=3600, panel=SURE)] = 30.0
+    server: Annotated[
+        str | None, Option("A kept sandbox (sandbox:NAME), instead of your own server.", panel=SERVER)
+    ] = None
+    remote: Annotated[RemoteAccess, Without(("allow_writes", "allow_set_global"))] = RemoteAccess()
+
+
 class WatchSpec(Spec, frozen=True, kw_only=True):
     """What `watch` is asked for."""
 

@@ -35,11 +35,12 @@ from flushlab.spec.build import build
 from flushlab.spec.commands import WatchSpec
 from flushlab.spec.sugar import taking
 from flushlab.store import existing_store
+from flushlab.telemetry.live.status import Redo
 from flushlab.watch.exporter import Exporter
 from flushlab.watch.http import LOOPBACK, Server, Site, serve
 from flushlab.watch.poller import Poller, PollResult
 from flushlab.watch.ring import HOUR, Ring
-from flushlab.watch.sample import Mark, Redo, RunningNow, Sample, ServerNow
+from flushlab.watch.sample import Mark, RunningNow, Sample, ServerNow
 from flushlab.watch.sampler import Sampler
 from flushlab.watch.threads import Meter
 

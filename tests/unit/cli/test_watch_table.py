@@ -12,19 +12,9 @@ from flushlab.cli import watch as watch_table
 from flushlab.cli.output import PlainConsole
 from flushlab.cli.watch import line, table
 from flushlab.record.running import ShownRatio
+from flushlab.telemetry.live.status import Connections, LockWaits, Redo, RowRates, Syncs
 from flushlab.watch import Watch
-from flushlab.watch.sample import (
-    Connections,
-    FillNow,
-    LockWaits,
-    MachineNow,
-    Redo,
-    RowRates,
-    RunningNow,
-    Sample,
-    ServerNow,
-    Syncs,
-)
+from flushlab.watch.sample import FillNow, MachineNow, RunningNow, Sample, ServerNow
 
 SAMPLE = Sample(
     t=1.0,

@@ -1,8 +1,8 @@
-"""Questions: what is asked of a watched server, how often, and what the answers mean. Pure.
+"""Questions: the statements that a running server is asked, how often, and what the answers mean. Pure.
 
-None of them is among those that froze servers in production: no SHOW PROCESSLIST where performance_schema
-has the threads, no data_locks, no SHOW BINARY LOGS, no table sizes. A question that the account may not ask
-has a smaller form, or is left out and named.
+The one list for `watch` and `doctor`. None of them is among those that froze servers in production: no SHOW
+PROCESSLIST where performance_schema has the threads, no data_locks, no SHOW BINARY LOGS, no table sizes. A
+question that the account may not ask has a smaller form, or is left out and named.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ STATUS, VARIABLES, THREADS, METRICS = (
 )
 FILES, MONITOR = "perf_schema.file_events", "engine_innodb_status"
 """As mysqld_exporter calls its collectors."""
+STATES, TRANSACTIONS = "states", "info_schema.innodb_trx"
 
 PROCESS = "PROCESS"
 NO_LSN_BEFORE = (8, 0, 30)
@@ -77,12 +78,52 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FileEvents(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a kind of files, since the server's start: syncs (and other rare calls), and bytes written."""
+    """Of a kind of files, since the server's start.
+
+    Attributes:
+        syncs: and other rare calls, such as opens.
+        sync_s, read_s: seconds in them, over all threads.
+    """
 
     syncs: int
     bytes_written: int
+    sync_s: float = 0.0
+    reads: int = 0
+    read_s: float = 0.0
 
 
+class ThreadState(msgspec.Struct, frozen=True, gc=False):
+    """What one connection does at one moment.
+
+    Attributes:
+        seconds: that it has done so.
+        verb: first word of its statement, in small letters; empty for none.
+    """
+
+    id: int
+    command: str
+    seconds: int
+    state: str
+    verb: str
+
+
+class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
+    """A transaction of INNODB_TRX.
+
+    Attributes:
+        thread: of the connection.
+        waits: for a lock.
+        age_s: since it began.
+    """
+
+    thread: int
+    waits: bool
+    age_s: int
+    rows_locked: int
+    rows_modified: int
+
+
+_PICOSECOND = 1e-12
 _FILE_EVENTS = {
     "wait/io/file/innodb/innodb_log_file": "redo",
     "wait/io/file/innodb/innodb_data_file": "data",
@@ -113,7 +154,8 @@ def questions(identity: ServerIdentity, variables: Mapping[str, str]) -> tuple[Q
                 name=FILES,
                 every_s=1.0,
                 forms=(
-                    "SELECT EVENT_NAME, COUNT_MISC, SUM_NUMBER_OF_BYTES_WRITE"
+                    "SELECT EVENT_NAME, COUNT_MISC, SUM_NUMBER_OF_BYTES_WRITE, SUM_TIMER_MISC, COUNT_READ,"
+                    " SUM_TIMER_READ"
                     f" FROM performance_schema.file_summary_by_event_name WHERE EVENT_NAME IN ({names})",
                 ),
                 needs="SELECT on performance_schema",
@@ -122,6 +164,39 @@ def questions(identity: ServerIdentity, variables: Mapping[str, str]) -> tuple[Q
     if identity.flavor == "mysql" and identity.version < NO_LSN_BEFORE:
         asked.append(Question(name=MONITOR, every_s=2.0, forms=("SHOW ENGINE INNODB STATUS",), needs=PROCESS))
     return tuple(asked)
+
+
+def doctor_questions(identity: ServerIdentity, variables: Mapping[str, str]) -> tuple[Question, ...]:
+    """The questions of `watch` but the two that only a page shows, the state of each connection ten times a
+    second, and open transactions."""
+    asked = [one for one in questions(identity, variables) if one.name not in (THREADS, METRICS)]
+    instrumented = identity.flavor == "mysql" and _is_on(variables, "performance_schema")
+    states = Question(name=STATES, every_s=0.1, forms=_states(instrumented=instrumented), needs=PROCESS)
+    transactions = Question(name=TRANSACTIONS, every_s=5.0, forms=(_OPEN_TRANSACTIONS,), needs=PROCESS)
+    return (states, *asked, transactions)
+
+
+_OPEN_TRANSACTIONS = (
+    "SELECT trx_mysql_thread_id, trx_state, TIMESTAMPDIFF(SECOND, trx_started, NOW()), trx_rows_locked,"
+    " trx_rows_modified FROM information_schema.INNODB_TRX ORDER BY trx_started LIMIT 20"
+)
+
+
+def _states(*, instrumented: bool) -> tuple[str, ...]:
+    """Connections at work, or in the middle of it: a pool's others tell nothing."""
+    listed = _working("information_schema.PROCESSLIST", "", "")
+    if not instrumented:
+        return (listed,)
+    return (_working("performance_schema.threads", "PROCESSLIST_", "TYPE = 'FOREGROUND' AND "), listed)
+
+
+def _working(table: str, prefix: str, users: str) -> str:
+    of = prefix.__add__
+    return (
+        f"SELECT {of('ID')}, {of('COMMAND')}, {of('TIME')}, {of('STATE')},"
+        f" LOWER(SUBSTRING_INDEX(LTRIM(SUBSTRING({of('INFO')}, 1, 40)), ' ', 1)) FROM {table}"
+        f" WHERE {users}{of('ID')} <> CONNECTION_ID() AND ({of('COMMAND')} <> 'Sleep' OR {of('TIME')} < 2)"
+    )
 
 
 def _threads(identity: ServerIdentity, *, instrumented: bool) -> tuple[str, ...]:
@@ -174,6 +249,28 @@ def parse_threads(rows: Sequence[Sequence[Any]]) -> tuple[Threads, ...]:
     )
 
 
+def parse_states(rows: Sequence[Sequence[Any]]) -> tuple[ThreadState, ...]:
+    """Connections at one moment."""
+    return tuple(
+        ThreadState(int(one), _text(command), int(seconds or 0), _text(state or ""), _text(verb or ""))
+        for one, command, seconds, state, verb in rows
+    )
+
+
+def parse_transactions(rows: Sequence[Sequence[Any]]) -> tuple[OpenTransaction, ...]:
+    """Open transactions, the oldest first."""
+    return tuple(
+        OpenTransaction(
+            thread=int(thread),
+            waits=_text(state) == "LOCK WAIT",
+            age_s=int(age),
+            rows_locked=int(locked),
+            rows_modified=int(modified),
+        )
+        for thread, state, age, locked, modified in rows
+    )
+
+
 def parse_metrics(rows: Sequence[Sequence[Any]]) -> tuple[Metric, ...]:
     """InnoDB's metrics that are enabled."""
     return tuple(
@@ -191,8 +288,14 @@ def parse_metrics(rows: Sequence[Sequence[Any]]) -> tuple[Metric, ...]:
 def parse_files(rows: Sequence[Sequence[Any]]) -> dict[str, FileEvents]:
     """By class of files."""
     return {
-        _FILE_EVENTS[_text(name)]: FileEvents(syncs=int(syncs), bytes_written=int(written))
-        for name, syncs, written in rows
+        _FILE_EVENTS[_text(name)]: FileEvents(
+            syncs=int(syncs),
+            bytes_written=int(written),
+            sync_s=float(syncs_ps) * _PICOSECOND,
+            reads=int(reads),
+            read_s=float(reads_ps) * _PICOSECOND,
+        )
+        for name, syncs, written, syncs_ps, reads, reads_ps in rows
         if _text(name) in _FILE_EVENTS
     }
 

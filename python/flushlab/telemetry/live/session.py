@@ -44,6 +44,8 @@ _PARSERS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     questions.METRICS: ("metrics", questions.parse_metrics),
     questions.FILES: ("files", questions.parse_files),
     questions.MONITOR: ("monitor", questions.parse_innodb),
+    questions.STATES: ("states", questions.parse_states),
+    questions.TRANSACTIONS: ("transactions", questions.parse_transactions),
 }
 
 
@@ -127,6 +129,12 @@ class Session:
                 return
             if time.monotonic() >= due.at_s:
                 self._ask(due, driven_s)
+
+    def ask_now(self, *names: str) -> None:
+        """Asks these questions, whether they are due or not."""
+        for due in self._due:
+            if due.question.name in names:
+                self._ask(due, None)
 
     def _begin(self) -> None:
         text = str(self._query("SELECT VERSION()")[0][0])

@@ -8,7 +8,13 @@ import msgspec
 
 from flushlab.record import ServerIdentity, ServerSample
 from flushlab.settings.configuration import Configuration
-from flushlab.telemetry.live.questions import FileEvents, Metric, Threads
+from flushlab.telemetry.live.questions import (
+    FileEvents,
+    Metric,
+    OpenTransaction,
+    Threads,
+    ThreadState,
+)
 
 MOST_GROUPS = 200
 """Users and commands with a line of their own: names are the server's, and nobody reads more."""
@@ -77,6 +83,8 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
         threads: connections; None if they cannot be seen.
         files: by class of files, from performance_schema.
         syncs: by class of files since some moment, as the kernel counts them; None where nobody does.
+        states: connections at work, each by itself; None if they cannot be seen.
+        transactions: open ones, the oldest first; None if they cannot be seen.
         monitor: InnoDB's, where there is no other source of the checkpoint.
         missing: privileges that the account lacks.
         took_s: by question, how long the last answer took.
@@ -90,6 +98,8 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
     status: Mapping[str, str] = {}
     variables: Mapping[str, str] = {}
     threads: tuple[Threads, ...] | None = None
+    states: tuple[ThreadState, ...] | None = None
+    transactions: tuple[OpenTransaction, ...] | None = None
     metrics: tuple[Metric, ...] = ()
     files: Mapping[str, FileEvents] = {}
     syncs: Mapping[str, int] | None = None

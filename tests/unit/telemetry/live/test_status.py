@@ -9,8 +9,7 @@ import pytest
 from flushlab.record import ServerSample
 from flushlab.telemetry.live import questions
 from flushlab.telemetry.live.questions import FileEvents, parse_threads
-from flushlab.telemetry.live.status import MOST_GROUPS, OTHERS, Rates
-from flushlab.watch.sample import Redo
+from flushlab.telemetry.live.status import MOST_GROUPS, OTHERS, Rates, Redo
 from tests.unit.telemetry.live.told import MARIADB, MYSQL57, MYSQL97, STATUS, seen
 
 

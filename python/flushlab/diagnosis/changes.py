@@ -1,0 +1,62 @@
+"""Changes: settings to try, with the floor that they leave and the guarantee that they cost. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from flushlab.diagnosis.evidence import Evidence
+from flushlab.diagnosis.finding import Change
+from flushlab.record import Launch, Storage, Value
+from flushlab.settings.catalog import load_catalog
+from flushlab.settings.durability import Failure, Guarantees, Verdict, guarantees, level, verdict
+
+_FAILURES: tuple[tuple[Failure, str], ...] = (
+    ("process_crash", "if the server is killed"),
+    ("power_loss", "if the power fails"),
+    ("torn_page", "if a page is half written"),
+)
+_STORAGE, _LAUNCH = Storage(visible=False), Launch()
+
+
+def verdict_now(evidence: Evidence) -> Verdict:
+    """The floor that the server meets, as far as its variables tell."""
+    return verdict(evidence.settings, evidence.identity, _STORAGE, _LAUNCH)
+
+
+def guarantees_now(evidence: Evidence) -> Guarantees:
+    """What the server keeps under each failure, as far as its variables tell."""
+    return guarantees(evidence.settings, evidence.identity, _STORAGE, _LAUNCH)
+
+
+def changes(evidence: Evidence, *given: Mapping[str, Value]) -> tuple[Change, ...]:
+    """Those of the changes that this server can take and has not made yet."""
+    return tuple(found for one in given if (found := _change(evidence, one)) is not None)
+
+
+def _change(evidence: Evidence, settings: Mapping[str, Value]) -> Change | None:
+    catalog, server = load_catalog(), evidence.identity
+    known = {
+        name: value
+        for name, value in settings.items()
+        if catalog.here(name, server.flavor, server.version) is not None
+        and evidence.settings.get(name) != value
+    }
+    if not known:
+        return None
+    before = guarantees_now(evidence)
+    after = guarantees({**evidence.settings, **known}, server, _STORAGE, _LAUNCH)
+    return Change(settings=known, floor=str(level(after)), costs=_worse(before, after))
+
+
+def _worse(before: Guarantees, after: Guarantees) -> tuple[str, ...]:
+    """Guarantees that the second lacks, in words."""
+    found = [
+        f"{words}: {after.under(failure).text}"
+        for failure, words in _FAILURES
+        if after.under(failure).badness > before.under(failure).badness
+    ]
+    if after.binlog.badness > before.binlog.badness:
+        found.append(f"binary log: {after.binlog.text}")
+    if after.replication.badness > before.replication.badness:
+        found.append(f"replicas: {after.replication.text}")
+    return tuple(found)

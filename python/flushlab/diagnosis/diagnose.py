@@ -1,0 +1,113 @@
+"""Diagnosis: the findings in order, and the answer in one sentence. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from flushlab.diagnosis.changes import guarantees_now, verdict_now
+from flushlab.diagnosis.evidence import Evidence
+from flushlab.diagnosis.finding import Finding
+from flushlab.diagnosis.findings import FINDINGS
+from flushlab.diagnosis.shares import times
+from flushlab.settings.durability import describe
+
+_ORDER = {"binds": 0, "contributes": 1, "hint": 2}
+_BUSY = 0.05
+"""Writers at work at the same time, on average, below which a server counts as idle."""
+_ENOUGH = 30
+"""Samples below which no share is worth a word."""
+
+
+class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found.
+
+    Attributes:
+        answer: what bounds writes, in a sentence.
+        doubts: what keeps the answer from being sure.
+        findings: the most binding first.
+        floor: that the server meets now, and on which disk.
+        guarantees: what it keeps under each failure, in words.
+        not_judged: what could not be seen, and the privilege that it takes.
+        evidence: all that was seen.
+    """
+
+    answer: str
+    doubts: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    floor: str = ""
+    guarantees: Mapping[str, str] = {}
+    not_judged: tuple[str, ...] = ()
+    evidence: Evidence
+
+
+def diagnose(evidence: Evidence) -> Diagnosis:
+    """All findings on what was seen."""
+    every = [found for find in FINDINGS if (found := find(evidence)) is not None]
+    findings = sorted(
+        every, key=lambda one: (_ORDER[one.strength], -(one.share.mid if one.share is not None else 0.0))
+    )
+    return Diagnosis(
+        answer=_answer(evidence, findings),
+        doubts=tuple(_doubts(evidence, findings)),
+        findings=tuple(findings),
+        floor=str(verdict_now(evidence)),
+        guarantees=describe(guarantees_now(evidence)),
+        not_judged=tuple(_not_judged(evidence)),
+        evidence=evidence,
+    )
+
+
+def _answer(evidence: Evidence, findings: list[Finding]) -> str:
+    if evidence.write_time is None:
+        return "What bounds writes cannot be judged: the account does not see the connections of others."
+    if not evidence.time.writers:
+        return "Nothing bounds writes: no connection wrote."
+    if evidence.time.in_server < _BUSY:
+        return (
+            f"Nothing bounds writes: the server is idle, {evidence.time.in_server:.2f} writers at work on"
+            " average."
+        )
+    binding = [one for one in findings if one.strength == "binds"]
+    if not binding:
+        return "No single wait bounds writes: the time is spread."
+    first = binding[0]
+    bound = "" if first.at_most is None else f" Without it, at most {times(first.at_most)}."
+    return f"Writes are bound: {first.title}.{bound}"
+
+
+def _doubts(evidence: Evidence, findings: list[Finding]) -> list[str]:
+    found = []
+    if evidence.interrupted:
+        found.append(f"the window ended after {evidence.seconds:.0f} s: {evidence.interrupted}")
+    samples = evidence.time.samples
+    if evidence.write_time is not None and samples < _ENOUGH:
+        found.append(f"only {samples} samples of connections: give it more --seconds")
+    names = {one.name for one in findings if one.strength == "binds"}
+    if "cpu" in {one.name for one in findings} and names & {"commit_sync", "row_locks"}:
+        found.append(
+            "the machine is short of processor time too: a commit that waits for a processor looks like one"
+            " that waits for a sync. An experiment on an idle machine separates the two"
+        )
+    if evidence.time.share("client") is not None and "client" in names and evidence.time.in_server >= _BUSY:
+        found.append(
+            "if the clients have no more work (fixed demand), less waiting in the server shortens latency and"
+            " leaves throughput as it is"
+        )
+    return found
+
+
+def _not_judged(evidence: Evidence) -> list[str]:
+    found = []
+    if "PROCESS" in evidence.missing:
+        found.append("open transactions and InnoDB's metrics: the account lacks PROCESS")
+    if any("performance_schema" in one for one in evidence.missing):
+        found.append("syncs of each log: the account lacks SELECT on performance_schema")
+    elif not evidence.after.files:
+        found.append("time per sync of each log: performance_schema is off")
+    if not evidence.checkpoint_ages:
+        found.append("how full the redo log is: no source for the checkpoint age")
+    if evidence.machine is None:
+        found.append("the machine: flushlab does not run on the server's host")
+    return found

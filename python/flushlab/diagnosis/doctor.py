@@ -1,0 +1,62 @@
+"""`doctor`: what bounds the writes of a running server.
+
+The function behind `flushlab doctor`:
+
+    diagnosis = flushlab.doctor(defaults_file="~/.my.cnf", seconds=30)
+    print(diagnosis.answer)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flushlab.build import Progress, silent
+from flushlab.diagnosis.diagnose import Diagnosis, diagnose
+from flushlab.diagnosis.sampling import watch
+from flushlab.errors import UsageError
+from flushlab.record.running import WatchedServer
+from flushlab.server.remote.login import addresses_of
+from flushlab.server.start import sandbox
+from flushlab.spec.build import build
+from flushlab.spec.commands import DoctorSpec
+from flushlab.spec.sugar import taking
+
+
+@taking(DoctorSpec, progress="Takes a line at a time.")
+def doctor(*, progress: Progress = silent, **given: Any) -> Diagnosis:
+    """Watches a running server, changes nothing there, and says what bounds its writes.
+
+    The arguments are those of `flushlab doctor` under the same names.
+
+    Raises:
+        UsageError: an argument makes no sense.
+        ServerError: the server does not answer, or refuses the account.
+    """
+    spec = build(DoctorSpec, given)
+    return diagnose(watch(_reach(spec), spec.seconds, progress))
+
+
+def _reach(spec: DoctorSpec) -> WatchedServer:
+    """The server that is meant."""
+    if spec.server is not None:
+        if not spec.server.startswith("sandbox:"):
+            raise UsageError(
+                f"--server {spec.server} is a build, which runs nowhere",
+                hint="name a kept sandbox (sandbox:NAME), or your own server by -h, -S or --defaults-file",
+            )
+        if spec.remote.named_by:
+            raise UsageError(
+                f"--server and {spec.remote.named_by} cannot be combined", hint="give one of them"
+            )
+        box = sandbox(server=spec.server)
+        return WatchedServer(key=box.name, endpoint=box.endpoint, pid=box.pid)
+    address, *others = addresses_of(spec.remote)
+    if others:
+        raise UsageError("several servers are named", hint="look at one node at a time")
+    return WatchedServer(
+        key=address.name,
+        endpoint=address.endpoint,
+        transport=address.transport,
+        ssl_mode=address.ssl_mode,
+        ssl_ca=address.ssl_ca,
+    )

@@ -1,0 +1,86 @@
+"""Evidence: all that was seen of a server in the window. A frozen value, with the questions that findings ask
+of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from flushlab.diagnosis.shares import WriteTime
+from flushlab.machine import Pressure
+from flushlab.record import ServerIdentity, Value
+from flushlab.telemetry.live.questions import OpenTransaction
+from flushlab.telemetry.live.status import ServerStatus
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """What was seen.
+
+    Attributes:
+        seconds: between the first status and the last.
+        before, after: first and last answers.
+        checkpoint_ages: bytes, of each second.
+        write_time: where writers spent their time; None if no connection can be seen.
+        transactions: the oldest of each sample, by connection.
+        settings: of the catalog, as they are in force.
+        machine: of the server's host; None if flushlab does not run there.
+        cpus: of that host.
+        missing: privileges that the account lacks.
+        interrupted: why the window is shorter than it should be; empty if it is not.
+    """
+
+    seconds: float
+    before: ServerStatus
+    after: ServerStatus
+    checkpoint_ages: tuple[int, ...] = ()
+    write_time: WriteTime | None = None
+    transactions: Mapping[int, OpenTransaction] = {}
+    settings: Mapping[str, Value] = {}
+    machine: Pressure | None = None
+    cpus: int | None = None
+    missing: tuple[str, ...] = ()
+    interrupted: str = ""
+
+    @property
+    def identity(self) -> ServerIdentity:
+        """The server."""
+        return self.after.identity
+
+    @property
+    def time(self) -> WriteTime:
+        """Where writers spent their time; empty if no connection can be seen."""
+        return self.write_time or WriteTime()
+
+    def delta(self, *names: str) -> float | None:
+        """Growth of the first of these counters that the server has; None if it has none of them, or if the
+        counter was set back."""
+        for name in names:
+            before, after = self.before.number(name), self.after.number(name)
+            if before is not None and after is not None:
+                return after - before if after >= before else None
+        return None
+
+    def per_s(self, *names: str) -> float | None:
+        """The same per second."""
+        found = self.delta(*names)
+        return None if found is None or self.seconds <= 0 else found / self.seconds
+
+    def grew(self, *names: str) -> float:
+        """The same as `delta`, 0 if it is unknown."""
+        return self.delta(*names) or 0.0
+
+    @property
+    def commits(self) -> float | None:
+        """Transactions that were committed, per second: those of the binary log if there is one."""
+        found = self.delta("binlog_commits") or self.delta("binlog_cache_use")
+        found = found or self.delta("handler_commit")
+        return None if found is None or self.seconds <= 0 else found / self.seconds
+
+    def variable(self, name: str) -> str:
+        """A system variable as the server prints it; empty if it has none of this name."""
+        return self.after.variables.get(name, "")
+
+    def is_on(self, name: str) -> bool:
+        """Whether a variable is switched on."""
+        return self.variable(name).upper() in ("ON", "1", "YES")

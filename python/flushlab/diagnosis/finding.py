@@ -1,0 +1,74 @@
+"""Finding: a bottleneck with its evidence, the bound of its mending, and changes to try. Frozen values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from flushlab.diagnosis.shares import Share
+from flushlab.record import Value
+
+Strength = Literal["binds", "contributes", "hint"]
+"""`binds`: a quarter of the writers' time or more; `contributes`: a tenth or more; `hint`: less, or without a
+measured share."""
+
+BINDS, CONTRIBUTES = 0.25, 0.1
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """Evidence: a number of the server's own.
+
+    Attributes:
+        text: in words.
+        sql: where to see it oneself; empty if nowhere.
+    """
+
+    text: str
+    sql: str = ""
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """A change to try: untested on this server.
+
+    Attributes:
+        settings: as a server of this version spells them.
+        floor: that the server meets with them, if its disk honors flushes.
+        costs: guarantees that are given up, in words.
+    """
+
+    settings: Mapping[str, Value]
+    floor: str = ""
+    costs: tuple[str, ...] = ()
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """A finding.
+
+    Attributes:
+        name: of its file.
+        title: a line.
+        share: of the writers' time; None if it is not measured.
+        seen: evidence.
+        advice: in words.
+        changes: settings to try, the safest first.
+    """
+
+    name: str
+    title: str
+    share: Share | None = None
+    seen: tuple[Seen, ...] = ()
+    advice: str = ""
+    changes: tuple[Change, ...] = ()
+
+    @property
+    def strength(self) -> Strength:
+        """How much of the writers' time it is."""
+        mid = self.share.mid if self.share is not None else 0.0
+        return "binds" if mid >= BINDS else "contributes" if mid >= CONTRIBUTES else "hint"
+
+    @property
+    def at_most(self) -> float | None:
+        """Factor that no mending exceeds at this number of connections; None without a measured share."""
+        return None if self.share is None else self.share.at_most

@@ -1,0 +1,43 @@
+"""Findings: one file each, registered here. Each is pure: evidence in, a finding or nothing out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from flushlab.diagnosis.evidence import Evidence
+from flushlab.diagnosis.finding import Finding
+from flushlab.diagnosis.findings import (
+    binlog_cache,
+    buffer_pool,
+    client,
+    commit_sync,
+    connections,
+    cpu,
+    galera,
+    idle_transactions,
+    log_buffer,
+    metadata_locks,
+    purge_lag,
+    redo_capacity,
+    row_locks,
+    semi_sync,
+)
+
+FINDINGS: tuple[Callable[[Evidence], Finding | None], ...] = (
+    commit_sync.find,
+    row_locks.find,
+    metadata_locks.find,
+    semi_sync.find,
+    galera.find,
+    redo_capacity.find,
+    log_buffer.find,
+    buffer_pool.find,
+    cpu.find,
+    client.find,
+    binlog_cache.find,
+    idle_transactions.find,
+    purge_lag.find,
+    connections.find,
+)
+
+__all__ = ["FINDINGS"]

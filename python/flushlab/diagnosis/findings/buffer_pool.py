@@ -1,0 +1,37 @@
+"""Buffer pool: statements wait for a free page, or for pages that are read from disk. Pure."""
+
+from __future__ import annotations
+
+from flushlab.diagnosis.changes import changes
+from flushlab.diagnosis.evidence import Evidence
+from flushlab.diagnosis.finding import Finding, Seen
+from flushlab.units import format_size
+
+
+def find(evidence: Evidence) -> Finding | None:
+    """Waits for free pages, or reads in the way of writes."""
+    if evidence.seconds <= 0:
+        return None
+    free, reads = evidence.grew("innodb_buffer_pool_wait_free"), evidence.grew("innodb_buffer_pool_reads")
+    commits = (evidence.commits or 0.0) * evidence.seconds
+    if not free and reads < max(commits, evidence.seconds):
+        return None
+    part = (free + reads) / max(1.0, commits)
+    size = evidence.after.variable("innodb_buffer_pool_size") or 0
+    seen = []
+    if free:
+        sql = "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_wait_free'"
+        seen.append(Seen(f"{free / evidence.seconds:,.1f} waits/s for a free page", sql))
+    if reads:
+        per_commit = f", {reads / commits:.1f} per commit" if commits else ""
+        sql = "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_reads'"
+        seen.append(Seen(f"{reads / evidence.seconds:,.0f} pages/s read from disk{per_commit}", sql))
+    seen.append(Seen(f"innodb_buffer_pool_size is {format_size(size)}"))
+    return Finding(
+        name="buffer_pool",
+        title="statements wait for the buffer pool: free pages or pages from disk",
+        share=evidence.time.within(part, "statement"),
+        seen=tuple(seen),
+        advice="The pages that writes touch do not fit. Give the pool more of the machine's memory.",
+        changes=changes(evidence, {"innodb_buffer_pool_size": 4 * size}) if size else (),
+    )

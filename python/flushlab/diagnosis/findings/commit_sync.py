@@ -1,0 +1,94 @@
+"""Sync at commit: writers wait until redo log and binary log are durable. Pure.
+
+Locks are held until the commit ends, so the waits for row locks belong to the bound.
+"""
+
+from __future__ import annotations
+
+from flushlab.diagnosis.changes import changes
+from flushlab.diagnosis.evidence import Evidence
+from flushlab.diagnosis.finding import Change, Finding, Seen
+from flushlab.diagnosis.waits import ROW_LOCK
+from flushlab.units import format_latency
+
+_FILES = "SELECT * FROM performance_schema.file_summary_by_event_name WHERE EVENT_NAME LIKE '%log%'"
+_STATES = "SELECT STATE, COUNT(*) FROM information_schema.PROCESSLIST WHERE COMMAND <> 'Sleep' GROUP BY STATE"
+
+
+def find(evidence: Evidence) -> Finding | None:
+    """Time in commits, if there is any."""
+    time = evidence.time
+    waiting = time.connections.get("commit", 0.0)
+    if not waiting:
+        return None
+    flush, sync = evidence.variable("innodb_flush_log_at_trx_commit"), evidence.variable("sync_binlog")
+    has_binlog = evidence.is_on("log_bin")
+    logs = [
+        *(["redo log"] if flush in ("1", "3") else []),
+        *(["binary log"] if has_binlog and sync == "1" else []),
+    ]
+    share = time.share("commit", ROW_LOCK) if logs else time.share("commit")
+    seen = [
+        Seen(f"{waiting:.1f} of {time.total:.1f} busy writers wait for their commit, on average", _STATES),
+        *_syncs(evidence, "redo", "redo log"),
+        *_syncs(evidence, "binlog", "binary log"),
+        *_groups(evidence),
+        Seen(
+            f"innodb_flush_log_at_trx_commit={flush}"
+            + (f", sync_binlog={sync}" if has_binlog else ", no binary log"),
+            "SHOW GLOBAL VARIABLES LIKE '%sync_binlog' -- and innodb_flush_log_at_trx_commit",
+        ),
+    ]
+    what = " and ".join(logs)
+    return Finding(
+        name="commit_sync",
+        title=f"commits wait for the sync of {what}"
+        if logs
+        else "commits take time, though they do not sync",
+        share=share,
+        seen=tuple(seen),
+        advice=_advice(evidence, bool(logs)),
+        changes=_changes(evidence, has_binlog) if logs else (),
+    )
+
+
+def _advice(evidence: Evidence, syncs: bool) -> str:
+    if not syncs:
+        return "Syncs at commit are switched off already; look at the disk's writes and at replication."
+    return (
+        "Commit more rows at once, let more connections commit at the same time, or use a disk with faster"
+        " syncs: none of these costs a guarantee. The settings below do."
+    )
+
+
+def _changes(evidence: Evidence, has_binlog: bool) -> tuple[Change, ...]:
+    if not has_binlog:
+        return changes(evidence, {"innodb_flush_log_at_trx_commit": 2})
+    return changes(
+        evidence,
+        {"sync_binlog": 1000},
+        {"innodb_flush_log_at_trx_commit": 2},
+        {"innodb_flush_log_at_trx_commit": 2, "sync_binlog": 1000},
+    )
+
+
+def _syncs(evidence: Evidence, kind: str, name: str) -> list[Seen]:
+    """Syncs of a log per second and their mean time, as far as the server tells."""
+    before, after = evidence.before.files.get(kind), evidence.after.files.get(kind)
+    if before is not None and after is not None:
+        count = after.syncs - before.syncs
+        if count <= 0 or evidence.seconds <= 0:
+            return []
+        each = format_latency(1e6 * (after.sync_s - before.sync_s) / count)
+        return [Seen(f"{name}: {count / evidence.seconds:,.0f} syncs/s, {each} each", _FILES)]
+    if kind == "redo" and (rate := evidence.per_s("innodb_os_log_fsyncs")):
+        return [Seen(f"{name}: {rate:,.0f} syncs/s", "SHOW GLOBAL STATUS LIKE 'Innodb_os_log_fsyncs'")]
+    return []
+
+
+def _groups(evidence: Evidence) -> list[Seen]:
+    commits, groups = evidence.delta("binlog_commits"), evidence.delta("binlog_group_commits")
+    if commits and groups:
+        text = f"{commits / groups:.1f} transactions per group of the binary log"
+        return [Seen(text, "SHOW GLOBAL STATUS LIKE 'Binlog%commits'")]
+    return []

@@ -1,0 +1,49 @@
+"""Row locks: writers wait for rows that other transactions hold. Pure."""
+
+from __future__ import annotations
+
+from flushlab.diagnosis.evidence import Evidence
+from flushlab.diagnosis.finding import Finding, Seen
+from flushlab.diagnosis.waits import ROW_LOCK
+from flushlab.units import format_latency
+
+_STATUS = "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock%'"
+_OPEN = (
+    "SELECT trx_mysql_thread_id, trx_state, trx_started, trx_rows_locked, trx_rows_modified"
+    " FROM information_schema.INNODB_TRX ORDER BY trx_started LIMIT 20"
+)
+
+
+def find(evidence: Evidence) -> Finding | None:
+    """Time in waits for row locks, if there is any."""
+    waits, waited_ms = evidence.grew("innodb_row_lock_waits"), evidence.grew("innodb_row_lock_time")
+    waiting = [one for one in evidence.transactions.values() if one.waits]
+    if not waits and not waiting:
+        return None
+    share = evidence.time.share(ROW_LOCK)
+    seen = []
+    if waits and evidence.seconds > 0:
+        each = format_latency(1000 * waited_ms / waits)
+        seen.append(Seen(f"{waits / evidence.seconds:,.1f} waits/s, {each} each", _STATUS))
+    if waiting:
+        seen.append(Seen(f"{len(waiting)} transactions were seen waiting for a lock", _OPEN))
+    holders = [one for one in evidence.transactions.values() if not one.waits and one.rows_locked]
+    if holders:
+        oldest = max(holders, key=lambda one: one.age_s)
+        seen.append(
+            Seen(
+                f"oldest transaction with locks: connection {oldest.thread}, open for {oldest.age_s} s,"
+                f" {oldest.rows_locked:,} rows locked",
+                _OPEN,
+            )
+        )
+    return Finding(
+        name="row_locks",
+        title="writers wait for row locks",
+        share=share,
+        seen=tuple(seen),
+        advice=(
+            "Shorten transactions that change the same rows: contended rows last, no client work between"
+            " statements. A faster commit shortens these waits too."
+        ),
+    )

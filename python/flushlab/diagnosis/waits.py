@@ -1,0 +1,74 @@
+"""Waits: what a connection waits for at one moment, from its state and its statement. Pure.
+
+States are those of MySQL 5.7 to 9.7 and MariaDB 10.11 to 11.8, as seen on these servers under load. MySQL 5.7
+has no state for a commit: a COMMIT stands in `starting`, a statement that commits by itself in `query end`
+(bug 76618).
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from flushlab.record import ServerIdentity
+from flushlab.telemetry.live.questions import ThreadState
+
+Wait = Literal[
+    "commit", "metadata lock", "semi-sync", "certification", "flow control", "statement", "reading", "client"
+]
+"""Time of a connection: `statement` is a write being executed, `reading` any other statement, `client` the
+client's turn."""
+WAITS: tuple[Wait, ...] = get_args(Wait)
+
+ROW_LOCK = "row lock"
+"""Part of `statement` that no state tells; the server counts it."""
+
+_WRITES = frozenset(("insert", "update", "delete", "replace", "load"))
+_COMMITS = frozenset(("waiting for handler commit", "Commit", "Waiting for prior transaction to commit"))
+_STATES: dict[str, Wait] = {
+    "Waiting for table metadata lock": "metadata lock",
+    "Waiting for global read lock": "metadata lock",
+    "Waiting for backup lock": "metadata lock",
+    "Waiting for schema metadata lock": "metadata lock",
+    "Waiting for table level lock": "metadata lock",
+    "Waiting for table flush": "metadata lock",
+    "Waiting for commit lock": "metadata lock",
+    "Waiting for semi-sync ACK from slave": "semi-sync",
+    "Waiting for semi-sync ACK from replica": "semi-sync",
+    "Waiting for certification": "certification",
+    "Waiting for flow control": "flow control",
+}
+_BEGINS: tuple[tuple[str, Wait], ...] = (
+    ("wsrep: certifying", "certification"),
+    ("wsrep: initiating pre-commit", "certification"),
+    ("wsrep: waiting on replaying", "certification"),
+    ("wsrep: waiting for flow control", "flow control"),
+)
+_BACKGROUND = frozenset(
+    ("Daemon", "Binlog Dump", "Binlog Dump GTID", "Connect", "Slave_IO", "Slave_SQL", "Slave_worker")
+)
+_CLIENT_S = 1
+"""A connection that has slept for longer is not in the middle of its work."""
+
+
+def wait_of(seen: ThreadState, identity: ServerIdentity) -> Wait | None:
+    """What a connection waits for; None for one that has nothing to do, or is no client's."""
+    if seen.command in _BACKGROUND:
+        return None
+    if seen.command == "Sleep":
+        return "client" if seen.seconds < _CLIENT_S else None
+    known = _STATES.get(seen.state) or next(
+        (wait for text, wait in _BEGINS if seen.state.startswith(text)), None
+    )
+    if known is not None:
+        return known
+    if seen.state in _COMMITS or seen.verb == "commit":
+        return "commit"
+    if seen.verb in _WRITES:
+        ends = seen.state == "query end" and identity.flavor == "mysql" and identity.version < (8, 0)
+        return "commit" if ends else "statement"
+    return "reading" if seen.verb else None
+
+
+def is_write(seen: ThreadState) -> bool:
+    """Whether a connection that does this is a writer."""
+    return seen.verb in _WRITES or seen.verb == "commit" or seen.state in _COMMITS

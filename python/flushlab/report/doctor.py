@@ -1,0 +1,205 @@
+"""Report of the doctor: a diagnosis for the terminal and as JSON. Pure."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+import msgspec
+
+from flushlab.diagnosis.diagnose import Diagnosis
+from flushlab.diagnosis.finding import Change, Finding, Seen, Strength
+from flushlab.diagnosis.shares import Share, times
+from flushlab.diagnosis.waits import ROW_LOCK, WAITS
+from flushlab.report.words import changes
+from flushlab.settings.catalog import load_catalog
+
+WIDTH = 80
+
+
+class FoundDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A finding.
+
+    Attributes:
+        name: `commit_sync`, `row_locks`, …
+        title: a line.
+        strength: `binds`: a quarter of the writers' time or more; `contributes`: a tenth or more; `hint`:
+            less, or without a measured share.
+        share: of the writers' time, with a 95 % interval; null if it is not measured.
+        at_most: factor that throughput cannot exceed if this time goes, at this number of connections; null
+            without a share.
+        seen: evidence in the server's own numbers, with the statement that shows them.
+        advice: in words.
+        changes: settings to try, untested on this server.
+    """
+
+    name: str
+    title: str
+    strength: Strength
+    share: Share | None
+    at_most: float | None
+    seen: tuple[Seen, ...]
+    advice: str
+    changes: tuple[Change, ...]
+
+
+class DoctorDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A diagnosis.
+
+    Attributes:
+        schema: `flushlab.doctor/1`.
+        server: `mariadb@10.11.19`.
+        address: where it was reached.
+        seconds: length of the window.
+        samples: moments at which connections were looked at.
+        writers: connections that were seen to write.
+        answer: what bounds writes, in a sentence.
+        doubts: what keeps the answer from being sure.
+        connections: mean number of writers in each wait; null if the account does not see connections.
+        findings: the most binding first.
+        floor: that the server meets now, and on which disk.
+        guarantees: what it keeps under each failure, in words.
+        not_judged: what could not be seen, and why.
+    """
+
+    schema: Literal["flushlab.doctor/1"] = "flushlab.doctor/1"
+    server: str
+    address: str
+    seconds: float
+    samples: int
+    writers: int
+    answer: str
+    doubts: tuple[str, ...]
+    connections: Mapping[str, float] | None
+    findings: tuple[FoundDocument, ...]
+    floor: str
+    guarantees: Mapping[str, str]
+    not_judged: tuple[str, ...]
+
+
+def document(diagnosis: Diagnosis) -> DoctorDocument:
+    """The diagnosis as `flushlab.doctor/1`."""
+    evidence = diagnosis.evidence
+    return DoctorDocument(
+        server=evidence.identity.name,
+        address=evidence.after.key,
+        seconds=evidence.seconds,
+        samples=evidence.time.samples,
+        writers=evidence.time.writers,
+        answer=diagnosis.answer,
+        doubts=diagnosis.doubts,
+        connections=None if evidence.write_time is None else evidence.write_time.connections,
+        findings=tuple(
+            FoundDocument(
+                name=one.name,
+                title=one.title,
+                strength=one.strength,
+                share=one.share,
+                at_most=one.at_most,
+                seen=one.seen,
+                advice=one.advice,
+                changes=one.changes,
+            )
+            for one in diagnosis.findings
+        ),
+        floor=diagnosis.floor,
+        guarantees=diagnosis.guarantees,
+        not_judged=diagnosis.not_judged,
+    )
+
+
+def render(diagnosis: Diagnosis, *, full: bool = False) -> str:
+    """The diagnosis for people, 80 columns wide.
+
+    Args:
+        diagnosis: to show.
+        full: with hints, and the statement that shows each number.
+    """
+    evidence = diagnosis.evidence
+    lines = [
+        f"{evidence.identity.name}, watched for {evidence.seconds:.0f} s",
+        evidence.after.key,
+        "",
+        *_wrapped(diagnosis.answer),
+    ]
+    for doubt in diagnosis.doubts:
+        lines += _wrapped(f"Doubt: {doubt}.")
+    if evidence.time.writers:
+        lines += ["", *_where(diagnosis)]
+    shown = [one for one in diagnosis.findings if full or one.strength != "hint"]
+    for one in shown:
+        lines += ["", *_finding(one, diagnosis, full=full)]
+    hints = [one.title for one in diagnosis.findings if one not in shown]
+    if hints:
+        lines += ["", *_wrapped(f"Hints (--full): {'; '.join(hints)}.")]
+    lines += ["", *_wrapped(f"Floor now: {diagnosis.floor}.")]
+    if diagnosis.not_judged:
+        lines += [*_wrapped(f"Not judged: {'; '.join(diagnosis.not_judged)}.")]
+    return "\n".join(lines)
+
+
+def _where(diagnosis: Diagnosis) -> Iterator[str]:
+    """The writers' time by wait, the most first."""
+    time = diagnosis.evidence.time
+    names = sorted((*WAITS, ROW_LOCK), key=lambda name: -time.connections.get(name, 0.0))
+    parts = [
+        f"{_WORDS.get(name, name)} {_percent(time.connections[name] / time.total)}"
+        for name in names
+        if time.connections.get(name, 0.0) >= 0.005 * time.total
+    ]
+    plural = "s" if time.writers != 1 else ""
+    head = f"Time of {time.writers} writer{plural}, from {time.samples} samples:"
+    yield from _wrapped(f"{head} {', '.join(parts)}.")
+
+
+_WORDS = {"statement": "executing", "client": "client's turn", "row lock": "row locks"}
+
+
+def _finding(found: Finding, diagnosis: Diagnosis, *, full: bool) -> Iterator[str]:
+    share = found.share
+    measured = ""
+    if share is not None and found.at_most is not None:
+        measured = f": {_percent(share.mid)} [{_percent(share.low)}, {_percent(share.high)}]"
+        measured += f" of the time, at most {times(found.at_most)}"
+    yield from _wrapped(f"{found.strength.upper()}  {found.title}{measured}", "  ")
+    for seen in found.seen:
+        yield from _wrapped(f"  - {seen.text}", "    ")
+        if full and seen.sql:
+            yield f"      {seen.sql}"
+    yield from _wrapped(f"  {found.advice}", "  ")
+    for one in found.changes:
+        yield from _wrapped(f"  try (untested): {changes(one.settings)}", "    ")
+        yield from _wrapped(f"    costs: {_costs(one, diagnosis)}", "      ")
+        if full:
+            for text in one.costs:
+                yield from _wrapped(f"    - {text}", "      ")
+            yield from (f"      {line}" for line in _statements(one, diagnosis))
+
+
+def _costs(change: Change, diagnosis: Diagnosis) -> str:
+    floor = diagnosis.floor.partition(",")[0]
+    if change.floor != floor:
+        return f"floor {change.floor} instead of {floor}"
+    return "part of a guarantee (--full)" if change.costs else "no guarantee"
+
+
+def _statements(change: Change, diagnosis: Diagnosis) -> Iterator[str]:
+    """The change as SQL, or as lines of an option file for settings that take a restart."""
+    server = diagnosis.evidence.identity
+    for name, value in change.settings.items():
+        here = load_catalog().require(name, server.flavor, server.version)
+        if here.dynamic:
+            yield f"SET GLOBAL {here.variable} = {here.sql(value)};"
+        else:
+            yield f"[mysqld] {here.option(value)}  # takes a restart"
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}"
+
+
+def _wrapped(text: str, indent: str = "") -> list[str]:
+    return textwrap.wrap(
+        text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )

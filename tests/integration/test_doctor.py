@@ -1,0 +1,272 @@
+"""The doctor at real servers: what binds there is found, nothing else is sent, and nothing is left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import Any
+
+import pymysql
+import pytest
+
+from flushlab.diagnosis import sampling
+from flushlab.diagnosis.diagnose import Diagnosis, diagnose
+from flushlab.record import Endpoint
+from flushlab.record.running import WatchedServer
+from flushlab.server import Sandbox
+from flushlab.telemetry.live import session
+from flushlab.telemetry.live.questions import doctor_questions
+from tests.command import flushlab
+from tests.conftest import flavors
+from tests.waiting import wait_until
+
+SECONDS = 2.0
+SERVERS = flavors("mariadb@10.11", "mysql@5.7", "mysql@8.0", "mysql@9.7", "mariadb@11.8", first=3)
+"""The states of a commit, and where connections are listed, differ between the first three."""
+PASSWORD = "aZ9-doctor"
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that is busy with other tests is no reason to leave a question out."""
+    monkeypatch.setattr(session, "DEADLINE_S", 30.0)
+
+
+@pytest.fixture(scope="module")
+def servers(shared_sandbox: Any) -> Callable[[str], Sandbox]:
+    """A server by the name of its build, with a table `test.t` of ten rows, the same one for all tests."""
+
+    @cache
+    def server(build: str) -> Sandbox:
+        started: Sandbox = shared_sandbox(build)
+        started.query("CREATE DATABASE IF NOT EXISTS test")
+        started.query("CREATE TABLE test.t (id INT PRIMARY KEY, n INT NOT NULL) ENGINE=InnoDB")
+        started.query("INSERT INTO test.t VALUES " + ", ".join(f"({one}, 0)" for one in range(10)))
+        return started
+
+    return server
+
+
+def looked_at(server: Sandbox, seconds: float = SECONDS, **who: str) -> Diagnosis:
+    own = server.endpoint
+    endpoint = Endpoint(socket=own.socket, **{"user": own.user, "password": own.password, **who})
+    return diagnose(
+        sampling.watch(WatchedServer(key=server.name, endpoint=endpoint), seconds, lambda _: None)
+    )
+
+
+@contextlib.contextmanager
+def connected(server: Sandbox) -> Iterator[Any]:
+    own = server.endpoint
+    connection = pymysql.connect(
+        unix_socket=own.socket, user=own.user, password=own.password, database="test"
+    )
+    try:
+        with connection.cursor() as cursor:
+            yield cursor
+    finally:
+        with contextlib.suppress(pymysql.MySQLError):
+            connection.close()
+
+
+@contextlib.contextmanager
+def meanwhile(
+    server: Sandbox, each: Callable[[int, Any, threading.Event], None], count: int
+) -> Iterator[None]:
+    """Connections that work in threads of their own until the block ends."""
+    over = threading.Event()
+
+    def work(number: int) -> None:
+        with connected(server) as cursor, contextlib.suppress(pymysql.MySQLError):
+            each(number, cursor, over)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(count)]
+    for one in threads:
+        one.start()
+    try:
+        yield
+    finally:
+        over.set()
+        for one in threads:
+            one.join()
+
+
+def waiting_in(server: Sandbox, state: str, count: int) -> None:
+    sql = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'UPDATE%%' AND STATE LIKE %s"
+    wait_until(lambda: server.query(sql, (state,))[0][0] >= count, f"{count} connections are in {state}")
+
+
+def update_first(number: int, cursor: Any, _over: threading.Event) -> None:
+    cursor.execute("UPDATE t SET n = n + 1 WHERE id = 1")
+
+
+@pytest.mark.parametrize("build", SERVERS)
+def test_an_idle_server_is_bound_by_nothing(build: str, servers: Callable[[str], Sandbox]) -> None:
+    found = looked_at(servers(build))
+    assert found.answer == "Nothing bounds writes: no connection wrote."
+    assert not [one for one in found.findings if one.strength != "hint"]
+    assert found.floor.startswith("strict")
+
+
+@pytest.mark.parametrize("build", SERVERS)
+def test_a_hot_row_binds_those_who_wait_for_it(build: str, servers: Callable[[str], Sandbox]) -> None:
+    server = servers(build)
+    with connected(server) as holder:
+        holder.execute("BEGIN")
+        holder.execute("UPDATE t SET n = n + 1 WHERE id = 1")
+        with meanwhile(server, update_first, 3):
+            sql = "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'"
+            wait_until(lambda: server.query(sql)[0][0] == 3, "three wait for the row")
+            found = looked_at(server)
+            holder.execute("ROLLBACK")
+    locks = next(one for one in found.findings if one.name == "row_locks")
+    assert locks.strength == "binds"
+    assert locks.at_most is not None and locks.at_most > 2
+    holder_says = [one.text for one in locks.seen if "oldest transaction with locks" in one.text]
+    assert holder_says, locks.seen
+
+
+@pytest.mark.parametrize("build", SERVERS)
+def test_a_locked_table_binds(build: str, servers: Callable[[str], Sandbox]) -> None:
+    server = servers(build)
+    with connected(server) as holder:
+        holder.execute("LOCK TABLES t WRITE")
+        with meanwhile(server, update_first, 2):
+            waiting_in(server, "Waiting for table metadata lock", 2)
+            found = looked_at(server)
+            holder.execute("UNLOCK TABLES")
+    assert [one.name for one in found.findings if one.strength == "binds"] == ["metadata_locks"]
+    assert found.answer.startswith("Writes are bound: writers wait for a table lock")
+
+
+@pytest.mark.parametrize("build", SERVERS)
+def test_commits_and_the_turns_of_clients_are_told_apart(
+    build: str, servers: Callable[[str], Sandbox]
+) -> None:
+    def commits(number: int, cursor: Any, over: threading.Event) -> None:
+        while not over.is_set():
+            cursor.execute(f"UPDATE t SET n = n + 1 WHERE id = {number}")
+            cursor.execute("COMMIT")
+
+    server = servers(build)
+    with meanwhile(server, commits, 4):
+        found = looked_at(server)
+        for _ in range(100):  # a busy machine gives few samples
+            seen = found.evidence.time
+            if seen.writers == 4 and {"commit", "client"} <= seen.connections.keys():
+                break
+            found = looked_at(server)
+    seen = found.evidence.time
+    assert seen.writers == 4
+    assert seen.connections["commit"] > 0
+    assert seen.connections["client"] > 0
+    assert 0 < seen.total <= 4.0
+    assert {"commit_sync", "client"} <= {one.name for one in found.findings}
+
+
+@pytest.mark.parametrize("build", SERVERS)
+def test_only_statements_of_the_list_are_sent(build: str, servers: Callable[[str], Sandbox]) -> None:
+    server = servers(build)
+    server.query("CREATE USER doctor@localhost IDENTIFIED BY %s", (PASSWORD,))
+    server.query("GRANT PROCESS ON *.* TO doctor@localhost")
+    if server.identity.flavor == "mysql":
+        server.query("GRANT SELECT ON performance_schema.* TO doctor@localhost")
+    server.query("SET GLOBAL log_output = 'TABLE'")
+    server.query("SET GLOBAL general_log = ON")
+    try:
+        found = looked_at(server, user="doctor", password=PASSWORD)
+    finally:
+        server.query("SET GLOBAL general_log = OFF")
+    sent = server.query(
+        "SELECT DISTINCT command_type, CONVERT(argument USING utf8mb4) FROM mysql.general_log"
+        " WHERE user_host LIKE 'doctor%' AND command_type <> 'Quit'"
+    )
+    server.query("TRUNCATE mysql.general_log")
+    statements = {str(sql) for kind, sql in sent if kind == "Query"}
+    variables = found.evidence.after.variables
+    listed = {form for one in doctor_questions(server.identity, variables) for form in one.forms}
+    limit = (
+        "max_statement_time = 30.0" if server.identity.flavor == "mariadb" else "max_execution_time = 30000"
+    )
+    begins = [f"SET SESSION lock_wait_timeout = 1, {limit}", "SET SESSION TRANSACTION READ ONLY"]
+    begins += ["SELECT VERSION()", "SET AUTOCOMMIT = 1", "SET NAMES utf8mb4"]
+    assert statements - listed <= {*begins}
+    assert statements & listed
+    assert found.evidence.missing == ()
+
+
+@pytest.mark.parametrize("build", SERVERS)
+def test_an_account_without_privileges_is_told_what_it_lacks(
+    build: str, servers: Callable[[str], Sandbox]
+) -> None:
+    server = servers(build)
+    server.query("CREATE USER nobody@localhost IDENTIFIED BY %s", (PASSWORD,))
+    found = looked_at(server, user="nobody", password=PASSWORD)
+    assert found.answer.startswith("What bounds writes cannot be judged")
+    assert any("lacks PROCESS" in one for one in found.not_judged)
+    assert found.evidence.write_time is None
+
+
+def test_the_command_prints_one_screen_and_a_document(servers: Callable[[str], Sandbox]) -> None:
+    own = servers("mariadb@10.11").endpoint
+    dsn = f"mysql://{own.user}:{own.password}@localhost?socket={own.socket}"
+    told = flushlab("doctor", "--dsn", dsn, "--seconds", "2")
+    assert "mariadb@10.11" in told.stdout and "Nothing bounds writes" in told.stdout
+    assert all(len(line) <= 80 for line in told.stdout.splitlines() if line != own.socket)
+    assert own.password not in told.stdout + told.stderr
+    document = json.loads(flushlab("doctor", "--dsn", dsn, "--seconds", "2", "--json", "-").stdout)
+    assert document["schema"] == "flushlab.doctor/1"
+    assert document["samples"] > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["--server", "mariadb"], 2, "is a build, which runs nowhere"),
+        (["--server", "sandbox:absent"], 2, "absent"),
+        (["--seconds", "1"], 2, "--seconds"),
+        (["-h", "127.0.0.1", "-P", "1", "-u", "nobody"], 3, "127.0.0.1:1"),
+        (["-h", "one,two", "-u", "nobody"], 2, "several servers"),
+        (["--json", "/absent/file", "-S", "/absent"], 5, "/absent/file"),
+    ],
+)
+def test_bad_input_is_a_clear_error(words: Sequence[str], code: int, says: str) -> None:
+    done = flushlab("doctor", *words, code=code)
+    assert says in done.stderr
+
+
+def test_garbage_on_the_port_is_a_clear_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            with listener.accept()[0] as one:
+                one.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        port = listener.getsockname()[1]
+        done = flushlab("doctor", "-h", "127.0.0.1", "-P", str(port), "-u", "nobody", code=3)
+        thread.join()
+    assert f"127.0.0.1:{port}" in done.stderr
+
+
+def test_ctrl_c_keeps_what_was_seen(servers: Callable[[str], Sandbox]) -> None:
+    own = servers("mariadb@10.11").endpoint
+    dsn = f"mysql://{own.user}:{own.password}@localhost?socket={own.socket}"
+    words = [sys.executable, "-m", "flushlab", "doctor", "--dsn", dsn, "--seconds", "600"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    assert any("watching mariadb" in line for line in process.stderr)
+    time.sleep(2 * sampling.LEAST_S)  # the first status was asked for before the line
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "Ctrl-C" in out and "Traceback" not in err

@@ -1,0 +1,64 @@
+"""The answer in a sentence, and the order of the findings."""
+
+from __future__ import annotations
+
+from flushlab.diagnosis.diagnose import diagnose
+from tests.unit.diagnosis.test_findings import BUSY, transaction
+from tests.unit.diagnosis.watched import COMMITTING, client, evidence, time_of, writer
+
+COMMITS = time_of(*[[writer(1, COMMITTING), writer(2, COMMITTING), writer(3), client(4), writer(4)]] * 5)
+
+
+def test_the_most_binding_comes_first() -> None:
+    seen = evidence({"innodb_log_waits": 3, "handler_commit": 100}, write_time=COMMITS)
+    found = diagnose(seen)
+    assert [one.name for one in found.findings] == ["commit_sync", "client", "log_buffer"]
+    assert [one.strength for one in found.findings] == ["binds", "contributes", "hint"]
+    assert found.doubts == ()
+
+
+def test_commits_bind() -> None:
+    found = diagnose(evidence(write_time=COMMITS))
+    assert found.findings[0].name == "commit_sync"
+    assert found.findings[0].at_most is not None and found.findings[0].at_most > 1 / (1 - 0.4)
+    assert "commits wait for the sync of redo log and binary log. Without it, at most" in found.answer
+
+
+def test_an_idle_server_is_bound_by_nothing() -> None:
+    idle = time_of(*[[client(1)]] * 99, [writer(1)])
+    assert diagnose(evidence(write_time=idle)).answer.startswith("Nothing bounds writes: the server is idle")
+    nobody = diagnose(evidence(write_time=time_of([client(1)])))
+    assert nobody.answer == "Nothing bounds writes: no connection wrote."
+
+
+def test_what_an_account_does_not_see_is_not_judged() -> None:
+    found = diagnose(evidence(write_time=None, missing=("PROCESS", "SELECT on performance_schema")))
+    assert found.answer.startswith("What bounds writes cannot be judged")
+    assert any("lacks PROCESS" in one for one in found.not_judged)
+    assert any("lacks SELECT on performance_schema" in one for one in found.not_judged)
+
+
+def test_few_samples_and_an_early_end_are_doubts() -> None:
+    few = diagnose(evidence(write_time=time_of([writer(1)]), interrupted="Ctrl-C", seconds=3.0))
+    assert few.doubts[:2] == (
+        "the window ended after 3 s: Ctrl-C",
+        "only 10 samples of connections: give it more --seconds",
+    )
+
+
+def test_a_machine_without_time_makes_commits_doubtful() -> None:
+    found = diagnose(evidence(write_time=COMMITS, machine=BUSY, cpus=2))
+    assert any("short of processor time" in one for one in found.doubts)
+    assert not any("short of processor time" in one for one in diagnose(evidence(write_time=COMMITS)).doubts)
+
+
+def test_the_floor_is_that_of_the_values_in_force() -> None:
+    assert diagnose(evidence()).floor.startswith("strict")
+    relaxed = {"innodb_flush_log_at_trx_commit": 0, "log_bin": "OFF"}
+    assert diagnose(evidence(settings=relaxed)).floor.startswith("relaxed")
+
+
+def test_a_transaction_that_is_open_is_a_hint() -> None:
+    found = diagnose(evidence(transactions={7: transaction(7, age_s=60, modified=1)}, write_time=COMMITS))
+    assert found.findings[-1].name == "idle_transactions"
+    assert found.findings[-1].strength == "hint"

@@ -1,0 +1,177 @@
+"""Each finding, from the evidence that it takes, and silence without it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from flushlab.diagnosis.evidence import Evidence
+from flushlab.diagnosis.finding import Finding
+from flushlab.diagnosis.findings import FINDINGS, commit_sync, redo_capacity
+from flushlab.machine import Pressure
+from flushlab.telemetry.live.questions import FileEvents, OpenTransaction, ThreadState
+from tests.unit.diagnosis.watched import COMMITTING, MARIADB, client, evidence, time_of, writer
+
+BUSY = Pressure(steal_share=0.1, cpu_pressure_share=0.9, io_pressure_share=0.0, memory_pressure_share=0.0)
+
+
+def blocked(state: str, verb: str = "insert") -> ThreadState:
+    return ThreadState(1, "Query", 5, state, verb)
+
+
+def transaction(thread: int, *, waits: bool = False, age_s: int = 0, modified: int = 0) -> OpenTransaction:
+    return OpenTransaction(
+        thread=thread, waits=waits, age_s=age_s, rows_locked=1 + modified, rows_modified=modified
+    )
+
+
+def found_in(seen: Evidence) -> dict[str, Finding]:
+    every = [found for find in FINDINGS if (found := find(seen)) is not None]
+    return {one.name: one for one in every}
+
+
+PLANTED: dict[str, dict[str, Any]] = {
+    "commit_sync": {"write_time": time_of([writer(1, COMMITTING)])},
+    "row_locks": {
+        "after": {"innodb_row_lock_waits": 50, "innodb_row_lock_time": 9000},
+        "write_time": time_of([writer(1), writer(2)], row_locks=0.9),
+    },
+    "metadata_locks": {"write_time": time_of([writer(1)], [blocked("Waiting for table metadata lock")])},
+    "semi_sync": {"write_time": time_of([writer(1)], [blocked("Waiting for semi-sync ACK from replica")])},
+    "galera": {
+        "identity": MARIADB,
+        "write_time": time_of([writer(1)], [blocked("Waiting for certification")], identity=MARIADB),
+    },
+    "redo_capacity": {"checkpoint_ages": (90_000_000,) * 5},
+    "log_buffer": {"after": {"innodb_log_waits": 3}},
+    "buffer_pool": {"after": {"innodb_buffer_pool_wait_free": 1}},
+    "cpu": {"machine": BUSY, "cpus": 2},
+    "client": {"write_time": time_of([writer(1)], [client(1)])},
+    "binlog_cache": {"after": {"binlog_cache_disk_use": 2, "binlog_cache_use": 100}},
+    "idle_transactions": {"transactions": {7: transaction(7, age_s=60, modified=1)}},
+    "purge_lag": {"after": {"innodb_history_list_length": 2_000_000}},
+    "connections": {"after": {"connections": 500, "questions": 1000}},
+}
+
+
+def test_every_finding_is_planted() -> None:
+    assert len(PLANTED) == len(FINDINGS)
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_bottleneck_is_found(name: str) -> None:
+    given = dict(PLANTED[name])
+    found = found_in(evidence(given.pop("after", None), **given))
+    assert name in found
+    assert found[name].title and found[name].advice and found[name].seen
+
+
+def test_a_healthy_server_has_no_finding() -> None:
+    quiet = Pressure(
+        steal_share=0.0, cpu_pressure_share=0.1, io_pressure_share=0.0, memory_pressure_share=0.0
+    )
+    seen = evidence(
+        {
+            "innodb_row_lock_waits": 50,
+            "innodb_row_lock_time": 9000,
+            "innodb_log_waits": 3,
+            "innodb_buffer_pool_wait_free": 1,
+            "innodb_buffer_pool_reads": 10,
+            "binlog_cache_disk_use": 2,
+            "binlog_cache_use": 100,
+            "innodb_history_list_length": 900,
+            "connections": 500,
+            "questions": 900_000,
+            "threads_connected": 50,
+        },
+        {
+            "innodb_row_lock_waits": 50,
+            "innodb_row_lock_time": 9000,
+            "innodb_log_waits": 3,
+            "innodb_buffer_pool_wait_free": 1,
+            "innodb_buffer_pool_reads": 8,
+            "binlog_cache_disk_use": 2,
+            "connections": 495,
+            "questions": 9_000,
+        },
+        machine=quiet,
+        checkpoint_ages=(10_000_000,) * 10,
+        transactions={7: transaction(7, age_s=1, modified=5)},
+        write_time=time_of([writer(1)]),
+    )
+    assert found_in(seen) == {}
+
+
+def test_counters_that_were_set_back_are_no_growth() -> None:
+    assert found_in(evidence({"innodb_log_waits": 3}, {"innodb_log_waits": 900})) == {}
+
+
+def test_locks_last_as_long_as_commits_do() -> None:
+    seen = evidence(
+        write_time=time_of([writer(1), writer(2), writer(3, COMMITTING), client(4)], row_locks=1.0)
+    )
+    found = commit_sync.find(seen)
+    assert found is not None and found.share is not None
+    assert found.share.mid == pytest.approx(2 / 3)  # commit and row lock of commit, row lock, statement
+
+
+def test_syncs_have_a_rate_and_a_time() -> None:
+    seen = evidence(write_time=time_of([writer(1, COMMITTING)]))
+    before, after = (
+        msgspec.structs.replace(one, files={"redo": FileEvents(syncs=syncs, bytes_written=0, sync_s=seconds)})
+        for one, syncs, seconds in ((seen.before, 100, 1.0), (seen.after, 600, 3.5))
+    )
+    found = commit_sync.find(msgspec.structs.replace(seen, before=before, after=after))
+    assert found is not None
+    assert "redo log: 50 syncs/s, 5.00 ms each" in [one.text for one in found.seen]
+
+
+def test_a_change_says_what_it_costs() -> None:
+    found = commit_sync.find(evidence(write_time=time_of([writer(1, COMMITTING)])))
+    assert found is not None
+    by_setting = {tuple(one.settings): one for one in found.changes}
+    flush = by_setting["innodb_flush_log_at_trx_commit",]
+    assert flush.settings == {"innodb_flush_log_at_trx_commit": 2}
+    assert flush.floor == "second"
+    assert any("about 1 s of acknowledged commits" in text for text in flush.costs)
+    assert by_setting["sync_binlog",].floor == "throwaway"  # no bound in seconds
+
+
+def test_commits_without_syncs_have_no_change_to_try() -> None:
+    settings = {"innodb_flush_log_at_trx_commit": 2, "sync_binlog": 1000, "log_bin": "ON"}
+    seen = evidence(
+        variables={"innodb_flush_log_at_trx_commit": "2", "sync_binlog": "1000"},
+        settings=settings,
+        write_time=time_of([writer(1, COMMITTING)]),
+    )
+    found = commit_sync.find(seen)
+    assert found is not None and found.changes == ()
+
+
+def test_the_redo_log_grows_by_the_setting_of_its_version() -> None:
+    ages = (90_000_000,) * 5
+    new = redo_capacity.find(evidence(checkpoint_ages=ages))
+    assert new is not None
+    assert new.changes[0].settings == {"innodb_redo_log_capacity": 8 * 104857600}
+    assert new.changes[0].costs == ()
+    old = evidence(
+        {"innodb_checkpoint_max_age": 80_000_000},
+        identity=MARIADB,
+        variables={"innodb_log_file_size": "100663296", "innodb_redo_log_capacity": ""},
+        checkpoint_ages=(70_000_000,) * 5,
+    )
+    found = redo_capacity.find(old)
+    assert found is not None
+    assert found.changes[0].settings == {"innodb_log_file_size": 8 * 100663296}
+    assert redo_capacity.find(msgspec.structs.replace(old, checkpoint_ages=(30_000_000,) * 5)) is None
+
+
+def test_a_few_waits_in_many_commits_weigh_little() -> None:
+    """No state tells a wait for the log buffer: its share is none of the statements' time to all of it."""
+    seen = evidence({"innodb_log_waits": 10, "handler_commit": 1000}, write_time=time_of([writer(1)]))
+    found = found_in(seen)["log_buffer"]
+    assert found.share is not None and found.share.mid == pytest.approx(0.01)
+    assert found.share.low == 0.0 and found.share.high == 1.0
+    assert found.strength == "hint"
