@@ -57,7 +57,8 @@ def servers(shared_sandbox: Any) -> Callable[[str], Sandbox]:
 
 def looked_at(server: Sandbox, seconds: float = SECONDS, **who: str) -> Diagnosis:
     own = server.endpoint
-    endpoint = Endpoint(socket=own.socket, **{"user": own.user, "password": own.password, **who})
+    account: dict[str, Any] = {"user": own.user, "password": own.password, **who}
+    endpoint = Endpoint(socket=own.socket, **account)
     return diagnose(
         sampling.watch(WatchedServer(key=server.name, endpoint=endpoint), seconds, lambda _: None)
     )

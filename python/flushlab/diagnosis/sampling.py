@@ -77,6 +77,15 @@ class _Window:
 
     def run(self) -> None:
         """Looks until the time is over, the server is gone, or Ctrl-C."""
+        try:
+            self._look()
+            self._session.ask_now(questions.STATUS, questions.FILES)  # a slow server was asked long ago
+        except Gone as error:
+            self._interrupted = f"the server stopped answering ({error})"
+        self._note(self._seen, STRETCHES - 1)
+
+    def _look(self) -> None:
+        """Looks until the time is over, or Ctrl-C."""
         began = time.monotonic()
         try:
             while (gone_by := time.monotonic() - began) < self._seconds:
@@ -84,14 +93,6 @@ class _Window:
                 time.sleep(_STEP_S)
         except KeyboardInterrupt:
             self._interrupted = "Ctrl-C"
-        except Gone as error:
-            self._interrupted = f"the server stopped answering ({error})"
-            return
-        try:
-            self._session.ask_now(questions.STATUS, questions.FILES)  # a slow server was asked long ago
-            self._note(self._ask(), STRETCHES - 1)
-        except Gone as error:
-            self._interrupted = f"the server stopped answering ({error})"
 
     def evidence(self) -> Evidence:
         """What was seen."""
@@ -125,6 +126,10 @@ class _Window:
 
     def _ask(self) -> ServerStatus:
         self._session.ask_what_is_due(None, lambda: False)
+        return self._seen
+
+    @property
+    def _seen(self) -> ServerStatus:
         assert self._session.seen is not None
         return self._session.seen
 

@@ -62,7 +62,7 @@ def evidence(
     ends = {name: str(value) for name, value in (after or {}).items()}
     begins = dict.fromkeys(ends, "0") | {name: str(value) for name, value in (before or {}).items()}
     told = {name: value for name, value in (VARIABLES | dict(variables or {})).items() if value}
-    both = {"identity": identity, "key": "db1:3306", "variables": told}
+    both: dict[str, Any] = {"identity": identity, "key": "db1:3306", "variables": told}
     return Evidence(
         **{
             "seconds": 10.0,
