@@ -146,7 +146,7 @@ def _unknown(report: dict[str, Any]) -> FlushlabError:
     return BinlogUnchecked(
         f"{report['name']} cannot be checked: {limit['message']}",
         hint=READ_ELSEWHERE[limit["kind"]]
-        if report["flavor"] or limit["kind"] == "encrypted"
+        if report["flavor"] or report["events"] or limit["kind"] == "encrypted"
         else "name binlog files, not their index",
     )
 

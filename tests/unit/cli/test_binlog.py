@@ -145,6 +145,14 @@ def test_a_file_of_an_unsupported_version_is_named_as_one_and_checked(tmp_path: 
     assert [limit["kind"] for limit in one["limits"]] == ["version", "checksums"]
 
 
+def test_a_pre_release_is_left_to_the_mysqlbinlog_of_its_version(tmp_path: Path) -> None:
+    file = tmp_path / "binlog.000001"
+    file.write_bytes(file_of_mysql_5_5().replace(b"5.5.27-log", b"5.1.17-log"))
+    error = refusal(invoke(file))
+    assert "pre-release 5.1.17-log" in error.message
+    assert "mysqlbinlog of the version that wrote it" in str(error.hint)
+
+
 def test_a_file_that_was_cut_while_closed_is_not_called_damaged(tmp_path: Path) -> None:
     file = tmp_path / "binlog.000001"
     file.write_bytes(file_of_mysql_5_5()[:-1])
