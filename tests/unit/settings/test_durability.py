@@ -62,6 +62,7 @@ def test_synced_commits_and_a_synced_binary_log_lose_nothing_and_replicas_agree(
     found = judge(MARIADB1011, log_bin="ON", sync_binlog=1)
     assert level(found) is Floor.STRICT
     assert found.replication.level == "consistent"
+    assert judge(MARIADB1011, log_bin="ON", sync_binlog=1, flush=3).replication.level == "consistent"
 
 
 def test_mariadbs_unsynced_binary_log_by_default_has_no_bound_and_costs_the_engine_its_last_commits() -> None:

@@ -101,9 +101,9 @@ def replication(situation: Situation, os_crash: Guarantee) -> Replication:
         return Replication(level="not_applicable", text="no binary log, so no replicas")
     if any(situation.is_on(name) for name in _SEMI_SYNC):
         return Replication(level="unknown", text="semi-synchronous replication: no rule covers it")
-    flush = situation.value("innodb_flush_log_at_trx_commit")
     if situation.binlog_in_innodb:
-        return _in_innodb(flush, os_crash)
+        return _in_innodb(os_crash)
+    flush = situation.value("innodb_flush_log_at_trx_commit")
     if flush in (1, 3) and situation.value("sync_binlog") == 1:
         return _both_synced(os_crash)
     when = "even a killed server" if flush == 0 else "a crash of the operating system"
@@ -129,9 +129,9 @@ def _both_synced(os_crash: Guarantee) -> Replication:
     )
 
 
-def _in_innodb(flush: object, os_crash: Guarantee) -> Replication:
+def _in_innodb(os_crash: Guarantee) -> Replication:
     because = ("replication: https://jira.mariadb.org/browse/MDEV-34705",)
-    if flush in (1, 3) and os_crash.level == "nothing_lost":
+    if os_crash.level == "nothing_lost":
         return Replication(
             level="consistent",
             text="binary log and engine share one log: replicas stay consistent",
