@@ -1,7 +1,7 @@
 """Judges the changes since the merge base with main, work tree included: `make quick`.
 
 Side by side: ruff, the import layers, prose of the changed files, mypy, and the unit tests that import a
-changed module, directly or not. Tests with the shortest chain of imports come first, as many as fit into 18 s
+changed module, directly or not. Tests with the shortest chain of imports come first, as many as fit into 15 s
 by the durations of their last run. A line gives the number of test files left out; `make check` runs them.
 
 .venv/bin/python scripts/quick.py [--base BRANCH] [--list]
@@ -30,7 +30,7 @@ LOADED_BY_NAME = {"flushlab.cli.app": "flushlab.cli.", "flushlab.cli.output": "f
 """Modules that import others by a computed name, with the beginning of those names."""
 OF_PAGES = ("tests/unit/test_documentation.py", "tests/unit/test_prose.py")
 
-SECONDS = 18.0
+SECONDS = 15.0
 WORKERS = 2
 ALONE_SECONDS = 10.0
 """Tests of so little time run in one process: each of pytest-xdist's three takes 3 s to start."""
