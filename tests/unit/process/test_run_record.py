@@ -164,3 +164,29 @@ def test_what_a_killed_writer_left_goes_if_it_is_of_this_machine(
     file = being_written(msgspec.structs.replace(RunRecord.mine("it"), **changes), name, writer)
     run_record.sweep()
     assert file.exists() is not goes
+
+
+def test_a_file_without_a_writer_in_its_name_is_left() -> None:
+    file = run_folder() / ".it.being-written"
+    file.write_bytes(msgspec.json.encode(RunRecord.mine("it")))
+    run_record.sweep()
+    assert file.exists()
+
+
+def test_what_another_flushlab_sweeps_at_the_same_time_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    file, read = being_written(RunRecord.mine("it")), run_record._read
+
+    def read_and_gone(path: Path) -> RunRecord | None:
+        found = read(path)
+        path.unlink()
+        return found
+
+    monkeypatch.setattr(run_record, "_read", read_and_gone)
+    run_record.sweep()
+    assert not file.exists()
+
+
+def test_no_file_stays_open() -> None:
+    before = len([*Path("/proc/self/fd").iterdir()])
+    claim(RunRecord.mine("it"))
+    assert len([*Path("/proc/self/fd").iterdir()]) == before

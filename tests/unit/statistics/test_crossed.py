@@ -50,7 +50,10 @@ def test_three_factors_have_seven_effects_and_means_over_all_others() -> None:
     gains = {"a": 0.1, "b": 0.2, "c": -0.3}
     scores = {
         arm: {
-            b: sum(gains[one] for one in factors) + (0.4 if {"a", "c"} <= {*factors} else 0.0) + b
+            b: sum(gains[one] for one in factors)
+            + (0.4 if {"a", "c"} <= {*factors} else 0.0)
+            + (0.8 if len(factors) == 3 else 0.0)
+            + b
             for b in (0, 1)
         }
         for factors, arm in arms.items()
@@ -59,7 +62,7 @@ def test_three_factors_have_seven_effects_and_means_over_all_others() -> None:
         name: math.log(one.ratio.estimate) for name, one in by_name(factor_effects(scores, arms)).items()
     }
     assert found == pytest.approx(
-        {"a": 0.3, "b": 0.2, "c": -0.1, "a × b": 0.0, "a × c": 0.4, "b × c": 0.0, "a × b × c": 0.0}, abs=1e-9
+        {"a": 0.5, "b": 0.4, "c": 0.1, "a × b": 0.4, "a × c": 0.8, "b × c": 0.4, "a × b × c": 0.8}, abs=1e-9
     )
 
 

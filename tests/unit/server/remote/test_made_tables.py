@@ -176,6 +176,15 @@ def test_a_database_of_ours_goes_when_nothing_is_left_in_it() -> None:
     assert server.databases == {"theirs"}
 
 
+def test_a_database_that_somebody_has_dropped_is_not_dropped_again() -> None:
+    server = Theirs()
+    made = begun(server, "ours")
+    server.databases.remove("ours")
+    made.drop(print)
+    assert not any(sql.startswith("DROP DATABASE") for sql in server.said)
+    assert entries() == []
+
+
 @pytest.mark.parametrize("left", ["a table", "a routine"])
 def test_a_database_of_ours_stays_with_what_others_put_in_it(left: str) -> None:
     server = Theirs()
