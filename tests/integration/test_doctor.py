@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pymysql
@@ -242,6 +243,16 @@ def test_the_command_prints_one_screen_and_a_document(servers: Callable[[str], S
 def test_bad_input_is_a_clear_error(words: Sequence[str], code: int, says: str) -> None:
     done = flushlab("doctor", *words, code=code)
     assert says in done.stderr
+
+
+def test_a_server_without_a_change_to_try_gets_no_plan(
+    servers: Callable[[str], Sandbox], tmp_path: Path
+) -> None:
+    own, plan = servers("mariadb@10.11").endpoint, tmp_path / "mend.toml"
+    dsn = f"mysql://{own.user}:{own.password}@localhost?socket={own.socket}"
+    told = flushlab("doctor", "--dsn", dsn, "--seconds", "2", "--plan", str(plan))
+    assert "no plan: no finding has a setting to try" in " ".join(told.stderr.split())
+    assert not plan.exists()
 
 
 def test_garbage_on_the_port_is_a_clear_error() -> None:

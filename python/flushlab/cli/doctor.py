@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 from flushlab.cli import options
-from flushlab.cli.output import deliver_result, require_writable, say
+from flushlab.cli.output import deliver_result, require_writable, say, write_file
 from flushlab.spec import Option
 from flushlab.spec.commands import DoctorSpec
+
+if TYPE_CHECKING:
+    from flushlab.diagnosis.diagnose import Diagnosis
 
 SPEC = DoctorSpec
 ABOVE = "free some space and name another file next time; the diagnosis is printed above"
@@ -17,6 +22,10 @@ ABOVE = "free some space and name another file next time; the diagnosis is print
 def doctor(
     given: Mapping[str, Any],
     full: Annotated[bool, Option("Also show hints, and the statement behind each number.")] = False,
+    plan: Annotated[
+        Path | None,
+        Option("Write a plan for flushlab series that tests the changes to try.", metavar="FILE"),
+    ] = None,
     json: options.Json = None,
 ) -> None:
     """Find what bounds the writes of a running server.
@@ -29,13 +38,32 @@ def doctor(
     Examples:
       flushlab doctor -h db1 -u monitor -p
       flushlab doctor --defaults-file ~/.my.cnf --seconds 60 --full
-      flushlab doctor --server sandbox:demo --json -
+      flushlab doctor --server sandbox:demo --plan mend.toml
     """
     from flushlab.diagnosis.doctor import doctor as run
     from flushlab.report import doctor as report
 
-    require_writable(json)
+    for path in (json, str(plan) if plan else None):
+        require_writable(path)
     diagnosis = run(**given, progress=say)
-    deliver_result(report.render(diagnosis, full=full), report.document(diagnosis), json, kept=ABOVE)
+    deliver_result(
+        report.render(diagnosis, full=full),
+        report.document(diagnosis),
+        json,
+        *([partial(_write_plan, diagnosis, plan)] if plan else []),
+        kept=ABOVE,
+    )
     if diagnosis.evidence.interrupted == "Ctrl-C":
         raise SystemExit(130)
+
+
+def _write_plan(diagnosis: Diagnosis, path: Path) -> None:
+    """Writes the plan; reports if there is nothing to try."""
+    from flushlab.advice.series_plan import series_plan
+
+    text = series_plan(diagnosis)
+    if text is None:
+        say(f"no plan: no finding has a setting to try, so {path} is not written")
+        return
+    write_file(path, text.encode())
+    say(f"wrote {path}: flushlab series {path} tests the changes on sandboxes")

@@ -36,7 +36,7 @@ def find(evidence: Evidence) -> Finding | None:
         Seen(
             f"innodb_flush_log_at_trx_commit={flush}"
             + (f", sync_binlog={sync}" if has_binlog else ", no binary log"),
-            "SHOW GLOBAL VARIABLES LIKE '%sync_binlog' -- and innodb_flush_log_at_trx_commit",
+            "SELECT @@GLOBAL.innodb_flush_log_at_trx_commit, @@GLOBAL.sync_binlog",
         ),
     ]
     what = " and ".join(logs)

@@ -1,0 +1,66 @@
+"""A diagnosis in the terminal: one screen of 80 columns, and all of it with --full."""
+
+from __future__ import annotations
+
+import msgspec
+
+from flushlab.diagnosis.diagnose import Diagnosis, diagnose
+from flushlab.report.doctor import document, render
+from tests.unit.diagnosis.watched import COMMITTING, client, evidence, time_of, writer
+from tests.unit.telemetry.live.told import MYSQL57 as OLD
+
+BUSY = [writer(1, COMMITTING), writer(2, COMMITTING), writer(3, COMMITTING), client(4), writer(4)]
+
+
+def bound() -> Diagnosis:
+    return diagnose(
+        evidence(
+            {"binlog_cache_disk_use": 2, "binlog_cache_use": 100},
+            variables={"innodb_log_buffer_size": "16777216"},
+            write_time=time_of(*[BUSY] * 10),
+        )
+    )
+
+
+def test_the_answer_comes_first() -> None:
+    lines = render(bound()).splitlines()
+    assert lines[:2] == ["mysql@9.7.4, watched for 10 s", "db1:3306"]
+    assert lines[3].startswith("Writes are bound: commits wait for the sync of redo log and binary log")
+    assert "Time of 4 writers, from 100 samples: commit 60%, " in "\n".join(lines)
+
+
+def test_a_screen_has_no_hints_and_no_statements() -> None:
+    short, full = render(bound()), render(bound(), full=True)
+    assert "Hints (--full): large transactions go through a temporary file" in short
+    assert "SHOW GLOBAL STATUS" not in short
+    assert "HINT  large transactions go through a temporary file" in full
+    assert "      SHOW GLOBAL STATUS LIKE 'Binlog_cache%'" in full.splitlines()
+    assert max(len(line) for line in short.splitlines()) <= 80
+
+
+def test_a_change_has_its_cost_and_its_statement() -> None:
+    short, full = render(bound()), render(bound(), full=True)
+    assert (
+        "  try (untested): innodb_flush_log_at_trx_commit=2\n    costs: floor second instead of strict"
+        in short
+    )
+    assert "      SET GLOBAL innodb_flush_log_at_trx_commit = 2;" in full.splitlines()
+    assert "about 1 s of acknowledged commits may be lost" in full
+
+
+def test_a_setting_that_takes_a_restart_is_a_line_of_the_option_file() -> None:
+    found = diagnose(evidence({"innodb_log_waits": 3}, identity=OLD, write_time=time_of(BUSY)))
+    assert (
+        "      [mysqld] innodb_log_buffer_size = 64M  # takes a restart"
+        in render(found, full=True).splitlines()
+    )
+
+
+def test_the_document_has_the_same() -> None:
+    found = document(bound())
+    assert found.schema == "flushlab.doctor/1"
+    assert (found.server, found.address, found.writers, found.samples) == ("mysql@9.7.4", "db1:3306", 4, 100)
+    assert [one.strength for one in found.findings] == ["binds", "contributes", "hint"]
+    first = msgspec.to_builtins(found)["findings"][0]
+    assert first["at_most"] > 1 / (1 - first["share"]["mid"])
+    assert first["changes"][0]["floor"]
