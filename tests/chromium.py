@@ -16,6 +16,7 @@ import subprocess
 import time
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _KEYS = {
@@ -75,6 +76,7 @@ class Chromium:
         self._ids = itertools.count(1)
         self._buffer = b""
         self._session = ""
+        self._opened = ""
         self.complaints: list[str] = []
         self.requested: list[str] = []
         try:
@@ -113,6 +115,7 @@ class Chromium:
 
     def open(self, url: str, *, width: int = 1400, height: int = 1000, dark: bool = False) -> None:
         """Loads an address in a window of that size; returns when it has loaded."""
+        self._opened = _origin(url)
         self.complaints.clear()
         self.requested.clear()
         self.look(width=width, height=height, dark=dark)
@@ -208,17 +211,27 @@ class Chromium:
         for message in self._messages(0):
             self._note(message)
 
+    def _is_of_page_before(self, url: str) -> bool:
+        """A page may ask its own server, which is gone by then, once more as it goes."""
+        return url.startswith("http://127.0.0.1:") and _origin(url) != self._opened
+
     def _note(self, message: dict[str, Any]) -> None:
         """Keeps what the page complains of: exceptions, what its policy forbids, lost files."""
         method, said = message.get("method", ""), message.get("params", {})
         if method == "Runtime.exceptionThrown":
             self.complaints.append(_described(said["exceptionDetails"]))
         elif method == "Log.entryAdded" and said["entry"]["level"] == "error":
-            self.complaints.append(f"{said['entry']['text']} {said['entry'].get('url', '')}".strip())
+            url = said["entry"].get("url", "")
+            if not self._is_of_page_before(url):
+                self.complaints.append(f"{said['entry']['text']} {url}".strip())
         elif method == "Runtime.consoleAPICalled" and said["type"] == "error":
             self.complaints.append(" ".join(str(one.get("value")) for one in said["args"]))
         elif method == "Network.requestWillBeSent":
             self.requested.append(said["request"]["url"])
+
+
+def _origin(url: str) -> str:
+    return "//".join(urlsplit(url)[:2])
 
 
 def _described(details: dict[str, Any]) -> str:

@@ -18,6 +18,7 @@ QUICKER = {"--blocks 3": "--blocks 1", "probe --quick": "probe --quick --window 
 
 @pytest.mark.server("mariadb@10.11")
 @pytest.mark.parametrize(("name", "program"), [("fast-tests", "alembic"), ("slow-commits", "mysql")])
+@pytest.mark.usefixtures("furnished_home")  # the sandbox that a reader keeps has one name
 def test_the_commands_of_a_tutorial_run_in_their_order(name: str, program: str, tmp_path: Path) -> None:
     programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     if shutil.which(program, path=programs) is None:

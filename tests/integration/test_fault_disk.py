@@ -181,8 +181,9 @@ def test_a_volume_on_a_slow_disk_is_measured_and_gone_at_the_end(
     with open_volume(root, None, "flush=20ms,iops=2000") as volume:
         slow = volume.machine().slow_disk
         assert slow is not None
-        assert (slow.profile.name, slow.asked_sync_us_p50) == ("flush=20ms,iops=2000", 20_000)
-        assert slow.measured_sync_us_p50 >= least * 20_000
+        assert slow.profile.name == "flush=20ms,iops=2000"
+        assert slow.asked_sync_us_p50 >= 20_000  # more if the disk below is slower
+        assert slow.measured_sync_us_p50 >= least * slow.asked_sync_us_p50
         assert slow.fastest_sync_us_p50 > 0
         assert volume.data_root.storage.filesystem == "ext4"
         assert (volume.data_root.path.is_relative_to(root), volume.below.path) == (True, root)

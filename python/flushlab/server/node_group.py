@@ -6,7 +6,7 @@ Server layer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Generic, TypeVar
 
@@ -81,12 +81,19 @@ _ANSWER_S = 5.0
 """A node that has not answered by then is called frozen; on a busy machine a second is no reason."""
 
 
-def quorum_problem(server: Server) -> str:
-    """Which nodes of a cluster are dead, frozen or without a quorum; empty if none is, or if it is alone."""
+def quorum_problem(server: Server, lost: Collection[int] = ()) -> str:
+    """Which nodes of a cluster are dead, frozen or without a quorum; empty if none is, or if it is alone.
+
+    Args:
+        server: the cluster.
+        lost: numbers of nodes, from 1, that may be dead as long as others are left.
+    """
     if len(server.nodes) == 1:
         return ""
+    nodes = dict(enumerate(server.nodes, 1))
+    asked = {number: node for number, node in nodes.items() if number not in lost} or nodes
     for _ in range(2):  # those that are left may be about to notice
-        found = ((number, _of_node(node)) for number, node in enumerate(server.nodes, 1))
+        found = ((number, _of_node(node)) for number, node in asked.items())
         words = ", ".join(f"node {number} {trouble}" for number, trouble in found if trouble)
         if not words or "no quorum" in words:
             break

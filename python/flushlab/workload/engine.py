@@ -257,7 +257,7 @@ def drive(driving: Driving, server: Server, timing: Timing, window: Window) -> M
             if (
                 losses.nodes
                 and losses.rests_s(result.seconds) > _RESTS_S
-                and (found := quorum_problem(server))
+                and (found := quorum_problem(server, {one.node for one in losses.nodes}))
             ):
                 raise MeasurementError(f"the load did not continue: {found}")
     finally:
