@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from flushlab import _core
 from flushlab.cli.app import make_app
+from flushlab.cli.binlog import REFUSALS
 from flushlab.errors import BinlogDamaged, FlushlabError, NotWritable, StorageError
 
 app = make_app()
@@ -86,6 +87,16 @@ def test_damage_is_named_with_its_place(files: list[Path]) -> None:
     assert problem["rule"] == "checksum"
     assert f"{files[0]} is damaged at {problem['offset']}" in error.message
     assert str(reports[0]["whole_until"]) in str(error.hint)
+
+
+@pytest.mark.parametrize(
+    ("rules", "hint"),
+    [(["gtid"], "--gaps"), (["gtid", "checksum"], "whole up to 4096"), (["checksum"], "whole up to 4096")],
+)
+def test_a_gap_in_gtids_alone_needs_no_backup(rules: list[str], hint: str) -> None:
+    problems = [{"rule": rule, "offset": 4096, "message": "1-1-9 follows 1-1-7"} for rule in rules]
+    error = REFUSALS["damaged"]({"name": "binlog.000007", "problems": problems, "whole_until": 4096})
+    assert hint in str(error.hint)
 
 
 def test_a_file_that_is_left_out_is_noticed(files: list[Path]) -> None:
