@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from flushlab.cli import options
-from flushlab.cli.output import deliver_result, require_writable, say, write_file
+from flushlab.cli.output import deliver_result, require_writable, say, stdout, write_file
+from flushlab.errors import NEGATIVE
 from flushlab.spec import Option
 from flushlab.spec.commands import DoctorSpec
 
@@ -22,6 +23,9 @@ ABOVE = "free some space and name another file next time; the diagnosis is print
 def doctor(
     given: Mapping[str, Any],
     full: Annotated[bool, Option("Also show hints, and the statement behind each number.")] = False,
+    check_account: Annotated[
+        bool, Option("Only report what the account may see, and the smallest GRANT for the rest.")
+    ] = False,
     plan: Annotated[
         Path | None,
         Option("Write a plan for flushlab series that tests the changes to try.", metavar="FILE"),
@@ -39,10 +43,18 @@ def doctor(
       flushlab doctor -h db1 -u monitor -p
       flushlab doctor --defaults-file ~/.my.cnf --seconds 60 --full
       flushlab doctor --server sandbox:demo --plan mend.toml
+      flushlab doctor -h db1 -u monitor -p --check-account
+
+    With --check-account, exits with 1 if the account lacks a privilege.
     """
+    from flushlab.diagnosis.doctor import account
     from flushlab.diagnosis.doctor import doctor as run
     from flushlab.report import doctor as report
 
+    if check_account:
+        found = account(**given)
+        stdout.print(report.render_account(found), soft_wrap=True)
+        raise SystemExit(NEGATIVE if found.lacks else 0)
     for path in (json, str(plan) if plan else None):
         require_writable(path)
     diagnosis = run(**given, progress=say)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from flushlab.build import Progress, silent
+from flushlab.diagnosis.account import Account, check_account
 from flushlab.diagnosis.diagnose import Diagnosis, diagnose
 from flushlab.diagnosis.sampling import watch
 from flushlab.errors import UsageError
@@ -34,6 +35,19 @@ def doctor(*, progress: Progress = silent, **given: Any) -> Diagnosis:
     """
     spec = build(DoctorSpec, given)
     return diagnose(watch(_reach(spec), spec.seconds, progress))
+
+
+@taking(DoctorSpec)
+def account(**given: Any) -> Account:
+    """What the account may see of a running server, with the smallest grants for what it lacks.
+
+    The arguments are those of `doctor`.
+
+    Raises:
+        UsageError: an argument makes no sense.
+        ServerError: the server does not answer, or refuses the account.
+    """
+    return check_account(_reach(build(DoctorSpec, given)))
 
 
 def _reach(spec: DoctorSpec) -> WatchedServer:

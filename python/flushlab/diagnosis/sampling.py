@@ -6,10 +6,11 @@ user presses Ctrl-C, the evidence is what was seen until then.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from flushlab import machine
 from flushlab.diagnosis.evidence import Evidence
@@ -42,20 +43,32 @@ def watch(reach: WatchedServer, seconds: float, progress: Callable[[str], None])
         ServerError: the server does not answer, or refuses the account.
         ServerDied: the server stopped answering before there was anything to judge.
     """
+    with opened(reach) as session:
+        watched = _Window(reach, session, seconds)
+        name = watched.first.identity.name
+        progress(f"watching {name} at {reach.key} for {seconds:g} s, read-only; Ctrl-C ends it early")
+        watched.run()
+    return watched.evidence()
+
+
+@contextlib.contextmanager
+def opened(reach: WatchedServer) -> Iterator[Session]:
+    """A session with the questions of a diagnosis.
+
+    Raises:
+        ServerError: the server does not answer, or refuses the account.
+    """
+    session = None
     try:
         session = Session(reach, choose=doctor_questions)
+        yield session
     except Gone as error:
         raise ServerError(
             f"the server at {reach.key} cannot be watched: {error}", hint="check address, user and password"
         ) from error
-    watched = _Window(reach, session, seconds)
-    try:
-        name = watched.first.identity.name
-        progress(f"watching {name} at {reach.key} for {seconds:g} s, read-only; Ctrl-C ends it early")
-        watched.run()
     finally:
-        session.close()
-    return watched.evidence()
+        if session is not None:
+            session.close()
 
 
 class _Window:
@@ -115,7 +128,7 @@ class _Window:
             before=first,
             after=last,
             checkpoint_ages=tuple(self._ages),
-            write_time=write_time if _sees_others(last) else None,
+            write_time=write_time if sees_others(last) else None,
             transactions=self._transactions,
             settings=_settings(last, self._reach.key),
             machine=machine.between(self._machine, machine.sample()) if self._machine else None,
@@ -146,7 +159,7 @@ class _Window:
         self._last = seen
 
 
-def _sees_others(seen: ServerStatus) -> bool:
+def sees_others(seen: ServerStatus) -> bool:
     """Whether connections of other accounts are seen: without PROCESS, the list of processes is the own ones,
     and no error says so."""
     if seen.states is None:

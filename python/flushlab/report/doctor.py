@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from flushlab.diagnosis.account import Account
 from flushlab.diagnosis.diagnose import Diagnosis
 from flushlab.diagnosis.finding import Change, Finding, Seen, Strength
 from flushlab.diagnosis.shares import Share, times
@@ -136,6 +137,16 @@ def render(diagnosis: Diagnosis, *, full: bool = False) -> str:
     lines += ["", *_wrapped(f"Floor now: {diagnosis.floor}.")]
     if diagnosis.not_judged:
         lines += [*_wrapped(f"Not judged: {'; '.join(diagnosis.not_judged)}.")]
+    return "\n".join(lines)
+
+
+def render_account(account: Account) -> str:
+    """What an account may see, for people."""
+    lines = [f"{account.name} on {account.server.name}"]
+    lines += _wrapped(f"sees   {', '.join(account.sees)}", "       ")
+    if account.lacks:
+        lines += _wrapped(f"lacks  {', '.join(account.lacks)}", "       ")
+    lines += [f"grant  {text}" for text in account.grants]
     return "\n".join(lines)
 
 

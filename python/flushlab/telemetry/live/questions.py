@@ -25,7 +25,8 @@ FILES, MONITOR = "perf_schema.file_events", "engine_innodb_status"
 """As mysqld_exporter calls its collectors."""
 STATES, TRANSACTIONS = "states", "info_schema.innodb_trx"
 
-PROCESS = "PROCESS"
+PROCESS, PERFORMANCE_SCHEMA = "PROCESS", "SELECT on performance_schema"
+ACCOUNT = "SELECT CURRENT_USER()"
 NO_LSN_BEFORE = (8, 0, 30)
 """Older servers of MySQL have no status variable with the checkpoint's LSN."""
 
@@ -158,7 +159,7 @@ def questions(identity: ServerIdentity, variables: Mapping[str, str]) -> tuple[Q
                     " SUM_TIMER_READ"
                     f" FROM performance_schema.file_summary_by_event_name WHERE EVENT_NAME IN ({names})",
                 ),
-                needs="SELECT on performance_schema",
+                needs=PERFORMANCE_SCHEMA,
             )
         )
     if identity.flavor == "mysql" and identity.version < NO_LSN_BEFORE:

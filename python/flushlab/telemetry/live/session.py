@@ -130,6 +130,19 @@ class Session:
             if time.monotonic() >= due.at_s:
                 self._ask(due, driven_s)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the questions for this server."""
+        return tuple(due.question.name for due in self._due)
+
+    def account(self) -> str:
+        """The account, as USER@HOST.
+
+        Raises:
+            Gone: the server does not answer.
+        """
+        return str(self._query(questions.ACCOUNT)[0][0])
+
     def ask_now(self, *names: str) -> None:
         """Asks these questions, whether they are due or not."""
         for due in self._due:
