@@ -14,7 +14,7 @@ import contextlib
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -213,7 +213,7 @@ def measure(
         KeyboardInterrupt: on Ctrl-C.
     """
     result, noise = run_of(folder, cell, seconds=seconds, most_bytes=most_bytes, medium=medium, make=make)
-    if result["latency_us"] is None:
+    if is_empty(result):
         return None
     settings = msgspec.structs.asdict(cell.sync_settings)
     of_cell = {**settings, "binlog_strategy": cell.binlog_strategy, "threads": cell.threads, "noise": noise}
@@ -306,6 +306,12 @@ def _follow(run: CommitRun, seconds: float, most_bytes: int) -> tuple[dict[str, 
     return msgspec.json.decode(answer), noise(seen)
 
 
+def is_empty(result: Mapping[str, Any]) -> bool:
+    """Whether a window ended without a commit: one that ends with the window has a latency, and is not
+    counted."""
+    return result["latency_us"] is None or not result["commits"]
+
+
 def noise(seen: Sequence[tuple[float, int]]) -> float | None:
     """Relative standard error of a rate from counts at several moments; None of fewer than four slices."""
     slices = [
@@ -385,7 +391,7 @@ def measure_switching(
     result, _ = run_of(
         folder, begin, seconds=seconds, most_bytes=most_bytes, medium=medium, make=make, changes=changes
     )
-    if result["latency_us"] is None:
+    if is_empty(result):
         return None
     return Switching(
         **msgspec.structs.asdict(cell.sync_settings),

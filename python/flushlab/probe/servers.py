@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from flushlab.probe.ceilings import CommitCell, Maker, run_of
+from flushlab.probe.ceilings import CommitCell, Maker, is_empty, run_of
 from flushlab.probe.sync_settings import SyncSettings
 from flushlab.record import BinlogStrategy, Medium, ServerRate
 
@@ -78,7 +78,7 @@ def measure_servers(
             result, _ = run_of(
                 folder, one, seconds=each, most_bytes=most_bytes, medium=medium, make=make, own_us=cell.own_us
             )
-            if result["latency_us"] is None:
+            if is_empty(result):
                 return None
             found[strategy].append(result)
     serial = [result["commits_per_s"] for result in found["serial"]]

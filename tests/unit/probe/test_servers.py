@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -31,6 +32,21 @@ def test_every_round_runs_each_strategy_as_a_server_does_in_rotating_order(tmp_p
     serial, parallel = rates
     assert (serial.ratio, serial.ratio_low, serial.rounds) == (1.0, None, ROUNDS)
     assert parallel.ratio == pytest.approx(1.6) and parallel.own_us == 90.0
+
+
+@pytest.mark.parametrize("strategy", CELL.strategies)
+def test_a_window_without_a_commit_has_no_ratio(strategy: str, tmp_path: Path) -> None:
+    """The only commit ended with the window: it has a latency, and is not counted."""
+
+    class Stalled(FakeCommitPath):
+        def _result(self) -> dict[str, Any]:
+            found = super()._result()
+            if found["phases"][0]["binlog_strategy"] != strategy:
+                return found
+            return {**found, "commits": 0, "commits_per_s": 0.0}
+
+    rates = measure_servers(tmp_path, CELL, seconds=1.0, most_bytes=MAX_BYTES, medium=MEDIUM, make=Stalled)
+    assert rates is None
 
 
 def test_a_ratio_is_that_of_the_rounds_with_its_interval() -> None:
