@@ -3,7 +3,7 @@
 Promises:
 
 - A question has a deadline.
-- A slow question is asked less often, so that answers never take more than `MOST_SHARE` of the time.
+- A slow question is asked less often, so that its answers never take more than `MOST_SHARE` of the time.
 - The session is read-only and gives up on locks at once, and the server itself ends a slow question.
 - Nothing is sent but the statements of `questions` and those that begin the session.
 """
