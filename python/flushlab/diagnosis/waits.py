@@ -1,8 +1,9 @@
 """Waits: what a connection waits for at one moment, from its state and its statement. Pure.
 
-States are those of MySQL 5.7 to 9.7 and MariaDB 10.11 to 11.8, as seen on these servers under load. MySQL 5.7
-has no state for a commit: a COMMIT stands in `starting`, a statement that commits by itself in `query end`
-(bug 76618).
+States of execution and commit were seen under load on MySQL 5.7.22, 8.0.15 and 9.7.4 and MariaDB 10.11.19.
+MySQL 5.7 has no state for a commit: a COMMIT stands in `starting`, a statement that commits by itself in
+`query end` (bug 76618). The states of semi-sync and Galera are as they stand in the binaries of MySQL 9.7.4
+and MariaDB 10.11.19 and 11.8.9.
 """
 
 from __future__ import annotations
@@ -37,12 +38,10 @@ _STATES: dict[str, Wait] = {
     "Waiting for certification": "certification",
     "Waiting for flow control": "flow control",
 }
-_BEGINS: tuple[tuple[str, Wait], ...] = (
-    ("wsrep: certifying", "certification"),
-    ("wsrep: initiating pre-commit", "certification"),
-    ("wsrep: waiting on replaying", "certification"),
-    ("wsrep: waiting for flow control", "flow control"),
+_WRITING = frozenset(
+    ("update", "updating", "updating main table", "updating reference tables", "deleting from main table")
 )
+"""In small letters: states of statements that write, whatever comment their text begins with."""
 _BACKGROUND = frozenset(
     ("Daemon", "Binlog Dump", "Binlog Dump GTID", "Connect", "Slave_IO", "Slave_SQL", "Slave_worker")
 )
@@ -56,14 +55,11 @@ def wait_of(seen: ThreadState, identity: ServerIdentity) -> Wait | None:
         return None
     if seen.command == "Sleep":
         return "client" if seen.seconds < _CLIENT_S else None
-    known = _STATES.get(seen.state) or next(
-        (wait for text, wait in _BEGINS if seen.state.startswith(text)), None
-    )
-    if known is not None:
+    if (known := _STATES.get(seen.state)) is not None:
         return known
     if seen.state in _COMMITS or seen.verb == "commit":
         return "commit"
-    if seen.verb in _WRITES:
+    if _writes(seen):
         ends = seen.state == "query end" and identity.flavor == "mysql" and identity.version < (8, 0)
         return "commit" if ends else "statement"
     return "reading" if seen.verb else None
@@ -71,4 +67,8 @@ def wait_of(seen: ThreadState, identity: ServerIdentity) -> Wait | None:
 
 def is_write(seen: ThreadState) -> bool:
     """Whether a connection that does this is a writer."""
-    return seen.verb in _WRITES or seen.verb == "commit" or seen.state in _COMMITS
+    return _writes(seen) or seen.verb == "commit" or seen.state in _COMMITS
+
+
+def _writes(seen: ThreadState) -> bool:
+    return seen.verb in _WRITES or seen.state.lower() in _WRITING

@@ -27,6 +27,9 @@ SEEN: list[tuple[ServerIdentity, str, int, str, str, Wait | None]] = [
     (MARIADB, "Execute", 0, "Commit", "commit", "commit"),
     (MARIADB, "Execute", 0, "Updating", "update", "statement"),
     (MARIADB, "Execute", 0, "Sending data", "select", "reading"),
+    (MARIADB, "Execute", 0, "Updating", "/*", "statement"),
+    (MYSQL97, "Query", 0, "update", "/*", "statement"),
+    (MYSQL97, "Query", 0, "statistics", "/*", "reading"),
     (MARIADB, "Query", 0, "Waiting for certification", "commit", "certification"),
     (MARIADB, "Query", 0, "starting", "", None),
 ]
@@ -43,3 +46,5 @@ def test_who_reads_is_no_writer() -> None:
     assert not is_write(ThreadState(1, "Query", 0, "statistics", "select"))
     assert is_write(ThreadState(1, "Query", 0, "Commit", "select"))
     assert is_write(ThreadState(1, "Query", 0, "updating", "delete"))
+    assert is_write(ThreadState(1, "Query", 0, "Updating", "/*"))
+    assert not is_write(ThreadState(1, "Query", 0, "statistics", "/*"))

@@ -172,11 +172,18 @@ def doctor_questions(identity: ServerIdentity, variables: Mapping[str, str]) -> 
     second, and open transactions."""
     asked = [one for one in questions(identity, variables) if one.name not in (THREADS, METRICS)]
     instrumented = identity.flavor == "mysql" and _is_on(variables, "performance_schema")
-    states = Question(name=STATES, every_s=0.1, forms=_states(instrumented=instrumented), needs=PROCESS)
+    states = Question(
+        name=STATES,
+        every_s=0.1,
+        forms=_states(instrumented=instrumented),
+        needs=PROCESS,
+    )
     transactions = Question(name=TRANSACTIONS, every_s=5.0, forms=(_OPEN_TRANSACTIONS,), needs=PROCESS)
     return (states, *asked, transactions)
 
 
+_VERB_LENGTH = 8
+"""Characters of a statement that leave the server, at most: those of `rollback`."""
 _OPEN_TRANSACTIONS = (
     "SELECT trx_mysql_thread_id, trx_state, TIMESTAMPDIFF(SECOND, trx_started, NOW()), trx_rows_locked,"
     " trx_rows_modified FROM information_schema.INNODB_TRX ORDER BY trx_started LIMIT 20"
@@ -193,9 +200,12 @@ def _states(*, instrumented: bool) -> tuple[str, ...]:
 
 def _working(table: str, prefix: str, users: str) -> str:
     of = prefix.__add__
+    text = f"SUBSTRING({of('INFO')}, 1, 40)"
+    for space in "\n\r\t":
+        text = f"REPLACE({text}, '{space}', ' ')"
     return (
         f"SELECT {of('ID')}, {of('COMMAND')}, {of('TIME')}, {of('STATE')},"
-        f" LOWER(SUBSTRING_INDEX(LTRIM(SUBSTRING({of('INFO')}, 1, 40)), ' ', 1)) FROM {table}"
+        f" LEFT(LOWER(SUBSTRING_INDEX(LTRIM({text}), ' ', 1)), {_VERB_LENGTH}) FROM {table}"
         f" WHERE {users}{of('ID')} <> CONNECTION_ID() AND ({of('COMMAND')} <> 'Sleep' OR {of('TIME')} < 2)"
     )
 
@@ -253,7 +263,9 @@ def parse_threads(rows: Sequence[Sequence[Any]]) -> tuple[Threads, ...]:
 def parse_states(rows: Sequence[Sequence[Any]]) -> tuple[ThreadState, ...]:
     """Connections at one moment."""
     return tuple(
-        ThreadState(int(one), _text(command), int(seconds or 0), _text(state or ""), _text(verb or ""))
+        ThreadState(
+            int(one), _text(command), int(seconds or 0), _text(state or ""), _text(verb or "").rstrip(";")
+        )
         for one, command, seconds, state, verb in rows
     )
 
