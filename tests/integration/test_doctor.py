@@ -226,6 +226,10 @@ def test_an_account_without_privileges_is_told_what_it_lacks(
     grants = [line.removeprefix("grant  ") for line in told.splitlines() if line.startswith("grant  ")]
     assert "lacks" in told and grants[0].startswith("GRANT PROCESS ON *.* TO 'nobody'@'localhost'")
     server.query(grants[0])
+    # With PROCESS alone, the list of processes has all connections.
+    some = looked_at(server, user="nobody", password=PASSWORD)
+    assert some.evidence.write_time is not None and not any("PROCESS" in one for one in some.not_judged)
+    assert bool(some.evidence.missing) == (server.identity.flavor == "mysql")
     for grant in grants[1:]:
         server.query(grant)
     granted = flushlab("doctor", "--dsn", dsn, "--check-account").stdout

@@ -176,7 +176,7 @@ def doctor_questions(identity: ServerIdentity, variables: Mapping[str, str]) -> 
         name=STATES,
         every_s=0.1,
         forms=_states(instrumented=instrumented),
-        needs=PROCESS,
+        needs=PERFORMANCE_SCHEMA if instrumented else PROCESS,
     )
     transactions = Question(name=TRANSACTIONS, every_s=5.0, forms=(_OPEN_TRANSACTIONS,), needs=PROCESS)
     return (states, *asked, transactions)
