@@ -25,7 +25,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         transactions: the oldest of each sample, by connection.
         settings: of the catalog, as they are in force.
         machine: of the server's host; None if flushlab does not run there.
-        cpus: of that host.
+        cpus, memory_bytes: of that host.
         missing: privileges that the account lacks.
         interrupted: why the window is shorter than it should be; empty if it is not.
     """
@@ -39,6 +39,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     settings: Mapping[str, Value] = {}
     machine: Pressure | None = None
     cpus: int | None = None
+    memory_bytes: int | None = None
     missing: tuple[str, ...] = ()
     interrupted: str = ""
 

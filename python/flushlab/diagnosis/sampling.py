@@ -10,7 +10,7 @@ import contextlib
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from flushlab import machine
 from flushlab.diagnosis.evidence import Evidence
@@ -28,7 +28,6 @@ from flushlab.telemetry.live.status import ServerStatus
 LEAST_S = 1.0
 """Shorter windows have no rates."""
 _STEP_S = 0.02
-Clock = Callable[[], float]
 
 
 def watch(reach: WatchedServer, seconds: float, progress: Callable[[str], None]) -> Evidence:
@@ -133,6 +132,7 @@ class _Window:
             settings=_settings(last, self._reach.key),
             machine=machine.between(self._machine, machine.sample()) if self._machine else None,
             cpus=os.cpu_count() if self._is_local else None,
+            memory_bytes=machine.memory_bytes() if self._is_local else None,
             missing=last.missing,
             interrupted=self._interrupted,
         )
@@ -172,9 +172,8 @@ def sees_others(seen: ServerStatus) -> bool:
     return "PROCESS" not in seen.missing or not by_list
 
 
-def _is_local(reach: WatchedServer, variables: object) -> bool:
+def _is_local(reach: WatchedServer, variables: Mapping[str, str]) -> bool:
     """Whether the server's host is this machine, as far as its name and the address tell."""
-    assert isinstance(variables, dict)
     near = bool(reach.endpoint.socket) or reach.endpoint.host in ("127.0.0.1", "::1", "localhost")
     return near and variables.get("hostname") == socket.gethostname()
 

@@ -9,7 +9,7 @@ import pytest
 
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Finding
-from flushlab.diagnosis.findings import FINDINGS, commit_sync, redo_capacity
+from flushlab.diagnosis.findings import FINDINGS, buffer_pool, commit_sync, redo_capacity
 from flushlab.machine import Pressure
 from flushlab.telemetry.live.questions import FileEvents, OpenTransaction, ThreadState
 from tests.unit.diagnosis.watched import COMMITTING, MARIADB, client, evidence, time_of, writer
@@ -137,6 +137,46 @@ def test_a_change_says_what_it_costs() -> None:
     assert flush.floor == "second"
     assert any("about 1 s of acknowledged commits" in text for text in flush.costs)
     assert by_setting["sync_binlog",].floor == "throwaway"  # no bound in seconds
+
+
+@pytest.mark.parametrize(
+    ("flush", "sync", "changed"),
+    [(2, 1, {"sync_binlog": 1000}), (1, 100, {"innodb_flush_log_at_trx_commit": 2})],
+)
+def test_only_a_log_that_is_synced_at_commit_has_a_change_to_try(
+    flush: int, sync: int, changed: dict[str, int]
+) -> None:
+    settings = {"innodb_flush_log_at_trx_commit": flush, "sync_binlog": sync, "log_bin": "ON"}
+    texts = {name: str(value) for name, value in settings.items()}
+    connections = time_of([writer(1, COMMITTING)])
+    found = commit_sync.find(evidence(variables=texts, settings=settings, write_time=connections))
+    assert found is not None and [one.settings for one in found.changes] == [changed]
+
+
+MIB, GIB = 1 << 20, 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("pool", "memory", "larger"),
+    [
+        (GIB, 64 * GIB, [4 * GIB]),
+        (8 * GIB, 16 * GIB, [11 * GIB + 128 * MIB]),
+        (12 * GIB, 16 * GIB, []),
+        (GIB, None, []),
+    ],
+)
+def test_a_larger_pool_fits_the_memory_of_the_machine(
+    pool: int, memory: int | None, larger: list[int]
+) -> None:
+    """It is 0.7 of it at most, in chunks of 128 MiB; without a machine in sight there is none to try."""
+    seen = evidence(
+        {"innodb_buffer_pool_wait_free": 1},
+        variables={"innodb_buffer_pool_size": str(pool)},
+        memory_bytes=memory,
+    )
+    found = buffer_pool.find(seen)
+    assert found is not None
+    assert [one.settings["innodb_buffer_pool_size"] for one in found.changes] == larger
 
 
 def test_commits_without_syncs_have_no_change_to_try() -> None:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from flushlab.diagnosis.changes import changes
 from flushlab.diagnosis.evidence import Evidence
-from flushlab.diagnosis.finding import Finding, Seen
+from flushlab.diagnosis.finding import Change, Finding, Seen
 from flushlab.units import format_size
+
+_MOST_OF_MEMORY = 0.7
+"""The rest is for connections, the operating system and its page cache."""
+_STEP = 128 << 20
+"""Size of a chunk by default."""
 
 
 def find(evidence: Evidence) -> Finding | None:
@@ -33,5 +38,12 @@ def find(evidence: Evidence) -> Finding | None:
         share=evidence.time.within(part, "statement"),
         seen=tuple(seen),
         advice="The pages that writes touch do not fit. Give the pool more of the machine's memory.",
-        changes=changes(evidence, {"innodb_buffer_pool_size": 4 * size}) if size else (),
+        changes=_larger(evidence, size),
     )
+
+
+def _larger(evidence: Evidence, size: int) -> tuple[Change, ...]:
+    """A pool that the server's machine can hold; none where its memory cannot be seen."""
+    room = int((evidence.memory_bytes or 0) * _MOST_OF_MEMORY)
+    larger = min(4 * size, room) // _STEP * _STEP
+    return changes(evidence, {"innodb_buffer_pool_size": larger}) if larger > size > 0 else ()

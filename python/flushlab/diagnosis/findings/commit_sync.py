@@ -5,12 +5,20 @@ Locks are held until the commit ends, so the waits for row locks belong to the b
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from flushlab.diagnosis.changes import changes
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Change, Finding, Seen
 from flushlab.diagnosis.waits import ROW_LOCK
+from flushlab.record import Value
 from flushlab.units import format_latency
 
+REDO, BINLOG = "redo log", "binary log"
+_RELAXED: Mapping[str, Mapping[str, Value]] = {
+    BINLOG: {"sync_binlog": 1000},
+    REDO: {"innodb_flush_log_at_trx_commit": 2},
+}
 _FILES = "SELECT * FROM performance_schema.file_summary_by_event_name WHERE EVENT_NAME LIKE '%log%'"
 _STATES = "SELECT STATE, COUNT(*) FROM information_schema.PROCESSLIST WHERE COMMAND <> 'Sleep' GROUP BY STATE"
 
@@ -24,14 +32,14 @@ def find(evidence: Evidence) -> Finding | None:
     flush, sync = evidence.variable("innodb_flush_log_at_trx_commit"), evidence.variable("sync_binlog")
     has_binlog = evidence.is_on("log_bin")
     logs = [
-        *(["redo log"] if flush in ("1", "3") else []),
-        *(["binary log"] if has_binlog and sync == "1" else []),
+        *([REDO] if flush in ("1", "3") else []),
+        *([BINLOG] if has_binlog and sync == "1" else []),
     ]
     share = time.share("commit", ROW_LOCK) if logs else time.share("commit")
     seen = [
         Seen(f"{waiting:.1f} of {time.total:.1f} busy writers wait for their commit, on average", _STATES),
-        *_syncs(evidence, "redo", "redo log"),
-        *_syncs(evidence, "binlog", "binary log"),
+        *_syncs(evidence, "redo", REDO),
+        *_syncs(evidence, "binlog", BINLOG),
         *_groups(evidence),
         Seen(
             f"innodb_flush_log_at_trx_commit={flush}"
@@ -48,7 +56,7 @@ def find(evidence: Evidence) -> Finding | None:
         share=share,
         seen=tuple(seen),
         advice=_advice(evidence, bool(logs)),
-        changes=_changes(evidence, has_binlog) if logs else (),
+        changes=_changes(evidence, logs),
     )
 
 
@@ -61,15 +69,11 @@ def _advice(evidence: Evidence, syncs: bool) -> str:
     )
 
 
-def _changes(evidence: Evidence, has_binlog: bool) -> tuple[Change, ...]:
-    if not has_binlog:
-        return changes(evidence, {"innodb_flush_log_at_trx_commit": 2})
-    return changes(
-        evidence,
-        {"sync_binlog": 1000},
-        {"innodb_flush_log_at_trx_commit": 2},
-        {"innodb_flush_log_at_trx_commit": 2, "sync_binlog": 1000},
-    )
+def _changes(evidence: Evidence, logs: Sequence[str]) -> tuple[Change, ...]:
+    """For each log that is synced at commit, and for both together."""
+    one_by_one = [setting for log, setting in _RELAXED.items() if log in logs]
+    both = [{**one_by_one[1], **one_by_one[0]}] if len(one_by_one) == len(_RELAXED) else []
+    return changes(evidence, *one_by_one, *both)
 
 
 def _syncs(evidence: Evidence, kind: str, name: str) -> list[Seen]:
