@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from flushlab.cli import options
 from flushlab.cli.output import deliver_result, require_writable, say, stdout, write_file
-from flushlab.errors import NEGATIVE
+from flushlab.errors import NEGATIVE, NotWritable, UsageError
 from flushlab.spec import Option
 from flushlab.spec.commands import DoctorSpec
 
@@ -52,9 +52,14 @@ def doctor(
     from flushlab.report import doctor as report
 
     if check_account:
+        for flag, is_given in (("--full", full), ("--plan", plan), ("--json", json)):
+            if is_given:
+                raise UsageError(f"{flag} has no effect with --check-account", hint="remove one of them")
         found = account(**given)
         stdout.print(report.render_account(found), soft_wrap=True)
         raise SystemExit(NEGATIVE if found.lacks else 0)
+    if plan is not None and (plan.exists() or plan.is_symlink()):
+        raise NotWritable(f"{plan} exists already", hint="it may have your changes: name a new file")
     for path in (json, str(plan) if plan else None):
         require_writable(path)
     diagnosis = run(**given, progress=say)
@@ -77,5 +82,5 @@ def _write_plan(diagnosis: Diagnosis, path: Path) -> None:
     if text is None:
         say(f"no plan: no finding has a setting to try, so {path} is not written")
         return
-    write_file(path, text.encode())
+    write_file(path, text.encode(), new=True)
     say(f"wrote {path}: flushlab series {path} tests the changes on sandboxes")
