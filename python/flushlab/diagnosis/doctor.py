@@ -18,6 +18,7 @@ from flushlab.errors import UsageError
 from flushlab.record.running import WatchedServer
 from flushlab.server.remote.login import addresses_of
 from flushlab.server.start import sandbox
+from flushlab.server.watched import watched_at
 from flushlab.spec.build import build
 from flushlab.spec.commands import DoctorSpec
 from flushlab.spec.sugar import taking
@@ -67,10 +68,4 @@ def _reach(spec: DoctorSpec) -> WatchedServer:
     address, *others = addresses_of(spec.remote)
     if others:
         raise UsageError("several servers are named", hint="look at one node at a time")
-    return WatchedServer(
-        key=address.name,
-        endpoint=address.endpoint,
-        transport=address.transport,
-        ssl_mode=address.ssl_mode,
-        ssl_ca=address.ssl_ca,
-    )
+    return watched_at(address)

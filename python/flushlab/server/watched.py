@@ -1,11 +1,23 @@
-"""Watched server: the description of a running server for `flushlab watch`. Sits in `server`."""
+"""Watched server: the description of a running server for `watch` and `doctor`. Sits in `server`."""
 
 from __future__ import annotations
 
 from flushlab.record.running import WatchedServer
 from flushlab.server.protocol import Server
+from flushlab.server.remote.address import Address
 from flushlab.server.remote.group import RemoteGroup
 from flushlab.server.remote.server import RemoteServer
+
+
+def watched_at(address: Address) -> WatchedServer:
+    """The user's own server."""
+    return WatchedServer(
+        key=address.name,
+        endpoint=address.endpoint,
+        transport=address.transport,
+        ssl_mode=address.ssl_mode,
+        ssl_ca=address.ssl_ca,
+    )
 
 
 def watched(server: Server, arm: str = "") -> WatchedServer:

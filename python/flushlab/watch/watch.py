@@ -31,6 +31,7 @@ from flushlab.server import Sandbox
 from flushlab.server.galera.cluster import Cluster
 from flushlab.server.remote.login import addresses_of
 from flushlab.server.start import sandbox
+from flushlab.server.watched import watched_at
 from flushlab.spec.build import build
 from flushlab.spec.commands import WatchSpec
 from flushlab.spec.sugar import taking
@@ -235,13 +236,7 @@ def watching(*, page: bool = True, progress: Progress = silent, **given: Any) ->
         address, *others = addresses_of(spec.remote)
         if others:
             raise UsageError(f"{by} names several servers", hint="watch one node at a time")
-        reach = WatchedServer(
-            key=address.name,
-            endpoint=address.endpoint,
-            transport=address.transport,
-            ssl_mode=address.ssl_mode,
-            ssl_ca=address.ssl_ca,
-        )
+        reach = watched_at(address)
         return Watch(lambda: reach, lambda: None, lambda: (), host=host, port=port, page=page)
     if server is None:
         return of(on_this_machine(campaign), host=host, port=port, page=page)
