@@ -127,8 +127,9 @@ def _refuse(reports: list[dict[str, Any]], crashed: bool) -> None:
 def _damaged(report: dict[str, Any]) -> FlushlabError:
     problem = report["problems"][0]
     hint = "nothing of it can be read; take it from a replica or a backup"
-    if {one["rule"] for one in report["problems"]} == {"gtid"}:
-        hint = "its bytes are sound. --gaps permits gaps in GTIDs, as in files of a replica that filters"
+    is_whole_list = report["problem_count"] == len(report["problems"])
+    if is_whole_list and {one["rule"] for one in report["problems"]} == {"gtid"}:
+        hint = "all else is sound. --gaps permits gaps in GTIDs, as in files of a replica that filters"
     elif report["whole_until"]:
         hint = f"the file is whole up to {report['whole_until']}; take the rest from a replica or a backup"
     return BinlogDamaged(

@@ -90,12 +90,18 @@ def test_damage_is_named_with_its_place(files: list[Path]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rules", "hint"),
-    [(["gtid"], "--gaps"), (["gtid", "checksum"], "whole up to 4096"), (["checksum"], "whole up to 4096")],
+    ("rules", "count", "hint"),
+    [
+        (["gtid"], 1, "--gaps"),
+        (["gtid"], 2, "whole up to 4096"),  # the other one is not listed
+        (["gtid", "checksum"], 2, "whole up to 4096"),
+        (["checksum"], 1, "whole up to 4096"),
+    ],
 )
-def test_a_gap_in_gtids_alone_needs_no_backup(rules: list[str], hint: str) -> None:
+def test_a_gap_in_gtids_alone_needs_no_backup(rules: list[str], count: int, hint: str) -> None:
     problems = [{"rule": rule, "offset": 4096, "message": "1-1-9 follows 1-1-7"} for rule in rules]
-    error = REFUSALS["damaged"]({"name": "binlog.000007", "problems": problems, "whole_until": 4096})
+    report = {"name": "binlog.000007", "problems": problems, "problem_count": count, "whole_until": 4096}
+    error = REFUSALS["damaged"](report)
     assert hint in str(error.hint)
 
 

@@ -16,7 +16,7 @@ def find(evidence: Evidence) -> Finding | None:
     oldest = max(old, key=lambda one: one.age_s)
     return Finding(
         name="idle_transactions",
-        title="transactions stay open: purge and other writers wait behind them",
+        title="transactions stay open: purge and other writers may wait for them",
         seen=(
             Seen(
                 f"{len(old)} open for {_OLD_S} s or longer; the oldest, connection {oldest.thread}, for"
