@@ -1,6 +1,6 @@
 """Diagnosis: what bounds the writes of a running server, how much mending can gain at most, at what cost.
 
-- `sampling` watches the server over a read-only session and makes `Evidence`.
+- `sampling` watches the server over a read-only session; `window` adds the answers up to `Evidence`.
 - `waits` says what a connection waits for; `shares` says how large a part of the writers' time that is.
 - `findings` has one file per finding; `diagnose` puts them in order. Pure, as `waits` and `shares` are.
 - `doctor` is the function behind `flushlab doctor`.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from flushlab.diagnosis.sampling import opened, sees_others
+from flushlab.diagnosis.sampling import opened
+from flushlab.diagnosis.window import sees_others
 from flushlab.record import ServerIdentity
 from flushlab.record.running import WatchedServer
 from flushlab.server.identifier import account_of

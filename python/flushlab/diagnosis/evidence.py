@@ -3,6 +3,7 @@ of it. Pure."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 
 import msgspec
@@ -13,14 +14,31 @@ from flushlab.record import ServerIdentity, Value
 from flushlab.telemetry.live.questions import OpenTransaction
 from flushlab.telemetry.live.status import ServerStatus
 
+COMMITS = ("binlog_commits", "binlog_cache_use", "handler_commit")
+"""Counters of transactions that were committed, the best first: those of the binary log if there is one."""
+
+
+class CommitCount(msgspec.Struct, frozen=True, kw_only=True):
+    """Transactions that were committed by a moment.
+
+    Attributes:
+        at_s: seconds since the window began.
+        counts: of each of `COMMITS`; None for those that the server does not have.
+    """
+
+    at_s: float
+    counts: tuple[float | None, ...]
+
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """What was seen.
 
     Attributes:
+        began: Unix time of the window's begin; 0 if it is not known.
         seconds: between the first status and the last.
         before, after: first and last answers.
         checkpoint_ages: bytes, of each second.
+        commit_counts: of each second.
         write_time: where writers spent their time; None if no connection can be seen.
         transactions: the oldest of each sample, by connection.
         settings: of the catalog, as they are in force.
@@ -30,10 +48,12 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         interrupted: why the window is shorter than it should be; empty if it is not.
     """
 
+    began: float = 0.0
     seconds: float
     before: ServerStatus
     after: ServerStatus
     checkpoint_ages: tuple[int, ...] = ()
+    commit_counts: tuple[CommitCount, ...] = ()
     write_time: WriteTime | None = None
     transactions: Mapping[int, OpenTransaction] = {}
     settings: Mapping[str, Value] = {}
@@ -74,9 +94,23 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def commits(self) -> float | None:
         """Transactions that were committed, per second: those of the binary log if there is one."""
-        found = self.delta("binlog_commits") or self.delta("binlog_cache_use")
-        found = found or self.delta("handler_commit")
+        found = None
+        for name in COMMITS:
+            found = found or self.delta(name)
         return None if found is None or self.seconds <= 0 else found / self.seconds
+
+    @property
+    def commit_rates(self) -> tuple[tuple[float, float], ...]:
+        """The same over time: seconds since the window began, and commits/s since the point before."""
+        used = next((place for place, name in enumerate(COMMITS) if self.delta(name)), None)
+        if used is None:
+            return ()
+        known = [(one.at_s, count) for one in self.commit_counts if (count := one.counts[used]) is not None]
+        return tuple(
+            (now, max(0.0, count - before) / (now - then))
+            for (then, before), (now, count) in itertools.pairwise(known)
+            if now > then
+        )
 
     def variable(self, name: str) -> str:
         """A system variable as the server prints it; empty if it has none of this name."""

@@ -10,12 +10,12 @@ The interval is a jackknife's over equal stretches of the window: samples of one
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from flushlab.diagnosis.waits import ROW_LOCK, is_write, wait_of
+from flushlab.diagnosis.waits import ROW_LOCK, WAITS, is_write, wait_of
 from flushlab.record import ServerIdentity
 from flushlab.telemetry.live.questions import ThreadState
 
@@ -52,6 +52,18 @@ def times(factor: float) -> str:
     return f"{factor:.1f}×" if factor < 10 else f"{factor:.0f}×"
 
 
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """A point of the window, for plots.
+
+    Attributes:
+        at_s: its begin, in seconds since the window's.
+        connections: by wait, the mean number of writers in it.
+    """
+
+    at_s: float
+    connections: Mapping[str, float]
+
+
 class WriteTime(msgspec.Struct, frozen=True, kw_only=True):
     """Where writers spent their time.
 
@@ -60,12 +72,16 @@ class WriteTime(msgspec.Struct, frozen=True, kw_only=True):
         writers: connections that were seen to write.
         connections: by wait, the mean number of writers in it.
         stretches: the same by stretch of the window.
+        steps: the same by step, shorter than a stretch; those without a sample are missing.
+        step_s: length of a step.
     """
 
     samples: int = 0
     writers: int = 0
     connections: Mapping[str, float] = {}
     stretches: tuple[Mapping[str, float], ...] = ()
+    steps: tuple[Step, ...] = ()
+    step_s: float = 1.0
 
     @property
     def total(self) -> float:
@@ -107,24 +123,36 @@ class Tally:
 
     Args:
         identity: of the server.
+        step_s: moments within so many seconds are counted together.
     """
 
-    def __init__(self, identity: ServerIdentity) -> None:
+    def __init__(self, identity: ServerIdentity, step_s: float = 1.0) -> None:
         self._identity = identity
-        self._cells: Counter[tuple[int, int, str]] = Counter()
+        self._step_s = step_s
         self._moments: Counter[int] = Counter()
-        self._writers: set[int] = set()
+        self._cells: dict[int, Counter[int]] = {}
+        """By step: how often a connection was in a wait, the two as one number. Thousands of connections make
+        hundreds of thousands of these."""
+        self._writers: dict[int, set[int]] = {}
 
-    def add(self, stretch: int, states: Iterable[ThreadState]) -> None:
-        """One moment, in one of the `STRETCHES`."""
-        self._moments[stretch] += 1
+    def add(self, at_s: float, states: Iterable[ThreadState]) -> None:
+        """One moment, so many seconds after the window's begin."""
+        step = int(at_s / self._step_s)
+        self._moments[step] += 1
+        cells, writers = self._cells.setdefault(step, Counter()), self._writers.setdefault(step, set())
         for seen in states:
             wait = wait_of(seen, self._identity)
             if wait is None:
                 continue
             if is_write(seen):
-                self._writers.add(seen.id)
-            self._cells[stretch, seen.id, wait] += 1
+                writers.add(seen.id)
+            cells[seen.id * len(WAITS) + _NUMBERS[wait]] += 1
+
+    def forget(self, until_s: float) -> None:
+        """Counts the steps that ended by then no more."""
+        for step in [one for one in self._moments if (one + 1) * self._step_s <= until_s]:
+            for counted in (self._moments, self._cells, self._writers):
+                del counted[step]
 
     def write_time(self, row_lock_connections: float = 0.0) -> WriteTime:
         """Where the writers' time went.
@@ -133,27 +161,63 @@ class Tally:
             row_lock_connections: mean number of connections that waited for a row lock, by the server's
                 counters; taken out of `statement`.
         """
-        counts: dict[int, Counter[str]] = defaultdict(Counter)
-        for (stretch, one, wait), count in self._cells.items():
-            if one in self._writers:
-                counts[stretch][wait] += count
-        stretches = [
-            {wait: count / self._moments[stretch] for wait, count in counts[stretch].items()}
-            for stretch in sorted(self._moments)
-        ]
-        whole = Counter[str]()
-        for found in counts.values():
-            whole.update(found)
-        moments = self._moments.total()
-        connections = {wait: count / moments for wait, count in whole.items()}
-        statement = connections.get("statement", 0.0)
+        writers = set[int]().union(*self._writers.values())
+        counts = {step: self._counts(step, writers) for step in sorted(self._moments)}
+        whole = _mean(counts.values(), self._moments.total())
+        statement = whole.get("statement", 0.0)
         part = min(1.0, row_lock_connections / statement) if statement else 0.0
         return WriteTime(
-            samples=moments,
-            writers=len(self._writers),
-            connections=_with_row_locks(connections, part),
-            stretches=tuple(_with_row_locks(one, part) for one in stretches),
+            samples=self._moments.total(),
+            writers=len(writers),
+            connections=_with_row_locks(whole, part),
+            stretches=tuple(
+                _with_row_locks(
+                    _mean((counts[one] for one in steps), sum(self._moments[one] for one in steps)), part
+                )
+                for steps in _stretches(list(counts))
+            ),
+            steps=tuple(
+                Step(
+                    at_s=step * self._step_s,
+                    connections=_with_row_locks(_mean((found,), self._moments[step]), part),
+                )
+                for step, found in counts.items()
+            ),
+            step_s=self._step_s,
         )
+
+    def _counts(self, step: int, writers: set[int]) -> Counter[str]:
+        found = Counter[str]()
+        for cell, count in self._cells[step].items():
+            one, wait = divmod(cell, len(WAITS))
+            if one in writers:
+                found[WAITS[wait]] += count
+        return found
+
+
+_NUMBERS = {wait: number for number, wait in enumerate(WAITS)}
+
+
+def step_of(seconds: float) -> float:
+    """Length of the steps of a window: about a second, a stretch has whole ones, a plot at most 120."""
+    return seconds / (STRETCHES * min(12, max(1, round(seconds / STRETCHES))))
+
+
+def _stretches(steps: list[int]) -> list[list[int]]:
+    """Steps in stretches of about equal length."""
+    if not steps:
+        return []
+    span, found = steps[-1] + 1 - steps[0], dict[int, list[int]]()
+    for step in steps:
+        found.setdefault((step - steps[0]) * STRETCHES // span, []).append(step)
+    return [*found.values()]
+
+
+def _mean(counts: Iterable[Counter[str]], moments: int) -> dict[str, float]:
+    whole = Counter[str]()
+    for found in counts:
+        whole.update(found)
+    return {wait: count / moments for wait, count in whole.items()}
 
 
 def _with_row_locks(connections: Mapping[str, float], part: float) -> dict[str, float]:

@@ -1,0 +1,97 @@
+"""The window: what counts in it, all of the time or of the last seconds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flushlab.diagnosis.evidence import Evidence
+from flushlab.diagnosis.shares import STRETCHES, Tally, step_of
+from flushlab.diagnosis.window import Window
+from flushlab.telemetry.live.questions import OpenTransaction
+from flushlab.telemetry.live.status import ServerStatus
+from tests.unit.diagnosis.watched import COMMITTING, MYSQL97, VARIABLES, client, writer
+
+
+def answers(at_s: float, uptime: float | None = None, **more: object) -> ServerStatus:
+    status = {
+        "uptime": str(at_s if uptime is None else uptime),
+        "handler_commit": str(100 * at_s),
+        "innodb_redo_log_current_lsn": str(1000 + int(at_s)),
+        "innodb_redo_log_checkpoint_lsn": "1000",
+    }
+    transactions = (OpenTransaction(thread=int(at_s), waits=False, age_s=1, rows_locked=1, rows_modified=1),)
+    states = (writer(1, COMMITTING if at_s < 10 else "updating"), client(2))
+    known: dict[str, Any] = {"states": states, "transactions": transactions, **more}
+    return ServerStatus(
+        key="db1:3306", identity=MYSQL97, at_s=at_s, status=status, variables=VARIABLES, **known
+    )
+
+
+def seen(window: Window, until_s: int) -> Evidence:
+    for second in range(1, until_s + 1):
+        window.note(answers(float(second)), float(second))
+    return window.evidence("db1:3306")
+
+
+def test_a_window_has_all_of_the_time() -> None:
+    found = seen(Window(answers(0.0), 1.0), 20)
+    assert (found.seconds, found.before.at_s, found.after.at_s) == (20.0, 0.0, 20.0)
+    assert found.write_time is not None
+    assert found.write_time.samples == 21
+    assert found.write_time.connections == pytest.approx({"commit": 10 / 21, "statement": 11 / 21})
+    assert sorted(found.transactions) == list(range(21))
+    assert found.checkpoint_ages == tuple(range(21))
+    assert found.settings["innodb_redo_log_capacity"] == 104857600
+
+
+def test_a_window_that_slides_forgets_what_is_older() -> None:
+    found = seen(Window(answers(0.0), 1.0, keep_s=5.0), 20)
+    assert (found.seconds, found.before.at_s, found.after.at_s) == (5.0, 15.0, 20.0)
+    assert found.write_time is not None
+    assert found.write_time.connections == {"statement": 1.0}
+    assert 5 <= found.write_time.samples <= 6
+    assert sorted(found.transactions) == list(range(15, 21))
+    assert found.checkpoint_ages == tuple(range(15, 21))
+    assert [one.at_s for one in found.commit_counts] == list(range(6))
+
+
+def test_answers_that_did_not_change_count_once() -> None:
+    window, again = Window(answers(0.0), 1.0), answers(1.0)
+    for _ in range(3):
+        window.note(again, 1.0)
+    found = window.evidence("db1:3306")
+    assert found.write_time is not None and found.write_time.samples == 2
+    assert len(found.commit_counts) == 2 and len(found.transactions) == 2
+
+
+def test_commits_over_time_are_rates_of_the_counter_that_the_server_has() -> None:
+    assert seen(Window(answers(0.0), 1.0), 3).commit_rates == ((1.0, 100.0), (2.0, 100.0), (3.0, 100.0))
+
+
+def test_a_server_that_began_anew_is_noticed() -> None:
+    window = Window(answers(0.0, uptime=500), 1.0)
+    window.note(answers(1.0, uptime=501), 1.0)
+    assert not window.restarted
+    window.note(answers(2.0, uptime=1), 2.0)
+    assert window.restarted
+
+
+def test_the_steps_are_where_the_time_went_when() -> None:
+    tally = Tally(MYSQL97, 0.5)
+    for at_s, states in ((0.0, [client(1)]), (0.4, [writer(1)]), (2.0, [writer(1, COMMITTING)])):
+        tally.add(at_s, states)
+    found = tally.write_time()
+    assert [(one.at_s, one.connections) for one in found.steps] == [
+        (0.0, {"client": 0.5, "statement": 0.5}),
+        (2.0, {"commit": 1.0}),
+    ]
+    tally.forget(0.5)
+    assert tally.write_time().connections == {"commit": 1.0}
+
+
+@pytest.mark.parametrize(("seconds", "steps"), [(2.0, 10), (10.0, 10), (30.0, 30), (60.0, 60), (3600.0, 120)])
+def test_a_stretch_has_whole_steps_and_a_plot_not_too_many(seconds: float, steps: int) -> None:
+    assert seconds / step_of(seconds) == pytest.approx(steps)
+    assert steps % STRETCHES == 0
