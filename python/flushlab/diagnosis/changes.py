@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Change
 from flushlab.record import Launch, Storage, Value
@@ -15,17 +17,25 @@ _FAILURES: tuple[tuple[Failure, str], ...] = (
     ("power_loss", "if the power fails"),
     ("torn_page", "if a page is half written"),
 )
-_STORAGE, _LAUNCH = Storage(visible=False), Launch()
 
 
 def verdict_now(evidence: Evidence) -> Verdict:
-    """The floor that the server meets, as far as its variables tell."""
-    return verdict(evidence.settings, evidence.identity, _STORAGE, _LAUNCH)
+    """The floor that the server meets, as far as its variables tell, and its host if that is in sight."""
+    return verdict(evidence.settings, evidence.identity, *_running(evidence))
 
 
 def guarantees_now(evidence: Evidence) -> Guarantees:
-    """What the server keeps under each failure, as far as its variables tell."""
-    return guarantees(evidence.settings, evidence.identity, _STORAGE, _LAUNCH)
+    """What the server keeps under each failure; see `verdict_now`."""
+    return guarantees(evidence.settings, evidence.identity, *_running(evidence))
+
+
+def _running(evidence: Evidence) -> tuple[Storage, Launch]:
+    host = evidence.host
+    launch = host.launch if host else Launch()
+    has_redo = evidence.after.status.get("innodb_redo_log_enabled", "ON").upper() != "OFF"
+    return host.storage if host else Storage(visible=False), msgspec.structs.replace(
+        launch, redo_enabled=has_redo
+    )
 
 
 def changes(evidence: Evidence, *given: Mapping[str, Value]) -> tuple[Change, ...]:
@@ -44,7 +54,7 @@ def _change(evidence: Evidence, settings: Mapping[str, Value]) -> Change | None:
     if not known:
         return None
     before = guarantees_now(evidence)
-    after = guarantees({**evidence.settings, **known}, server, _STORAGE, _LAUNCH)
+    after = guarantees({**evidence.settings, **known}, server, *_running(evidence))
     return Change(settings=known, floor=str(level(after)), costs=_worse(before, after))
 
 

@@ -108,6 +108,8 @@ def _not_judged(evidence: Evidence) -> list[str]:
         found.append("time per sync of each log: performance_schema is off")
     if not evidence.checkpoint_ages:
         found.append("how full the redo log is: no source for the checkpoint age")
-    if evidence.machine is None:
-        found.append("the machine: flushlab does not run on the server's host")
+    if evidence.host is None:
+        found.append("the machine: flushlab does not see the server's process on this one")
+    else:
+        found += evidence.host.unseen
     return found

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from flushlab.diagnosis.host import Host
 from flushlab.diagnosis.shares import WriteTime
 from flushlab.machine import Pressure
 from flushlab.record import ServerIdentity, Value
@@ -45,6 +46,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         machine: of the server's host; None if flushlab does not run there.
         cpus, memory_bytes: of that host.
         missing: privileges that the account lacks.
+        host: the machine's side of the window; None as for `machine`.
         interrupted: why the window is shorter than it should be; empty if it is not.
     """
 
@@ -60,6 +62,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     machine: Pressure | None = None
     cpus: int | None = None
     memory_bytes: int | None = None
+    host: Host | None = None
     missing: tuple[str, ...] = ()
     interrupted: str = ""
 

@@ -7,13 +7,11 @@ user presses Ctrl-C, the evidence is what was seen until then.
 from __future__ import annotations
 
 import contextlib
-import os
-import socket
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
-from flushlab import machine
 from flushlab.diagnosis.evidence import Evidence
+from flushlab.diagnosis.host import HostWatch
 from flushlab.diagnosis.shares import step_of
 from flushlab.diagnosis.window import Window
 from flushlab.errors import MeasurementError, ServerDied, ServerError
@@ -77,8 +75,7 @@ class _Watching:
         self._at_s = 0.0
         self._window = Window(self._ask(), step_of(seconds))
         self._interrupted = ""
-        self._is_local = _is_local(reach, self.first.variables)
-        self._machine = machine.sample() if self._is_local else None
+        self._host = HostWatch(session.pid, self.first.variables) if session.pid is not None else None
 
     @property
     def first(self) -> ServerStatus:
@@ -113,12 +110,14 @@ class _Watching:
             raise kind(f"{why} before there was anything to judge", hint="watch for some seconds at least")
         if self._window.restarted:
             self._interrupted = "the server started anew: counters began at 0"
+        host = self._host.finish() if self._host is not None else None
         return self._window.evidence(
             self._reach.key,
             began=self._began,
-            machine=machine.between(self._machine, machine.sample()) if self._machine else None,
-            cpus=os.cpu_count() if self._is_local else None,
-            memory_bytes=machine.memory_bytes() if self._is_local else None,
+            machine=host.pressure if host else None,
+            cpus=host.cpus if host else None,
+            memory_bytes=host.memory_bytes if host else None,
+            host=host,
             interrupted=self._interrupted,
         )
 
@@ -130,9 +129,3 @@ class _Watching:
     def _seen(self) -> ServerStatus:
         assert self._session.seen is not None
         return self._session.seen
-
-
-def _is_local(reach: WatchedServer, variables: Mapping[str, str]) -> bool:
-    """Whether the server's host is this machine, as far as its name and the address tell."""
-    near = bool(reach.endpoint.socket) or reach.endpoint.host in ("127.0.0.1", "::1", "localhost")
-    return near and variables.get("hostname") == socket.gethostname()

@@ -1,4 +1,4 @@
-"""Control groups: what this process may use of memory and processors, in cgroup v1 and v2, and what is free.
+"""Control groups: limits of a process on memory, processors and disks in cgroup v1 and v2, and what is free.
 
 Machine layer. A limit anywhere between this process's group and the hierarchy's root holds, so every
 ancestor that can be seen is asked and the tightest wins.
@@ -22,7 +22,7 @@ _NO_LIMIT_BYTES = 1 << 60
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """This process's group in one hierarchy.
+    """A process's group in one hierarchy.
 
     Attributes:
         version: of the hierarchy.
@@ -72,8 +72,13 @@ def locate(controller: str, membership: Mapping[str, str], seen: list[Mount]) ->
 
 def group_of_self(controller: str) -> Group | None:
     """This process's group for `controller`, or None."""
+    return group_of("self", controller)
+
+
+def group_of(pid: int | str, controller: str) -> Group | None:
+    """A process's group for `controller`, or None."""
     try:
-        text = Path("/proc/self/cgroup").read_text()
+        text = Path(f"/proc/{pid}/cgroup").read_text()
     except OSError:
         return None
     return locate(controller, parse_membership(text), mounts())
@@ -157,6 +162,99 @@ def parse_cpu_max(text: str) -> tuple[int | None, int | None]:
     if len(words) != 2 or words[0] == "max":
         return None, None
     return int(words[0]), int(words[1])
+
+
+class CpuPeriods(msgspec.Struct, frozen=True, kw_only=True):
+    """Periods of a quota so far (the kernel's Documentation/scheduler/sched-bwc.rst).
+
+    Attributes:
+        quota: processors, of the group that this is of.
+        all, throttled: periods, and those in which the group had to wait for the next one.
+    """
+
+    quota: float
+    all: int
+    throttled: int
+
+
+def cpu_periods(group: Group) -> CpuPeriods | None:
+    """The periods of the group, or the parent, with the tightest quota; None without a quota."""
+    found = []
+    for folder in group.upwards():
+        quota = cpu_quota(msgspec.structs.replace(group, top=folder, path=folder))
+        facts = _keyed(folder / "cpu.stat")
+        if quota is not None and "nr_periods" in facts:
+            found.append(
+                CpuPeriods(quota=quota, all=facts["nr_periods"], throttled=facts.get("nr_throttled", 0))
+            )
+    return min(found, key=lambda one: one.quota, default=None)
+
+
+IoKind = Literal["riops", "wiops", "rbps", "wbps"]
+"""Reads, writes, bytes read and bytes written per second, as io.max of cgroup v2 calls the limits."""
+_IO_FILES: Mapping[IoKind, tuple[str, str, str, str]] = {
+    "riops": ("read_iops", "io_serviced", "Read", "rios"),
+    "wiops": ("write_iops", "io_serviced", "Write", "wios"),
+    "rbps": ("read_bps", "io_service_bytes", "Read", "rbytes"),
+    "wbps": ("write_bps", "io_service_bytes", "Write", "wbytes"),
+}
+"""By kind: file of the limit and file of the use in v1, the word there, and the word in io.stat of v2."""
+
+
+class IoLimit(msgspec.Struct, frozen=True, kw_only=True):
+    """A limit on one disk.
+
+    Attributes:
+        kind: what is limited.
+        per_s: the limit.
+        used: by the group so far; only differences mean something.
+        folder: of the group.
+    """
+
+    kind: IoKind
+    per_s: int
+    used: int
+    folder: Path
+
+
+def io_limits(group: Group, disk_number: tuple[int, int]) -> tuple[IoLimit, ...]:
+    """Every limit on the group, and on its parents, for a whole disk."""
+    disk = f"{disk_number[0]}:{disk_number[1]}"
+    found = []
+    for folder in group.upwards():
+        limits = parse_io_max(_read(folder / "io.max"), disk) if group.version == 2 else {}
+        used = parse_io_max(_read(folder / "io.stat"), disk) if group.version == 2 else {}
+        for kind, (limit, use, word, key) in _IO_FILES.items():
+            if group.version == 1:
+                per_s = _of_disk(_read(folder / f"blkio.throttle.{limit}_device"), disk)
+                counts = _read(folder / f"blkio.throttle.{use}_recursive") or _read(
+                    folder / f"blkio.throttle.{use}"
+                )
+                count = _of_disk(counts, f"{disk} {word}")
+            else:
+                per_s, count = limits.get(kind), used.get(key)
+            if per_s is not None and count is not None:
+                found.append(IoLimit(kind=kind, per_s=per_s, used=count, folder=folder))
+    return tuple(found)
+
+
+def parse_io_max(text: str, disk: str) -> dict[str, int]:
+    """The numbers of a disk in io.max or io.stat of v2: `254:0 rbps=max wbps=max riops=max wiops=120`."""
+    for line in text.splitlines():
+        name, _, rest = line.partition(" ")
+        if name == disk:
+            pairs = (pair.partition("=") for pair in rest.split())
+            return {key: int(value) for key, _, value in pairs if value.isdecimal()}
+    return {}
+
+
+def _of_disk(text: str, begin: str) -> int | None:
+    """The number behind `254:0` or `254:0 Write` in a file of v1."""
+    for line in text.splitlines():
+        head, _, number = line.rpartition(" ")
+        if head == begin and number.isdecimal():
+            return int(number)
+    return None
 
 
 def usable_cpus(allowed: int, quota: float | None) -> int:

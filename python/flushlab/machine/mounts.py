@@ -54,6 +54,7 @@ class BlockDevice(msgspec.Struct, frozen=True, kw_only=True):
         rotational: the kernel takes the disk for a spinning one; None if unknown, or if a virtual disk says
             that it spins: virtio's default, whatever is under it.
         logical_block_bytes: smallest write that the disk takes, or None.
+        model: of the disk, or of the first disk that it is made of; empty if it tells none.
     """
 
     name: str
@@ -63,6 +64,7 @@ class BlockDevice(msgspec.Struct, frozen=True, kw_only=True):
     volatile_cache: bool | None
     rotational: bool | None = None
     logical_block_bytes: int | None = None
+    model: str = ""
 
 
 class FileSystem(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,16 +108,25 @@ def parse_mountinfo(text: str) -> list[Mount]:
     return mounts
 
 
-def mounts() -> list[Mount]:
-    """The mounts that this process sees."""
-    return parse_mountinfo(Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape"))
+def mounts(pid: int | str = "self") -> list[Mount]:
+    """The mounts that this process sees, or another one.
+
+    Raises:
+        OSError: there is no such process, or it cannot be seen.
+    """
+    text = Path(f"/proc/{pid}/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
+    return parse_mountinfo(text)
 
 
-def mount_of(path: Path) -> Mount | None:
+def mount_of(path: Path, pid: int | str = "self") -> Mount | None:
     """The mount that `path` (which exists) lies on.
 
     Asked of the kernel by an open descriptor, so bind mounts, mounts over mounts and symbolic links come
     out right. None when /proc does not tell, as in some containers.
+
+    Args:
+        path: below /proc/PID/root for a process with mounts of its own.
+        pid: of the process that has the mount.
     """
     descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
@@ -125,12 +136,14 @@ def mount_of(path: Path) -> Mount | None:
     finally:
         os.close(descriptor)
     found = re.search(r"^mnt_id:\s*(\d+)$", info, re.MULTILINE)
-    return None if found is None else next((mount for mount in mounts() if mount.id == int(found[1])), None)
+    return (
+        None if found is None else next((mount for mount in mounts(pid) if mount.id == int(found[1])), None)
+    )
 
 
-def file_system_of(path: Path) -> FileSystem:
-    """What is known of the file system under `path`, which exists."""
-    mount = mount_of(path)
+def file_system_of(path: Path, pid: int | str = "self") -> FileSystem:
+    """What is known of the file system under `path`, which exists; `pid` as in `mount_of`."""
+    mount = mount_of(path, pid)
     if mount is None:
         return FileSystem(filesystem="unknown")
     return FileSystem(
@@ -181,7 +194,19 @@ def block_device(number: tuple[int, int], sys: Path = Path("/sys")) -> BlockDevi
         volatile_cache=parse_write_cache(_read(disk / "queue/write_cache")),
         rotational=_rotational(disk),
         logical_block_bytes=int(_read(disk / "queue/logical_block_size").strip() or 0) or None,
+        model=_model(disk),
     )
+
+
+def _model(disk: Path) -> str:
+    """Vendor and model; of a disk made of others (LVM, RAID, encryption), those of the first."""
+    if (disk / "partition").exists():
+        return _model(disk.parent)
+    told = " ".join((_read(disk / "device/vendor") + " " + _read(disk / "device/model")).split())
+    if told and not told.startswith("0x"):  # virtio has a number for its vendor, and no model
+        return told
+    below = sorted((disk / "slaves").iterdir()) if (disk / "slaves").is_dir() else []
+    return _model(below[0].resolve()) if below else ""
 
 
 def _device_of(mount: Mount) -> BlockDevice | None:

@@ -11,8 +11,10 @@ import msgspec
 from flushlab.diagnosis.account import Account
 from flushlab.diagnosis.diagnose import Diagnosis
 from flushlab.diagnosis.finding import Change, Finding, Seen, Strength
+from flushlab.diagnosis.host import Host
 from flushlab.diagnosis.shares import Share, times
 from flushlab.diagnosis.waits import ROW_LOCK, WAITS
+from flushlab.report.doctor_host import host_lines
 from flushlab.report.words import changes
 from flushlab.settings.catalog import load_catalog
 
@@ -62,6 +64,7 @@ class DoctorDocument(msgspec.Struct, frozen=True, kw_only=True):
         floor: that the server meets now, and on which disk.
         guarantees: what it keeps under each failure, in words.
         not_judged: what could not be seen, and why.
+        host: the server's machine during the window; null if flushlab does not run there.
     """
 
     schema: Literal["flushlab.doctor/1"] = "flushlab.doctor/1"
@@ -77,6 +80,7 @@ class DoctorDocument(msgspec.Struct, frozen=True, kw_only=True):
     floor: str
     guarantees: Mapping[str, str]
     not_judged: tuple[str, ...]
+    host: Host | None
 
 
 def document(diagnosis: Diagnosis) -> DoctorDocument:
@@ -107,6 +111,7 @@ def document(diagnosis: Diagnosis) -> DoctorDocument:
         floor=diagnosis.floor,
         guarantees=diagnosis.guarantees,
         not_judged=diagnosis.not_judged,
+        host=evidence.host,
     )
 
 
@@ -134,6 +139,10 @@ def render(diagnosis: Diagnosis, *, full: bool = False) -> str:
     hints = [one.title for one in diagnosis.findings if one not in shown]
     if hints:
         lines += ["", *_wrapped(f"Hints (--full): {'; '.join(hints)}.")]
+    if full and evidence.host is not None:
+        lines += ["", "Machine"]
+        for line in host_lines(evidence.host):
+            lines += _wrapped(f"  {line}", "    ")
     lines += ["", *_wrapped(f"Floor now: {diagnosis.floor}.")]
     if diagnosis.not_judged:
         lines += [*_wrapped(f"Not judged: {'; '.join(diagnosis.not_judged)}.")]

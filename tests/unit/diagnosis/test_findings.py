@@ -12,6 +12,7 @@ from flushlab.diagnosis.finding import Finding
 from flushlab.diagnosis.findings import FINDINGS, buffer_pool, commit_sync, redo_capacity
 from flushlab.machine import Pressure
 from flushlab.telemetry.live.questions import FileEvents, OpenTransaction, ThreadState
+from tests.unit.diagnosis.hosts import NEIGHBOR, QUIET, disk, host
 from tests.unit.diagnosis.watched import COMMITTING, MARIADB, client, evidence, time_of, writer
 
 BUSY = Pressure(steal_share=0.1, cpu_pressure_share=0.9, io_pressure_share=0.0, memory_pressure_share=0.0)
@@ -48,6 +49,13 @@ PLANTED: dict[str, dict[str, Any]] = {
     "log_buffer": {"after": {"innodb_log_waits": 3}},
     "buffer_pool": {"after": {"innodb_buffer_pool_wait_free": 1}},
     "cpu": {"machine": BUSY, "cpus": 2},
+    "steal": {"machine": BUSY},
+    "cpu_quota": {"host": host(cpu_quota=1.5, cpu_throttled_share=0.4)},
+    "disk": {"host": host(disks=(disk(utilisation=1.0, queue=12.0),))},
+    "other_io": {
+        "host": host(disks=(disk(utilisation=0.9),), writers=(NEIGHBOR,), bytes_per_s=1e6),
+        "write_time": time_of([writer(1, COMMITTING)]),
+    },
     "client": {"write_time": time_of([writer(1)], [client(1)])},
     "binlog_cache": {"after": {"binlog_cache_disk_use": 2, "binlog_cache_use": 100}},
     "idle_transactions": {"transactions": {7: transaction(7, age_s=60, modified=1)}},
@@ -69,9 +77,6 @@ def test_a_planted_bottleneck_is_found(name: str) -> None:
 
 
 def test_a_healthy_server_has_no_finding() -> None:
-    quiet = Pressure(
-        steal_share=0.0, cpu_pressure_share=0.1, io_pressure_share=0.0, memory_pressure_share=0.0
-    )
     seen = evidence(
         {
             "innodb_row_lock_waits": 50,
@@ -96,7 +101,8 @@ def test_a_healthy_server_has_no_finding() -> None:
             "connections": 495,
             "questions": 9_000,
         },
-        machine=quiet,
+        machine=QUIET,
+        host=host(writers=(NEIGHBOR,), bytes_per_s=9e9),
         checkpoint_ages=(10_000_000,) * 10,
         transactions={7: transaction(7, age_s=1, modified=5)},
         write_time=time_of([writer(1)]),

@@ -1,10 +1,14 @@
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from flushlab.machine.cgroup import (
+    CpuPeriods,
     Group,
+    cpu_periods,
     cpu_quota,
+    io_limits,
     locate,
     memory_headroom_bytes,
     memory_limit_bytes,
@@ -124,3 +128,49 @@ def test_usable_cpus_are_the_fewer_of_affinity_and_quota(
     allowed: int, quota: float | None, usable: int
 ) -> None:
     assert usable_cpus(allowed, quota) == usable
+
+
+def group(folder: Path, version: Literal[1, 2], below: str = "inner") -> Group:
+    (folder / below).mkdir(exist_ok=True)
+    return Group(version=version, top=folder, path=folder / below)
+
+
+def test_a_limit_of_v1_and_its_use(tmp_path: Path) -> None:
+    own = group(tmp_path, 1)
+    (own.path / "blkio.throttle.write_iops_device").write_text("254:0 120\n8:0 7\n")
+    (own.path / "blkio.throttle.io_serviced_recursive").write_text(
+        "254:0 Read 9\n254:0 Write 345\nTotal 354\n"
+    )
+    (tmp_path / "blkio.throttle.read_bps_device").write_text("")
+    (found,) = io_limits(own, (254, 0))
+    assert (found.kind, found.per_s, found.used, found.folder) == ("wiops", 120, 345, own.path)
+    assert io_limits(own, (253, 0)) == ()
+
+
+def test_limits_of_v2_hold_for_what_is_below(tmp_path: Path) -> None:
+    own = group(tmp_path, 2)
+    (tmp_path / "io.max").write_text("254:0 rbps=max wbps=1048576 riops=max wiops=50\n")
+    (tmp_path / "io.stat").write_text("254:0 rbytes=1 wbytes=2048 rios=3 wios=4 dbytes=0 dios=0\n")
+    assert {(one.kind, one.per_s, one.used) for one in io_limits(own, (254, 0))} == {
+        ("wbps", 1048576, 2048),
+        ("wiops", 50, 4),
+    }
+
+
+@pytest.mark.parametrize(
+    ("version", "files"),
+    [
+        (1, {"cpu.cfs_quota_us": "150000", "cpu.cfs_period_us": "100000"}),
+        (2, {"cpu.max": "150000 100000"}),
+    ],
+)
+def test_periods_are_those_of_the_tightest_quota(
+    version: Literal[1, 2], files: dict[str, str], tmp_path: Path
+) -> None:
+    own = group(tmp_path, version)
+    for name, text in files.items():
+        (own.path / name).write_text(text)
+    (own.path / "cpu.stat").write_text("nr_periods 40\nnr_throttled 10\nthrottled_usec 5\n")
+    (tmp_path / "cpu.stat").write_text("nr_periods 0\nnr_throttled 0\n")
+    assert cpu_periods(own) == CpuPeriods(quota=1.5, all=40, throttled=10)
+    assert cpu_periods(group(tmp_path, version, "free")) is None

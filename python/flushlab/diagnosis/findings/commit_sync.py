@@ -85,6 +85,9 @@ def _syncs(evidence: Evidence, kind: str, name: str) -> list[Seen]:
             return []
         each = format_latency(1e6 * (after.sync_s - before.sync_s) / count)
         return [Seen(f"{name}: {count / evidence.seconds:,.0f} syncs/s, {each} each", _FILES)]
+    counted = evidence.before.syncs, evidence.after.syncs
+    if counted[0] and counted[1] and (count := counted[1].get(kind, 0) - counted[0].get(kind, 0)) > 0:
+        return [Seen(f"{name}: {count / evidence.seconds:,.0f} syncs/s, as the kernel counts them")]
     if kind == "redo" and (rate := evidence.per_s("innodb_os_log_fsyncs")):
         return [Seen(f"{name}: {rate:,.0f} syncs/s", "SHOW GLOBAL STATUS LIKE 'Innodb_os_log_fsyncs'")]
     return []

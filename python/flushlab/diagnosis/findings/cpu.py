@@ -13,7 +13,7 @@ def find(evidence: Evidence) -> Finding | None:
     machine = evidence.machine
     if machine is None or machine.cpu_pressure_share is None:
         return None
-    if max(machine.cpu_pressure_share, machine.steal_share) < _BUSY:
+    if machine.cpu_pressure_share < _BUSY:
         return None
     running = evidence.after.number("threads_running")
     seen = [
@@ -21,8 +21,6 @@ def find(evidence: Evidence) -> Finding | None:
             f"tasks waited for a processor {machine.cpu_pressure_share:.0%} of the time (/proc/pressure/cpu)"
         )
     ]
-    if machine.steal_share > 0.02:
-        seen.append(Seen(f"the hypervisor took {machine.steal_share:.0%} of the processor time (/proc/stat)"))
     if running is not None and evidence.cpus:
         text = f"{running:,.0f} connections at work on {evidence.cpus} processors"
         seen.append(Seen(text, "SHOW GLOBAL STATUS LIKE 'Threads_running'"))

@@ -11,6 +11,7 @@ Promises:
 from __future__ import annotations
 
 import contextlib
+import socket
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -19,6 +20,7 @@ from typing import Any
 import msgspec
 import pymysql
 
+from flushlab.machine.peer import is_server, peer_pid
 from flushlab.record import ServerIdentity
 from flushlab.record.running import WatchedServer
 from flushlab.server.control import connect, explain, tls_context
@@ -81,6 +83,10 @@ class Session:
         seen: what was known of it before, if anything.
         choose: the questions to ask.
 
+    Attributes:
+        seen: the latest answers.
+        peer: process of this machine at the other end of the connection; None if it is elsewhere or unseen.
+
     Raises:
         Gone: the server does not answer, or refuses the account.
     """
@@ -103,11 +109,19 @@ class Session:
         self._due: list[Due] = []
         self._missing: dict[str, str] = {}
         self._syncs: KernelSyncs | None = None
+        self.peer = self._peer()
         try:
             self._begin()
         except BaseException:
             self.close()
             raise
+
+    @property
+    def pid(self) -> int | None:
+        """The server's process, if it is on this machine and this user may know it."""
+        if self._reach.pid is not None:
+            return self._reach.pid
+        return self.peer if self.peer is not None and is_server(self.peer) else None
 
     @property
     def is_known(self) -> bool:
@@ -149,6 +163,11 @@ class Session:
             if due.question.name in names:
                 self._ask(due, None)
 
+    def _peer(self) -> int | None:
+        """The process at the other end of the connection: the server, a proxy, a tunnel."""
+        end = vars(self._connection).get("_sock")
+        return peer_pid(end) if isinstance(end, socket.socket) else None
+
     def _begin(self) -> None:
         text = str(self._query("SELECT VERSION()")[0][0])
         identity = ServerIdentity(
@@ -169,8 +188,8 @@ class Session:
         self._due = [Due(question) for question in questions.first_questions()]
         for due in self._due:
             self._ask(due, None)
-        if self._reach.pid is not None and identity.flavor == "mariadb":
-            self._syncs = KernelSyncs(self._reach.pid, self.seen.variables)
+        if self.pid is not None and identity.flavor == "mariadb":
+            self._syncs = KernelSyncs(self.pid, self.seen.variables)
         known = {due.question.name: due for due in self._due}
         asked = self._choose(identity, self.seen.variables)
         self._due = [known.get(question.name) or Due(question) for question in asked]

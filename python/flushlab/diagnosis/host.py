@@ -1,0 +1,350 @@
+"""Host: the machine's side of a window, where the server runs on this machine.
+
+`HostWatch` counts from when it is made; `finish` concludes. Nothing is asked of the server, nothing is
+changed, and nothing takes root: whatever cannot be read is named in `Host.unseen`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from flushlab import machine
+from flushlab.machine import FileSystem, Pressure, cgroup, file_system_of
+from flushlab.machine.disk_use import DiskUse, disk_counters, disk_use
+from flushlab.machine.mounts import mounts
+from flushlab.machine.peer import command_line
+from flushlab.machine.process_io import has_files_open, process_io, writers
+from flushlab.record import Launch, Storage
+from flushlab.settings.durability.rules.locations import LOCATIONS
+
+_PLACES: Mapping[str, str] = {
+    "data": "datadir",
+    "redo log": "innodb_log_group_home_dir",
+    "binary log": "log_bin_basename",
+    "doublewrite": "innodb_doublewrite_dir",
+    "undo": "innodb_undo_directory",
+}
+"""What lies there, and the variable that says where."""
+_KINDS: Mapping[cgroup.IoKind, str] = {
+    "riops": "reads/s",
+    "wiops": "writes/s",
+    "rbps": "bytes read/s",
+    "wbps": "bytes written/s",
+}
+_MOST_WRITERS, _MOST_PROCESSES = 5, 8
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """A file system that the server writes to.
+
+    Attributes:
+        holds: `data`, `redo log`, …
+        path: of the first of them.
+        filesystem: as the kernel names it.
+        options: mount options.
+        disk: whole disk; null if none can be seen.
+        model: of the disk; empty if it tells none.
+        volatile_cache: the disk has one; null if unknown.
+        scheduler: of the disk.
+    """
+
+    holds: tuple[str, ...]
+    path: str
+    filesystem: str
+    options: tuple[str, ...] = ()
+    disk: str | None = None
+    model: str = ""
+    volatile_cache: bool | None = None
+    scheduler: str | None = None
+
+
+class HeldLimit(msgspec.Struct, frozen=True, kw_only=True):
+    """A limit of the server's control group on a disk.
+
+    Attributes:
+        disk: name.
+        unit: `writes/s`, `bytes written/s`, …
+        limit, used: per second.
+    """
+
+    disk: str
+    unit: str
+    limit: int
+    used: float
+
+
+class OtherWriter(msgspec.Struct, frozen=True, kw_only=True):
+    """Other processes of one name that wrote in the window.
+
+    Attributes:
+        name: of the program.
+        pids: the one that wrote most comes first.
+        bytes_per_s: that they caused to be written to any disk.
+        on_data: one of them has files open on the file system of the data; null if that cannot be seen.
+    """
+
+    name: str
+    pids: tuple[int, ...]
+    bytes_per_s: float
+    on_data: bool | None
+
+
+class Host(msgspec.Struct, frozen=True, kw_only=True):
+    """The server's machine during the window.
+
+    Attributes:
+        pid: of the server.
+        cpus: of the machine.
+        memory_bytes: that the server may use.
+        pressure: on processors, I/O and memory.
+        places: where the server writes, the data first.
+        disks: under these places.
+        cpu_quota: processors that the server's control group may use; null without a limit.
+        cpu_throttled_share: of the quota's periods, 0 to 1.
+        io_limits: of the server's control group.
+        bytes_per_s: that the server caused to be written; null if it cannot be seen.
+        writers: other processes, the most first.
+        storage: for the durability rules.
+        launch: arguments that turn syncs off, preloaded libraries.
+        unseen: in words.
+    """
+
+    pid: int
+    cpus: int
+    memory_bytes: int
+    pressure: Pressure
+    places: tuple[Place, ...] = ()
+    disks: tuple[DiskUse, ...] = ()
+    cpu_quota: float | None = None
+    cpu_throttled_share: float | None = None
+    io_limits: tuple[HeldLimit, ...] = ()
+    bytes_per_s: float | None = None
+    writers: tuple[OtherWriter, ...] = ()
+    storage: Storage = Storage(visible=False)
+    launch: Launch = Launch()
+    unseen: tuple[str, ...] = ()
+
+    @property
+    def data_disk(self) -> DiskUse | None:
+        """The use of the disk under the data directory."""
+        name = self.places[0].disk if self.places else None
+        return next((one for one in self.disks if one.disk == name), None)
+
+
+class _Folder(NamedTuple):
+    """A folder of the server: the variable, its path there and here, what is under it."""
+
+    variable: str
+    path: str
+    here: Path
+    under: FileSystem
+
+
+class HostWatch:
+    """Counts from when it is made until `finish`.
+
+    Args:
+        pid: of the server, on this machine.
+        variables: system variables of the server.
+    """
+
+    def __init__(self, pid: int, variables: Mapping[str, str]) -> None:
+        self._pid, self._variables = pid, variables
+        self._unseen: list[str] = []
+        self._folders = list(self._located())
+        self._cpu, self._blkio = cgroup.group_of(pid, "cpu"), cgroup.group_of(pid, "blkio")
+        self._io_began = process_io()
+        self._limits_began = self._io_limits()
+        self._periods_began = cgroup.cpu_periods(self._cpu) if self._cpu else None
+        self._disks_began = disk_counters()
+        self._machine_began = machine.sample()
+
+    def finish(self) -> Host:
+        """The window's end."""
+        ended, disks, io = machine.sample(), disk_counters(), process_io()
+        seconds = max(disks.at_s - self._disks_began.at_s, 1e-9)
+        places = self._places()
+        names = dict.fromkeys(place.disk for place in places if place.disk)
+        pressure = machine.between(self._machine_began, ended)
+        written = {one.name: one for one in writers(self._io_began, io)}
+        before, after = (
+            next((count for key, count in one.written.items() if key[0] == self._pid), None)
+            for one in (self._io_began, io)
+        )
+        cpu = self._cpu
+        periods = cgroup.cpu_periods(cpu) if cpu else None
+        device = self._data_device()
+        self._note(pressure, io.unseen, before is None, places)
+        others = []
+        for one in written.values():
+            pids = tuple(pid for pid in one.pids if pid not in (self._pid, os.getpid()))
+            own = (after or 0) - (before or 0) if self._pid in one.pids else 0
+            if pids and (rate := (one.bytes_written - own) / seconds) > 0:
+                on_data = _on_device(pids[:_MOST_PROCESSES], device)
+                others.append(OtherWriter(name=one.name, pids=pids, bytes_per_s=rate, on_data=on_data))
+        return Host(
+            pid=self._pid,
+            cpus=os.cpu_count() or 1,
+            memory_bytes=_memory_bytes(self._pid),
+            pressure=pressure,
+            places=places,
+            disks=tuple(
+                used for name in names if (used := disk_use(self._disks_began, disks, name)) is not None
+            ),
+            cpu_quota=periods.quota if periods else None,
+            cpu_throttled_share=_throttled(self._periods_began, periods),
+            io_limits=tuple(self._held(seconds)),
+            bytes_per_s=None if before is None or after is None else (after - before) / seconds,
+            writers=tuple(others[:_MOST_WRITERS]),
+            storage=self._storage(),
+            launch=self._launch(),
+            unseen=tuple(dict.fromkeys(self._unseen)),
+        )
+
+    def _located(self) -> Iterator[_Folder]:
+        """The folders that can be seen, the data directory first."""
+        data = self._variables.get("datadir", "")
+        root = self._root()
+        if not data or root is None:
+            self._unseen.append("the server's folders: its process has mounts of its own (root sees them)")
+            return
+        for variable in LOCATIONS:
+            given = self._variables.get(variable, "")
+            if not given and variable != "datadir":
+                continue
+            path = os.path.normpath(Path(data, given))
+            if variable == "log_bin_basename":
+                path = str(Path(path).parent)
+            here = root / path.lstrip("/")
+            try:
+                yield _Folder(variable, path, here, file_system_of(here, self._pid))
+            except OSError as error:
+                self._unseen.append(f"{variable} {path}: {error.strerror}")
+
+    def _root(self) -> Path | None:
+        """Where the server's root is for this process; None if it is elsewhere and closed."""
+        try:
+            own, theirs = mounts(), mounts(self._pid)
+        except OSError:
+            return None
+        if {one.id for one in own} & {one.id for one in theirs}:
+            return Path("/")
+        root = Path(f"/proc/{self._pid}/root")
+        return root if os.access(root, os.X_OK) else None
+
+    def _places(self) -> tuple[Place, ...]:
+        """The file systems, each once."""
+        by_variable = {one.variable: one for one in self._folders}
+        found = dict[tuple[object, ...], Place]()
+        for holds, variable in _PLACES.items():
+            folder = by_variable.get(variable)
+            if folder is None:
+                continue
+            under, device = folder.under, folder.under.device
+            key = under.filesystem, under.options, device.name if device else None
+            if known := found.get(key):
+                found[key] = msgspec.structs.replace(known, holds=(*known.holds, holds))
+                continue
+            found[key] = Place(
+                holds=(holds,),
+                path=folder.path,
+                filesystem=under.filesystem,
+                options=under.options,
+                disk=device.disk if device else None,
+                model=device.model if device else "",
+                volatile_cache=device.volatile_cache if device else None,
+                scheduler=device.scheduler if device else None,
+            )
+        return tuple(found.values())
+
+    def _storage(self) -> Storage:
+        data = next((one.under for one in self._folders if one.variable == "datadir"), None)
+        if data is None or data.filesystem == "unknown":
+            return Storage(visible=False)
+        redo = next((one.under for one in self._folders if one.variable == "innodb_log_group_home_dir"), data)
+        apart = data.device is not None and redo.device is not None and data.device.name != redo.device.name
+        return Storage(
+            filesystem=data.filesystem,
+            in_memory=data.in_memory,
+            device=data.device.name if data.device else None,
+            record_size_bytes=data.record_size_bytes,
+            volatile_cache=data.device.volatile_cache if data.device else None,
+            redo_on_same_device=not apart,
+            in_memory_files=tuple(one.variable for one in self._folders if one.under.in_memory),
+        )
+
+    def _launch(self) -> Launch:
+        """Other arguments stay out: they may hold passwords."""
+        try:
+            words = Path(f"/proc/{self._pid}/environ").read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            self._unseen.append("preloaded libraries: the server's environment (its user and root read it)")
+            words = []
+        preload = next((one.partition("=")[2] for one in words if one.startswith("LD_PRELOAD=")), None)
+        arguments = (
+            word for word in command_line(self._pid) if "debug" in word.partition("=")[0] and "sync" in word
+        )
+        return Launch(arguments=tuple(arguments), preload=preload or None)
+
+    def _data_device(self) -> int | None:
+        data = next((one.here for one in self._folders if one.variable == "datadir"), None)
+        try:
+            return data.stat().st_dev if data is not None else None
+        except OSError:
+            return None
+
+    def _io_limits(self) -> dict[tuple[str, Path, cgroup.IoKind], cgroup.IoLimit]:
+        disks = {one.under.device.disk: one.under.device for one in self._folders if one.under.device}
+        return {
+            (name, one.folder, one.kind): one
+            for name, device in disks.items()
+            for one in (cgroup.io_limits(self._blkio, device.disk_number) if self._blkio else ())
+        }
+
+    def _held(self, seconds: float) -> Iterator[HeldLimit]:
+        """The limits that were there at both ends."""
+        for key, after in self._io_limits().items():
+            before = self._limits_began.get(key)
+            if before is not None and after.used >= before.used:
+                used = (after.used - before.used) / seconds
+                yield HeldLimit(disk=key[0], unit=_KINDS[after.kind], limit=after.per_s, used=used)
+
+    def _note(self, pressure: Pressure, processes: int, is_server: bool, places: tuple[Place, ...]) -> None:
+        if pressure.cpu_pressure_share is None:
+            self._unseen.append("pressure on processors and I/O: the kernel has no /proc/pressure")
+        if places and places[0].disk is None:
+            self._unseen.append(f"the disk under {places[0].path}: {places[0].filesystem} names no device")
+        if self._blkio is None:
+            self._unseen.append("limits of the server's control group: no hierarchy is mounted")
+        if is_server:
+            self._unseen.append("bytes that the server writes: /proc/PID/io (its user and root read it)")
+        if processes > is_server:
+            text = f"writes of other processes ({processes - is_server}): /proc/PID/io (root reads it)"
+            self._unseen.append(text)
+
+
+def _on_device(pids: tuple[int, ...], device: int | None) -> bool | None:
+    """Whether any of the processes has files open there; None if unknown."""
+    if device is None:
+        return None
+    open_there = [has_files_open(pid, device) for pid in pids]
+    return True if True in open_there else None if None in open_there else False
+
+
+def _throttled(before: cgroup.CpuPeriods | None, after: cgroup.CpuPeriods | None) -> float | None:
+    if before is None or after is None or before.quota != after.quota or after.all <= before.all:
+        return None
+    return min(1.0, max(0, after.throttled - before.throttled) / (after.all - before.all))
+
+
+def _memory_bytes(pid: int) -> int:
+    """Memory that the server may use: the smaller of physical memory and its group's limit."""
+    physical = cgroup.parse_meminfo(Path("/proc/meminfo").read_text())["MemTotal"]
+    group = cgroup.group_of(pid, "memory")
+    limit = cgroup.memory_limit_bytes(group) if group else None
+    return physical if limit is None else min(physical, limit)

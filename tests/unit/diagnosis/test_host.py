@@ -1,0 +1,210 @@
+"""The machine's side of a window: seen of a process on this machine, and judged."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from flushlab.diagnosis import host as module
+from flushlab.diagnosis.changes import verdict_now
+from flushlab.diagnosis.diagnose import diagnose
+from flushlab.diagnosis.findings import disk as disk_finding
+from flushlab.diagnosis.findings import other_io
+from flushlab.diagnosis.host import HeldLimit, HostWatch, OtherWriter
+from flushlab.machine import cgroup
+from flushlab.machine.process_io import ProcessIo
+from flushlab.record import Launch, Storage
+from flushlab.report.doctor import document, render
+from tests.unit.diagnosis.hosts import NEIGHBOR, disk, host
+from tests.unit.diagnosis.watched import COMMITTING, evidence, time_of, writer
+
+COMMITS = time_of([writer(1, COMMITTING)])
+
+
+def test_the_folders_of_a_server_are_found(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    variables = {
+        "datadir": f"{tmp_path}/",
+        "innodb_log_group_home_dir": "./",
+        "log_bin_basename": f"{tmp_path}/logs/binlog",
+        "innodb_undo_directory": "./absent",
+    }
+    found = HostWatch(os.getpid(), variables).finish()
+    assert found.places[0].path == str(tmp_path)
+    assert found.places[0].holds == ("data", "redo log", "binary log")
+    assert found.storage.visible and found.storage.redo_on_same_device
+    assert any("innodb_undo_directory" in one and "No such file" in one for one in found.unseen)
+    assert found.cpus >= 1 and found.memory_bytes > 0
+    assert found.bytes_per_s is not None and found.launch.preload is None
+
+
+def test_files_in_memory_are_known(tmp_path: Path) -> None:
+    found = HostWatch(os.getpid(), {"datadir": str(tmp_path), "innodb_log_group_home_dir": "/dev/shm"})
+    storage = found.finish().storage
+    assert "innodb_log_group_home_dir" in storage.in_memory_files
+
+
+def test_a_server_without_a_known_folder_is_not_judged_by_one() -> None:
+    found = HostWatch(os.getpid(), {}).finish()
+    assert not found.storage.visible and found.places == ()
+    assert "the server's folders" in found.unseen[0]
+
+
+def test_of_the_arguments_only_those_of_syncs_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("/usr/sbin/mariadbd", "--wsrep-sst-auth=root:secret", "--debug-no-sync")
+    monkeypatch.setattr(module, "command_line", lambda _: words)
+    launch = HostWatch(os.getpid(), {"datadir": str(tmp_path)}).finish().launch
+    assert launch.arguments == ("--debug-no-sync",)
+
+
+def test_others_are_told_from_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another server has the same name; flushlab itself is left out."""
+    server, other, own = 7, 8, os.getpid()
+    names = {(server, "1"): "mysqld", (other, "1"): "mysqld", (own, "1"): "python"}
+    begins = dict.fromkeys(names, 1000)
+    ends = {(server, "1"): 5000, (other, "1"): 3000, (own, "1"): 9000}
+    told = iter(
+        (ProcessIo(written=begins, names=names, unseen=2), ProcessIo(written=ends, names=names, unseen=2))
+    )
+    monkeypatch.setattr(module, "process_io", lambda: next(told))
+    monkeypatch.setattr(module.HostWatch, "_root", lambda _: Path("/"))
+    found = HostWatch(server, {"datadir": str(tmp_path)}).finish()
+    (neighbor,) = found.writers
+    assert (neighbor.name, neighbor.pids) == ("mysqld", (other,))
+    assert found.bytes_per_s is not None
+    assert found.bytes_per_s / neighbor.bytes_per_s == pytest.approx(2.0)
+    assert "writes of other processes (2): /proc/PID/io (root reads it)" in found.unseen
+
+
+def test_what_this_user_may_not_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = ProcessIo(written={}, names={}, unseen=5)
+    monkeypatch.setattr(module, "process_io", lambda: nothing)
+    monkeypatch.setattr(cgroup, "group_of", lambda *_: None)
+    found = HostWatch(os.getpid(), {"datadir": str(tmp_path)}).finish()
+    assert found.bytes_per_s is None
+    assert "writes of other processes (4): /proc/PID/io (root reads it)" in found.unseen
+    assert any("bytes that the server writes" in one for one in found.unseen)
+    assert any("no hierarchy is mounted" in one for one in found.unseen)
+
+
+def test_a_limit_is_reached_by_the_use_of_the_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    used = iter((100, 1_000_000))
+    group = cgroup.Group(version=1, top=tmp_path, path=tmp_path)
+    monkeypatch.setattr(cgroup, "group_of", lambda *_: group)
+    monkeypatch.setattr(
+        cgroup,
+        "io_limits",
+        lambda *_: (cgroup.IoLimit(kind="wiops", per_s=120, used=next(used), folder=tmp_path),),
+    )
+    found = HostWatch(os.getpid(), {"datadir": str(tmp_path)}).finish()
+    if found.places[0].disk is None:
+        assert found.io_limits == ()
+        return
+    (limit,) = found.io_limits
+    assert (limit.unit, limit.limit) == ("writes/s", 120) and limit.used > 120
+
+
+def test_a_reached_limit_comes_before_the_commits_that_wait_for_it() -> None:
+    limit = HeldLimit(disk="vda", unit="writes/s", limit=120, used=119.0)
+    found = diagnose(evidence(write_time=COMMITS, host=host(io_limits=(limit,))))
+    assert [one.name for one in found.findings][:2] == ["disk", "commit_sync"]
+    assert found.answer.startswith("Writes are bound: the control group's limit on the disk is reached.")
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        host(io_limits=(HeldLimit(disk="vda", unit="writes/s", limit=120, used=60.0),)),
+        host(disks=(disk(utilisation=1.0, queue=1.0),)),  # one request after the other: no queue
+        host(disks=(disk(utilisation=0.5, queue=30.0),)),
+        None,
+    ],
+)
+def test_a_disk_with_room_is_no_finding(seen: object) -> None:
+    assert disk_finding.find(evidence(write_time=COMMITS, host=seen)) is None
+
+
+def test_a_queue_is_a_part_of_the_time() -> None:
+    found = disk_finding.find(
+        evidence(write_time=COMMITS, host=host(disks=(disk(utilisation=1.0, queue=5.0),)))
+    )
+    assert found is not None and found.share is not None
+    assert [found.share.low, found.share.mid] == pytest.approx([0.0, 0.8])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"writers": (msgspec.structs.replace(NEIGHBOR, on_data=False),)},
+        {"writers": ()},
+        {"bytes_per_s": 1e9},
+        {"disks": (disk(utilisation=0.1),)},
+        {"disks": ()},
+    ],
+)
+def test_a_neighbor_that_is_far_or_small_is_no_finding(change: dict[str, object]) -> None:
+    near = {"disks": (disk(utilisation=0.9),), "writers": (NEIGHBOR,), "bytes_per_s": 1e6}
+    assert other_io.find(evidence(write_time=COMMITS, host=host(**near))) is not None
+    assert other_io.find(evidence(write_time=COMMITS, host=host(**(near | change)))) is None
+
+
+def test_the_bound_of_a_neighbor_has_the_statements_too() -> None:
+    connections = time_of([writer(1, COMMITTING), writer(2)])
+    small = OtherWriter(name="cron", pids=(9,), bytes_per_s=1e3, on_data=None)
+    found = other_io.find(
+        evidence(
+            write_time=connections,
+            host=host(disks=(disk(utilisation=0.9),), writers=(NEIGHBOR, small), bytes_per_s=1e6),
+        )
+    )
+    assert found is not None and found.share is not None
+    assert found.share.mid == pytest.approx(0.375, abs=1e-3) and found.share.high == 1.0
+    assert "rsync (2 processes, most by 77) wrote 2.9 MiB/s; the server 977 KiB/s" in found.seen[0].text
+    assert not any("cron" in one.text for one in found.seen)
+
+
+def test_the_machine_in_sight_joins_the_durability_model() -> None:
+    def judged(*, launch: Launch | None = None, status: str = "ON", **storage: Any) -> str:
+        on_disk: dict[str, Any] = {"filesystem": "ext4", "volatile_cache": False} | storage
+        seen = evidence(
+            {"innodb_redo_log_enabled": status},
+            host=host(storage=Storage(**on_disk), launch=launch or Launch()),
+        )
+        return str(verdict_now(seen))
+
+    assert judged().startswith("strict, as the disk has no volatile write cache")
+    assert judged(volatile_cache=None).startswith("strict, if the disk")
+    assert judged(in_memory=True).startswith("throwaway")
+    assert judged(launch=Launch(preload="/usr/lib/libeatmydata.so.1")).startswith("throwaway")
+    assert judged(status="OFF").startswith("throwaway")
+
+
+def test_the_report_shows_the_machine_in_full_only() -> None:
+    found = diagnose(
+        evidence(
+            write_time=COMMITS,
+            host=host(
+                bytes_per_s=1e6,
+                cpu_quota=2.0,
+                cpu_throttled_share=0.01,
+                writers=(NEIGHBOR,),
+                unseen=("preloaded libraries",),
+            ),
+        )
+    )
+    told = render(found, full=True)
+    assert "data, redo log: /var/lib/mysql, ext4 on vda (INTEL SSDPE2), volatile cache" in told
+    assert "mounted nobarrier" in " ".join(told.split())
+    assert "400 flushes/s of 0.70 ms" in " ".join(told.split())
+    assert "control group: 2.0 CPUs, throttled in 1% of the periods" in told
+    assert "written by others, beside the data: rsync 2.9 MiB/s" in told
+    assert "Not judged" in told and "preloaded libraries" in told
+    assert all(len(line) <= 80 for line in told.splitlines() if "SELECT" not in line)
+    assert "INTEL" not in render(found)
+    assert document(found).host == found.evidence.host

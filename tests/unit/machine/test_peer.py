@@ -1,0 +1,67 @@
+"""The other end of a connection: found by what the kernel says, not by a name."""
+
+from __future__ import annotations
+
+import ast
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flushlab.machine.peer import command_line, is_server, peer_inode, peer_pid
+from tests.waiting import wait_until
+
+# Two ends of one connection on 127.0.0.1, an IPv4 one to a socket of IPv6; cut from a real /proc/net/tcp.
+TCP = """\
+  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:0CEA 00000000:0000 0A 00000000:00000000 00:00000000 00000000   104        0 29001 1 0
+   1: 0100007F:B2C4 0100007F:0CEA 01 00000000:00000000 00:00000000 00000000     0        0 29002 1 0
+"""
+TCP6 = """\
+  sl  local_address                         remote_address                        st tx_queue rx_queue tr
+   0: 0000000000000000FFFF00000100007F:0CEA 0000000000000000FFFF00000100007F:B2C4 01 0:0 0:0 0 1 0 29003 1 0
+   1: 00000000000000000000000001000000:0CEA 00000000000000000000000001000000:B2C4 01 0:0 0:0 0 1 0 29004 1 0
+"""
+
+
+def test_the_other_end_of_tcp_is_the_reversed_pair() -> None:
+    client, server = ("127.0.0.1", 0xB2C4), ("127.0.0.1", 0x0CEA)
+    assert peer_inode([TCP, TCP6], local=client, remote=server) == 29003
+    assert peer_inode([TCP], local=server, remote=client) == 29002
+    assert peer_inode([TCP], local=client, remote=server) is None  # the listener is no end of it
+    six = ("::1", 0xB2C4, 0, 0), ("::1", 0x0CEA, 0, 0)
+    assert peer_inode([TCP, TCP6], local=six[0], remote=six[1]) == 29004
+
+
+@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_UNIX])
+def test_a_listener_on_this_machine_is_found(family: socket.AddressFamily, tmp_path: Path) -> None:
+    address: Any = ("127.0.0.1", 0) if family == socket.AF_INET else str(tmp_path / "s")
+    script = (
+        "import socket, sys\n"
+        f"one = socket.socket({int(family)}); one.bind({address!r}); one.listen()\n"
+        "print(one.getsockname(), flush=True); held, _ = one.accept(); print('up', flush=True)\n"
+        "sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        told = other.stdout.readline()
+        with socket.socket(family) as connection:
+            connection.connect(ast.literal_eval(told) if family == socket.AF_INET else address)
+            assert other.stdout.readline() == "up\n"
+            assert peer_pid(connection) == other.pid
+            assert not is_server(other.pid)
+
+
+@pytest.mark.parametrize("words", [["/usr/sbin/mysqld"], ["--library-path", "/lib", "/opt/bin/mariadbd"]])
+def test_a_server_is_known_by_its_command_line(words: list[str]) -> None:
+    """Also behind a loader, as servers of another distribution are started."""
+    with subprocess.Popen(["/bin/sh", "-c", "read x", *words], stdin=subprocess.PIPE) as server:
+        wait_until(lambda: is_server(server.pid), "exec(2) is over, and the kernel has its command line")
+    assert not is_server(os.getpid())
+    assert command_line(2**22 + 1) == ()
