@@ -50,6 +50,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         name: of its file.
         title: a line.
         share: of the writers' time; None if it is not measured.
+        waits: that the share is of, or within.
         seen: evidence.
         advice: in words.
         changes: settings to try, the safest first.
@@ -58,6 +59,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     title: str
     share: Share | None = None
+    waits: tuple[str, ...] = ()
     seen: tuple[Seen, ...] = ()
     advice: str = ""
     changes: tuple[Change, ...] = ()

@@ -11,7 +11,6 @@ def find(evidence: Evidence) -> Finding | None:
     waiting = evidence.time.connections.get("client", 0.0)
     if not waiting:
         return None
-    share = evidence.time.share("client")
     rate = evidence.per_s("questions")
     seen = [
         Seen(
@@ -24,7 +23,8 @@ def find(evidence: Evidence) -> Finding | None:
     return Finding(
         name="client",
         title="writers wait for their clients: round trips and the application's own work",
-        share=share,
+        share=evidence.time.share("client"),
+        waits=("client",),
         seen=tuple(seen),
         advice=(
             "Send fewer and larger statements (rows per INSERT, procedures, pipelining), or run more clients."

@@ -35,7 +35,7 @@ def find(evidence: Evidence) -> Finding | None:
         *([REDO] if flush in ("1", "3") else []),
         *([BINLOG] if has_binlog and sync == "1" else []),
     ]
-    share = time.share("commit", ROW_LOCK) if logs else time.share("commit")
+    waits = ("commit", ROW_LOCK) if logs else ("commit",)
     seen = [
         Seen(f"{waiting:.1f} of {time.total:.1f} busy writers wait for their commit, on average", _STATES),
         *_syncs(evidence, "redo", REDO),
@@ -53,7 +53,8 @@ def find(evidence: Evidence) -> Finding | None:
         title=f"commits wait for the sync of {what}"
         if logs
         else "commits take time, though they do not sync",
-        share=share,
+        share=time.share(*waits),
+        waits=waits,
         seen=tuple(seen),
         advice=_advice(evidence, bool(logs)),
         changes=_changes(evidence, logs),

@@ -28,6 +28,7 @@ def find(evidence: Evidence) -> Finding | None:
         name="cpu",
         title="the machine is short of processor time",
         share=evidence.time.within(machine.cpu_pressure_share, "statement", "reading"),
+        waits=("statement", "reading"),
         seen=tuple(seen),
         advice="Find who uses it (top, pidstat); fewer, larger statements take less of it.",
     )

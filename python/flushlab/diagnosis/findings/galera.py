@@ -26,6 +26,7 @@ def find(evidence: Evidence) -> Finding | None:
         if is_paused
         else "commits wait for the cluster's certification",
         share=time.share("certification", "flow control"),
+        waits=("certification", "flow control"),
         seen=tuple(seen),
         advice=(
             "Find the node with the longest wsrep_local_recv_queue_avg; give it more wsrep_slave_threads or a"

@@ -22,6 +22,7 @@ def find(evidence: Evidence) -> Finding | None:
         name="log_buffer",
         title="statements wait for room in the redo log buffer",
         share=evidence.time.within(part, "statement", "commit"),
+        waits=("statement", "commit"),
         seen=(
             Seen(f"{waits / evidence.seconds:,.1f} waits/s", "SHOW GLOBAL STATUS LIKE 'Innodb_log_waits'"),
             Seen(f"innodb_log_buffer_size is {format_size(size)}"),

@@ -15,6 +15,7 @@ def find(evidence: Evidence) -> Finding | None:
         name="metadata_locks",
         title="writers wait for a table lock: DDL, a backup or LOCK TABLES",
         share=evidence.time.share("metadata lock"),
+        waits=("metadata lock",),
         seen=(
             Seen(
                 f"{waiting:.1f} writers wait for a metadata or table lock, on average",

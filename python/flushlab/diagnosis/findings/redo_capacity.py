@@ -29,6 +29,7 @@ def find(evidence: Evidence) -> Finding | None:
         name="redo_capacity",
         title="the redo log is nearly full: writers wait for page flushing",
         share=evidence.time.within(near, "statement", "commit"),
+        waits=("statement", "commit"),
         seen=(
             Seen(
                 f"checkpoint age up to {format_size(max(ages))} of {format_size(int(limit))}, above"

@@ -20,7 +20,6 @@ def find(evidence: Evidence) -> Finding | None:
     waiting = [one for one in evidence.transactions.values() if one.waits]
     if not waits and not waiting:
         return None
-    share = evidence.time.share(ROW_LOCK)
     seen = []
     if waits and evidence.seconds > 0:
         each = format_latency(1000 * waited_ms / waits)
@@ -40,7 +39,8 @@ def find(evidence: Evidence) -> Finding | None:
     return Finding(
         name="row_locks",
         title="writers wait for row locks",
-        share=share,
+        share=evidence.time.share(ROW_LOCK),
+        waits=(ROW_LOCK,),
         seen=tuple(seen),
         advice=(
             "Shorten transactions that change the same rows: contended rows last, no client work between"

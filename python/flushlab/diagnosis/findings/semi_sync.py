@@ -21,6 +21,7 @@ def find(evidence: Evidence) -> Finding | None:
         name="semi_sync",
         title="commits wait for a semi-synchronous replica",
         share=evidence.time.share("semi-sync"),
+        waits=("semi-sync",),
         seen=tuple(seen),
         advice=(
             "Look at the network and at the replica's relay log syncs (sync_relay_log). Without semi-sync"
