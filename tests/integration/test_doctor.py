@@ -249,6 +249,16 @@ def test_the_command_prints_one_screen_and_a_document(servers: Callable[[str], S
     assert document["samples"] > 0
 
 
+def test_the_page_and_the_ticket_have_the_answer(servers: Callable[[str], Sandbox], tmp_path: Path) -> None:
+    own, page = servers("mariadb@10.11").endpoint, tmp_path / "doctor.html"
+    dsn = f"mysql://{own.user}:{own.password}@localhost?socket={own.socket}"
+    told = flushlab("doctor", "--dsn", dsn, "--seconds", "2", "--html", str(page), "--markdown", "-")
+    assert told.stdout.startswith("## Nothing bounds writes: no connection wrote.")
+    assert f"wrote {page}" in " ".join(told.stderr.split())
+    assert "Nothing bounds writes: no connection wrote" in page.read_text()
+    assert own.password not in told.stdout + told.stderr + page.read_text()
+
+
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
@@ -259,6 +269,8 @@ def test_the_command_prints_one_screen_and_a_document(servers: Callable[[str], S
         (["-h", "one,two", "-u", "nobody"], 2, "several servers"),
         (["--json", "/absent/file", "-S", "/absent"], 5, "/absent/file"),
         (["--plan", __file__, "-S", "/absent"], 5, "exists already"),
+        (["--html", "-", "-S", "/absent"], 2, "--html writes a file"),
+        (["--markdown", "-", "--json", "-", "-S", "/absent"], 2, "stdout takes one document"),
         (["--check-account", "--json", "-", "-S", "/absent"], 2, "--json has no effect with --check-account"),
     ],
 )

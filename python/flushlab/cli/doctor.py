@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from flushlab.cli import options
-from flushlab.cli.output import deliver_result, require_writable, say, stdout, write_file
+from flushlab.cli.output import deliver, emit_json, require_writable, say, stdout, write_file, write_stdout
 from flushlab.errors import NEGATIVE, NotWritable, UsageError
 from flushlab.spec import Option
 from flushlab.spec.commands import DoctorSpec
@@ -30,6 +30,10 @@ def doctor(
         Path | None,
         Option("Write a plan for flushlab series that tests the changes to try.", metavar="FILE"),
     ] = None,
+    html: Annotated[str | None, Option("Also write an HTML page with plots.", metavar="FILE")] = None,
+    markdown: Annotated[
+        str | None, Option("Also write the diagnosis for a ticket; - for stdout.", metavar="FILE")
+    ] = None,
     json: options.Json = None,
 ) -> None:
     """Find what bounds the writes of a running server.
@@ -42,7 +46,7 @@ def doctor(
     Examples:
       flushlab doctor -h db1 -u monitor -p
       flushlab doctor --defaults-file ~/.my.cnf --seconds 60 --full
-      flushlab doctor --server sandbox:demo --plan mend.toml
+      flushlab doctor --server sandbox:demo --plan mend.toml --html doctor.html
       flushlab doctor -h db1 -u monitor -p --check-account
 
     With --check-account, exits with 1 if the account lacks a privilege.
@@ -52,7 +56,8 @@ def doctor(
     from flushlab.report import doctor as report
 
     if check_account:
-        for flag, is_given in (("--full", full), ("--plan", plan), ("--json", json)):
+        files = (("--plan", plan), ("--html", html), ("--markdown", markdown), ("--json", json))
+        for flag, is_given in (("--full", full), *files):
             if is_given:
                 raise UsageError(f"{flag} has no effect with --check-account", hint="remove one of them")
         found = account(**given)
@@ -60,18 +65,44 @@ def doctor(
         raise SystemExit(NEGATIVE if found.lacks else 0)
     if plan is not None and (plan.exists() or plan.is_symlink()):
         raise NotWritable(f"{plan} exists already", hint="it may have your changes: name a new file")
-    for path in (json, str(plan) if plan else None):
+    if html == "-":
+        raise UsageError("--html writes a file", hint="--markdown - and --json - write to stdout")
+    if json == markdown == "-":
+        raise UsageError("stdout takes one document", hint="name a file for --json or for --markdown")
+    for path in (json, markdown, html, str(plan) if plan else None):
         require_writable(path)
     diagnosis = run(**given, progress=say)
-    deliver_result(
-        report.render(diagnosis, full=full),
-        report.document(diagnosis),
-        json,
+    prints = [] if "-" in (json, markdown) else [partial(stdout.print, report.render(diagnosis, full=full))]
+    deliver(
+        *prints,
+        partial(emit_json, report.document(diagnosis), json),
+        *([partial(_write_markdown, diagnosis, markdown)] if markdown else []),
+        *([partial(_write_page, diagnosis, html)] if html else []),
         *([partial(_write_plan, diagnosis, plan)] if plan else []),
         kept=ABOVE,
     )
     if diagnosis.evidence.interrupted == "Ctrl-C":
         raise SystemExit(130)
+
+
+def _write_page(diagnosis: Diagnosis, path: str) -> None:
+    """Writes the page."""
+    from flushlab.report import doctor_page
+
+    write_file(Path(path), doctor_page.render(diagnosis).encode())
+    say(f"wrote {path}")
+
+
+def _write_markdown(diagnosis: Diagnosis, path: str) -> None:
+    """Writes the text for a ticket, to a file or to stdout."""
+    from flushlab.report import doctor_markdown
+
+    text = doctor_markdown.render(diagnosis).encode()
+    if path == "-":
+        write_stdout(text)
+        return
+    write_file(Path(path), text)
+    say(f"wrote {path}")
 
 
 def _write_plan(diagnosis: Diagnosis, path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Literal
 
 import msgspec
@@ -12,8 +13,9 @@ from flushlab.diagnosis.account import Account
 from flushlab.diagnosis.diagnose import Diagnosis
 from flushlab.diagnosis.finding import Change, Finding, Seen, Strength
 from flushlab.diagnosis.host import Host
-from flushlab.diagnosis.shares import Share, times
+from flushlab.diagnosis.shares import Share, Step, times
 from flushlab.diagnosis.waits import ROW_LOCK, WAITS
+from flushlab.record import ServerIdentity
 from flushlab.report.doctor_host import host_lines
 from flushlab.report.words import changes
 from flushlab.settings.catalog import load_catalog
@@ -32,6 +34,7 @@ class FoundDocument(msgspec.Struct, frozen=True, kw_only=True):
         share: of the writers' time, with a 95 % interval; null if it is not measured.
         at_most: factor that throughput cannot exceed if this time goes, at this number of connections; null
             without a share.
+        waits: that the share is of, or within; names as in `connections`.
         seen: evidence in the server's own numbers, with the statement that shows them.
         advice: in words.
         changes: settings to try, untested on this server.
@@ -42,9 +45,22 @@ class FoundDocument(msgspec.Struct, frozen=True, kw_only=True):
     strength: Strength
     share: Share | None
     at_most: float | None
+    waits: tuple[str, ...]
     seen: tuple[Seen, ...]
     advice: str
     changes: tuple[Change, ...]
+
+
+class CommitRate(msgspec.Struct, frozen=True, kw_only=True):
+    """Commits between two answers of the server.
+
+    Attributes:
+        at_s: of the later one, in seconds since the window began.
+        per_s: commits/s.
+    """
+
+    at_s: float
+    per_s: float
 
 
 class DoctorDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,12 +70,16 @@ class DoctorDocument(msgspec.Struct, frozen=True, kw_only=True):
         schema: `flushlab.doctor/1`.
         server: `mariadb@10.11.19`.
         address: where it was reached.
+        began: when the window began, ISO 8601, UTC.
         seconds: length of the window.
         samples: moments at which connections were looked at.
         writers: connections that were seen to write.
         answer: what bounds writes, in a sentence.
         doubts: what keeps the answer from being sure.
         connections: mean number of writers in each wait; null if the account does not see connections.
+        steps: the same over time, for plots; a step without a sample is missing.
+        step_s: length of a step.
+        commits: over time.
         findings: the most binding first.
         floor: that the server meets now, and on which disk.
         guarantees: what it keeps under each failure, in words.
@@ -70,12 +90,16 @@ class DoctorDocument(msgspec.Struct, frozen=True, kw_only=True):
     schema: Literal["flushlab.doctor/1"] = "flushlab.doctor/1"
     server: str
     address: str
+    began: str
     seconds: float
     samples: int
     writers: int
     answer: str
     doubts: tuple[str, ...]
     connections: Mapping[str, float] | None
+    steps: tuple[Step, ...]
+    step_s: float
+    commits: tuple[CommitRate, ...]
     findings: tuple[FoundDocument, ...]
     floor: str
     guarantees: Mapping[str, str]
@@ -89,12 +113,16 @@ def document(diagnosis: Diagnosis) -> DoctorDocument:
     return DoctorDocument(
         server=evidence.identity.name,
         address=evidence.after.key,
+        began=datetime.fromtimestamp(evidence.began, UTC).isoformat(timespec="seconds"),
         seconds=evidence.seconds,
         samples=evidence.time.samples,
         writers=evidence.time.writers,
         answer=diagnosis.answer,
         doubts=diagnosis.doubts,
         connections=None if evidence.write_time is None else evidence.write_time.connections,
+        steps=evidence.time.steps,
+        step_s=evidence.time.step_s,
+        commits=tuple(CommitRate(at_s=at_s, per_s=rate) for at_s, rate in evidence.commit_rates),
         findings=tuple(
             FoundDocument(
                 name=one.name,
@@ -102,6 +130,7 @@ def document(diagnosis: Diagnosis) -> DoctorDocument:
                 strength=one.strength,
                 share=one.share,
                 at_most=one.at_most,
+                waits=one.waits,
                 seen=one.seen,
                 advice=one.advice,
                 changes=one.changes,
@@ -164,7 +193,7 @@ def _where(diagnosis: Diagnosis) -> Iterator[str]:
     time = diagnosis.evidence.time
     names = sorted((*WAITS, ROW_LOCK), key=lambda name: -time.connections.get(name, 0.0))
     parts = [
-        f"{_WORDS.get(name, name)} {_percent(time.connections[name] / time.total)}"
+        f"{wait_words(name)} {percent(time.connections[name] / time.total)}"
         for name in names
         if time.connections.get(name, 0.0) >= 0.005 * time.total
     ]
@@ -176,13 +205,54 @@ def _where(diagnosis: Diagnosis) -> Iterator[str]:
 _WORDS = {"statement": "executing", "client": "client's turn", "row lock": "row locks"}
 
 
+def began_words(diagnosis: Diagnosis) -> str:
+    """When the window began: `2026-11-21 10:42 UTC`."""
+    return f"{datetime.fromtimestamp(diagnosis.evidence.began, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def wait_words(wait: str) -> str:
+    """A wait as people read it."""
+    return _WORDS.get(wait, wait)
+
+
+def measured(found: Finding) -> str:
+    """Strength, share and bound of a finding in a sentence."""
+    share = found.share
+    if share is None or found.at_most is None:
+        return "A hint: no share of the writers' time is measured."
+    verb = {"binds": "Binds", "contributes": "Contributes", "hint": "A hint"}[found.strength]
+    return (
+        f"{verb}: {percent(share.mid)} [{percent(share.low)}, {percent(share.high)}] of the writers' time."
+        f" Without it, writes are at most {times(found.at_most)} as fast at this number of connections."
+    )
+
+
+def settings_text(change: Change) -> str:
+    """The settings of a change, as people read them."""
+    return changes(change.settings)
+
+
+def as_text(change: Change, server: ServerIdentity) -> str:
+    """A change to take away: SQL as far as the server takes it while it runs, and the option file."""
+    here = {name: load_catalog().require(name, server.flavor, server.version) for name in change.settings}
+    sql = [
+        f"SET GLOBAL {one.variable} = {one.sql(change.settings[name])};"
+        for name, one in here.items()
+        if one.dynamic
+    ]
+    options = [one.option(change.settings[name]) for name, one in here.items()]
+    head = ["-- Untested on this server. Until its next restart:", *sql, ""] if sql else []
+    after = "To keep it after a restart" if len(sql) == len(here) else "Takes a restart"
+    return "\n".join([*head, f"# Untested on this server. {after}:", "[mysqld]", *options])
+
+
 def _finding(found: Finding, diagnosis: Diagnosis, *, full: bool) -> Iterator[str]:
     share = found.share
-    measured = ""
+    said = ""
     if share is not None and found.at_most is not None:
-        measured = f": {_percent(share.mid)} [{_percent(share.low)}, {_percent(share.high)}]"
-        measured += f" of the time, at most {times(found.at_most)}"
-    yield from _wrapped(f"{found.strength.upper()}  {found.title}{measured}", "  ")
+        said = f": {percent(share.mid)} [{percent(share.low)}, {percent(share.high)}]"
+        said += f" of the time, at most {times(found.at_most)}"
+    yield from _wrapped(f"{found.strength.upper()}  {found.title}{said}", "  ")
     for seen in found.seen:
         yield from _wrapped(f"  - {seen.text}", "    ")
         if full and seen.sql:
@@ -190,18 +260,23 @@ def _finding(found: Finding, diagnosis: Diagnosis, *, full: bool) -> Iterator[st
     yield from _wrapped(f"  {found.advice}", "  ")
     for one in found.changes:
         yield from _wrapped(f"  try (untested): {changes(one.settings)}", "    ")
-        yield from _wrapped(f"    costs: {_costs(one, diagnosis)}", "      ")
+        more = " (--full)" if not full and cost(one, diagnosis) == _PART else ""
+        yield from _wrapped(f"    costs: {cost(one, diagnosis)}{more}", "      ")
         if full:
             for text in one.costs:
                 yield from _wrapped(f"    - {text}", "      ")
             yield from (f"      {line}" for line in _statements(one, diagnosis))
 
 
-def _costs(change: Change, diagnosis: Diagnosis) -> str:
+def cost(change: Change, diagnosis: Diagnosis) -> str:
+    """The guarantee that a change gives up, in words."""
     floor = diagnosis.floor.partition(",")[0]
     if change.floor != floor:
         return f"floor {change.floor} instead of {floor}"
-    return "part of a guarantee (--full)" if change.costs else "no guarantee"
+    return _PART if change.costs else "no guarantee"
+
+
+_PART = "part of a guarantee"
 
 
 def _statements(change: Change, diagnosis: Diagnosis) -> Iterator[str]:
@@ -215,7 +290,8 @@ def _statements(change: Change, diagnosis: Diagnosis) -> Iterator[str]:
             yield f"[mysqld] {here.option(value)}  # takes a restart"
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """A share: `89%`."""
     return f"{share:.0%}"
 
 

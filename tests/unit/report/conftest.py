@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flushlab.report import plots, probe_plots
+from flushlab.report import doctor_plots, plots, probe_plots
 
 _DRAWN: dict[tuple[str, str], str] = {}
 
@@ -20,6 +20,7 @@ def drawn_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     for module, names in (
         (plots, ("forest", "seconds", "rounds", "figures", "stacked")),
         (probe_plots, ("ceilings", "scaling", "syncs")),
+        (doctor_plots, ("waits", "commits")),
     ):
         for name in names:
             monkeypatch.setattr(module, name, _remembered(getattr(module, name)))

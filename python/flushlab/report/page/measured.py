@@ -167,7 +167,7 @@ def files(subject: Subject) -> Iterator[Section]:
         lead,
         drawn,
         legend=tuple(
-            kind
+            (kind, f"class-{kind}")
             for kind in FILE_CLASSES
             if any(one.read(row).get(kind) for one in _QUANTITIES for row in rows)
         ),

@@ -69,7 +69,7 @@ class Section(NamedTuple):
         title: its heading.
         lead: what it shows and how to read it.
         plots: SVG elements.
-        legend: classes of files, where the plots colour them.
+        legend: names of what the plots colour, each with the CSS variable of its colour, `class-redo`.
         tables: beside the plots where there is room.
         code: blocks of text, each with a summary to open it by; empty summary: open.
         notes: sentences below.
@@ -79,7 +79,7 @@ class Section(NamedTuple):
     title: str
     lead: str = ""
     plots: tuple[str, ...] = ()
-    legend: tuple[str, ...] = ()
+    legend: tuple[tuple[str, str], ...] = ()
     tables: tuple[Table, ...] = ()
     code: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()

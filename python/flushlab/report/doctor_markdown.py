@@ -1,0 +1,81 @@
+"""A diagnosis as Markdown, for a ticket. Pure.
+
+Sits in `report`. Nothing that a server wrote is read as markup.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from flushlab.diagnosis.diagnose import Diagnosis
+from flushlab.diagnosis.finding import Finding
+from flushlab.report.doctor import as_text, began_words, cost, measured, percent, settings_text, wait_words
+from flushlab.report.words import FAILURES, rounded
+from flushlab.version import __version__
+
+_MARKS = re.compile(r"([\\`*<>\[\]|#])")
+
+
+def render(diagnosis: Diagnosis) -> str:
+    """The diagnosis: the answer, the evidence, what to try."""
+    return "\n".join(_lines(diagnosis)) + "\n"
+
+
+def _lines(diagnosis: Diagnosis) -> Iterator[str]:
+    evidence = diagnosis.evidence
+    yield f"## {_plain(diagnosis.answer)}"
+    yield ""
+    rate = "" if evidence.commits is None else f", {rounded(evidence.commits)} commits/s"
+    yield (
+        f"{evidence.identity.title} at {_code(evidence.after.key)}, {began_words(diagnosis)}, watched for"
+        f" {evidence.seconds:.0f} s{rate}. Floor now: {diagnosis.floor}."
+    )
+    for doubt in diagnosis.doubts:
+        yield ""
+        yield f"**Doubt:** {_plain(doubt)}."
+    if evidence.time.writers:
+        yield from _waits(diagnosis)
+    for one in diagnosis.findings:
+        yield from _finding(one, diagnosis)
+    if diagnosis.guarantees:
+        yield from ("", "### What the server guarantees now", "", "| when | what is kept |", "|---|---|")
+        for failure, words in FAILURES.items():
+            if failure in diagnosis.guarantees:
+                yield f"| {words} | {_plain(diagnosis.guarantees[failure])} |"
+    if diagnosis.not_judged:
+        yield from ("", "### Not judged", "", *(f"- {_plain(one)}" for one in diagnosis.not_judged))
+    yield from ("", f"Made by flushlab doctor {__version__}, which only reads.")
+
+
+def _waits(diagnosis: Diagnosis) -> Iterator[str]:
+    time = diagnosis.evidence.time
+    yield ""
+    yield f"Time of {time.writers} writers, from {time.samples} samples:"
+    yield from ("", "| wait | writers, mean | of the time |", "|---|--:|--:|")
+    for wait, mean in sorted(time.connections.items(), key=lambda one: -one[1]):
+        if mean:
+            yield f"| {wait_words(wait)} | {mean:.2f} | {percent(mean / time.total)} |"
+
+
+def _finding(found: Finding, diagnosis: Diagnosis) -> Iterator[str]:
+    server = diagnosis.evidence.identity
+    yield from ("", f"### {_plain(found.title[0].upper() + found.title[1:])}", "", measured(found), "")
+    for seen in found.seen:
+        yield f"- {_plain(seen.text)}" + (f": {_code(seen.sql)}" if seen.sql else "")
+    yield from ("", _plain(found.advice))
+    for one in found.changes:
+        yield from ("", f"Try (untested) {_code(settings_text(one))}; costs {cost(one, diagnosis)}.")
+        yield from (f"- {_plain(text)}" for text in one.costs)
+        yield from ("", "```", as_text(one, server), "```")
+
+
+def _plain(text: str) -> str:
+    """Text of which nothing is markup; underscores within words are none."""
+    return _MARKS.sub(r"\\\1", " ".join(text.split()))
+
+
+def _code(text: str) -> str:
+    """Code in a line, whatever marks are in it."""
+    marks = "`" * (1 + text.count("`"))
+    return f"{marks} {text} {marks}" if "`" in text else f"`{text}`"
