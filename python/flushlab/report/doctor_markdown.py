@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from flushlab.diagnosis.diagnose import Diagnosis
 from flushlab.diagnosis.finding import Finding
 from flushlab.report.doctor import as_text, began_words, cost, measured, percent, settings_text, wait_words
+from flushlab.report.doctor_host import host_lines
 from flushlab.report.words import FAILURES, rounded
 from flushlab.version import __version__
 
@@ -38,6 +39,9 @@ def _lines(diagnosis: Diagnosis) -> Iterator[str]:
         yield from _waits(diagnosis)
     for one in diagnosis.findings:
         yield from _finding(one, diagnosis)
+    if diagnosis.evidence.host is not None:
+        lines = host_lines(diagnosis.evidence.host)
+        yield from ("", "### The server's machine", "", *(f"- {_plain(one)}" for one in lines))
     if diagnosis.guarantees:
         yield from ("", "### What the server guarantees now", "", "| when | what is kept |", "|---|---|")
         for failure, words in FAILURES.items():

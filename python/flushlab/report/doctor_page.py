@@ -12,6 +12,7 @@ from flushlab.diagnosis.diagnose import Diagnosis
 from flushlab.diagnosis.finding import Finding
 from flushlab.report import doctor_plots
 from flushlab.report.doctor import as_text, began_words, cost, measured, percent, settings_text, wait_words
+from flushlab.report.doctor_host import host_lines
 from flushlab.report.page.page import Foot, page
 from flushlab.report.page.parts import Cell, Head, Section, Table, numbers
 from flushlab.report.words import FAILURES, rounded
@@ -34,6 +35,7 @@ def render(diagnosis: Diagnosis) -> str:
     sections = [
         *_waits(diagnosis),
         *(section for one in diagnosis.findings for section in _finding(one, diagnosis)),
+        *_machine(diagnosis),
         *_guarantees(diagnosis),
         *_not_judged(diagnosis),
     ]
@@ -128,6 +130,11 @@ def _finding(found: Finding, diagnosis: Diagnosis) -> Iterator[Section]:
             for one in found.changes
         ),
     )
+
+
+def _machine(diagnosis: Diagnosis) -> Iterator[Section]:
+    if (host := diagnosis.evidence.host) is not None:
+        yield Section("machine", "The server's machine", notes=tuple(f"{one}." for one in host_lines(host)))
 
 
 def _guarantees(diagnosis: Diagnosis) -> Iterator[Section]:

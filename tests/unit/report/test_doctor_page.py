@@ -15,6 +15,7 @@ from flushlab.diagnosis.waits import ROW_LOCK, WAITS
 from flushlab.report import doctor_markdown, doctor_page, doctor_plots
 from flushlab.report.plots import COLOURS
 from tests.unit.diagnosis.half_minute import half_minute
+from tests.unit.diagnosis.hosts import NEIGHBOR, host
 from tests.unit.diagnosis.watched import evidence, time_of, writer
 from tests.unit.report.test_page import HOSTILE, Reader, text_of
 
@@ -114,3 +115,12 @@ def test_the_ticket_marks_nothing_that_a_server_wrote() -> None:
     text = doctor_markdown.render(hostile())
     outside = re.sub(r"```.*?```|`+[^`]*`+", "", text, flags=re.S)
     assert not re.search(r"(?<!\\)<", outside)
+
+
+def test_a_machine_in_sight_is_shown_and_names_of_its_processes_are_text() -> None:
+    neighbor = msgspec.structs.replace(NEIGHBOR, name=HOSTILE)
+    seen = msgspec.structs.replace(DIAGNOSIS.evidence, host=host(writers=(neighbor,)))
+    found = msgspec.structs.replace(DIAGNOSIS, evidence=seen)
+    read = Reader(doctor_page.render(found))
+    assert "machine" in read.sections and "script" not in read.tags
+    assert "written by others, beside the data" in doctor_markdown.render(found)
