@@ -18,6 +18,7 @@ _SEEN = {
     questions.TRANSACTIONS: "open transactions",
     questions.FILES: "syncs of each log",
     questions.MONITOR: "age of the checkpoint",
+    questions.ORIGINS: "sources of settings",
 }
 _GRANTS = {
     questions.PROCESS: "GRANT PROCESS ON *.* TO {account};",

@@ -11,6 +11,7 @@ from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Finding
 from flushlab.diagnosis.findings import FINDINGS
 from flushlab.diagnosis.shares import times
+from flushlab.diagnosis.state import State, state_of
 from flushlab.settings.durability import describe
 
 _ORDER = {"binds": 0, "contributes": 1, "hint": 2}
@@ -30,6 +31,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
         floor: that the server meets now, and on which disk.
         guarantees: what it keeps under each failure, in words.
         not_judged: what could not be seen, and the privilege that it takes.
+        state: settings that matter to writes, and what a restart changes.
         evidence: all that was seen.
     """
 
@@ -39,6 +41,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     floor: str = ""
     guarantees: Mapping[str, str] = {}
     not_judged: tuple[str, ...] = ()
+    state: State = State()
     evidence: Evidence
 
 
@@ -55,6 +58,7 @@ def diagnose(evidence: Evidence) -> Diagnosis:
         floor=str(verdict_now(evidence)),
         guarantees=describe(guarantees_now(evidence)),
         not_judged=tuple(_not_judged(evidence)),
+        state=state_of(evidence),
         evidence=evidence,
     )
 

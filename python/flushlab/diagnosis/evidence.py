@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from flushlab.diagnosis.host import Host
+from flushlab.diagnosis.option_files import Start
 from flushlab.diagnosis.shares import WriteTime
 from flushlab.machine import Pressure
 from flushlab.record import ServerIdentity, Value
@@ -47,6 +48,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         cpus, memory_bytes: of that host.
         missing: privileges that the account lacks.
         host: the machine's side of the window; None as for `machine`.
+        start: option files and command line; None as for `machine`.
         interrupted: why the window is shorter than it should be; empty if it is not.
     """
 
@@ -63,6 +65,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     cpus: int | None = None
     memory_bytes: int | None = None
     host: Host | None = None
+    start: Start | None = None
     missing: tuple[str, ...] = ()
     interrupted: str = ""
 

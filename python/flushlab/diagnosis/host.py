@@ -151,11 +151,15 @@ class HostWatch:
     Args:
         pid: of the server, on this machine.
         variables: system variables of the server.
+
+    Attributes:
+        root: the server's, as this process sees it; None if it is closed.
     """
 
     def __init__(self, pid: int, variables: Mapping[str, str]) -> None:
         self._pid, self._variables = pid, variables
         self._unseen: list[str] = []
+        self.root = root_of(pid)
         self._folders = list(self._located())
         self._cpu, self._blkio = cgroup.group_of(pid, "cpu"), cgroup.group_of(pid, "blkio")
         self._io_began = process_io()
@@ -209,7 +213,7 @@ class HostWatch:
     def _located(self) -> Iterator[_Folder]:
         """The folders that can be seen, the data directory first."""
         data = self._variables.get("datadir", "")
-        root = self._root()
+        root = self.root
         if not data or root is None:
             self._unseen.append("the server's folders: its process has mounts of its own (root sees them)")
             return
@@ -225,17 +229,6 @@ class HostWatch:
                 yield _Folder(variable, path, here, file_system_of(here, self._pid))
             except OSError as error:
                 self._unseen.append(f"{variable} {path}: {error.strerror}")
-
-    def _root(self) -> Path | None:
-        """Where the server's root is for this process; None if it is elsewhere and closed."""
-        try:
-            own, theirs = mounts(), mounts(self._pid)
-        except OSError:
-            return None
-        if {one.id for one in own} & {one.id for one in theirs}:
-            return Path("/")
-        root = Path(f"/proc/{self._pid}/root")
-        return root if os.access(root, os.X_OK) else None
 
     def _places(self) -> tuple[Place, ...]:
         """The file systems, each once."""
@@ -326,6 +319,18 @@ class HostWatch:
         if processes > is_server:
             text = f"writes of other processes ({processes - is_server}): /proc/PID/io (root reads it)"
             self._unseen.append(text)
+
+
+def root_of(pid: int) -> Path | None:
+    """Where a process's root is for this one; None if it is elsewhere and closed."""
+    try:
+        own, theirs = mounts(), mounts(pid)
+    except OSError:
+        return None
+    if {one.id for one in own} & {one.id for one in theirs}:
+        return Path("/")
+    root = Path(f"/proc/{pid}/root")
+    return root if os.access(root, os.X_OK) else None
 
 
 def _on_device(pids: tuple[int, ...], device: int | None) -> bool | None:

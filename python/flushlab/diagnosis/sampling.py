@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterator
 
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.host import HostWatch
+from flushlab.diagnosis.option_files import Start, read_start
 from flushlab.diagnosis.shares import step_of
 from flushlab.diagnosis.window import Window
 from flushlab.errors import MeasurementError, ServerDied, ServerError
+from flushlab.machine.peer import command_line
 from flushlab.record.running import WatchedServer
 from flushlab.telemetry.live import questions
 from flushlab.telemetry.live.questions import doctor_questions
@@ -118,8 +120,19 @@ class _Watching:
             cpus=host.cpus if host else None,
             memory_bytes=host.memory_bytes if host else None,
             host=host,
+            start=self._start(),
             interrupted=self._interrupted,
         )
+
+    def _start(self) -> Start | None:
+        """Option files and command line of a server on this machine."""
+        pid, root = self._session.pid, self._host.root if self._host else None
+        if pid is None or root is None:
+            return None
+        last = self._window.last
+        named = (one.path for one in (last.origins or {}).values())
+        words = command_line(pid)
+        return read_start(words, last.identity, named, root) if words else None
 
     def _ask(self) -> ServerStatus:
         self._session.ask_what_is_due(None, lambda: False)

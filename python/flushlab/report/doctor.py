@@ -14,10 +14,12 @@ from flushlab.diagnosis.diagnose import Diagnosis
 from flushlab.diagnosis.finding import Change, Finding, Seen, Strength
 from flushlab.diagnosis.host import Host
 from flushlab.diagnosis.shares import Share, Step, times
+from flushlab.diagnosis.state import State
 from flushlab.diagnosis.waits import ROW_LOCK, WAITS
 from flushlab.record import ServerIdentity
 from flushlab.report.doctor_host import host_lines
-from flushlab.report.words import changes
+from flushlab.report.doctor_state import restart_changes, state_lines
+from flushlab.report.words import changes, grouped
 from flushlab.settings.catalog import load_catalog
 
 WIDTH = 80
@@ -85,6 +87,7 @@ class DoctorDocument(msgspec.Struct, frozen=True, kw_only=True):
         guarantees: what it keeps under each failure, in words.
         not_judged: what could not be seen, and why.
         host: the server's machine during the window; null if flushlab does not run there.
+        state: settings that matter to writes, where they came from, and what a restart changes.
     """
 
     schema: Literal["flushlab.doctor/1"] = "flushlab.doctor/1"
@@ -105,6 +108,7 @@ class DoctorDocument(msgspec.Struct, frozen=True, kw_only=True):
     guarantees: Mapping[str, str]
     not_judged: tuple[str, ...]
     host: Host | None
+    state: State
 
 
 def document(diagnosis: Diagnosis) -> DoctorDocument:
@@ -141,6 +145,7 @@ def document(diagnosis: Diagnosis) -> DoctorDocument:
         guarantees=diagnosis.guarantees,
         not_judged=diagnosis.not_judged,
         host=evidence.host,
+        state=diagnosis.state,
     )
 
 
@@ -172,7 +177,15 @@ def render(diagnosis: Diagnosis, *, full: bool = False) -> str:
         lines += ["", "Machine"]
         for line in host_lines(evidence.host):
             lines += _wrapped(f"  {line}", "    ")
+    if full:
+        lines += ["", "State"]
+        for failures, text in grouped(diagnosis.guarantees).items():
+            lines += _wrapped(f"  {failures}: {text}", "    ")
+        for line in state_lines(diagnosis.state, evidence.identity):
+            lines += _wrapped(f"  {line}", "    ")
     lines += ["", *_wrapped(f"Floor now: {diagnosis.floor}.")]
+    if changed := restart_changes(diagnosis.state, evidence.identity):
+        lines += _wrapped(f"A restart changes: {', '.join(changed)}.")
     if diagnosis.not_judged:
         lines += [*_wrapped(f"Not judged: {'; '.join(diagnosis.not_judged)}.")]
     return "\n".join(lines)

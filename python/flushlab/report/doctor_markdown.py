@@ -12,6 +12,7 @@ from flushlab.diagnosis.diagnose import Diagnosis
 from flushlab.diagnosis.finding import Finding
 from flushlab.report.doctor import as_text, began_words, cost, measured, percent, settings_text, wait_words
 from flushlab.report.doctor_host import host_lines
+from flushlab.report.doctor_state import state_lines
 from flushlab.report.words import FAILURES, rounded
 from flushlab.version import __version__
 
@@ -42,6 +43,8 @@ def _lines(diagnosis: Diagnosis) -> Iterator[str]:
     if diagnosis.evidence.host is not None:
         lines = host_lines(diagnosis.evidence.host)
         yield from ("", "### The server's machine", "", *(f"- {_plain(one)}" for one in lines))
+    if settings := tuple(state_lines(diagnosis.state, evidence.identity)):
+        yield from ("", "### Settings", "", *(f"- {_plain(one)}" for one in settings))
     if diagnosis.guarantees:
         yield from ("", "### What the server guarantees now", "", "| when | what is kept |", "|---|---|")
         for failure, words in FAILURES.items():

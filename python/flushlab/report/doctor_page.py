@@ -13,6 +13,7 @@ from flushlab.diagnosis.finding import Finding
 from flushlab.report import doctor_plots
 from flushlab.report.doctor import as_text, began_words, cost, measured, percent, settings_text, wait_words
 from flushlab.report.doctor_host import host_lines
+from flushlab.report.doctor_state import state_lines
 from flushlab.report.page.page import Foot, page
 from flushlab.report.page.parts import Cell, Head, Section, Table, numbers
 from flushlab.report.words import FAILURES, rounded
@@ -135,6 +136,10 @@ def _finding(found: Finding, diagnosis: Diagnosis) -> Iterator[Section]:
 def _machine(diagnosis: Diagnosis) -> Iterator[Section]:
     if (host := diagnosis.evidence.host) is not None:
         yield Section("machine", "The server's machine", notes=tuple(f"{one}." for one in host_lines(host)))
+    if lines := tuple(state_lines(diagnosis.state, diagnosis.evidence.identity)):
+        yield Section(
+            "settings", "Settings, their sources, and restarts", notes=tuple(f"{one}." for one in lines)
+        )
 
 
 def _guarantees(diagnosis: Diagnosis) -> Iterator[Section]:

@@ -73,7 +73,7 @@ def test_others_are_told_from_the_server(tmp_path: Path, monkeypatch: pytest.Mon
         (ProcessIo(written=begins, names=names, unseen=2), ProcessIo(written=ends, names=names, unseen=2))
     )
     monkeypatch.setattr(module, "process_io", lambda: next(told))
-    monkeypatch.setattr(module.HostWatch, "_root", lambda _: Path("/"))
+    monkeypatch.setattr(module, "root_of", lambda _: Path("/"))
     found = HostWatch(server, {"datadir": str(tmp_path)}).finish()
     (neighbor,) = found.writers
     assert (neighbor.name, neighbor.pids) == ("mysqld", (other,))

@@ -41,7 +41,7 @@ def hostile() -> Diagnosis:
 def test_the_page_has_the_answer_the_half_minute_and_each_finding(page: str) -> None:
     read = Reader(page)
     assert read.sections == [
-        *("time", "commit-sync", "row-locks", "client", "log-buffer", "guarantees", "not-judged"),
+        *("time", "commit-sync", "row-locks", "client", "log-buffer", "settings", "guarantees", "not-judged"),
     ]
     for words in (
         "What bounds the writes of db1:3306?",

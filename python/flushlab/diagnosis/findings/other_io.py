@@ -19,6 +19,8 @@ _WORTH_A_LINE = 0.1
 def find(evidence: Evidence) -> Finding | None:
     """Others that write much to a busy disk, if they are in sight."""
     host = evidence.host
+    if evidence.write_time is not None and not evidence.time.total:
+        return None  # nobody waits
     disk = host.data_disk if host else None
     if host is None or disk is None or disk.utilisation < _BUSY:
         return None

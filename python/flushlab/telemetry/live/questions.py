@@ -8,7 +8,7 @@ question that the account may not ask has a smaller form, or is left out and nam
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -24,6 +24,7 @@ STATUS, VARIABLES, THREADS, METRICS = (
 FILES, MONITOR = "perf_schema.file_events", "engine_innodb_status"
 """As mysqld_exporter calls its collectors."""
 STATES, TRANSACTIONS = "states", "info_schema.innodb_trx"
+ORIGINS, PERSISTED = "variable_origins", "perf_schema.persisted_variables"
 
 PROCESS, PERFORMANCE_SCHEMA = "PROCESS", "SELECT on performance_schema"
 ACCOUNT = "SELECT CURRENT_USER()"
@@ -124,6 +125,35 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
     rows_modified: int
 
 
+OriginKind = Literal["option file", "command line", "persisted", "SET", "computed", "environment", "default"]
+_ORIGINS: Mapping[str, OriginKind] = {
+    **dict.fromkeys(("GLOBAL", "SERVER", "EXPLICIT", "EXTRA", "USER", "LOGIN", "CONFIG"), "option file"),
+    **dict.fromkeys(("COMMAND_LINE", "COMMAND-LINE"), "command line"),
+    **dict.fromkeys(("DYNAMIC", "SQL"), "SET"),
+    **dict.fromkeys(("COMPILED", "COMPILE-TIME"), "default"),
+    "PERSISTED": "persisted",
+    "AUTO": "computed",
+    "ENV": "environment",
+}
+"""What MySQL and MariaDB call the sources of a value."""
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the value of a variable came from.
+
+    Attributes:
+        kind: its source.
+        path: of the option file; empty for others.
+        account: that set it; empty if the server does not tell.
+        at: when, in the session's time zone; empty if the server does not tell.
+    """
+
+    kind: OriginKind
+    path: str = ""
+    account: str = ""
+    at: str = ""
+
+
 _PICOSECOND = 1e-12
 _FILE_EVENTS = {
     "wait/io/file/innodb/innodb_log_file": "redo",
@@ -179,7 +209,32 @@ def doctor_questions(identity: ServerIdentity, variables: Mapping[str, str]) -> 
         needs=PERFORMANCE_SCHEMA if instrumented else PROCESS,
     )
     transactions = Question(name=TRANSACTIONS, every_s=5.0, forms=(_OPEN_TRANSACTIONS,), needs=PROCESS)
-    return (states, *asked, transactions)
+    return (states, *asked, transactions, *_origins(identity))
+
+
+_ONCE_S = 86_400.0
+_VARIABLES_INFO = (
+    "SELECT VARIABLE_NAME, VARIABLE_SOURCE, VARIABLE_PATH, SET_USER, SET_HOST, SET_TIME"
+    " FROM performance_schema.variables_info WHERE VARIABLE_SOURCE <> 'COMPILED'"
+)
+_SYSTEM_VARIABLES = (
+    "SELECT VARIABLE_NAME, GLOBAL_VALUE_ORIGIN, {path}, NULL, NULL, NULL"
+    " FROM information_schema.SYSTEM_VARIABLES WHERE GLOBAL_VALUE_ORIGIN <> 'COMPILE-TIME'"
+)
+
+
+def _origins(identity: ServerIdentity) -> tuple[Question, ...]:
+    """Where the values of variables came from, asked once; MySQL 5.7 does not tell."""
+    if identity.flavor == "mariadb":
+        forms = tuple(_SYSTEM_VARIABLES.format(path=path) for path in ("GLOBAL_VALUE_PATH", "NULL"))
+        return (Question(name=ORIGINS, every_s=_ONCE_S, forms=forms),)
+    if identity.version < (8, 0):
+        return ()
+    persisted = "SELECT VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.persisted_variables"
+    return (
+        Question(name=ORIGINS, every_s=_ONCE_S, forms=(_VARIABLES_INFO,), needs=PERFORMANCE_SCHEMA),
+        Question(name=PERSISTED, every_s=_ONCE_S, forms=(persisted,), needs=PERFORMANCE_SCHEMA),
+    )
 
 
 _VERB_LENGTH = 8
@@ -282,6 +337,20 @@ def parse_transactions(rows: Sequence[Sequence[Any]]) -> tuple[OpenTransaction, 
         )
         for thread, state, age, locked, modified in rows
     )
+
+
+def parse_origins(rows: Sequence[Sequence[Any]]) -> dict[str, Origin]:
+    """By name in small letters; variables with their default are left out."""
+    found = dict[str, Origin]()
+    for name, source, path, user, host, at in rows:
+        kind = _ORIGINS.get(_text(source), "computed")
+        who = f"{_text(user)}@{_text(host)}" if user and host else ""
+        if kind == "SET" and not who and at is not None:
+            kind = "computed"  # MySQL itself, while it started
+        told = path if kind == "option file" and path is not None else ""
+        when = str(at)[:19] if at is not None and kind == "SET" else ""
+        found[_text(name).lower()] = Origin(kind=kind, path=_text(told), account=who, at=when)
+    return found
 
 
 def parse_metrics(rows: Sequence[Sequence[Any]]) -> tuple[Metric, ...]:

@@ -48,6 +48,8 @@ _PARSERS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     questions.MONITOR: ("monitor", questions.parse_innodb),
     questions.STATES: ("states", questions.parse_states),
     questions.TRANSACTIONS: ("transactions", questions.parse_transactions),
+    questions.ORIGINS: ("origins", questions.parse_origins),
+    questions.PERSISTED: ("persisted", questions.parse_pairs),
 }
 
 

@@ -12,6 +12,7 @@ from flushlab.telemetry.live.questions import (
     FileEvents,
     Metric,
     OpenTransaction,
+    Origin,
     Threads,
     ThreadState,
 )
@@ -85,6 +86,8 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
         syncs: by class of files since some moment, as the kernel counts them; None where nobody does.
         states: connections at work, each by itself; None if they cannot be seen.
         transactions: open ones, the oldest first; None if they cannot be seen.
+        origins: where the values of variables came from; None if the server does not tell.
+        persisted: values that the next start sets.
         monitor: InnoDB's, where there is no other source of the checkpoint.
         missing: privileges that the account lacks.
         took_s: by question, how long the last answer took.
@@ -103,6 +106,8 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
     metrics: tuple[Metric, ...] = ()
     files: Mapping[str, FileEvents] = {}
     syncs: Mapping[str, int] | None = None
+    origins: Mapping[str, Origin] | None = None
+    persisted: Mapping[str, str] = {}
     monitor: ServerSample | None = None
     missing: tuple[str, ...] = ()
     took_s: Mapping[str, float] = {}

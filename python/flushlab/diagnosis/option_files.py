@@ -1,0 +1,111 @@
+"""Option files: those that a server on this machine starts with, read as it reads them.
+
+The command line tells which; without a word there, the usual ones, and those that the server names itself.
+Files are only read, and a file that cannot be read is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from flushlab.record import ServerIdentity
+from flushlab.settings.catalog import canonical
+from flushlab.settings.check import Checked, check
+
+USUAL_FILES = ("/etc/my.cnf", "/etc/mysql/my.cnf", "/usr/etc/my.cnf")
+"""Of the servers of distributions and vendors, in reading order."""
+
+
+class Start(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server starts with.
+
+    Attributes:
+        files: that were read, in reading order; included files are not listed.
+        unread: files that this user may not read.
+        checked: the files together.
+        arguments: options of the command line, by name.
+    """
+
+    files: tuple[str, ...]
+    unread: tuple[str, ...]
+    checked: Checked
+    arguments: Mapping[str, str]
+
+
+def read_start(
+    words: Sequence[str], identity: ServerIdentity, named: Iterable[str], root: Path = Path("/")
+) -> Start:
+    """Reads the files.
+
+    Args:
+        words: of the command line.
+        identity: the server.
+        named: files that the server says that values came from.
+        root: the server's, as this process sees it.
+    """
+    options = dict(_options(words))
+    given = options.get("defaults_file")
+    if "no_defaults" in options:
+        wanted: list[str] = []
+    elif given:
+        wanted = [given]
+    else:
+        extra = options.get("defaults_extra_file")
+        wanted = [*USUAL_FILES, *([extra] if extra else [])]
+    texts, unread = dict[str, str](), list[str]()
+
+    def read(path: Path) -> str | None:
+        try:
+            return path.read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return None
+        except OSError:
+            unread.append(_inside(path, root))
+            return None
+
+    def load(target: str, directory: bool) -> Iterator[tuple[str, str]]:
+        path = root / target.lstrip("/")
+        paths = sorted(one for one in path.iterdir() if one.suffix == ".cnf") if directory else [path]
+        for one in paths:
+            if (text := read(one)) is not None:
+                seen.add(_inside(one, root))
+                yield _inside(one, root), text
+
+    def checked_with(files: Iterable[str]) -> Checked:
+        found = {name: text for name in files if (text := read(root / name.lstrip("/"))) is not None}
+        texts.update(found)
+        seen.update(found)
+        whole = "".join(f"!include {name}\n" for name in found)
+        suffix = options.get("defaults_group_suffix", "")
+        return check(whole, identity, path="", loader=load, suffix=suffix)
+
+    seen = set[str]()
+    checked = checked_with(wanted)
+    if "no_defaults" not in options and not given:
+        further = [name for name in dict.fromkeys(named) if name.startswith("/") and name not in seen]
+        if further:
+            checked = checked_with([*texts, *further])
+    arguments = {name: value for name, value in options.items() if not name.startswith("defaults_")}
+    return Start(
+        files=tuple(texts), unread=tuple(dict.fromkeys(unread)), checked=checked, arguments=arguments
+    )
+
+
+def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The options of a command line, behind the name of its program."""
+    with suppress(StopIteration):
+        at = next(
+            number for number, word in enumerate(words) if Path(word).name.startswith(("mysqld", "mariadbd"))
+        )
+        for word in words[at + 1 :]:
+            if word.startswith("--"):
+                name, equals, value = word[2:].partition("=")
+                yield canonical(name), value if equals else "ON"
+
+
+def _inside(path: Path, root: Path) -> str:
+    return f"/{path.relative_to(root)}"

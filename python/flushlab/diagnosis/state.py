@@ -1,0 +1,204 @@
+"""State: settings that matter to writes, where their values came from, and what a restart changes. Pure.
+
+Values are the server's. Where they came from, the server says (MySQL 8.0, MariaDB); the line is that of the
+option file, if flushlab runs on the server's machine and may read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from flushlab.diagnosis.by_itself import by_itself
+from flushlab.diagnosis.evidence import Evidence
+from flushlab.errors import ValueOutOfRange
+from flushlab.record import Value
+from flushlab.settings.catalog import SettingHere, load_catalog
+from flushlab.settings.configuration import typed
+from flushlab.telemetry.live.questions import Origin, OriginKind
+
+_NOT_OF_WRITES = ("service", "ddl", "cluster")
+"""Groups of the catalog."""
+_DEFAULT = Origin(kind="default")
+
+
+class SettingState(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting.
+
+    Attributes:
+        name: as the server spells it.
+        value: in force.
+        origin: source of the value; null if the server does not tell.
+        place: `FILE:LINE` of the option file that gives it; empty for others, the file alone if it cannot be
+            read here.
+        account: that set it at run time; empty if the server does not tell.
+        at: when, in the server's time zone; empty if the server does not tell.
+        at_restart: value after a restart, if it differs; null if it stays, or if that cannot be seen.
+        restart_origin: source of that value; `unseen` if a value that was set at run time may be lost.
+    """
+
+    name: str
+    value: Value
+    origin: OriginKind | None
+    place: str = ""
+    account: str = ""
+    at: str = ""
+    at_restart: Value | None = None
+    restart_origin: str = ""
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """A mistake in an option file.
+
+    Attributes:
+        place: `FILE:LINE`.
+        text: in words.
+        hint: the way out; null if there is none.
+    """
+
+    place: str
+    text: str
+    hint: str | None = None
+
+
+class State(msgspec.Struct, frozen=True, kw_only=True):
+    """The server's state.
+
+    Attributes:
+        settings: that matter to writes.
+        files: option files that were read.
+        problems: of these files.
+        by_itself: what this version decides without being asked, in words.
+        unseen: in words.
+    """
+
+    settings: tuple[SettingState, ...] = ()
+    files: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    by_itself: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
+
+
+def state_of(evidence: Evidence) -> State:
+    """The state of the server at the window's end."""
+    start = evidence.start
+    return State(
+        settings=tuple(_settings(evidence)),
+        files=start.files if start else (),
+        problems=tuple(
+            Problem(place=one.place, text=f"{one.name} {one.text}".strip(), hint=one.hint)
+            for one in (start.checked.findings if start else ())
+            if one.severity != "note"
+        ),
+        by_itself=tuple(by_itself(evidence)),
+        unseen=tuple(_unseen(evidence)),
+    )
+
+
+def _settings(evidence: Evidence) -> Iterator[SettingState]:
+    catalog, server = load_catalog(), evidence.identity
+    for name, value in sorted(evidence.settings.items()):
+        here = catalog.here(name, server.flavor, server.version)
+        if here is None or here.part or here.entry.group in _NOT_OF_WRITES:
+            continue
+        origin = _origin(evidence, here, value)
+        place = _place(evidence, here, origin)
+        after, source = _at_restart(evidence, here, value, origin)
+        yield SettingState(
+            name=name,
+            value=value,
+            origin=origin.kind if origin else None,
+            place=place,
+            account=origin.account if origin else "",
+            at=origin.at if origin else "",
+            at_restart=after,
+            restart_origin=source,
+        )
+
+
+def _origin(evidence: Evidence, here: SettingHere, value: Value) -> Origin | None:
+    """As the server says; of one that does not, by what it starts with."""
+    told = evidence.after.origins
+    if told is not None:
+        return told.get(here.variable, _DEFAULT)
+    if _same(here, here.default, value):
+        return _DEFAULT
+    start = evidence.start
+    if start is None:
+        return None
+    for given, kind in (
+        (_argument(evidence, here), "command line"),
+        (_in_file(evidence, here), "option file"),
+    ):
+        if given is not None and _same(here, given, value):
+            return Origin(kind="command line" if kind == "command line" else "option file")
+    if here.computed:
+        return Origin(kind="computed")
+    return None if start.unread else Origin(kind="SET")
+
+
+def _place(evidence: Evidence, here: SettingHere, origin: Origin | None) -> str:
+    if origin is None or origin.kind != "option file":
+        return ""
+    line = _line(evidence, here)
+    # The last file wins; the server names the one that it read.
+    return line if line and line.rpartition(":")[0] in (origin.path, line.rpartition(":")[0]) else origin.path
+
+
+def _line(evidence: Evidence, here: SettingHere) -> str:
+    lines: Mapping[str, tuple[str, int]] = evidence.start.checked.lines if evidence.start else {}
+    found = lines.get(here.name) or lines.get(here.variable)
+    return f"{found[0]}:{found[1]}" if found else ""
+
+
+def _at_restart(
+    evidence: Evidence, here: SettingHere, value: Value, origin: Origin | None
+) -> tuple[Value | None, str]:
+    """The value after a restart, and its source, if it differs: persisted values win over the command line,
+    which wins over option files."""
+    persisted = evidence.after.persisted.get(here.variable)
+    if persisted is not None and evidence.variable("persisted_globals_load").upper() != "OFF":
+        return _if_other(here, typed(persisted, here), value, "persisted")
+    start, is_set = evidence.start, origin is not None and origin.kind == "SET"
+    if start is None:
+        return None, "unseen" if is_set else ""
+    if (given := _argument(evidence, here)) is not None:
+        return _if_other(here, given, value, "command line")
+    if (given := _in_file(evidence, here)) is not None:
+        return _if_other(here, given, value, _line(evidence, here))
+    if here.computed or start.unread:
+        return None, "unseen" if is_set else ""
+    return _if_other(here, here.default, value, "default") if is_set else (None, "")
+
+
+def _if_other(here: SettingHere, after: Value, value: Value, source: str) -> tuple[Value | None, str]:
+    return (None, "") if _same(here, after, value) else (after, source)
+
+
+def _argument(evidence: Evidence, here: SettingHere) -> Value | None:
+    given = evidence.start.arguments.get(here.name) if evidence.start else None
+    return None if given is None else typed(given, here)
+
+
+def _in_file(evidence: Evidence, here: SettingHere) -> Value | None:
+    return evidence.start.checked.settings.get(here.name) if evidence.start else None
+
+
+def _same(here: SettingHere, one: Value, other: Value) -> bool:
+    """As the server holds them: it rounds some."""
+    try:
+        return here.same(here.rounded(one), here.rounded(other))
+    except ValueOutOfRange:
+        return False
+
+
+def _unseen(evidence: Evidence) -> Iterator[str]:
+    server = evidence.identity
+    if evidence.after.origins is None:
+        why = "MySQL 5.7 does not tell" if server.flavor == "mysql" and server.version < (8, 0) else "refused"
+        yield f"where values came from: {why}"
+    if evidence.start is None:
+        yield "option files: flushlab does not see the server's process on this machine"
+    else:
+        yield from (f"{path}: this user may not read it" for path in evidence.start.unread)
