@@ -116,6 +116,10 @@ class CommandFailed(MeasurementError):
         self.output = output
 
 
+class SamplesDisagree(MeasurementError):
+    """Files of different servers, or of two runs of one: no growth can be told from them."""
+
+
 class StorageError(FlushlabError):
     """A file, directory, snapshot or the store could not be read or written."""
 

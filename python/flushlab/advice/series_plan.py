@@ -29,7 +29,7 @@ def series_plan(diagnosis: Diagnosis) -> str | None:
     version = ".".join(map(str, server.version[:2]))
     threads = min(MOST_THREADS, max(1, evidence.time.writers))
     lines = [
-        f"# Made by flushlab doctor from {server.name}, watched for {evidence.seconds:.0f} s.",
+        f"# Made by flushlab doctor from {server.name}, {_source(diagnosis)}.",
         f"# {diagnosis.answer}",
         "",
         f'title = "What would mending {server.name} buy?"',
@@ -55,6 +55,11 @@ def series_plan(diagnosis: Diagnosis) -> str | None:
             f"settings = {{{_settings(change.settings)}}}",
         ]
     return "\n".join(lines) + "\n"
+
+
+def _source(diagnosis: Diagnosis) -> str:
+    evidence = diagnosis.evidence
+    return f"files of {evidence.seconds:.0f} s" if evidence.files else f"watched for {evidence.seconds:.0f} s"
 
 
 def _arms(diagnosis: Diagnosis) -> Iterator[tuple[str, Finding, Change]]:

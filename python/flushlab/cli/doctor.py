@@ -47,6 +47,7 @@ def doctor(
       flushlab doctor -h db1 -u monitor -p
       flushlab doctor --defaults-file ~/.my.cnf --seconds 60 --full
       flushlab doctor --server sandbox:demo --plan mend.toml --html doctor.html
+      flushlab doctor --from ./pt-stalk
       flushlab doctor -h db1 -u monitor -p --check-account
 
     With --check-account, exits with 1 if the account lacks a privilege.

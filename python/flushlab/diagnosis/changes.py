@@ -45,6 +45,8 @@ def changes(evidence: Evidence, *given: Mapping[str, Value]) -> tuple[Change, ..
 
 def _change(evidence: Evidence, settings: Mapping[str, Value]) -> Change | None:
     catalog, server = load_catalog(), evidence.identity
+    if not evidence.settings or not server.version:
+        return None  # what it would change is not known
     known = {
         name: value
         for name, value in settings.items()

@@ -7,18 +7,24 @@ from collections.abc import Mapping
 import msgspec
 
 from flushlab.diagnosis.changes import guarantees_now, verdict_now
+from flushlab.diagnosis.counted import answer_without_connections
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Finding
 from flushlab.diagnosis.findings import FINDINGS
 from flushlab.diagnosis.shares import times
 from flushlab.diagnosis.state import State, state_of
 from flushlab.settings.durability import describe
+from flushlab.units import format_seconds
 
 _ORDER = {"binds": 0, "contributes": 1, "hint": 2}
 _BUSY = 0.05
 """Writers at work at the same time, on average, below which a server counts as idle."""
+UNKNOWN = "unknown"
+"""Floor of a server whose settings are not known."""
 _ENOUGH = 30
 """Samples below which no share is worth a word."""
+
+_LONG_S = 600.0
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,8 +61,8 @@ def diagnose(evidence: Evidence) -> Diagnosis:
         answer=_answer(evidence, findings),
         doubts=tuple(_doubts(evidence, findings)),
         findings=tuple(findings),
-        floor=str(verdict_now(evidence)),
-        guarantees=describe(guarantees_now(evidence)),
+        floor=str(verdict_now(evidence)) if evidence.settings else UNKNOWN,
+        guarantees=describe(guarantees_now(evidence)) if evidence.settings else {},
         not_judged=tuple(_not_judged(evidence)),
         state=state_of(evidence),
         evidence=evidence,
@@ -64,6 +70,8 @@ def diagnose(evidence: Evidence) -> Diagnosis:
 
 
 def _answer(evidence: Evidence, findings: list[Finding]) -> str:
+    if evidence.write_time is None and evidence.files:
+        return answer_without_connections(evidence)
     if evidence.write_time is None:
         return "What bounds writes cannot be judged: the account does not see the connections of others."
     if not evidence.time.writers:
@@ -87,7 +95,10 @@ def _doubts(evidence: Evidence, findings: list[Finding]) -> list[str]:
         found.append(f"the window ended after {evidence.seconds:.0f} s: {evidence.interrupted}")
     samples = evidence.time.samples
     if evidence.write_time is not None and samples < _ENOUGH:
-        found.append(f"only {samples} samples of connections: give it more --seconds")
+        more = "collect for longer" if evidence.files else "give it more --seconds"
+        found.append(f"only {samples} samples of connections: {more}")
+    if evidence.files and evidence.seconds > _LONG_S:
+        found.append(f"rates are means over {format_seconds(evidence.seconds)}: a stall is not seen in them")
     names = {one.name for one in findings if one.strength == "binds"}
     if "cpu" in {one.name for one in findings} and names & {"commit_sync", "row_locks"}:
         found.append(
@@ -103,6 +114,8 @@ def _doubts(evidence: Evidence, findings: list[Finding]) -> list[str]:
 
 
 def _not_judged(evidence: Evidence) -> list[str]:
+    if evidence.files:
+        return list(evidence.untold)
     found = []
     if "PROCESS" in evidence.missing:
         found.append("open transactions and InnoDB's metrics: the account lacks PROCESS")

@@ -8,11 +8,15 @@ The function behind `flushlab doctor`:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from flushlab.build import Progress, silent
 from flushlab.diagnosis.account import Account, check_account
 from flushlab.diagnosis.diagnose import Diagnosis, diagnose
+from flushlab.diagnosis.files.folder import read
+from flushlab.diagnosis.files.samples import evidence_of
 from flushlab.diagnosis.sampling import watch
 from flushlab.errors import UsageError
 from flushlab.record.running import WatchedServer
@@ -21,6 +25,7 @@ from flushlab.server.start import sandbox
 from flushlab.server.watched import watched_at
 from flushlab.spec.build import build
 from flushlab.spec.commands import DoctorSpec
+from flushlab.spec.option import fields
 from flushlab.spec.sugar import taking
 
 
@@ -28,13 +33,20 @@ from flushlab.spec.sugar import taking
 def doctor(*, progress: Progress = silent, **given: Any) -> Diagnosis:
     """Watches a running server, changes nothing there, and says what bounds its writes.
 
+    With `files`, it judges files in place of a server.
+
     The arguments are those of `flushlab doctor` under the same names.
 
     Raises:
         UsageError: an argument makes no sense.
         ServerError: the server does not answer, or refuses the account.
+        StorageError: a file cannot be read.
+        SamplesDisagree: files of different servers, or of two runs of one.
     """
     spec = build(DoctorSpec, given)
+    if spec.files is not None:
+        _require_files_alone(given)
+        return diagnose(evidence_of(read(Path(spec.files))))
     return diagnose(watch(_reach(spec), spec.seconds, progress))
 
 
@@ -48,7 +60,19 @@ def account(**given: Any) -> Account:
         UsageError: an argument makes no sense.
         ServerError: the server does not answer, or refuses the account.
     """
-    return check_account(_reach(build(DoctorSpec, given)))
+    spec = build(DoctorSpec, given)
+    if spec.files is not None:
+        raise UsageError("--check-account has no effect with --from", hint="remove one of them")
+    return check_account(_reach(spec))
+
+
+def _require_files_alone(given: Mapping[str, Any]) -> None:
+    """Refuses beside files what is for a server."""
+    known = fields(DoctorSpec)
+    for name, value in given.items():
+        if name != "files" and value not in (None, False):
+            what = known[name].flag if name in known else name
+            raise UsageError(f"{what} has no effect with --from", hint="remove one of them")
 
 
 def _reach(spec: DoctorSpec) -> WatchedServer:

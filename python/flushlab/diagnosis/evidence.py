@@ -8,11 +8,14 @@ from collections.abc import Mapping
 
 import msgspec
 
+from flushlab.diagnosis.files.told import Monitor
 from flushlab.diagnosis.host import Host
 from flushlab.diagnosis.option_files import Start
 from flushlab.diagnosis.shares import WriteTime
 from flushlab.machine import Pressure
 from flushlab.record import ServerIdentity, Value
+from flushlab.settings.catalog import load_catalog
+from flushlab.settings.in_force import in_force
 from flushlab.telemetry.live.questions import OpenTransaction
 from flushlab.telemetry.live.status import ServerStatus
 
@@ -50,6 +53,10 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         host: the machine's side of the window; None as for `machine`.
         start: option files and command line; None as for `machine`.
         interrupted: why the window is shorter than it should be; empty if it is not.
+        files: from which all of this is, with what each was read as; empty for a server that was watched.
+        untold: what the files do not tell.
+        running: connections at work at each status of the files.
+        monitors: outputs of InnoDB's monitor in the files.
     """
 
     began: float = 0.0
@@ -68,11 +75,21 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     start: Start | None = None
     missing: tuple[str, ...] = ()
     interrupted: str = ""
+    files: tuple[str, ...] = ()
+    untold: tuple[str, ...] = ()
+    running: tuple[float, ...] = ()
+    monitors: tuple[Monitor, ...] = ()
 
     @property
     def identity(self) -> ServerIdentity:
         """The server."""
         return self.after.identity
+
+    @property
+    def server(self) -> str:
+        """The server, for people: `mariadb@10.11.19`."""
+        known = self.identity
+        return known.name if known.version else f"{known.flavor} of unknown version"
 
     @property
     def time(self) -> WriteTime:
@@ -125,3 +142,14 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     def is_on(self, name: str) -> bool:
         """Whether a variable is switched on."""
         return self.variable(name).upper() in ("ON", "1", "YES")
+
+
+def settings_of(seen: ServerStatus, path: str) -> dict[str, Value]:
+    """Settings of the catalog, as a server's variables have them.
+
+    Args:
+        seen: with the variables.
+        path: source of them: an address, or a file.
+    """
+    known = in_force(seen.variables, seen.identity, path=path).settings
+    return {name: value for name, value in known.items() if name in load_catalog()}

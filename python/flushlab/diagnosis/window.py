@@ -12,11 +12,9 @@ from typing import Any
 
 import msgspec
 
-from flushlab.diagnosis.evidence import COMMITS, CommitCount, Evidence
+from flushlab.diagnosis.evidence import COMMITS, CommitCount, Evidence, settings_of
 from flushlab.diagnosis.shares import Tally
 from flushlab.record import Value
-from flushlab.settings.catalog import load_catalog
-from flushlab.settings.in_force import in_force
 from flushlab.telemetry.live.questions import OpenTransaction
 from flushlab.telemetry.live.status import ServerStatus
 
@@ -125,12 +123,7 @@ class Window:
     def _in_force(self, seen: ServerStatus, path: str) -> Mapping[str, Value]:
         """Settings of the catalog."""
         if self._settings[0] is not seen.variables:
-            known = in_force(seen.variables, seen.identity, path=path).settings
-            catalog = load_catalog()
-            self._settings = (
-                seen.variables,
-                {name: value for name, value in known.items() if name in catalog},
-            )
+            self._settings = (seen.variables, settings_of(seen, path))
         return self._settings[1]
 
 

@@ -21,6 +21,7 @@ from flushlab.report.doctor_host import host_lines
 from flushlab.report.doctor_state import restart_changes, state_lines
 from flushlab.report.words import changes, grouped
 from flushlab.settings.catalog import load_catalog
+from flushlab.units import counted, format_seconds
 
 WIDTH = 80
 
@@ -71,9 +72,10 @@ class DoctorDocument(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         schema: `flushlab.doctor/1`.
         server: `mariadb@10.11.19`.
-        address: where it was reached.
-        began: when the window began, ISO 8601, UTC.
-        seconds: length of the window.
+        address: where it was reached, or the path of the files.
+        files: that were read in place of a server, each with what it was read as.
+        began: when the window began, ISO 8601, UTC; empty if it is not known.
+        seconds: length of the window; 0 for files of a single moment, which have no rates.
         samples: moments at which connections were looked at.
         writers: connections that were seen to write.
         answer: what bounds writes, in a sentence.
@@ -93,6 +95,7 @@ class DoctorDocument(msgspec.Struct, frozen=True, kw_only=True):
     schema: Literal["flushlab.doctor/1"] = "flushlab.doctor/1"
     server: str
     address: str
+    files: tuple[str, ...]
     began: str
     seconds: float
     samples: int
@@ -115,9 +118,10 @@ def document(diagnosis: Diagnosis) -> DoctorDocument:
     """The diagnosis as `flushlab.doctor/1`."""
     evidence = diagnosis.evidence
     return DoctorDocument(
-        server=evidence.identity.name,
+        server=evidence.server,
         address=evidence.after.key,
-        began=datetime.fromtimestamp(evidence.began, UTC).isoformat(timespec="seconds"),
+        files=evidence.files,
+        began=_began(evidence.began),
         seconds=evidence.seconds,
         samples=evidence.time.samples,
         writers=evidence.time.writers,
@@ -158,7 +162,7 @@ def render(diagnosis: Diagnosis, *, full: bool = False) -> str:
     """
     evidence = diagnosis.evidence
     lines = [
-        f"{evidence.identity.name}, watched for {evidence.seconds:.0f} s",
+        f"{evidence.server}, {_window(diagnosis)}",
         evidence.after.key,
         "",
         *_wrapped(diagnosis.answer),
@@ -167,7 +171,8 @@ def render(diagnosis: Diagnosis, *, full: bool = False) -> str:
         lines += _wrapped(f"Doubt: {doubt}.")
     if evidence.time.writers:
         lines += ["", *_where(diagnosis)]
-    shown = [one for one in diagnosis.findings if full or one.strength != "hint"]
+    unmeasured = bool(evidence.files) and evidence.write_time is None
+    shown = [one for one in diagnosis.findings if full or unmeasured or one.strength != "hint"]
     for one in shown:
         lines += ["", *_finding(one, diagnosis, full=full)]
     hints = [one.title for one in diagnosis.findings if one not in shown]
@@ -186,9 +191,21 @@ def render(diagnosis: Diagnosis, *, full: bool = False) -> str:
     lines += ["", *_wrapped(f"Floor now: {diagnosis.floor}.")]
     if changed := restart_changes(diagnosis.state, evidence.identity):
         lines += _wrapped(f"A restart changes: {', '.join(changed)}.")
-    if diagnosis.not_judged:
+    if diagnosis.evidence.files and diagnosis.not_judged:
+        lines += ["Not judged:", *(line for one in diagnosis.not_judged for line in _item(one))]
+    elif diagnosis.not_judged:
         lines += [*_wrapped(f"Not judged: {'; '.join(diagnosis.not_judged)}.")]
+    if full and diagnosis.evidence.files:
+        lines += ["Files:", *(line for one in diagnosis.evidence.files for line in _item(one))]
     return "\n".join(lines)
+
+
+def _window(diagnosis: Diagnosis) -> str:
+    evidence = diagnosis.evidence
+    if not evidence.files:
+        return f"watched for {evidence.seconds:.0f} s"
+    span = f"{format_seconds(evidence.seconds)} of it" if evidence.seconds else "one moment of it"
+    return f"{span} in {counted(len(evidence.files), 'file')}"
 
 
 def render_account(account: Account) -> str:
@@ -301,6 +318,14 @@ def _statements(change: Change, diagnosis: Diagnosis) -> Iterator[str]:
             yield f"SET GLOBAL {here.variable} = {here.sql(value)};"
         else:
             yield f"[mysqld] {here.option(value)}  # takes a restart"
+
+
+def _began(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds") if at else ""
+
+
+def _item(text: str) -> list[str]:
+    return _wrapped(f"  - {text}", "    ")
 
 
 def percent(share: float) -> str:

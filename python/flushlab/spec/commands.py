@@ -233,6 +233,17 @@ class DoctorSpec(Spec, frozen=True, kw_only=True):
         str | None, Option("A kept sandbox (sandbox:NAME), instead of your own server.", panel=SERVER)
     ] = None
     remote: Annotated[RemoteAccess, Without(("allow_writes", "allow_set_global"))] = RemoteAccess()
+    files: Annotated[
+        str | None,
+        Option(
+            "Judge files in place of a server: a folder or a file with outputs of SHOW GLOBAL STATUS and"
+            " others, of pt-stalk, pt-mysql-summary or mysqld_exporter.",
+            flag="from",
+            metavar="PATH",
+            path=True,
+            panel=SERVER,
+        ),
+    ] = None
 
 
 class WatchSpec(Spec, frozen=True, kw_only=True):

@@ -11,15 +11,18 @@ from flushlab.diagnosis.findings import (
     buffer_pool,
     client,
     commit_sync,
+    commits_in_flight,
     connections,
     cpu,
     cpu_quota,
     disk,
     galera,
     idle_transactions,
+    latches,
     log_buffer,
     metadata_locks,
     other_io,
+    pending_io,
     purge_lag,
     redo_capacity,
     row_locks,
@@ -46,6 +49,9 @@ FINDINGS: tuple[Callable[[Evidence], Finding | None], ...] = (
     idle_transactions.find,
     purge_lag.find,
     connections.find,
+    commits_in_flight.find,
+    latches.find,
+    pending_io.find,
 )
 
 __all__ = ["FINDINGS"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flushlab.diagnosis.changes import changes
+from flushlab.diagnosis.counted import write_statements_per_s
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Change, Finding, Seen
 from flushlab.units import format_size
@@ -19,7 +20,7 @@ def find(evidence: Evidence) -> Finding | None:
         return None
     free, reads = evidence.grew("innodb_buffer_pool_wait_free"), evidence.grew("innodb_buffer_pool_reads")
     commits = (evidence.commits or 0.0) * evidence.seconds
-    if not free and reads < max(commits, evidence.seconds):
+    if not free and (reads < max(commits, evidence.seconds) or write_statements_per_s(evidence) == 0):
         return None
     part = (free + reads) / max(1.0, commits)
     size = evidence.after.variable("innodb_buffer_pool_size") or 0

@@ -20,7 +20,8 @@ def find(evidence: Evidence) -> Finding | None:
         seen=(
             Seen(
                 f"{len(old)} open for {_OLD_S} s or longer; the oldest, connection {oldest.thread}, for"
-                f" {oldest.age_s:,} s with {oldest.rows_modified:,} rows changed",
+                f" {oldest.age_s:,} s with {oldest.rows_modified:,} rows changed and {oldest.rows_locked:,}"
+                " locked",
                 "SELECT * FROM information_schema.INNODB_TRX ORDER BY trx_started LIMIT 20",
             ),
         ),

@@ -18,10 +18,17 @@ def find(evidence: Evidence) -> Finding | None:
         title="old row versions pile up: purge does not keep up",
         seen=(
             Seen(
-                f"history list length {length:,.0f}, {evidence.grew('innodb_history_list_length'):+,.0f} in"
-                f" {evidence.seconds:.0f} s",
+                f"history list length {length:,.0f}{_growth(evidence)}",
                 "SHOW GLOBAL STATUS LIKE 'Innodb_history_list_length'",
             ),
         ),
         advice="End long transactions and snapshots (backups, reports); then innodb_purge_threads.",
     )
+
+
+def _growth(evidence: Evidence) -> str:
+    """Growth in the window, if there is one."""
+    grew = evidence.delta("innodb_history_list_length")
+    if grew is None or not evidence.seconds:
+        return ""
+    return f", {grew:+,.0f} in {evidence.seconds:.0f} s"

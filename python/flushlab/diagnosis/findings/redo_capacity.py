@@ -27,13 +27,15 @@ def find(evidence: Evidence) -> Finding | None:
     size = capacity or int(limit)
     return Finding(
         name="redo_capacity",
-        title="the redo log is nearly full: writers wait for page flushing",
+        title="the redo log is nearly full: "
+        + ("writers wait for page flushing" if evidence.write_time else "pages are flushed in a hurry"),
         share=evidence.time.within(near, "statement", "commit"),
         waits=("statement", "commit"),
         seen=(
             Seen(
-                f"checkpoint age up to {format_size(max(ages))} of {format_size(int(limit))}, above"
-                f" {_NEAR:.0%} in {near:.0%} of the seconds",
+                f"checkpoint age up to {format_size(max(ages))} of {format_size(int(limit))},"
+                f" {max(ages) / limit:.0%}"
+                + (f", above {_NEAR:.0%} in {near:.0%} of {len(ages)} samples" if len(ages) > 1 else ""),
                 "SHOW GLOBAL STATUS LIKE 'Innodb_%lsn'; -- MariaDB: LIKE 'Innodb_checkpoint%'",
             ),
         ),

@@ -155,7 +155,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _PICOSECOND = 1e-12
-_FILE_EVENTS = {
+FILE_CLASSES = {
     "wait/io/file/innodb/innodb_log_file": "redo",
     "wait/io/file/innodb/innodb_data_file": "data",
     "wait/io/file/sql/binlog": "binlog",
@@ -179,7 +179,7 @@ def questions(identity: ServerIdentity, variables: Mapping[str, str]) -> tuple[Q
         Question(name=METRICS, every_s=5.0, forms=_metrics(identity), needs=PROCESS),
     ]
     if sees_threads:
-        names = ", ".join(f"'{name}'" for name in _FILE_EVENTS)
+        names = ", ".join(f"'{name}'" for name in FILE_CLASSES)
         asked.append(
             Question(
                 name=FILES,
@@ -370,7 +370,7 @@ def parse_metrics(rows: Sequence[Sequence[Any]]) -> tuple[Metric, ...]:
 def parse_files(rows: Sequence[Sequence[Any]]) -> dict[str, FileEvents]:
     """By class of files."""
     return {
-        _FILE_EVENTS[_text(name)]: FileEvents(
+        FILE_CLASSES[_text(name)]: FileEvents(
             syncs=int(syncs),
             bytes_written=int(written),
             sync_s=float(syncs_ps) * _PICOSECOND,
@@ -378,7 +378,7 @@ def parse_files(rows: Sequence[Sequence[Any]]) -> dict[str, FileEvents]:
             read_s=float(reads_ps) * _PICOSECOND,
         )
         for name, syncs, written, syncs_ps, reads, reads_ps in rows
-        if _text(name) in _FILE_EVENTS
+        if _text(name) in FILE_CLASSES
     }
 
 

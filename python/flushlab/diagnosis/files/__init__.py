@@ -1,0 +1,30 @@
+"""Files: the evidence of a diagnosis from files, for people who may not connect.
+
+- One file per source, registered here: what a text tells (`told`). Pure; takes any text.
+- `folder` reads the files, and refuses what is none.
+- `samples` makes one `Evidence` of all that was told, and refuses what does not belong together. Pure.
+- `untold` says what the files do not tell. Pure.
+"""
+
+from __future__ import annotations
+
+from flushlab.diagnosis.files import (
+    exporter,
+    innodb_status,
+    open_transactions,
+    processlist,
+    status,
+    variables,
+)
+from flushlab.diagnosis.files.told import Source
+
+SOURCES: tuple[Source, ...] = (
+    status.SOURCE,
+    variables.SOURCE,
+    innodb_status.SOURCE,
+    processlist.SOURCE,
+    open_transactions.SOURCE,
+    exporter.SOURCE,
+)
+
+__all__ = ["SOURCES"]

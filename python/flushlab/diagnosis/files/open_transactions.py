@@ -1,0 +1,45 @@
+"""Source: information_schema.INNODB_TRX, as pt-stalk prints it once a second. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from flushlab.diagnosis.files.records import Record, results
+from flushlab.diagnosis.files.told import Source, Told, whole
+from flushlab.telemetry.live.questions import OpenTransaction
+
+_COLUMNS = frozenset(("trx_id", "trx_state", "trx_started"))
+_TS = re.compile(r"^TS \d+(?:\.\d+)? (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)", re.MULTILINE)
+
+
+def parse(text: str) -> Told:
+    """The transactions of each moment; their age takes the moment's time."""
+    times = [_time(match[1]) for match in _TS.finditer(text)]
+    found = list(results(text, _COLUMNS))
+    newest = times[-1] if times else None
+    return Told(transactions=tuple(tuple(_transactions(rows, newest)) for rows in found))
+
+
+def _transactions(rows: list[Record], now: datetime | None) -> Iterator[OpenTransaction]:
+    for row in rows:
+        began = _time(row["trx_started"])
+        age_s = (now - began).total_seconds() if now is not None and began is not None else 0.0
+        yield OpenTransaction(
+            thread=whole(row.get("trx_mysql_thread_id", "")),
+            waits=row["trx_state"] == "LOCK WAIT",
+            age_s=max(0, int(age_s)),
+            rows_locked=whole(row.get("trx_rows_locked", "")),
+            rows_modified=whole(row.get("trx_rows_modified", "")),
+        )
+
+
+def _time(text: str) -> datetime | None:
+    try:
+        return datetime.strptime(text[:19], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+SOURCE = Source(name="INNODB_TRX", marks=("trx_state",), parse=parse)

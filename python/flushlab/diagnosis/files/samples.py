@@ -1,0 +1,267 @@
+"""Samples: one evidence of all that files tell. Pure.
+
+Statuses count in the order of the files and of the texts. The window is from the first to the last, by the
+server's own Uptime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+
+import msgspec
+
+from flushlab.diagnosis.evidence import COMMITS, CommitCount, Evidence, settings_of
+from flushlab.diagnosis.files.folder import Found, Read
+from flushlab.diagnosis.files.told import Monitor, Told
+from flushlab.diagnosis.files.untold import LEAST_MOMENTS, untold
+from flushlab.diagnosis.shares import Tally, WriteTime, step_of
+from flushlab.errors import SamplesDisagree
+from flushlab.record import ServerIdentity
+from flushlab.record.server import Flavor
+from flushlab.settings.in_force import identity_of
+from flushlab.telemetry.live.questions import FileEvents, OpenTransaction, ThreadState
+from flushlab.telemetry.live.status import ServerStatus
+
+_IDENTITIES = ("server_uuid", "hostname", "port", "version", "datadir")
+_NEVER_FALL = (
+    *(
+        "bytes_received",
+        "connections",
+        "innodb_data_read",
+        "innodb_data_written",
+        "innodb_log_write_requests",
+    ),
+    *("innodb_os_log_written", "innodb_pages_created", "queries"),
+)
+_SO_MANY = 2
+_ALIKE = 0.9
+"""Part of the names that two statuses of a server have in common."""
+_PREFIX = "5.5.5-"
+"""MariaDB before 11 pretends so in the protocol, and some tools keep it."""
+
+
+class _Moment(msgspec.Struct, frozen=True):
+    """A status, and where it was read."""
+
+    name: str
+    status: Mapping[str, str]
+    files: Mapping[str, FileEvents]
+
+    @property
+    def uptime(self) -> float:
+        return _number(self.status["uptime"])
+
+
+def evidence_of(found: Found) -> Evidence:
+    """The evidence.
+
+    Raises:
+        SamplesDisagree: files of different servers, or of two runs of one.
+    """
+    variables = _variables(found.files)
+    moments = list(_moments(found.files))
+    _require_one_run(moments)
+    monitors = [one for told in _told(found.files) for one in told.monitors]
+    identity = _identity(variables, moments)
+    transactions = list(_transactions(found.files, monitors))
+    first, last = _ends(found.key, identity, variables, moments, monitors)
+    seconds = last.at_s - first.at_s
+    write_time = _write_time(found.files, identity, moments, transactions, seconds)
+    evidence = Evidence(
+        seconds=seconds,
+        before=first,
+        after=last,
+        commit_counts=tuple(_commits(moments)),
+        checkpoint_ages=tuple(_ages(identity, variables, moments, monitors)),
+        write_time=write_time,
+        transactions={one.thread: one for moment in transactions for one in moment},
+        settings=settings_of(last, found.key) if identity.version and variables else {},
+        files=tuple(map(_read_as, found.files)),
+        running=tuple(
+            _number(one.status["threads_running"]) for one in moments if "threads_running" in one.status
+        ),
+        monitors=tuple(monitors),
+    )
+    return msgspec.structs.replace(evidence, untold=tuple(untold(evidence, found)))
+
+
+def _told(files: Iterable[Read]) -> Iterator[Told]:
+    for file in files:
+        yield from file.told.values()
+
+
+def _variables(files: Iterable[Read]) -> dict[str, str]:
+    """Of all files, the last of a name; those of a scrape have numbers only, so others go before them."""
+    every = [(file.name, one) for file in files for told in file.told.values() for one in told.variables]
+    for name in _IDENTITIES:
+        values = {one[name]: file for file, one in every if name in one}
+        if len(values) > 1:
+            (first, one), (second, other), *_ = values.items()
+            raise SamplesDisagree(
+                f"files of different servers: {name} is {first} in {one}, and {second} in {other}",
+                hint="put the files of one server and one time into a folder of their own",
+            )
+    every.sort(key=lambda one: len(one[1]))
+    return {name: value for _, one in every for name, value in one.items()}
+
+
+def _moments(files: Iterable[Read]) -> Iterator[_Moment]:
+    for file in files:
+        for told in file.told.values():
+            events = told.file_events or ({},) * len(told.statuses)
+            for status, of_files in zip(told.statuses, events, strict=True):
+                yield _Moment(file.name, status, of_files)
+
+
+def _require_one_run(moments: Sequence[_Moment]) -> None:
+    """Refuses statuses that are not of one run of one server.
+
+    Raises:
+        SamplesDisagree: they are not.
+    """
+    for before, after in pairwise(moments):
+        if after.uptime < before.uptime:
+            raise SamplesDisagree(
+                f"Uptime falls from {before.uptime:,.0f} s in {before.name} to {after.uptime:,.0f} s in"
+                f" {after.name}",
+                hint="files count in the order of their names: rename them, leave out those before a restart"
+                " of the server, or take them again without mysqladmin --relative",
+            )
+        names, others = before.status.keys(), after.status.keys()
+        fell = [
+            name
+            for name in _NEVER_FALL
+            if name in names and name in others and _number(after.status[name]) < _number(before.status[name])
+        ]
+        if len(names & others) < _ALIKE * min(len(names), len(others)) or len(fell) >= _SO_MANY:
+            why = f"{fell[0]} falls" if len(fell) >= _SO_MANY else "they have different variables"
+            raise SamplesDisagree(
+                f"{before.name} and {after.name} are statuses of different servers: {why}",
+                hint="put the files of one server and one time into a folder of their own",
+            )
+
+
+def _identity(variables: Mapping[str, str], moments: Sequence[_Moment]) -> ServerIdentity:
+    """The server; a version of () where the files do not tell it."""
+    version = variables.get("version", "").removeprefix(_PREFIX)
+    known = identity_of({**variables, "version": version})
+    if known is not None:
+        return known
+    names = moments[-1].status.keys() if moments else variables.keys()
+    is_mariadb = any(name.startswith(("aria_", "feature_", "binlog_group_commit")) for name in names)
+    flavor: Flavor = "mariadb" if is_mariadb or "mariadb" in version.lower() else "mysql"
+    return ServerIdentity(flavor=flavor, version=(), version_text=version)
+
+
+def _ends(
+    key: str,
+    identity: ServerIdentity,
+    variables: Mapping[str, str],
+    moments: Sequence[_Moment],
+    monitors: Sequence[Monitor],
+) -> tuple[ServerStatus, ServerStatus]:
+    """The first status and the last; of a single one, the first is empty: counters since the start are no
+    growth."""
+    last = moments[-1] if moments else _Moment("", {"uptime": "0"}, {})
+    is_window = len(moments) > 1 and last.uptime > moments[0].uptime
+    first = moments[0] if is_window else _Moment("", {"uptime": last.status["uptime"]}, {})
+    ends = [
+        ServerStatus(
+            key=key,
+            identity=identity,
+            at_s=one.uptime,
+            status={**(_as_status(monitors[at]) if monitors else {}), **one.status},
+            variables=variables,
+            files=one.files,
+        )
+        for at, one in ((0, first), (-1, last))
+    ]
+    return ends[0], ends[1]
+
+
+def _as_status(monitor: Monitor) -> dict[str, str]:
+    """What InnoDB's monitor tells under the names of status variables, which not every version has."""
+    found = {
+        "innodb_checkpoint_max_age": monitor.checkpoint_max_age,
+        "innodb_history_list_length": monitor.history_length,
+        "innodb_buffer_pool_pages_total": monitor.pages,
+        "innodb_buffer_pool_pages_dirty": monitor.dirty_pages,
+        "innodb_buffer_pool_pages_free": monitor.free_pages,
+    }
+    return {name: str(value) for name, value in found.items() if value is not None}
+
+
+def _commits(moments: Sequence[_Moment]) -> Iterator[CommitCount]:
+    for one in moments:
+        counts = tuple(_number(one.status[name]) if name in one.status else None for name in COMMITS)
+        yield CommitCount(at_s=one.uptime - moments[0].uptime, counts=counts)
+
+
+def _ages(
+    identity: ServerIdentity,
+    variables: Mapping[str, str],
+    moments: Sequence[_Moment],
+    monitors: Sequence[Monitor],
+) -> Iterator[int]:
+    for one in moments:
+        seen = ServerStatus(key="", identity=identity, status=one.status, variables=variables)
+        if (age := seen.redo.checkpoint_age) is not None:
+            yield age
+    yield from (one.checkpoint_age for one in monitors if one.checkpoint_age is not None)
+
+
+def _transactions(
+    files: Iterable[Read], monitors: Iterable[Monitor]
+) -> Iterator[tuple[OpenTransaction, ...]]:
+    yield from (moment for told in _told(files) for moment in told.transactions)
+    yield from (one.transactions for one in monitors if one.transactions or one.whole)
+
+
+def _write_time(
+    files: Iterable[Read],
+    identity: ServerIdentity,
+    moments: Sequence[_Moment],
+    transactions: Sequence[Sequence[OpenTransaction]],
+    seconds: float,
+) -> WriteTime | None:
+    """From the lists of connections; None if they are too few for a share."""
+    lists: list[tuple[ThreadState, ...]] = [moment for told in _told(files) for moment in told.moments]
+    if len(lists) < LEAST_MOMENTS:
+        return None
+    tally = Tally(identity, step_of(len(lists)))
+    for at, states in enumerate(lists):
+        tally.add(at, states)
+    waiting = [float(sum(one.waits for one in moment)) for moment in transactions]
+    current = [one.status.get("innodb_row_lock_current_waits", "") for one in moments]
+    waiting += [_number(text) for text in current if text]
+    waited_ms = 0.0
+    if seconds > 0:
+        first, last = (
+            _number(one.status.get("innodb_row_lock_time", "")) for one in (moments[0], moments[-1])
+        )
+        waited_ms = max(0.0, last - first)
+    mean = sum(waiting) / len(waiting) if waiting else 0.0
+    return tally.write_time(max(mean, waited_ms / 1000 / seconds if seconds > 0 else 0.0))
+
+
+def _read_as(file: Read) -> str:
+    """`status.txt: SHOW GLOBAL STATUS (2)`."""
+    return f"{file.name}: {', '.join(_counted(name, told) for name, told in file.told.items())}"
+
+
+def _counted(name: str, told: Told) -> str:
+    count = max(
+        len(told.statuses) + told.cut,
+        *map(len, (told.variables, told.monitors, told.moments, told.transactions)),
+    )
+    return name if count == 1 else f"{name} ({count})"
+
+
+def _number(text: str) -> float:
+    """A number; 0 for none."""
+    try:
+        value = float(text)
+    except ValueError:
+        return 0.0
+    return value if abs(value) < 1e30 else 0.0
