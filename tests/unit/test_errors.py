@@ -22,6 +22,7 @@ EXIT_CODES = {
     "port-taken": 3,
     "measurement": 4,
     "command-failed": 4,
+    "samples-disagree": 4,
     "storage": 5,
     "no-space": 5,
     "no-memory": 5,

@@ -59,7 +59,11 @@ def series_plan(diagnosis: Diagnosis) -> str | None:
 
 def _source(diagnosis: Diagnosis) -> str:
     evidence = diagnosis.evidence
-    return f"files of {evidence.seconds:.0f} s" if evidence.files else f"watched for {evidence.seconds:.0f} s"
+    return (
+        f"{evidence.seconds:.0f} s of it in files"
+        if evidence.files
+        else f"watched for {evidence.seconds:.0f} s"
+    )
 
 
 def _arms(diagnosis: Diagnosis) -> Iterator[tuple[str, Finding, Change]]:

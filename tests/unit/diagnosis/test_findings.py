@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from flushlab.diagnosis.evidence import Evidence
+from flushlab.diagnosis.files.told import Latch, Monitor
 from flushlab.diagnosis.finding import Finding
 from flushlab.diagnosis.findings import FINDINGS, buffer_pool, commit_sync, redo_capacity
 from flushlab.machine import Pressure
@@ -61,6 +62,9 @@ PLANTED: dict[str, dict[str, Any]] = {
     "idle_transactions": {"transactions": {7: transaction(7, age_s=60, modified=1)}},
     "purge_lag": {"after": {"innodb_history_list_length": 2_000_000}},
     "connections": {"after": {"connections": 500, "questions": 1000}},
+    "commits_in_flight": {"monitors": (Monitor(committing=(4, 4, 1, 0)),)},
+    "latches": {"monitors": (Monitor(latches=(Latch(name="btr_search_latch", waiting=7, longest_s=0.0),)),)},
+    "pending_io": {"monitors": (Monitor(pending={"reads": 48}),)},
 }
 
 
@@ -106,6 +110,13 @@ def test_a_healthy_server_has_no_finding() -> None:
         checkpoint_ages=(10_000_000,) * 10,
         transactions={7: transaction(7, age_s=1, modified=5)},
         write_time=time_of([writer(1)]),
+        monitors=(
+            Monitor(
+                committing=(0, 0, 0, 0, 1),
+                latches=(Latch(name="btr_search_latch", waiting=3, longest_s=0.5),),
+                pending={"reads": 4, "syncs of the redo log": 1},
+            ),
+        ),
     )
     assert found_in(seen) == {}
 
@@ -221,3 +232,16 @@ def test_a_few_waits_in_many_commits_weigh_little() -> None:
     assert found.share is not None and found.share.mid == pytest.approx(0.01)
     assert found.share.low == 0.0 and found.share.high == 1.0
     assert found.strength == "hint"
+
+
+def test_reads_from_disk_are_in_nobodys_way_where_nothing_writes() -> None:
+    seen = {"innodb_buffer_pool_reads": 900, "com_insert": 0}
+    assert buffer_pool.find(evidence(seen)) is None
+    assert buffer_pool.find(evidence({**seen, "com_insert": 5})) is not None
+
+
+def test_a_single_age_of_the_checkpoint_has_no_share_of_samples() -> None:
+    one = redo_capacity.find(evidence(checkpoint_ages=(90_000_000,)))
+    assert one is not None
+    assert one.seen[0].text == "checkpoint age up to 86 MiB of 100 MiB, 86%"
+    assert one.title.endswith("pages are flushed in a hurry")

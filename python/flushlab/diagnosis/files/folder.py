@@ -34,7 +34,8 @@ _PACKED = {
     b"(\xb5/\xfd": "unzstd",
     b"PK": "unzip",
 }
-_HEAD_BYTES = 64 << 10
+HEAD_BYTES = 64 << 10
+"""Tell whether a file is text."""
 
 
 class Read(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,7 +133,7 @@ def _file(path: Path, *, alone: bool) -> Read | None:
         return None
     try:
         with path.open("rb") as file:
-            head = file.read(_HEAD_BYTES)
+            head = file.read(HEAD_BYTES)
             if (why := _no_text(path, head)) is not None:
                 if alone:
                     raise why

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
 
 from flushlab.diagnosis.files.told import Latch, Monitor, Source, Told
 from flushlab.telemetry.live.questions import OpenTransaction
@@ -32,10 +33,10 @@ _PENDING = {
     "page flushes to find a free page": re.compile(r"^Pending writes:.*single page (\d{1,9})", re.MULTILINE),
 }
 _LATCH = re.compile(r"^--Thread \d+ has waited at (\S+) line (\d+) for (\d{1,9}(?:\.\d+)?) sec", re.MULTILINE)
-_LATCH_NAME = re.compile(r"'&?([^']{1,60})'|created in file (\S{1,80})")
+_LATCH_NAME = re.compile(r"'&?([^'\n]{1,60})'|Mutex (\w{1,60}) created|created in file (\S{1,80})")
 _OPEN = re.compile(r"^---TRANSACTION ([^,\n]+), ACTIVE (?:\([^)\n]*\) )?(\d{1,9}) sec", re.MULTILINE)
 _PREPARED = re.compile(r"^---TRANSACTION [^,\n]+, ACTIVE \(PREPARED\) (\d{1,9}) sec", re.MULTILINE)
-_THREAD = re.compile(r"MySQL thread id (\d{1,18})")
+_THREAD = re.compile(r"(?:MySQL|MariaDB) thread id (\d{1,18})")
 _ROW_LOCKS = re.compile(r"(\d{1,18}) row lock")
 _UNDO = re.compile(r"undo log entries (\d{1,18})")
 _SECTIONS = ("\nTRANSACTIONS\n", "\nLOG\n", "\nROW OPERATIONS\n")
@@ -53,7 +54,7 @@ def _outputs(text: str) -> Iterator[str]:
     places = [match.start() for match in re.finditer(_BEGIN, text)]
     before = _END.removesuffix(_BEGIN)
     begins = [at for at in places if not text.startswith(before, at - len(before))]
-    for at, following in zip(begins, [*begins[1:], len(text)], strict=True):
+    for at, following in pairwise([*begins, len(text)]):
         yield text[at:following]
 
 
@@ -87,8 +88,11 @@ def _latches(text: str) -> tuple[Latch, ...]:
     found = defaultdict[str, list[float]](list)
     waits = list(_LATCH.finditer(text))
     for match in waits:
-        named = _LATCH_NAME.search(text, match.end(), match.end() + 300)
-        name = (named[1] or f"latch of {named[2]}") if named else f"{match[1]} line {match[2]}"
+        following = text.find("\n--", match.end())
+        end = min(following if following >= 0 else len(text), match.end() + 300)
+        named = _LATCH_NAME.search(text, match.end(), end)
+        place = f"{match[1]} line {match[2]}"
+        name = (named[1] or named[2] or f"latch of {named[3]}") if named else place
         found[name].append(float(match[3]))
     every = [Latch(name=name, waiting=len(one), longest_s=max(one)) for name, one in found.items()]
     return tuple(sorted(every, key=lambda one: (-one.waiting, one.name)))

@@ -10,6 +10,8 @@ from flushlab.diagnosis.files.told import lines
 _FIRST_ROW = re.compile(r"\*{10,} 1\. row \*{10,}")
 _ROW = re.compile(r"\*{10,} \d+\. row \*{10,}")
 _FIELD = re.compile(r"\s*(\w+): ?(.*)")
+_MOST = 1000
+"""Characters of a statement: its first word is behind the comments that applications set before it."""
 
 Record = Mapping[str, str]
 """Values by column, in small letters."""
@@ -29,10 +31,11 @@ def _every(text: str) -> Iterator[list[Record]]:
 
 
 def _vertical(text: str) -> Iterator[list[Record]]:
-    """A first row begins a result. A statement may go on over lines that look like columns: the first of a
-    name counts."""
+    """A first row begins a result. A statement may go on over lines, which may look like columns: the first
+    of a name counts."""
     rows: list[Record] = []
     row: dict[str, str] | None = None
+    last = ""
     for line in lines(text):
         if line.startswith("***") and _ROW.fullmatch(line.rstrip()):
             if row:
@@ -45,8 +48,13 @@ def _vertical(text: str) -> Iterator[list[Record]]:
             if row:
                 rows.append(row)
             row = None
-        elif row is not None and (match := _FIELD.fullmatch(line)) is not None:
-            row.setdefault(match[1].lower(), match[2].strip())
+        elif row is not None:
+            match = _FIELD.fullmatch(line)
+            if match is not None and match[1].lower() not in row:
+                last = match[1].lower()
+                row[last] = match[2].strip()
+            elif last in row and len(row[last]) < _MOST:
+                row[last] += f"\n{line}"
     if row:
         rows.append(row)
     yield rows

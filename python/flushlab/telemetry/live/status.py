@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 
 import msgspec
@@ -157,7 +158,9 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
         if not self.variables:
             return 0
         names = ("innodb_redo_log_capacity", "innodb_log_file_size", "innodb_log_files_in_group")
-        given = {name: int(self.variables[name]) for name in names if self.variables.get(name, "").isdigit()}
+        given = {
+            name: int(self.variables[name]) for name in names if self.variables.get(name, "").isdecimal()
+        }
         return Configuration({}, self.identity, given).redo_capacity_bytes if given else 0
 
     @property
@@ -285,9 +288,10 @@ def _between(driven: tuple[float | None, float | None], at: tuple[float, float])
 
 def _number(text: str | None) -> float | None:
     try:
-        return None if text is None else float(text)
+        value = math.nan if text is None else float(text)
     except ValueError:
         return None
+    return value if math.isfinite(value) else None
 
 
 def _sum(parts: Iterable[int | None]) -> int | None:
