@@ -162,7 +162,7 @@ def render(diagnosis: Diagnosis, *, full: bool = False) -> str:
     """
     evidence = diagnosis.evidence
     lines = [
-        f"{evidence.server}, {_window(diagnosis)}",
+        f"{evidence.server}, {window_words(diagnosis)}",
         evidence.after.key,
         "",
         *_wrapped(diagnosis.answer),
@@ -200,7 +200,8 @@ def render(diagnosis: Diagnosis, *, full: bool = False) -> str:
     return "\n".join(lines)
 
 
-def _window(diagnosis: Diagnosis) -> str:
+def window_words(diagnosis: Diagnosis) -> str:
+    """How long the server was watched, or how much of its time is in files."""
     evidence = diagnosis.evidence
     if not evidence.files:
         return f"watched for {evidence.seconds:.0f} s"
@@ -236,7 +237,9 @@ _WORDS = {"statement": "executing", "client": "client's turn", "row lock": "row 
 
 
 def began_words(diagnosis: Diagnosis) -> str:
-    """When the window began: `2026-11-21 10:42 UTC`."""
+    """When the window began: `2026-11-21 10:42 UTC`; empty if files do not tell."""
+    if not diagnosis.evidence.began:
+        return ""
     return f"{datetime.fromtimestamp(diagnosis.evidence.began, UTC):%Y-%m-%d %H:%M} UTC"
 
 

@@ -10,7 +10,16 @@ from collections.abc import Iterator
 
 from flushlab.diagnosis.diagnose import Diagnosis
 from flushlab.diagnosis.finding import Finding
-from flushlab.report.doctor import as_text, began_words, cost, measured, percent, settings_text, wait_words
+from flushlab.report.doctor import (
+    as_text,
+    began_words,
+    cost,
+    measured,
+    percent,
+    settings_text,
+    wait_words,
+    window_words,
+)
 from flushlab.report.doctor_host import host_lines
 from flushlab.report.doctor_state import state_lines
 from flushlab.report.words import FAILURES, rounded
@@ -29,9 +38,10 @@ def _lines(diagnosis: Diagnosis) -> Iterator[str]:
     yield f"## {_plain(diagnosis.answer)}"
     yield ""
     rate = "" if evidence.commits is None else f", {rounded(evidence.commits)} commits/s"
+    began = f", {began_words(diagnosis)}" if evidence.began else ""
     yield (
-        f"{evidence.identity.title} at {_code(evidence.after.key)}, {began_words(diagnosis)}, watched for"
-        f" {evidence.seconds:.0f} s{rate}. Floor now: {diagnosis.floor}."
+        f"{evidence.server} at {_code(evidence.after.key)}{began}, {window_words(diagnosis)}{rate}."
+        f" Floor now: {diagnosis.floor}."
     )
     for doubt in diagnosis.doubts:
         yield ""
@@ -52,6 +62,8 @@ def _lines(diagnosis: Diagnosis) -> Iterator[str]:
                 yield f"| {words} | {_plain(diagnosis.guarantees[failure])} |"
     if diagnosis.not_judged:
         yield from ("", "### Not judged", "", *(f"- {_plain(one)}" for one in diagnosis.not_judged))
+    if evidence.files:
+        yield from ("", "### Files", "", *(f"- {_plain(one)}" for one in evidence.files))
     yield from ("", f"Made by flushlab doctor {__version__}, which only reads.")
 
 

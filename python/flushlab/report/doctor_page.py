@@ -31,7 +31,7 @@ def render(diagnosis: Diagnosis) -> str:
         lead=(*([rest] if rest else []), *doubts),
         workload="",
         title=f"What bounds the writes of {evidence.after.key}?",
-        servers=evidence.identity.title,
+        servers=evidence.server,
     )
     sections = [
         *_waits(diagnosis),
@@ -46,7 +46,7 @@ def render(diagnosis: Diagnosis) -> str:
 
 def _keys(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     evidence = diagnosis.evidence
-    yield "watched for", format_seconds(evidence.seconds)
+    yield "from files" if evidence.files else "watched for", format_seconds(evidence.seconds)
     if evidence.time.writers:
         yield "writers", f"{evidence.time.writers:,}"
     if evidence.commits is not None:

@@ -1,7 +1,8 @@
 """Redo capacity: the redo log is nearly full, so pages are flushed in a hurry and writers wait. Pure.
 
 InnoDB flushes faster from about 3/4 of the log on, and lets writers wait at about 7/8; sync flushing was seen
-from 83 % on (percona/pmm 5648).
+from 83 % on (percona/pmm 5648). A single age, as files may have it, tells that the log is full, and not for
+how long.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from flushlab.diagnosis.finding import Finding, Seen
 from flushlab.units import format_size
 
 _NEAR = 0.7
+_ENOUGH = 3
+"""Samples below which no part of the window is known."""
 
 
 def find(evidence: Evidence) -> Finding | None:
@@ -25,11 +28,12 @@ def find(evidence: Evidence) -> Finding | None:
     if near < 0.1:
         return None
     size = capacity or int(limit)
+    share = evidence.time.within(near, "statement", "commit") if len(ages) >= _ENOUGH else None
     return Finding(
         name="redo_capacity",
         title="the redo log is nearly full: "
-        + ("writers wait for page flushing" if evidence.write_time else "pages are flushed in a hurry"),
-        share=evidence.time.within(near, "statement", "commit"),
+        + ("pages are flushed in a hurry" if share is None else "writers wait for page flushing"),
+        share=share,
         waits=("statement", "commit"),
         seen=(
             Seen(
