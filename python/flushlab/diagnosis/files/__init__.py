@@ -2,7 +2,7 @@
 
 - One file per source, registered here: what a text tells (`told`). Pure; takes any text.
 - `folder` reads the files, and refuses what is none.
-- `samples` makes one `Evidence` of all that was told, and refuses what does not belong together. Pure.
+- `samples` makes one `Evidence` of all files, and refuses those that do not belong together. Pure.
 - `untold` says what the files do not tell. Pure.
 """
 

@@ -14,7 +14,7 @@ _MANY = 3
 
 
 def find(evidence: Evidence) -> Finding | None:
-    """Several that have stood there for a second or longer."""
+    """Several that are there for a second or longer."""
     every = [[age for age in one.committing if age >= _LONG_S] for one in evidence.monitors]
     most = max(every, key=len, default=[])
     if len(most) < _MANY:
