@@ -195,6 +195,10 @@ def _same(here: SettingHere, one: Value, other: Value) -> bool:
 
 def _unseen(evidence: Evidence) -> Iterator[str]:
     server = evidence.identity
+    if evidence.files:
+        if evidence.settings:
+            yield "where values came from, and what a restart changes: files do not tell"
+        return
     if evidence.after.origins is None:
         why = "MySQL 5.7 does not tell" if server.flavor == "mysql" and server.version < (8, 0) else "refused"
         yield f"where values came from: {why}"

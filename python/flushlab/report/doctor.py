@@ -182,7 +182,7 @@ def render(diagnosis: Diagnosis, *, full: bool = False) -> str:
         lines += ["", "Machine"]
         for line in host_lines(evidence.host):
             lines += _wrapped(f"  {line}", "    ")
-    if full:
+    if full and (evidence.settings or not evidence.files):
         lines += ["", "State"]
         for failures, text in grouped(diagnosis.guarantees).items():
             lines += _wrapped(f"  {failures}: {text}", "    ")

@@ -175,6 +175,13 @@ def test_scrapes_tell_rates_and_syncs() -> None:
     assert found.settings["sync_binlog"] == 1
 
 
+def test_where_values_came_from_is_not_said() -> None:
+    state = diagnosis(a=tabs(VARIABLES)).state
+    assert state.unseen == ("where values came from, and what a restart changes: files do not tell",)
+    assert {one.name: one.at_restart for one in state.settings}["sync_binlog"] is None
+    assert diagnosis(a=MYSQL51_INNODB).state.unseen == ()
+
+
 def test_what_was_cut_is_said() -> None:
     cut = box(outputs.status(10)).partition("| Threads_connected")[0]
     found = diagnosis(a=box(outputs.status()) + cut, b=MYSQL80_INNODB.partition("---\nLOG")[0])
