@@ -1,0 +1,576 @@
+"""Bottlenecks planted on real servers: does the doctor find each first, and is its bound kept?
+
+    python benchmarks/doctor_planted.py [--server mariadb@10.11]… [--kind NAME]… [--runs 3] [--seconds 30]
+                                        [--rounds 2] [--json FILE]
+
+Each kind starts a server with one bottleneck and a closed loop of connections. The doctor watches it for
+--seconds. Then the bottleneck is mended and planted again, --rounds times, and the throughput of both says
+what mending brings: more than the doctor's bound is a violation. A row for each run, then the shares. Needs
+root for the emulated disks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import math
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pymysql
+
+from flushlab.build import find_build
+from flushlab.datadir import own_disk
+from flushlab.diagnosis import sampling
+from flushlab.diagnosis.diagnose import Diagnosis, diagnose
+from flushlab.errors import FlushlabError
+from flushlab.record import Value
+from flushlab.server import Sandbox
+from flushlab.server.galera.cluster import Cluster
+from flushlab.server.sandbox.spec import DataDirectory, Instance
+from flushlab.server.watched import watched
+from flushlab.workload import Timing, parse_workload
+from flushlab.workload.sliced import SlicedLoad
+
+FLAVORS = ("mariadb@10.11", "mariadb@11.8", "mysql@5.7", "mysql@8.0", "mysql@9.7")
+TIMING = Timing(warm_up_s=1.0, max_warm_up_s=3.0)
+MIB = 1 << 20
+RELAXED: Mapping[str, Value] = {"innodb_flush_log_at_trx_commit": 2, "sync_binlog": 0}
+STRICT: Mapping[str, Value] = {"innodb_flush_log_at_trx_commit": 1, "sync_binlog": 1}
+BINLOG: Mapping[str, Value] = {"log_bin": "binlog", "server_id": "7", "binlog_format": "ROW"}
+Beside = Callable[[Sandbox], contextlib.AbstractContextManager[Any]]
+
+
+def nothing(_: Sandbox) -> contextlib.AbstractContextManager[Any]:
+    """No side effect."""
+    return contextlib.nullcontext()
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A bottleneck.
+
+    Attributes:
+        finds: findings of which one has to be the first.
+        load, mended_load: TOML of the transactions, without their setup.
+        settings: of the server from the start; `mend` changes them.
+        beside: what plants the bottleneck beside the load; left out when mended, if `mends_beside`.
+        rows, row_bytes: of the table.
+    """
+
+    finds: tuple[str, ...]
+    load: str
+    mended_load: str = ""
+    settings: Mapping[str, Value] = field(default_factory=dict)
+    mend: Mapping[str, Value] = field(default_factory=dict)
+    threads: int = 8
+    disk: str | None = None
+    binlog: bool = True
+    rows: int = 10_000
+    row_bytes: int = 100
+    beside: Beside = nothing
+    mends_beside: bool = False
+    not_on: tuple[str, ...] = ()
+    by_flavor: Callable[[str], Mapping[str, Value]] = lambda _: {}
+    mend_by_flavor: Callable[[str], Mapping[str, Value]] = lambda _: {}
+    cluster: bool = False
+
+
+def one(sql: Sequence[str | tuple[str, float]], *, autocommit: bool = True, rows: int = 10_000) -> str:
+    """TOML of one kind of transaction: statements, some with a pause in ms before them."""
+    texts = [
+        f'{{ sql = "{each}" }}'
+        if isinstance(each, str)
+        else f'{{ sql = "{each[0]}", think_ms = {each[1]:g} }}'
+        for each in sql
+    ]
+    text = ", ".join(texts)
+    parameters = {":id": f'[parameter.id]\ntype = "integer"\nlow = 1\nhigh = {rows}\n'}
+    parameters[":own"] = "[parameter.own]\ntype = 'connection'\n"
+    return (
+        "".join(declared for name, declared in parameters.items() if name in text)
+        + f"[transaction.write]\nautocommit = {str(autocommit).lower()}\nstatements = [{text}]\n"
+    )
+
+
+UPDATE = "UPDATE t SET n = n + 1 WHERE id = :id"
+BIG = "UPDATE t SET n = n + 1, c = REPEAT(CHAR(97 + n % 26), LENGTH(c)) WHERE id = :id"
+
+
+@contextlib.contextmanager
+def connection(server: Sandbox) -> Iterator[Any]:
+    """A cursor of its own."""
+    own = server.endpoint
+    made = pymysql.connect(
+        unix_socket=own.socket, user=own.user, password=own.password, database="flushlab_txn"
+    )
+    try:
+        with made.cursor() as cursor:
+            yield cursor
+    finally:
+        with contextlib.suppress(pymysql.MySQLError):
+            made.close()
+
+
+@contextlib.contextmanager
+def repeatedly(server: Sandbox, step: Callable[[Any], None], count: int = 1) -> Iterator[None]:
+    """Connections that do something again and again."""
+    over = threading.Event()
+
+    def work() -> None:
+        while not over.is_set():
+            with contextlib.suppress(pymysql.MySQLError), connection(server) as cursor:
+                while not over.is_set():
+                    step(cursor)
+
+    threads = [threading.Thread(target=work) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+
+
+def idle_holder(server: Sandbox) -> contextlib.AbstractContextManager[Any]:
+    """A transaction that changes all rows the load wants, then does something else."""
+
+    def hold(cursor: Any) -> None:
+        cursor.execute("BEGIN")
+        cursor.execute("UPDATE t SET n = n + 1 WHERE id <= 20")
+        time.sleep(1.5)
+        cursor.execute("COMMIT")
+        time.sleep(0.01)
+
+    return repeatedly(server, hold)
+
+
+def huge(server: Sandbox) -> contextlib.AbstractContextManager[Any]:
+    """A transaction that changes the whole table, again and again."""
+
+    def change(cursor: Any) -> None:
+        cursor.execute("UPDATE big SET n = n + 1, c = REPEAT(CHAR(97 + n % 26), LENGTH(c))")
+        cursor.execute("COMMIT")
+
+    with connection(server) as cursor:
+        cursor.execute("CREATE TABLE IF NOT EXISTS big LIKE t")
+        cursor.execute("INSERT IGNORE INTO big SELECT * FROM t")
+        cursor.execute("COMMIT")
+    return repeatedly(server, change)
+
+
+def ddl(server: Sandbox) -> contextlib.AbstractContextManager[Any]:
+    """Somebody who locks the table most of the time."""
+
+    def lock(cursor: Any) -> None:
+        cursor.execute("LOCK TABLES t WRITE")
+        time.sleep(0.4)
+        cursor.execute("UNLOCK TABLES")
+        time.sleep(0.05)
+
+    return repeatedly(server, lock)
+
+
+@contextlib.contextmanager
+def snapshot(server: Sandbox) -> Iterator[None]:
+    """An old snapshot."""
+    with connection(server) as cursor:
+        cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+        cursor.execute("SELECT COUNT(*) FROM t")
+        yield
+
+
+@contextlib.contextmanager
+def hogs(_: Sandbox) -> Iterator[None]:
+    """Eight programs that compute."""
+    running = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(8)]
+    try:
+        yield
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+
+
+@contextlib.contextmanager
+def slow_replica(server: Sandbox) -> Iterator[None]:
+    """A semi-synchronous replica on a disk that takes 15 ms to flush; gone at the end."""
+    is_mariadb = server.identity.flavor == "mariadb"
+    renamed = not is_mariadb and server.identity.version >= (8, 0, 26)
+    source, replica = ("source", "replica") if renamed else ("master", "slave")
+    server.query("SET sql_log_bin=0")
+    with contextlib.suppress(FlushlabError):
+        server.query("CREATE USER replica@'127.0.0.1' IDENTIFIED BY 'replica'")
+        server.query("GRANT REPLICATION SLAVE ON *.* TO replica@'127.0.0.1'")
+    server.query("SET sql_log_bin=1")
+    settings = {"server_id": "8", "log_bin": "binlog", **RELAXED}
+    disk = own_disk(None, "flush=15ms,write=0.1ms")
+    with Sandbox.start(
+        server.build,
+        settings=settings,
+        data=DataDirectory.below(None, disk),
+        instance=Instance(connects=True),
+    ) as second:
+        if not is_mariadb:
+            for box, what in ((server, source), (second, replica)):
+                with contextlib.suppress(FlushlabError):
+                    box.query(f"INSTALL PLUGIN rpl_semi_sync_{what} SONAME 'semisync_{what}.so'")
+        second.query(f"SET GLOBAL rpl_semi_sync_{replica}_enabled = ON")
+        second.query("SET GLOBAL sync_relay_log = 1")
+        file, position = server.query(
+            "SHOW BINARY LOG STATUS"
+            if not is_mariadb and server.identity.version >= (8, 2)
+            else "SHOW MASTER STATUS"
+        )[0][:2]
+        to = "SOURCE" if renamed else "MASTER"
+        where = f"{to}_HOST='127.0.0.1', {to}_PORT={server.endpoint.port}, {to}_USER='replica',"
+        where += f" {to}_PASSWORD='replica', {to}_LOG_FILE='{file}', {to}_LOG_POS={position}"
+        if renamed or (not is_mariadb and server.identity.version >= (8, 0)):
+            where += f", GET_{to}_PUBLIC_KEY=1" if renamed else ", GET_MASTER_PUBLIC_KEY=1"
+        second.query(f"CHANGE {'REPLICATION SOURCE' if renamed else 'MASTER'} TO {where}")
+        second.query("START REPLICA" if renamed else "START SLAVE")
+        server.query(f"SET GLOBAL rpl_semi_sync_{source}_timeout = 10000")
+        server.query(f"SET GLOBAL rpl_semi_sync_{source}_enabled = ON")
+        deadline = time.monotonic() + 60
+        while server.query(f"SHOW GLOBAL STATUS LIKE 'Rpl_semi_sync_{source}_clients'")[0][1] == "0":
+            if time.monotonic() > deadline:
+                raise FlushlabError("no semi-synchronous replica came", hint=second.log_tail(10))
+            time.sleep(0.1)
+        try:
+            yield
+        finally:
+            server.query(f"SET GLOBAL rpl_semi_sync_{source}_enabled = OFF")
+
+
+def slow_node(server: Sandbox) -> contextlib.AbstractContextManager[Any]:
+    """A node that stands still most of the time."""
+    other = _NODES[server.name]
+
+    def lock(cursor: Any) -> None:
+        cursor.execute("FLUSH TABLES WITH READ LOCK")
+        time.sleep(0.8)
+        cursor.execute("UNLOCK TABLES")
+        time.sleep(0.2)
+
+    return repeatedly(other, lock)
+
+
+_NODES: dict[str, Sandbox] = {}
+
+
+def _small_redo(build: str) -> Mapping[str, Value]:
+    if build == "mysql@9.7":
+        return {"innodb_redo_log_capacity": 8 * MIB}
+    return {"innodb_log_file_size": (8 if build.startswith("mariadb") else 4) * MIB}
+
+
+def _large_redo(build: str) -> Mapping[str, Value]:
+    if build == "mysql@9.7":
+        return {"innodb_redo_log_capacity": 1024 * MIB}
+    return {"innodb_log_file_size": 512 * MIB}
+
+
+def _small_log_buffer(build: str) -> Mapping[str, Value]:
+    return {"innodb_log_buffer_size": 2 * MIB if build.startswith("mariadb") else MIB // 4}
+
+
+HOT = [("UPDATE t SET n = n + 1 WHERE id = 1"), ("SELECT 1", 3.0)]
+SPREAD = [("UPDATE t SET n = n + 1 WHERE id = :own"), ("SELECT 1", 3.0)]
+POOL: Mapping[str, Value] = {"innodb_buffer_pool_size": 16 * MIB, "innodb_flush_method": "O_DIRECT"}
+ROOM: Mapping[str, Value] = {"innodb_buffer_pool_size": 1024 * MIB}
+SLOW = "flush=4ms,write=0.1ms"
+
+KINDS: Mapping[str, Kind] = {
+    "sync-at-commit": Kind(("commit_sync",), one([UPDATE]), settings=STRICT, mend=RELAXED, disk=SLOW),
+    "sync-of-the-binlog": Kind(
+        ("commit_sync",),
+        one([UPDATE]),
+        settings={"innodb_flush_log_at_trx_commit": 2, "sync_binlog": 1},
+        mend={"sync_binlog": 1000},
+        disk=SLOW,
+    ),
+    "redo-of-8-MB": Kind(
+        ("redo_capacity",),
+        one([BIG], rows=20_000),
+        settings=RELAXED,
+        by_flavor=_small_redo,
+        mend_by_flavor=_large_redo,
+        rows=20_000,
+        row_bytes=4000,
+        disk="flush=4ms,write=0.3ms",
+        binlog=False,
+    ),
+    "log-buffer": Kind(
+        ("log_buffer",),
+        one([BIG], rows=64),
+        settings=RELAXED,
+        by_flavor=_small_log_buffer,
+        mend={"innodb_log_buffer_size": 64 * MIB},
+        rows=64,
+        row_bytes=1_000_000,
+        binlog=False,
+        disk="write=0.3ms,flush=1ms",
+    ),
+    "pool-of-16-MB": Kind(
+        ("buffer_pool",),
+        one([UPDATE], rows=40_000),
+        settings={**RELAXED, **POOL},
+        mend=ROOM,
+        rows=40_000,
+        row_bytes=4000,
+        disk="read=1ms,write=0.1ms,flush=0.2ms",
+        binlog=False,
+    ),
+    "dirty-pages": Kind(
+        ("page_flushing", "buffer_pool"),
+        one(["INSERT INTO s (c) VALUES (REPEAT('x', 4000))"]),
+        settings={**RELAXED, **POOL, "innodb_buffer_pool_size": 32 * MIB},
+        mend=ROOM,
+        disk="write=3ms,flush=3ms",
+        binlog=False,
+    ),
+    "hot-row": Kind(
+        ("row_locks",),
+        one(HOT, autocommit=False),
+        one(SPREAD, autocommit=False),
+        settings=RELAXED,
+        threads=12,
+    ),
+    "gap-locks": Kind(
+        ("row_locks",),
+        one(
+            ["DELETE FROM s WHERE id > 1000000000", "INSERT INTO s (c) VALUES ('x')", ("SELECT 1", 3.0)],
+            autocommit=False,
+        ),
+        one(
+            ["DELETE FROM t WHERE id = -:own", "INSERT INTO s (c) VALUES ('x')", ("SELECT 1", 3.0)],
+            autocommit=False,
+        ),
+        settings=RELAXED,
+    ),
+    "semi-sync": Kind(
+        ("semi_sync",), one([UPDATE]), settings=RELAXED, beside=slow_replica, mends_beside=True
+    ),
+    "galera-slow-node": Kind(
+        ("galera",),
+        one([UPDATE]),
+        settings={"innodb_flush_log_at_trx_commit": 2},
+        beside=slow_node,
+        mends_beside=True,
+        cluster=True,
+        binlog=False,
+        not_on=("mysql@5.7", "mysql@8.0", "mysql@9.7"),
+    ),
+    "idle-in-transaction": Kind(
+        ("idle_transactions", "row_locks"),
+        one(["UPDATE t SET n = n + 1 WHERE id = :own"]),
+        settings=RELAXED,
+        beside=idle_holder,
+        mends_beside=True,
+    ),
+    "round-trips": Kind(("client",), one([(UPDATE, 5.0)]), one([UPDATE]), settings=RELAXED, threads=4),
+    "cpu": Kind(("cpu",), one([UPDATE]), settings=RELAXED, beside=hogs, mends_beside=True, binlog=False),
+    "throttled-disk": Kind(
+        ("disk", "commit_sync"),
+        one([UPDATE]),
+        settings=STRICT,
+        mend=RELAXED,
+        disk="iops=100",
+    ),
+    "huge-transaction": Kind(
+        ("large_transactions", "binlog_cache"),
+        one([UPDATE]),
+        settings=RELAXED,
+        rows=100_000,
+        row_bytes=1000,
+        beside=huge,
+        mends_beside=True,
+        disk="bandwidth=40M",
+    ),
+    "old-snapshot": Kind(
+        ("purge_lag", "idle_transactions"),
+        one(["UPDATE t SET n = n + 1 WHERE id <= 20 ORDER BY id LIMIT 1"], rows=20),
+        settings=RELAXED,
+        beside=snapshot,
+        mends_beside=True,
+        binlog=False,
+    ),
+    "table-lock": Kind(("metadata_locks",), one([UPDATE]), settings=RELAXED, beside=ddl, mends_beside=True),
+}
+
+
+@contextlib.contextmanager
+def started(kind: Kind, build: str) -> Iterator[Sandbox]:
+    """The server, with its tables."""
+    settings = {**kind.settings, **kind.by_flavor(build), **(BINLOG if kind.binlog else {})}
+    if build == "mysql@5.7":
+        settings.setdefault("innodb_buffer_pool_size", 256 * MIB)
+    if not kind.binlog and not kind.cluster and build in ("mysql@8.0", "mysql@9.7"):
+        settings["log_bin"] = "OFF"
+    settings.setdefault("innodb_buffer_pool_size", 512 * MIB)
+    data = DataDirectory.below(None, own_disk(None, kind.disk))
+    if kind.cluster:
+        with Cluster.start(find_build(build), size=3, settings=settings, data=data) as cluster:
+            server, other = cluster.nodes[0], cluster.nodes[2]
+            _NODES[server.name] = other
+            _fill(server, kind)
+            yield server
+        return
+    with Sandbox.start(find_build(build), settings=settings, data=data) as server:
+        _fill(server, kind)
+        yield server
+
+
+def _fill(server: Sandbox, kind: Kind) -> None:
+    server.query("CREATE DATABASE flushlab_txn")
+    server.query(
+        "CREATE TABLE flushlab_txn.t (id INT NOT NULL PRIMARY KEY, n INT NOT NULL, c LONGTEXT NOT NULL)"
+    )
+    server.query(
+        "CREATE TABLE flushlab_txn.s (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, c TEXT NOT NULL)"
+    )
+    step = max(1, min(1000, 4 * MIB // kind.row_bytes))
+    for first in range(1, kind.rows + 1, step):
+        some = range(first, min(first + step, kind.rows + 1))
+        rows = ", ".join(f"({number}, 0, REPEAT('x', {kind.row_bytes}))" for number in some)
+        server.query(f"INSERT INTO flushlab_txn.t VALUES {rows}")
+
+
+@contextlib.contextmanager
+def under(server: Sandbox, text: str, threads: int, folder: Path) -> Iterator[SlicedLoad]:
+    """The load, warmed up."""
+    file = folder / "load.toml"
+    file.write_text('database = "flushlab_txn"\nsetup = "SELECT 1"\nignore_errors = []\n' + text)
+    workload = parse_workload(f"txn:{file}", {"threads": threads})
+    driving = workload.driving(server)
+    assert driving is not None
+    load = SlicedLoad(driving, server, TIMING)
+    try:
+        yield load
+    finally:
+        load.stop()
+
+
+def watched_meanwhile(server: Sandbox, load: SlicedLoad, seconds: float) -> tuple[Diagnosis, float]:
+    """The diagnosis of the loaded server, and its transactions/s meanwhile."""
+    rates: list[float] = []
+    thread = threading.Thread(target=lambda: rates.append(load.slice(seconds + 1.0).throughput))
+    thread.start()
+    time.sleep(0.3)
+    try:
+        found = diagnose(sampling.watch(watched(server, "planted"), seconds, lambda _: None))
+    finally:
+        thread.join()
+    return found, rates[0]
+
+
+def run(kind: Kind, build: str, given: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """One run of a kind: the findings, and what mending brings."""
+    before: list[float] = []
+    after: list[float] = []
+    found: Diagnosis | None = None
+    with started(kind, build) as server:
+        planted = {**kind.settings, **kind.by_flavor(build)}
+        mend = {**planted, **kind.mend, **kind.mend_by_flavor(build)}
+        for number in range(given.rounds):
+            if number:
+                server.apply(planted)
+            with kind.beside(server), under(server, kind.load, kind.threads, folder) as load:
+                if found is None:
+                    found, _ = watched_meanwhile(server, load, given.seconds)
+                before.append(load.slice(given.slice).throughput)
+            if mend != planted:
+                server.apply(mend)
+            with (
+                contextlib.nullcontext() if kind.mends_beside else kind.beside(server),
+                under(server, kind.mended_load or kind.load, kind.threads, folder) as load,
+            ):
+                after.append(load.slice(given.slice).throughput)
+    assert found is not None
+    gain = math.exp(sum(map(math.log, after)) / len(after) - sum(map(math.log, before)) / len(before))
+    first = found.findings[0] if found.findings else None
+    planted_one = next((one for one in found.findings if one.name in kind.finds), None)
+    bound = planted_one.at_most if planted_one is not None else None
+    return {
+        "answer": found.answer,
+        "order": [
+            (one.name, one.strength, round(one.share.mid, 3) if one.share else None) for one in found.findings
+        ],
+        "first": first.name if first else None,
+        "is_first": first is not None and first.name in kind.finds and first.strength != "hint",
+        "bound": bound,
+        "gain": gain,
+        "violated": bound is not None and gain > bound,
+        "connections": {name: round(mean, 2) for name, mean in found.evidence.time.connections.items()},
+        "samples": found.evidence.time.samples,
+        "before": before,
+        "after": after,
+    }
+
+
+def main() -> int:
+    """Runs the kinds and prints the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--server", action="append", choices=FLAVORS)
+    parser.add_argument("--kind", action="append", choices=tuple(KINDS))
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=2, help="of planted and mended")
+    parser.add_argument("--seconds", type=float, default=30.0, help="that the doctor watches")
+    parser.add_argument("--slice", type=float, default=5.0, help="of load, planted and mended")
+    parser.add_argument("--json", type=Path, help="lines of JSON, one a run")
+    given = parser.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(given.runs):
+            for build in given.server or FLAVORS:
+                for name, kind in KINDS.items():
+                    if build in kind.not_on or (given.kind and name not in given.kind):
+                        continue
+                    try:
+                        row = run(kind, build, given, Path(folder))
+                    except FlushlabError as error:
+                        row = {"error": f"{error}"[:300]}
+                    row = {"kind": name, "server": build, **row}
+                    rows.append(row)
+                    sys.stdout.write(_line(row) + "\n")
+                    sys.stdout.flush()
+                    if given.json is not None:
+                        with given.json.open("a") as out:
+                            out.write(json.dumps(row) + "\n")
+    judged = [row for row in rows if "error" not in row]
+    firsts = sum(row["is_first"] for row in judged)
+    bounds = [row for row in judged if row["bound"] is not None]
+    violated = sum(row["violated"] for row in bounds)
+    sys.stdout.write(
+        f"first: {firsts} of {len(judged)}; bound violated: {violated} of {len(bounds)};"
+        f" failed: {len(rows) - len(judged)}\n"
+    )
+    return int(firsts < 0.9 * len(rows) or violated > 0.05 * max(1, len(bounds)))
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    if "error" in row:
+        return f"{row['kind']:20} {row['server']:14} failed: {row['error']}"
+    bound = "-" if row["bound"] is None else f"{row['bound']:.2f}"
+    order = ", ".join(f"{name} {share}" for name, _, share in row["order"][:3])
+    return (
+        f"{row['kind']:20} {row['server']:14} {'first' if row['is_first'] else 'NOT  '}  at most {bound:>6} "
+        f" gain {row['gain']:6.2f}{'  VIOLATED' if row['violated'] else ''}  ({order})"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
