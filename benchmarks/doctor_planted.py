@@ -46,6 +46,8 @@ MIB = 1 << 20
 RELAXED: Mapping[str, Value] = {"innodb_flush_log_at_trx_commit": 2, "sync_binlog": 0}
 STRICT: Mapping[str, Value] = {"innodb_flush_log_at_trx_commit": 1, "sync_binlog": 1}
 BINLOG: Mapping[str, Value] = {"log_bin": "binlog", "server_id": "7", "binlog_format": "ROW"}
+Step = str | tuple[str, float]
+"""A statement, or one with a pause in ms before it."""
 Beside = Callable[[Sandbox], contextlib.AbstractContextManager[Any]]
 
 
@@ -64,6 +66,7 @@ class Kind:
         settings: of the server from the start; `mend` changes them.
         beside: what plants the bottleneck beside the load; left out when mended, if `mends_beside`.
         rows, row_bytes: of the table.
+        warm_s: of load, until the bottleneck has grown.
     """
 
     finds: tuple[str, ...]
@@ -82,10 +85,11 @@ class Kind:
     by_flavor: Callable[[str], Mapping[str, Value]] = lambda _: {}
     mend_by_flavor: Callable[[str], Mapping[str, Value]] = lambda _: {}
     cluster: bool = False
+    warm_s: float = 0.0
 
 
-def one(sql: Sequence[str | tuple[str, float]], *, autocommit: bool = True, rows: int = 10_000) -> str:
-    """TOML of one kind of transaction: statements, some with a pause in ms before them."""
+def one(sql: Sequence[Step], *, autocommit: bool = True, rows: int = 10_000) -> str:
+    """TOML of one kind of transaction."""
     texts = [
         f'{{ sql = "{each}" }}'
         if isinstance(each, str)
@@ -179,6 +183,20 @@ def ddl(server: Sandbox) -> contextlib.AbstractContextManager[Any]:
         time.sleep(0.05)
 
     return repeatedly(server, lock)
+
+
+def gap_holder(server: Sandbox) -> contextlib.AbstractContextManager[Any]:
+    """Somebody who locks the gap that new rows go into."""
+
+    def hold(cursor: Any) -> None:
+        cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        cursor.execute("BEGIN")
+        cursor.execute("SELECT COUNT(*) FROM s WHERE id > 1000000000 FOR UPDATE")
+        time.sleep(0.2)
+        cursor.execute("COMMIT")
+        time.sleep(0.02)
+
+    return repeatedly(server, hold)
 
 
 @contextlib.contextmanager
@@ -277,16 +295,16 @@ def _small_redo(build: str) -> Mapping[str, Value]:
 
 def _large_redo(build: str) -> Mapping[str, Value]:
     if build == "mysql@9.7":
-        return {"innodb_redo_log_capacity": 1024 * MIB}
-    return {"innodb_log_file_size": 512 * MIB}
+        return {"innodb_redo_log_capacity": 2048 * MIB}
+    return {"innodb_log_file_size": (2048 if build.startswith("mariadb") else 1024) * MIB}
 
 
 def _small_log_buffer(build: str) -> Mapping[str, Value]:
     return {"innodb_log_buffer_size": 2 * MIB if build.startswith("mariadb") else MIB // 4}
 
 
-HOT = [("UPDATE t SET n = n + 1 WHERE id = 1"), ("SELECT 1", 3.0)]
-SPREAD = [("UPDATE t SET n = n + 1 WHERE id = :own"), ("SELECT 1", 3.0)]
+HOT: Sequence[Step] = ["UPDATE t SET n = n + 1 WHERE id = 1", ("SELECT 1", 3.0)]
+SPREAD: Sequence[Step] = ["UPDATE t SET n = n + 1 WHERE id = :own", ("SELECT 1", 3.0)]
 POOL: Mapping[str, Value] = {"innodb_buffer_pool_size": 16 * MIB, "innodb_flush_method": "O_DIRECT"}
 ROOM: Mapping[str, Value] = {"innodb_buffer_pool_size": 1024 * MIB}
 SLOW = "flush=4ms,write=0.1ms"
@@ -313,14 +331,15 @@ KINDS: Mapping[str, Kind] = {
     ),
     "log-buffer": Kind(
         ("log_buffer",),
-        one([BIG], rows=64),
-        settings=RELAXED,
-        by_flavor=_small_log_buffer,
+        one([BIG.replace("= :id", "BETWEEN :own * 8 AND :own * 8 + 7")]),
+        settings={**RELAXED, "innodb_flush_method": "O_DSYNC"},
+        by_flavor=lambda build: {**_large_redo(build), **_small_log_buffer(build)},
         mend={"innodb_log_buffer_size": 64 * MIB},
-        rows=64,
-        row_bytes=1_000_000,
+        threads=2,
+        rows=80,
+        row_bytes=200_000,
         binlog=False,
-        disk="write=0.3ms,flush=1ms",
+        disk="flush=4ms,write=0.1ms",
     ),
     "pool-of-16-MB": Kind(
         ("buffer_pool",),
@@ -334,10 +353,17 @@ KINDS: Mapping[str, Kind] = {
     ),
     "dirty-pages": Kind(
         ("page_flushing", "buffer_pool"),
-        one(["INSERT INTO s (c) VALUES (REPEAT('x', 4000))"]),
-        settings={**RELAXED, **POOL, "innodb_buffer_pool_size": 32 * MIB},
-        mend=ROOM,
-        disk="write=3ms,flush=3ms",
+        one(["INSERT INTO s (c) VALUES (REPEAT('x', 15000))"]),
+        settings={
+            **RELAXED,
+            **POOL,
+            "innodb_buffer_pool_size": 32 * MIB,
+            "innodb_io_capacity": 200,
+            "innodb_io_capacity_max": 400,
+        },
+        mend={**ROOM, "innodb_io_capacity": 4000, "innodb_io_capacity_max": 8000},
+        by_flavor=_large_redo,
+        disk="write=1ms,flush=1ms",
         binlog=False,
     ),
     "hot-row": Kind(
@@ -349,15 +375,10 @@ KINDS: Mapping[str, Kind] = {
     ),
     "gap-locks": Kind(
         ("row_locks",),
-        one(
-            ["DELETE FROM s WHERE id > 1000000000", "INSERT INTO s (c) VALUES ('x')", ("SELECT 1", 3.0)],
-            autocommit=False,
-        ),
-        one(
-            ["DELETE FROM t WHERE id = -:own", "INSERT INTO s (c) VALUES ('x')", ("SELECT 1", 3.0)],
-            autocommit=False,
-        ),
+        one(["INSERT INTO s (c) VALUES ('x')"]),
         settings=RELAXED,
+        beside=gap_holder,
+        mends_beside=True,
     ),
     "semi-sync": Kind(
         ("semi_sync",), one([UPDATE]), settings=RELAXED, beside=slow_replica, mends_beside=True
@@ -380,7 +401,14 @@ KINDS: Mapping[str, Kind] = {
         mends_beside=True,
     ),
     "round-trips": Kind(("client",), one([(UPDATE, 5.0)]), one([UPDATE]), settings=RELAXED, threads=4),
-    "cpu": Kind(("cpu",), one([UPDATE]), settings=RELAXED, beside=hogs, mends_beside=True, binlog=False),
+    "cpu": Kind(
+        ("cpu",),
+        one(["UPDATE t SET n = n + 1 WHERE id BETWEEN :own * 200 AND :own * 200 + 199"]),
+        settings=RELAXED,
+        beside=hogs,
+        mends_beside=True,
+        binlog=False,
+    ),
     "throttled-disk": Kind(
         ("disk", "commit_sync"),
         one([UPDATE]),
@@ -394,17 +422,25 @@ KINDS: Mapping[str, Kind] = {
         settings=RELAXED,
         rows=100_000,
         row_bytes=1000,
+        by_flavor=_large_redo,
         beside=huge,
         mends_beside=True,
         disk="bandwidth=40M",
     ),
     "old-snapshot": Kind(
-        ("purge_lag", "idle_transactions"),
-        one(["UPDATE t SET n = n + 1 WHERE id <= 20 ORDER BY id LIMIT 1"], rows=20),
+        ("purge_lag",),
+        one(
+            [
+                "INSERT INTO q (own) VALUES (:own)",
+                "DELETE FROM q WHERE own = :own ORDER BY id LIMIT 1",
+            ],
+            autocommit=False,
+        ),
         settings=RELAXED,
         beside=snapshot,
         mends_beside=True,
         binlog=False,
+        warm_s=30.0,
     ),
     "table-lock": Kind(("metadata_locks",), one([UPDATE]), settings=RELAXED, beside=ddl, mends_beside=True),
 }
@@ -439,6 +475,10 @@ def _fill(server: Sandbox, kind: Kind) -> None:
     )
     server.query(
         "CREATE TABLE flushlab_txn.s (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, c TEXT NOT NULL)"
+    )
+    server.query(
+        "CREATE TABLE flushlab_txn.q (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, own INT NOT NULL,"
+        " KEY (own, id))"
     )
     step = max(1, min(1000, 4 * MIB // kind.row_bytes))
     for first in range(1, kind.rows + 1, step):
@@ -487,6 +527,8 @@ def run(kind: Kind, build: str, given: argparse.Namespace, folder: Path) -> dict
             if number:
                 server.apply(planted)
             with kind.beside(server), under(server, kind.load, kind.threads, folder) as load:
+                if kind.warm_s:
+                    load.slice(kind.warm_s)
                 if found is None:
                     found, _ = watched_meanwhile(server, load, given.seconds)
                 before.append(load.slice(given.slice).throughput)

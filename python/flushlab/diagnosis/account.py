@@ -19,6 +19,7 @@ _SEEN = {
     questions.FILES: "syncs of each log",
     questions.MONITOR: "age of the checkpoint",
     questions.ORIGINS: "sources of settings",
+    questions.HISTORY: "history of row versions",
 }
 _GRANTS = {
     questions.PROCESS: "GRANT PROCESS ON *.* TO {account};",

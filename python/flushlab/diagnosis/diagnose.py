@@ -21,6 +21,8 @@ _BUSY = 0.05
 """Writers at work at the same time, on average, below which a server counts as idle."""
 UNKNOWN = "unknown"
 """Floor of a server whose settings are not known."""
+_RARE = 0.5
+"""Statements that write per second, below which nobody writes."""
 _ENOUGH = 30
 """Samples below which no share is worth a word."""
 
@@ -74,18 +76,26 @@ def _answer(evidence: Evidence, findings: list[Finding]) -> str:
         return answer_without_connections(evidence)
     if evidence.write_time is None:
         return "What bounds writes cannot be judged: the account does not see the connections of others."
-    if not evidence.time.writers:
-        return "Nothing bounds writes: no connection wrote."
-    if evidence.time.in_server < _BUSY:
+    time = evidence.time
+    if not time.writers:
+        if (rate := evidence.write_statements) < _RARE:
+            return "Nothing bounds writes: no connection wrote."
         return (
-            f"Nothing bounds writes: the server is idle, {evidence.time.in_server:.2f} writers at work on"
-            " average."
+            f"Nothing in the server bounds writes: {rate:,.0f} statements/s write, each too short to be"
+            f" seen in {time.samples} samples."
         )
+    if time.in_server < _BUSY:
+        return f"Nothing bounds writes: the server is idle, {time.in_server:.2f} writers at work on average."
     binding = [one for one in findings if one.strength == "binds"]
     if not binding:
-        return "No single wait bounds writes: the time is spread."
+        executing = time.connections.get("statement", 0.0) / time.total
+        return f"No single wait bounds writes: writers execute statements {executing:.0%} of their time."
     first = binding[0]
-    bound = "" if first.at_most is None else f" Without it, at most {times(first.at_most)}."
+    bound = ""
+    if first.at_most is not None:
+        bound = f" Without it, at most {times(first.at_most)}."
+    elif first.share is not None:
+        bound = " It may be all of the time: no bound can be computed."
     return f"Writes are bound: {first.title}.{bound}"
 
 
@@ -104,6 +114,11 @@ def _doubts(evidence: Evidence, findings: list[Finding]) -> list[str]:
         found.append(
             "the machine is short of processor time too: a commit that waits for a processor looks like one"
             " that waits for a sync. An experiment on an idle machine separates the two"
+        )
+    if "client" in names and any(one.name == "cpu" and one.strength == "binds" for one in findings):
+        found.append(
+            "the machine is short of processor time: clients on this machine wait for it too, which looks"
+            " like their own work"
         )
     if evidence.time.share("client") is not None and "client" in names and evidence.time.in_server >= _BUSY:
         found.append(

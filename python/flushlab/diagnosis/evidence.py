@@ -21,6 +21,7 @@ from flushlab.telemetry.live.status import ServerStatus
 
 COMMITS = ("binlog_commits", "binlog_cache_use", "handler_commit")
 """Counters of transactions that were committed, the best first: those of the binary log if there is one."""
+_WRITES = ("insert", "insert_select", "update", "update_multi", "delete", "delete_multi", "replace", "load")
 
 
 class CommitCount(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +47,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         commit_counts: of each second.
         write_time: where writers spent their time; None if no connection can be seen.
         transactions: the oldest of each sample, by connection.
+        looks: the same, each sample by itself.
         settings: of the catalog, as they are in force.
         machine: of the server's host; None if flushlab does not run there.
         cpus, memory_bytes: of that host.
@@ -67,6 +69,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     commit_counts: tuple[CommitCount, ...] = ()
     write_time: WriteTime | None = None
     transactions: Mapping[int, OpenTransaction] = {}
+    looks: tuple[tuple[OpenTransaction, ...], ...] = ()
     settings: Mapping[str, Value] = {}
     machine: Pressure | None = None
     cpus: int | None = None
@@ -96,6 +99,11 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         """Where writers spent their time; empty if no connection can be seen."""
         return self.write_time or WriteTime()
 
+    def syncs_at_commit(self) -> tuple[bool, bool]:
+        """Whether the redo log and the binary log are synced at commit."""
+        has_binlog = self.is_on("log_bin") and self.variable("sync_binlog") == "1"
+        return self.variable("innodb_flush_log_at_trx_commit") in ("1", "3"), has_binlog
+
     def delta(self, *names: str) -> float | None:
         """Growth of the first of these counters that the server has; None if it has none of them, or if the
         counter was set back."""
@@ -121,6 +129,11 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         for name in COMMITS:
             found = found or self.delta(name)
         return None if found is None or self.seconds <= 0 else found / self.seconds
+
+    @property
+    def write_statements(self) -> float:
+        """Statements that write, per second."""
+        return sum(self.grew(f"com_{name}") for name in _WRITES) / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def commit_rates(self) -> tuple[tuple[float, float], ...]:

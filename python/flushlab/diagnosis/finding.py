@@ -72,5 +72,6 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def at_most(self) -> float | None:
-        """Factor that no mending exceeds at this number of connections; None without a measured share."""
+        """Factor that no mending exceeds at this number of connections; None without a measured share, or if
+        that may be all of the time."""
         return None if self.share is None else self.share.at_most

@@ -22,8 +22,8 @@ from flushlab.telemetry.live.questions import ThreadState
 STRETCHES = 10
 _T_975 = 2.262
 """Student's t of 9 degrees of freedom at 97.5 %."""
-MOST = 100.0
-"""No bound above this is worth a distinction."""
+_ALL = 0.99
+"""A share that may be so large leaves nothing to compute a bound from."""
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -38,9 +38,10 @@ class Share(msgspec.Struct, frozen=True):
     high: float
 
     @property
-    def at_most(self) -> float:
-        """Factor that throughput cannot exceed if this time goes, at the same number of connections."""
-        return min(MOST, 1.0 / max(1.0 - self.high, 1.0 / MOST))
+    def at_most(self) -> float | None:
+        """Factor that throughput cannot exceed if this time goes, at the same number of connections; None if
+        it may be all of the time."""
+        return 1.0 / (1.0 - self.high) if self.high < _ALL else None
 
     def at_most_all(self, part: float) -> Share:
         """The share of something that is some part of this one, about so large: none of it to all of it."""

@@ -102,6 +102,7 @@ class Window:
             ),
             write_time=self._tally.write_time(row_locks) if sees_others(last) else None,
             transactions={one.thread: one for _, look in self._looks for one in look},
+            looks=tuple(look for _, look in self._looks),
             settings=self._in_force(last, path),
             missing=last.missing,
             **more,

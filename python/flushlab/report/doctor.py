@@ -36,7 +36,7 @@ class FoundDocument(msgspec.Struct, frozen=True, kw_only=True):
             less, or without a measured share.
         share: of the writers' time, with a 95 % interval; null if it is not measured.
         at_most: factor that throughput cannot exceed if this time goes, at this number of connections; null
-            without a share.
+            without a share, or if it may be all of the time.
         waits: that the share is of, or within; names as in `connections`.
         seen: evidence in the server's own numbers, with the statement that shows them.
         advice: in words.
@@ -251,13 +251,16 @@ def wait_words(wait: str) -> str:
 def measured(found: Finding) -> str:
     """Strength, share and bound of a finding in a sentence."""
     share = found.share
-    if share is None or found.at_most is None:
+    if share is None:
         return "A hint: no share of the writers' time is measured."
     verb = {"binds": "Binds", "contributes": "Contributes", "hint": "A hint"}[found.strength]
-    return (
-        f"{verb}: {percent(share.mid)} [{percent(share.low)}, {percent(share.high)}] of the writers' time."
-        f" Without it, writes are at most {times(found.at_most)} as fast at this number of connections."
-    )
+    bound = "It may be all of it: no bound can be computed."
+    if found.at_most is not None:
+        bound = (
+            f"Without it, writes are at most {times(found.at_most)} as fast at this number of connections."
+        )
+    low, mid, high = percent(share.low), percent(share.mid), percent(share.high)
+    return f"{verb}: {mid} [{low}, {high}] of the writers' time. {bound}"
 
 
 def settings_text(change: Change) -> str:
@@ -282,9 +285,9 @@ def as_text(change: Change, server: ServerIdentity) -> str:
 def _finding(found: Finding, diagnosis: Diagnosis, *, full: bool) -> Iterator[str]:
     share = found.share
     said = ""
-    if share is not None and found.at_most is not None:
-        said = f": {percent(share.mid)} [{percent(share.low)}, {percent(share.high)}]"
-        said += f" of the time, at most {times(found.at_most)}"
+    if share is not None:
+        said = f": {percent(share.mid)} [{percent(share.low)}, {percent(share.high)}] of the time"
+        said += f", at most {times(found.at_most)}" if found.at_most is not None else ", no bound"
     yield from _wrapped(f"{found.strength.upper()}  {found.title}{said}", "  ")
     for seen in found.seen:
         yield from _wrapped(f"  - {seen.text}", "    ")

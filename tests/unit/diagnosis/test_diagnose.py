@@ -62,3 +62,19 @@ def test_a_transaction_that_is_open_is_a_hint() -> None:
     found = diagnose(evidence(transactions={7: transaction(7, age_s=60, modified=1)}, write_time=COMMITS))
     assert found.findings[-1].name == "idle_transactions"
     assert found.findings[-1].strength == "hint"
+
+
+def test_writes_too_short_to_be_seen_are_no_idle_server() -> None:
+    found = diagnose(evidence({"com_update": 30_000, "com_delete": 2_000}, write_time=time_of([client(1)])))
+    assert found.answer.startswith("Nothing in the server bounds writes: 3,200 statements/s write")
+
+
+def test_all_of_the_time_has_no_bound() -> None:
+    found = diagnose(evidence(write_time=time_of(*[[writer(1, COMMITTING)]] * 99)))
+    assert found.findings[0].share is not None and found.findings[0].at_most is None
+    assert found.answer.endswith("It may be all of the time: no bound can be computed.")
+
+
+def test_time_in_statements_is_no_wait() -> None:
+    found = diagnose(evidence(write_time=time_of([writer(1), writer(2), writer(3)])))
+    assert found.answer == "No single wait bounds writes: writers execute statements 100% of their time."

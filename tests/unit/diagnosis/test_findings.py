@@ -61,6 +61,17 @@ PLANTED: dict[str, dict[str, Any]] = {
     "binlog_cache": {"after": {"binlog_cache_disk_use": 2, "binlog_cache_use": 100}},
     "idle_transactions": {"transactions": {7: transaction(7, age_s=60, modified=1)}},
     "purge_lag": {"after": {"innodb_history_list_length": 2_000_000}},
+    "page_flushing": {
+        "after": {"innodb_buffer_pool_pages_dirty": 890, "innodb_buffer_pool_pages_total": 1000},
+        "before": {"innodb_buffer_pool_pages_dirty": 895, "innodb_buffer_pool_pages_total": 1000},
+        "variables": {"innodb_max_dirty_pages_pct": "90.000000"},
+    },
+    "large_transactions": {"transactions": {7: transaction(7, modified=200_000)}},
+    "auto_increment": {
+        "after": {"innodb_row_lock_current_waits": 0},
+        "transactions": {7: transaction(7, waits=True)},
+    },
+    "rollbacks": {"after": {"handler_rollback": 300, "handler_commit": 700, "innodb_deadlocks": 9}},
     "connections": {"after": {"connections": 500, "questions": 1000}},
     "commits_in_flight": {"monitors": (Monitor(committing=(4, 4, 1, 0)),)},
     "latches": {"monitors": (Monitor(latches=(Latch(name="btr_search_latch", waiting=7, longest_s=0.0),)),)},
@@ -245,3 +256,67 @@ def test_a_single_age_of_the_checkpoint_has_no_share_of_samples() -> None:
     assert one is not None and one.share is None
     assert one.seen[0].text == "checkpoint age up to 85.8 MiB of 100 MiB, 86%"
     assert one.title.endswith("pages are flushed in a hurry")
+
+
+def test_an_old_snapshot_costs_as_much_as_searches_read_pages() -> None:
+    counted = {
+        "innodb_rows_read": 1_000,
+        "innodb_rows_deleted": 1_000,
+        "innodb_history_list_length": 50_000,
+        "innodb_buffer_pool_read_requests": 200_000,
+    }
+    opened = {"transactions": {7: transaction(7, age_s=60)}, "write_time": time_of([writer(1)], [client(1)])}
+    before = {"innodb_history_list_length": 20_000}
+    found = found_in(evidence(counted, before, **opened))["purge_lag"]
+    assert found.share is not None and found.share.mid == pytest.approx(0.5 * 0.8)
+    assert "100 pages are read per row" in found.seen[1].text
+    cheap = counted | {"innodb_buffer_pool_read_requests": 10_000}
+    found = found_in(evidence(cheap, before, **opened))["purge_lag"]
+    assert found.strength == "hint"
+    shrinks = {"innodb_history_list_length": 60_000}
+    assert "purge_lag" not in found_in(evidence(counted, shrinks, **opened))
+
+
+def test_a_large_transaction_weighs_as_often_as_it_is_seen() -> None:
+    small, large = transaction(1, modified=3), transaction(7, modified=200_000)
+    seen = evidence(
+        transactions={1: small, 7: large},
+        looks=((small,), (small, large)),
+        write_time=time_of([writer(1), writer(2, COMMITTING)]),
+        variables={"innodb_flush_log_at_trx_commit": "2", "sync_binlog": "0"},
+    )
+    found = found_in(seen)["large_transactions"]
+    assert found.share is not None and found.share.mid == pytest.approx(0.5)
+    synced = msgspec.structs.replace(seen, before=evidence().before, after=evidence().after)
+    found = found_in(synced)["large_transactions"]
+    assert found.share is not None and found.share.mid == pytest.approx(0.25)  # commits wait for the disk
+
+
+def test_an_idle_holder_of_locks_is_named() -> None:
+    holder = msgspec.structs.replace(transaction(7, age_s=30, modified=1), idle=True)
+    seen = evidence({"innodb_row_lock_waits": 5}, transactions={7: holder})
+    assert any("its client does something else" in one.text for one in found_in(seen)["row_locks"].seen)
+
+
+def test_waits_for_a_counter_are_none_for_rows() -> None:
+    waits = {7: transaction(7, waits=True)}
+    counters = {"innodb_row_lock_waits": 5, "innodb_row_lock_current_waits": 0}
+    assert "auto_increment" not in found_in(evidence(counters, transactions=waits))
+    found = found_in(
+        evidence(
+            {"innodb_row_lock_current_waits": 0},
+            transactions=waits,
+            variables={"innodb_autoinc_lock_mode": "1", "binlog_format": "ROW"},
+            settings={"innodb_autoinc_lock_mode": 1},
+        )
+    )["auto_increment"]
+    assert [one.settings for one in found.changes] == [{"innodb_autoinc_lock_mode": 2}]
+
+
+def test_flushing_at_its_limit_is_raised_and_a_slower_disk_is_not() -> None:
+    dirty = {"innodb_buffer_pool_pages_dirty": 900, "innodb_buffer_pool_pages_total": 1000}
+    variables = {"innodb_max_dirty_pages_pct": "90", "innodb_io_capacity": "200"}
+    for flushed, raised in ((2000, [800]), (500, [])):
+        seen = evidence(dirty | {"innodb_buffer_pool_pages_flushed": flushed}, dirty, variables=variables)
+        found = found_in(seen)["page_flushing"]
+        assert [one.settings["innodb_io_capacity"] for one in found.changes] == raised

@@ -31,10 +31,7 @@ def find(evidence: Evidence) -> Finding | None:
         return None
     flush, sync = evidence.variable("innodb_flush_log_at_trx_commit"), evidence.variable("sync_binlog")
     has_binlog = evidence.is_on("log_bin")
-    logs = [
-        *([REDO] if flush in ("1", "3") else []),
-        *([BINLOG] if has_binlog and sync == "1" else []),
-    ]
+    logs = [log for log, synced in zip((REDO, BINLOG), evidence.syncs_at_commit(), strict=True) if synced]
     waits = ("commit", ROW_LOCK) if logs else ("commit",)
     seen = [
         Seen(f"{waiting:.1f} of {time.total:.1f} busy writers wait for their commit, on average", _STATES),

@@ -12,13 +12,15 @@ _OPEN = (
     "SELECT trx_mysql_thread_id, trx_state, trx_started, trx_rows_locked, trx_rows_modified"
     " FROM information_schema.INNODB_TRX ORDER BY trx_started LIMIT 20"
 )
+_IDLE = "; it is idle, its client does something else"
 
 
 def find(evidence: Evidence) -> Finding | None:
     """Time in waits for row locks, if there is any."""
     waits, waited_ms = evidence.grew("innodb_row_lock_waits"), evidence.grew("innodb_row_lock_time")
     waiting = [one for one in evidence.transactions.values() if one.waits]
-    if not waits and not waiting:
+    now = evidence.after.number("innodb_row_lock_current_waits")
+    if not waits and not now and not (waiting and now is None):
         return None
     seen = []
     if waits and evidence.seconds > 0:
@@ -32,7 +34,7 @@ def find(evidence: Evidence) -> Finding | None:
         seen.append(
             Seen(
                 f"oldest transaction with locks: connection {oldest.thread}, open for {oldest.age_s} s,"
-                f" {oldest.rows_locked:,} rows locked",
+                f" {oldest.rows_locked:,} rows locked{_IDLE if oldest.idle else ''}",
                 _OPEN,
             )
         )

@@ -23,7 +23,7 @@ STATUS, VARIABLES, THREADS, METRICS = (
 )
 FILES, MONITOR = "perf_schema.file_events", "engine_innodb_status"
 """As mysqld_exporter calls its collectors."""
-STATES, TRANSACTIONS = "states", "info_schema.innodb_trx"
+STATES, TRANSACTIONS, HISTORY = "states", "info_schema.innodb_trx", "history"
 ORIGINS, PERSISTED = "variable_origins", "perf_schema.persisted_variables"
 
 PROCESS, PERFORMANCE_SCHEMA = "PROCESS", "SELECT on performance_schema"
@@ -115,11 +115,13 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         thread: of the connection.
         waits: for a lock.
+        idle: no statement of it is running.
         age_s: since it began.
     """
 
     thread: int
     waits: bool
+    idle: bool = False
     age_s: int
     rows_locked: int
     rows_modified: int
@@ -208,8 +210,10 @@ def doctor_questions(identity: ServerIdentity, variables: Mapping[str, str]) -> 
         forms=_states(instrumented=instrumented),
         needs=PERFORMANCE_SCHEMA if instrumented else PROCESS,
     )
-    transactions = Question(name=TRANSACTIONS, every_s=5.0, forms=(_OPEN_TRANSACTIONS,), needs=PROCESS)
-    return (states, *asked, transactions, *_origins(identity))
+    asked += [Question(name=TRANSACTIONS, every_s=5.0, forms=(_OPEN_TRANSACTIONS,), needs=PROCESS)]
+    if identity.flavor == "mysql":  # the others have a status variable
+        asked += [Question(name=HISTORY, every_s=5.0, forms=(_HISTORY,), needs=PROCESS)]
+    return (states, *asked, *_origins(identity))
 
 
 _ONCE_S = 86_400.0
@@ -241,8 +245,9 @@ _VERB_LENGTH = 8
 """Characters of a statement that leave the server, at most: those of `rollback`."""
 _OPEN_TRANSACTIONS = (
     "SELECT trx_mysql_thread_id, trx_state, TIMESTAMPDIFF(SECOND, trx_started, NOW()), trx_rows_locked,"
-    " trx_rows_modified FROM information_schema.INNODB_TRX ORDER BY trx_started LIMIT 20"
+    " trx_rows_modified, trx_query IS NULL FROM information_schema.INNODB_TRX ORDER BY trx_started LIMIT 20"
 )
+_HISTORY = "SELECT COUNT FROM information_schema.INNODB_METRICS WHERE NAME = 'trx_rseg_history_len'"
 
 
 def _states(*, instrumented: bool) -> tuple[str, ...]:
@@ -334,8 +339,9 @@ def parse_transactions(rows: Sequence[Sequence[Any]]) -> tuple[OpenTransaction, 
             age_s=int(age),
             rows_locked=int(locked),
             rows_modified=int(modified),
+            idle=bool(idle),
         )
-        for thread, state, age, locked, modified in rows
+        for thread, state, age, locked, modified, idle in rows
     )
 
 
@@ -380,6 +386,11 @@ def parse_files(rows: Sequence[Sequence[Any]]) -> dict[str, FileEvents]:
         for name, syncs, written, syncs_ps, reads, reads_ps in rows
         if _text(name) in FILE_CLASSES
     }
+
+
+def parse_history(rows: Sequence[Sequence[Any]]) -> int:
+    """Length of the history list, in transactions."""
+    return int(rows[0][0])
 
 
 def parse_innodb(rows: Sequence[Sequence[Any]]) -> ServerSample:

@@ -50,6 +50,7 @@ _PARSERS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     questions.TRANSACTIONS: ("transactions", questions.parse_transactions),
     questions.ORIGINS: ("origins", questions.parse_origins),
     questions.PERSISTED: ("persisted", questions.parse_pairs),
+    questions.HISTORY: ("history", questions.parse_history),
 }
 
 

@@ -89,6 +89,7 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
         transactions: open ones, the oldest first; None if they cannot be seen.
         origins: where the values of variables came from; None if the server does not tell.
         persisted: values that the next start sets.
+        history: transactions whose old row versions are not purged yet, where no status variable tells it.
         monitor: InnoDB's, where there is no other source of the checkpoint.
         missing: privileges that the account lacks.
         took_s: by question, how long the last answer took.
@@ -109,6 +110,7 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
     syncs: Mapping[str, int] | None = None
     origins: Mapping[str, Origin] | None = None
     persisted: Mapping[str, str] = {}
+    history: int | None = None
     monitor: ServerSample | None = None
     missing: tuple[str, ...] = ()
     took_s: Mapping[str, float] = {}
@@ -122,6 +124,12 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
         """A system variable that is a whole number."""
         value = _number(self.variables.get(name))
         return None if value is None else int(value)
+
+    @property
+    def history_length(self) -> float | None:
+        """Transactions whose old row versions are not purged yet."""
+        told = self.number("innodb_history_list_length")
+        return told if told is not None else self.history
 
     @property
     def all_syncs(self) -> Mapping[str, float]:

@@ -1,0 +1,40 @@
+"""Auto-increment: statements wait for a table's counter, or for LOCK TABLES within InnoDB. Pure.
+
+Waits for these locks are in INNODB_TRX, but not among the counted waits for rows.
+"""
+
+from __future__ import annotations
+
+from flushlab.diagnosis.changes import changes
+from flushlab.diagnosis.evidence import Evidence
+from flushlab.diagnosis.finding import Finding, Seen
+from flushlab.diagnosis.waits import ROW_LOCK
+
+INTERLEAVED = 2
+
+
+def find(evidence: Evidence) -> Finding | None:
+    """Transactions that wait for a lock where no row lock is waited for."""
+    waiting = [one for one in evidence.transactions.values() if one.waits]
+    now = evidence.after.number("innodb_row_lock_current_waits")
+    if not waiting or now is None or now or evidence.grew("innodb_row_lock_waits"):
+        return None
+    mode = evidence.after.variable("innodb_autoinc_lock_mode")
+    has_rows = evidence.variable("binlog_format").upper() == "ROW" or not evidence.is_on("log_bin")
+    return Finding(
+        name="auto_increment",
+        title="statements wait for a table's auto-increment counter, or for a lock on the whole table",
+        share=evidence.time.share(ROW_LOCK),
+        waits=(ROW_LOCK,),
+        seen=(
+            Seen(
+                f"{len(waiting)} transactions were seen waiting for a lock that is no row's",
+                "SELECT * FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'",
+            ),
+            Seen(f"innodb_autoinc_lock_mode={mode}", "SELECT @@GLOBAL.innodb_autoinc_lock_mode"),
+        ),
+        advice="INSERT … SELECT and LOAD DATA hold the counter to their end: load in smaller statements.",
+        changes=changes(evidence, {"innodb_autoinc_lock_mode": INTERLEAVED})
+        if mode != INTERLEAVED and has_rows
+        else (),
+    )
