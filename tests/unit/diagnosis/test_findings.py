@@ -265,7 +265,10 @@ def test_an_old_snapshot_costs_as_much_as_searches_read_pages() -> None:
         "innodb_history_list_length": 50_000,
         "innodb_buffer_pool_read_requests": 200_000,
     }
-    opened = {"transactions": {7: transaction(7, age_s=60)}, "write_time": time_of([writer(1)], [client(1)])}
+    opened: dict[str, Any] = {
+        "transactions": {7: transaction(7, age_s=60)},
+        "write_time": time_of([writer(1)], [client(1)]),
+    }
     before = {"innodb_history_list_length": 20_000}
     found = found_in(evidence(counted, before, **opened))["purge_lag"]
     assert found.share is not None and found.share.mid == pytest.approx(0.5 * 0.8)
