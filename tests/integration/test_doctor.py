@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ from flushlab.diagnosis.diagnose import Diagnosis, diagnose
 from flushlab.record import Endpoint
 from flushlab.record.running import WatchedServer
 from flushlab.server import Sandbox
-from flushlab.telemetry.live import session
 from tests.command import flushlab
 from tests.conftest import flavors
 from tests.waiting import wait_until
@@ -33,26 +31,7 @@ SERVERS = flavors("mariadb@10.11", "mysql@5.7", "mysql@8.0", "mysql@9.7", "maria
 """The states of a commit, and where connections are listed, differ between the first three."""
 PASSWORD = "aZ9-doctor"
 
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine that is busy with other tests is no reason to leave a question out."""
-    monkeypatch.setattr(session, "DEADLINE_S", 30.0)
-
-
-@pytest.fixture(scope="module")
-def servers(shared_sandbox: Any) -> Callable[[str], Sandbox]:
-    """A server by the name of its build, with a table `test.t` of ten rows, the same one for all tests."""
-
-    @cache
-    def server(build: str) -> Sandbox:
-        started: Sandbox = shared_sandbox(build)
-        started.query("CREATE DATABASE IF NOT EXISTS test")
-        started.query("CREATE TABLE test.t (id INT PRIMARY KEY, n INT NOT NULL) ENGINE=InnoDB")
-        started.query("INSERT INTO test.t VALUES " + ", ".join(f"({one}, 0)" for one in range(10)))
-        return started
-
-    return server
+pytestmark = pytest.mark.usefixtures("patient")
 
 
 def looked_at(server: Sandbox, seconds: float = SECONDS, **who: str) -> Diagnosis:

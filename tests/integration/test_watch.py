@@ -4,33 +4,33 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pymysql
 import pytest
 
 from flushlab.record import Endpoint
 from flushlab.record.running import WatchedServer
 from flushlab.server import Sandbox
 from flushlab.server.sandbox.account import logs_in_by_sha2
-from flushlab.telemetry.live import session
-from flushlab.watch import Watch, mysqld
+from flushlab.watch import Watch, live_diagnosis, mysqld
 from flushlab.watch.poller import PollResult
-from flushlab.watch.sample import Sample
+from flushlab.watch.sample import DiagnosisNow, Sample
 from tests.command import flushlab
-from tests.conftest import require_build
+from tests.conftest import flavors, require_build
 from tests.waiting import wait_until
 
-RELAXED = {"innodb_flush_log_at_trx_commit": 0, "sync_binlog": 0}
+pytestmark = pytest.mark.usefixtures("patient")
 
 
-def watching(server: Sandbox, **endpoint: Any) -> Watch:
+def watching(server: Sandbox, *, diagnoses: bool = False, **endpoint: Any) -> Watch:
     own = server.endpoint
     who = {"user": own.user, "password": own.password, **endpoint}
     reach = WatchedServer(key=server.name, endpoint=Endpoint(socket=own.socket, **who), pid=server.pid)
-    return Watch(lambda: reach, lambda: None, lambda: (server.pid or 0,), page=False)
+    return Watch(lambda: reach, lambda: None, lambda: (server.pid or 0,), page=False, diagnoses=diagnoses)
 
 
 def told(watch: Watch) -> tuple[Sample, PollResult]:
@@ -41,24 +41,6 @@ def told(watch: Watch) -> tuple[Sample, PollResult]:
 
 def users_in(watch: Watch) -> set[str]:
     return {one.user for one in watch.latest.connections} if watch.latest else set()
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine that is busy with other tests is no reason to leave a question out."""
-    monkeypatch.setattr(session, "DEADLINE_S", 30.0)
-
-
-@pytest.fixture(scope="module")
-def servers(shared_sandbox: Any) -> Callable[[str], Sandbox]:
-    """A server by the name of its build, the same one for all tests."""
-
-    @cache
-    def server(build: str) -> Sandbox:
-        started: Sandbox = shared_sandbox(build, settings=RELAXED)
-        return started
-
-    return server
 
 
 @pytest.mark.parametrize("build", ["mariadb@10.11", "mysql@5.7"])
@@ -102,6 +84,44 @@ def test_a_server_that_is_gone_in_the_middle_is_watched_again_when_it_is_back(
         assert b"mysql_up 0.0" in watch._metrics("")[1]
         server.start_again()
         wait_until(lambda: watch.latest and watch.latest.server.up, "it is back")
+
+
+@pytest.mark.parametrize(
+    "build", flavors("mariadb@10.11", "mysql@5.7", "mysql@8.0", "mysql@9.7", "mariadb@11.8")
+)
+def test_what_bounds_the_writes_is_found_live(
+    build: str, servers: Callable[[str], Sandbox], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_diagnosis, "FIRST_S", 1.0)
+    server = servers(build)
+    own = server.endpoint
+
+    def connected() -> Any:
+        return pymysql.connect(unix_socket=own.socket, user=own.user, password=own.password, database="test")
+
+    def blocked() -> None:
+        with connected() as connection, connection.cursor() as cursor:
+            cursor.execute("UPDATE t SET n = n + 1 WHERE id = 1")
+
+    def judged() -> DiagnosisNow | None:
+        found = watch.latest.diagnosis if watch.latest else None
+        return found if found and found.findings and found.findings[0].name == "metadata_locks" else None
+
+    with connected() as holder, watching(server, diagnoses=True) as watch:
+        holder.cursor().execute("LOCK TABLES t WRITE")
+        writer = threading.Thread(target=blocked)
+        writer.start()
+        try:
+            wait_until(judged, "the lock is found")
+            found = judged()
+            text = watch._metrics("")[1].decode()
+        finally:
+            holder.cursor().execute("UNLOCK TABLES")
+            writer.join()
+    assert found is not None and found.findings[0].strength == "binds"
+    assert found.waits["metadata lock"] > 0
+    assert 'flushlab_finding_share_ratio{bound="mid",finding="metadata_locks"}' in text
+    assert 'flushlab_writer_wait_seconds_total{wait="metadata lock"}' in text
 
 
 SUITE = """

@@ -138,6 +138,58 @@ def test_a_campaign_from_start_to_end_by_keyboard(browser: Chromium, feed: Feed)
     }
 
 
+DIAGNOSIS: dict[str, Any] = {
+    "answer": "Writes are bound: commits wait for the sync of redo log. Without it, at most 14×.",
+    "seconds": 30.0,
+    "samples": 118,
+    "writers": 16,
+    "waits": {"commit": 14.1, "client": 1.5, "semi-sync": 0.25, "flow control": 0.5},
+    "findings": [
+        {
+            "name": "commit_sync",
+            "title": "commits wait for the sync of redo log",
+            "strength": "binds",
+            "low": 0.853,
+            "mid": 0.888,
+            "high": 0.926,
+            "at_most": 13.6,
+            "seen": ["700 syncs/s"],
+        },
+        {
+            "name": "binlog_cache",
+            "title": "large transactions",
+            "strength": "hint",
+            "low": None,
+            "mid": None,
+            "high": None,
+            "at_most": None,
+            "seen": [],
+        },
+    ],
+}
+
+
+def test_what_bounds_the_writes_of_a_server_that_is_not_measured(browser: Chromium, feed: Feed) -> None:
+    open_page(browser, feed)
+    assert browser.run("document.getElementById('findings').hidden")
+    assert browser.run("document.querySelector('[aria-labelledby=plot-writers]').hidden")
+    feed.push(sample(NOW, running=None, ratios=[], diagnosis=DIAGNOSIS))
+    until_text(browser, "#headline", "Writes are bound: commits wait for the sync of redo log")
+    assert "Without it, at most 14×. From 118 samples of 16 writers in the last 30 s" in text(
+        browser, "#findings-about"
+    )
+    first, second = (text(browser, f"#findings tbody tr:nth-child({row})") for row in (1, 2))
+    assert first == "commits wait for the sync of redo logbinds; 700 syncs/s89 %85 % – 93 %at most 14×"
+    assert second == "large transactionsa hintnot measured–"
+    browser.until("!document.querySelector('[aria-labelledby=plot-writers]').hidden")
+    focus(browser, "writers")
+    browser.key("End")
+    assert "commit 14.1, row locks 0, metadata lock 0, replicas 0.75, executing 0" in spoken(browser)
+    feed.push(sample(NOW + 1, running=None, ratios=[], diagnosis=None))
+    browser.until("document.getElementById('findings').hidden")
+    assert browser.complaints == []
+
+
 def test_a_lost_connection_leaves_no_gap(browser: Chromium, feed: Feed) -> None:
     open_page(browser, feed)
     feed.stop()

@@ -142,6 +142,7 @@ def _rows(sample: Sample) -> Iterator[tuple[str, str]]:
             f" {fill.rows_per_s:,.0f} rows/s",
         )
         yield "", f"{format_seconds(fill.left_s)} left, bound by {fill.bound_by}"
+    yield from _bound(sample)
     yield "redo", _redo(sample)
     yield "dirty pages", "" if sample.dirty is None else f"{sample.dirty:.1%} of the buffer pool"
     syncs = (("redo", sample.fsyncs.redo), ("data", sample.fsyncs.data), ("binlog", sample.fsyncs.binlog))
@@ -163,6 +164,24 @@ def _rows(sample: Sample) -> Iterator[tuple[str, str]]:
         )
     if len(sample.connections) > CONNECTIONS_SHOWN:
         yield " ", f"and {len(sample.connections) - CONNECTIONS_SHOWN} kinds more"
+
+
+def _bound(sample: Sample) -> Iterator[tuple[str, str]]:
+    """What bounds writes."""
+    if (found := sample.diagnosis) is None:
+        return
+    from flushlab.diagnosis.shares import times
+    from flushlab.diagnosis.waits import wait_words
+
+    measured = [one for one in found.findings if one.strength != "hint"]
+    yield "writes", "" if measured else found.answer
+    for one in measured:
+        limit = "" if one.at_most is None else f", at most {times(one.at_most)}"
+        yield one.strength, f"{one.mid or 0.0:.0%}{limit}: {one.title}"
+    hints = ", ".join(one.name for one in found.findings if one.strength == "hint")
+    yield "hints", hints
+    waits = sorted(found.waits.items(), key=lambda one: -one[1])
+    yield "writers", ", ".join(f"{wait_words(wait)} {mean:.1f}" for wait, mean in waits if mean >= 0.05)
 
 
 def _server(sample: Sample) -> str:

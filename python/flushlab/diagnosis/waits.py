@@ -22,6 +22,13 @@ WAITS: tuple[Wait, ...] = get_args(Wait)
 
 ROW_LOCK = "row lock"
 """Part of `statement` that no state tells; the server counts it."""
+_WORDS = {"statement": "executing", "client": "client's turn", ROW_LOCK: "row locks"}
+
+
+def wait_words(wait: str) -> str:
+    """A wait as people read it."""
+    return _WORDS.get(wait, wait)
+
 
 _WRITES = frozenset(("insert", "update", "delete", "replace", "load"))
 _COMMITS = frozenset(("waiting for handler commit", "Commit", "Waiting for prior transaction to commit"))

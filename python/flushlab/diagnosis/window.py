@@ -36,6 +36,8 @@ class Window:
         self._ages = deque[tuple[float, int]]()
         self._looks = deque[tuple[float, tuple[OpenTransaction, ...]]]()
         self._last: ServerStatus | None = None
+        self.restarted = False
+        """Whether the server's counters began anew."""
         self._settings: tuple[object, Mapping[str, Value]] = (None, {})
         self.note(first, 0.0)
 
@@ -50,12 +52,6 @@ class Window:
         assert self._last is not None
         return self._last
 
-    @property
-    def restarted(self) -> bool:
-        """Whether the server's counters began anew."""
-        uptime = self.last.number("uptime")
-        return uptime is not None and uptime < (self.first.number("uptime") or 0.0)
-
     def note(self, seen: ServerStatus, at_s: float) -> None:
         """Takes those of the answers that are new.
 
@@ -63,6 +59,8 @@ class Window:
             at_s: seconds since the window began.
         """
         last, self._last = self._last, seen
+        if last is not None and (seen.number("uptime") or 0.0) < (last.number("uptime") or 0.0):
+            self.restarted = True
         if seen.states is not None and (last is None or seen.states is not last.states):
             self._tally.add(at_s, seen.states)
         if last is None or seen.at_s != last.at_s:

@@ -15,7 +15,7 @@ from flushlab.diagnosis.finding import Change, Finding, Seen, Strength
 from flushlab.diagnosis.host import Host
 from flushlab.diagnosis.shares import Share, Step, times
 from flushlab.diagnosis.state import State
-from flushlab.diagnosis.waits import ROW_LOCK, WAITS
+from flushlab.diagnosis.waits import ROW_LOCK, WAITS, wait_words
 from flushlab.record import ServerIdentity
 from flushlab.report.doctor_host import host_lines
 from flushlab.report.doctor_state import restart_changes, state_lines
@@ -233,19 +233,11 @@ def _where(diagnosis: Diagnosis) -> Iterator[str]:
     yield from _wrapped(f"{head} {', '.join(parts)}.")
 
 
-_WORDS = {"statement": "executing", "client": "client's turn", "row lock": "row locks"}
-
-
 def began_words(diagnosis: Diagnosis) -> str:
     """When the window began: `2026-11-21 10:42 UTC`; empty if files do not tell."""
     if not diagnosis.evidence.began:
         return ""
     return f"{datetime.fromtimestamp(diagnosis.evidence.began, UTC):%Y-%m-%d %H:%M} UTC"
-
-
-def wait_words(wait: str) -> str:
-    """A wait as people read it."""
-    return _WORDS.get(wait, wait)
 
 
 def measured(found: Finding) -> str:

@@ -10,16 +10,8 @@ from collections.abc import Iterator
 
 from flushlab.diagnosis.diagnose import Diagnosis
 from flushlab.diagnosis.finding import Finding
-from flushlab.report.doctor import (
-    as_text,
-    began_words,
-    cost,
-    measured,
-    percent,
-    settings_text,
-    wait_words,
-    window_words,
-)
+from flushlab.diagnosis.waits import wait_words
+from flushlab.report.doctor import as_text, began_words, cost, measured, percent, settings_text, window_words
 from flushlab.report.doctor_host import host_lines
 from flushlab.report.doctor_state import state_lines
 from flushlab.report.words import FAILURES, rounded

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 from flushlab.diagnosis.diagnose import Diagnosis
 from flushlab.diagnosis.finding import Finding
+from flushlab.diagnosis.waits import wait_words
 from flushlab.report import doctor_plots
-from flushlab.report.doctor import as_text, began_words, cost, measured, percent, settings_text, wait_words
+from flushlab.report.doctor import as_text, began_words, cost, measured, percent, settings_text
 from flushlab.report.doctor_host import host_lines
 from flushlab.report.doctor_state import state_lines
 from flushlab.report.page.page import Foot, page

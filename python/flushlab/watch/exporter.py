@@ -84,6 +84,8 @@ def _families(known: PollResult, running: Running | None) -> Iterator[Metric]:
         yield from own.running(running)
     if seen is not None:
         yield from own.server(seen)
+        if known.judged is not None:
+            yield from own.diagnosed(known.judged)
         for name, part in mysqld.PARTS.items():
             if name != VARIABLES:
                 yield from part(seen)

@@ -1,4 +1,4 @@
-"""Files for Grafana and Prometheus: two dashboards with provisioning, a scrape each second, four alerts.
+"""Files for Grafana and Prometheus: two dashboards with provisioning, a scrape each second, six alerts.
 
 Classic schema, which Grafana 9 to 13 read. The data source is a variable of type `datasource`, so that import
 by hand and provisioning both work (file provisioning fills no `__inputs`, grafana issue 10786). A trial is
@@ -157,6 +157,17 @@ SERVER = (
         "none",
         {"{{user}}": 'sum by (user) (flushlab_connections_in_transaction{command="Sleep"})'},
     ),
+    Panel(
+        "Writers by wait, mean number",
+        "none",
+        {"{{wait}}": _rate("flushlab_writer_wait_seconds_total")},
+    ),
+    Panel(
+        "Share of the writers' time",
+        "percentunit",
+        {"{{finding}}": 'flushlab_finding_share_ratio{bound="mid"}'},
+    ),
+    Panel("Most that mending can gain", "none", {"{{finding}}": "flushlab_finding_speedup_limit_ratio"}),
     Panel("Clients that went away/s", "ops", {"aborted": _rate("mysql_global_status_aborted_clients")}),
 )
 DASHBOARDS = {
@@ -198,6 +209,21 @@ ALERTS = (
         "1m",
         "warning",
         "More than 80 % of max_connections are connected",
+    ),
+    Alert(
+        "WritesBound",
+        'flushlab_finding_share_ratio{bound="low", finding!="client"} > 0.5 and on (instance)'
+        ' sum by (instance) (rate(flushlab_writer_wait_seconds_total{wait!="client"}[1m])) > 1',
+        "5m",
+        "info",
+        "{{ $labels.finding }} takes more than half of the writers' time: flushlab doctor has the evidence",
+    ),
+    Alert(
+        "WritersWaitForLocks",
+        'flushlab_finding_share_ratio{bound="low", finding=~"metadata_locks|row_locks"} > 0.25',
+        "1m",
+        "warning",
+        "Writers wait for locks ({{ $labels.finding }}) for more than a quarter of their time",
     ),
 )
 

@@ -13,6 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from flushlab.record.running import LoadTotals, Running
 from flushlab.telemetry.live.status import ServerStatus
 from flushlab.version import __version__
+from flushlab.watch.live_diagnosis import Judged
 
 BUCKETS_S = tuple(float(f"{10 ** (step / 4 - 4):.2g}") for step in range(22))
 """From 0.1 ms to 18 s, four to a power of ten."""
@@ -91,6 +92,49 @@ def server(seen: ServerStatus) -> Iterator[Metric]:
         "A privilege that the account lacks, so that something is not told.",
         ["privilege"],
         (([privilege], 1) for privilege in seen.missing),
+    )
+
+
+def diagnosed(judged: Judged) -> Iterator[Metric]:
+    """What bounds writes, over the last half minute."""
+    found = judged.diagnosis
+    yield labelled(
+        CounterMetricFamily,
+        "flushlab_writer_wait_seconds",
+        "Time of connections that write, by wait, from samples of their states.",
+        ["wait"],
+        (([wait], seconds) for wait, seconds in sorted(judged.wait_s.items())),
+    )
+    yield labelled(
+        GaugeMetricFamily,
+        "flushlab_finding_info",
+        "A finding of the doctor.",
+        ["finding", "strength"],
+        (([one.name, one.strength], 1) for one in found.findings),
+    )
+    yield labelled(
+        GaugeMetricFamily,
+        "flushlab_finding_share_ratio",
+        "Share of the writers' time that a finding takes, with its 95 % interval.",
+        ["finding", "bound"],
+        (
+            ([one.name, bound], getattr(one.share, bound))
+            for one in found.findings
+            if one.share is not None
+            for bound in ("low", "mid", "high")
+        ),
+    )
+    yield labelled(
+        GaugeMetricFamily,
+        "flushlab_finding_speedup_limit_ratio",
+        "Factor that writes cannot exceed without a finding's wait, at this number of connections.",
+        ["finding"],
+        (([one.name], one.at_most) for one in found.findings if one.at_most is not None),
+    )
+    yield GaugeMetricFamily(
+        "flushlab_finding_samples",
+        "Samples of connections that the findings are from.",
+        value=found.evidence.time.samples,
     )
 
 

@@ -16,8 +16,10 @@ import msgspec
 
 from flushlab.errors import FlushlabError
 from flushlab.record.running import WatchedServer
+from flushlab.telemetry.live.questions import LIVE_STATES_S, live_questions, questions
 from flushlab.telemetry.live.session import DEADLINE_S, Gone, Session
 from flushlab.telemetry.live.status import ServerStatus
+from flushlab.watch.live_diagnosis import Judged, LiveDiagnosis
 from flushlab.watch.threads import Meter, Repeating
 
 NOBODY = "no server runs now"
@@ -34,6 +36,7 @@ class PollResult(msgspec.Struct, frozen=True, kw_only=True):
         failed: error inside flushlab that kept it from polling; empty if none.
         seen: the latest answers; of an earlier moment while the server is down.
         before: the answers at the status query before.
+        judged: what bounds writes; None while there is too little to judge, or the server is not diagnosed.
     """
 
     up: bool = False
@@ -42,6 +45,7 @@ class PollResult(msgspec.Struct, frozen=True, kw_only=True):
     failed: str = ""
     seen: ServerStatus | None = None
     before: ServerStatus | None = None
+    judged: Judged | None = None
 
 
 class Poller(Repeating):
@@ -50,10 +54,16 @@ class Poller(Repeating):
     Args:
         reach: says which server is to be asked; None for none at present.
         meter: takes the thread's CPU time.
+        live: takes the answers and finds what bounds writes; None: the server is not diagnosed.
     """
 
-    def __init__(self, reach: Callable[[], WatchedServer | None], meter: Meter) -> None:
+    def __init__(
+        self, reach: Callable[[], WatchedServer | None], meter: Meter, live: LiveDiagnosis | None = None
+    ) -> None:
         super().__init__("watch-poller", meter, 2 * DEADLINE_S + 1)
+        self._live = live
+        self._choose = questions if live is None else live_questions
+        self._every_s = 1.0 if live is None else LIVE_STATES_S
         self.known = PollResult()
         self._reach = reach
         self._session: Session | None = None
@@ -87,7 +97,7 @@ class Poller(Repeating):
             return 0.25
         try:
             if self._session is None:
-                self._session = Session(reach, self.known.seen)
+                self._session = Session(reach, self.known.seen, self._choose)
             self._session.ask_what_is_due(reach.driven_s, self._end.is_set)
         except (Gone, FlushlabError) as error:
             self._drop()
@@ -96,7 +106,7 @@ class Poller(Repeating):
             return PATIENCE_S[min(self._failures, len(PATIENCE_S)) - 1]
         self._failures = 0
         self._note(up=True, why="")
-        return 1.0 if self._session.is_known else 0.0
+        return self._every_s if self._session.is_known else 0.0
 
     def _note(self, *, up: bool, why: str) -> None:
         known = self.known
@@ -106,9 +116,15 @@ class Poller(Repeating):
             if seen is None or self._session.seen.at_s != seen.at_s:
                 before = seen
             seen = self._session.seen
-        self.known = PollResult(up=up, since=since, why=why, seen=seen, before=before)
+        judged = None
+        if self._live is not None and up and seen is not None:
+            self._live.note(seen, time.monotonic())
+            judged = self._live.latest
+        self.known = PollResult(up=up, since=since, why=why, seen=seen, before=before, judged=judged)
 
     def _drop(self) -> None:
+        if self._live is not None:
+            self._live.forget()
         session, self._session = self._session, None
         if session is not None:
             session.close()

@@ -6,8 +6,11 @@ them. Units stand last in names; shares are 0 to 1.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
+from flushlab.diagnosis.finding import Strength
 from flushlab.record.running import ShownRatio
 from flushlab.telemetry.live.status import Connections, LockWaits, Redo, RowRates, Syncs
 
@@ -82,6 +85,46 @@ class FillNow(msgspec.Struct, frozen=True, kw_only=True):
     bound_by: str
 
 
+class FindingNow(msgspec.Struct, frozen=True, kw_only=True):
+    """A finding of the doctor.
+
+    Attributes:
+        name, title: `commit_sync`, and a line.
+        strength: `binds`, `contributes` or `hint`.
+        low, mid, high: share of the writers' time with its 95 % interval; None if it is not measured.
+        at_most: factor that throughput cannot exceed if this time goes, at this number of connections.
+        seen: evidence in words; none for a hint.
+    """
+
+    name: str
+    title: str
+    strength: Strength
+    low: float | None = None
+    mid: float | None = None
+    high: float | None = None
+    at_most: float | None = None
+    seen: tuple[str, ...] = ()
+
+
+class DiagnosisNow(msgspec.Struct, frozen=True, kw_only=True):
+    """What bounds writes, over the last half minute.
+
+    Attributes:
+        answer: in a sentence.
+        seconds, samples: that it is from.
+        writers: connections that were seen to write.
+        waits: mean number of writers by wait, in the last second alone.
+        findings: the most binding first.
+    """
+
+    answer: str
+    seconds: float
+    samples: int
+    writers: int
+    waits: Mapping[str, float]
+    findings: tuple[FindingNow, ...] = ()
+
+
 class Mark(msgspec.Struct, frozen=True, kw_only=True):
     """Something that began: a `stage`, a `trial`, a `slice`, or a `gap` in what is known."""
 
@@ -101,6 +144,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
         p50_ms, p99_ms: latency of flushlab's own load.
         dirty: share of the buffer pool's pages.
         commits_per_group: transactions that one sync of the binary log made durable, on average.
+        diagnosis: None while there is too little to judge, and of a server that flushlab measures.
         wait_timeout, max_connections: of the server.
         own_cpu_s: CPU time that watching has taken since it began.
     """
@@ -122,6 +166,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     rows_per_s: RowRates = RowRates()
     machine: MachineNow = MachineNow()
     connections: tuple[Connections, ...] = ()
+    diagnosis: DiagnosisNow | None = None
     wait_timeout: int | None = None
     max_connections: int | None = None
     fill: FillNow | None = None

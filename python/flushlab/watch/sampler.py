@@ -14,13 +14,24 @@ from collections.abc import Callable
 import msgspec
 
 from flushlab import machine
+from flushlab.diagnosis.finding import Finding
 from flushlab.record.running import Running
 from flushlab.telemetry import cpu
 from flushlab.telemetry.live.status import Rates, ServerStatus
 from flushlab.units import format_seconds
+from flushlab.watch.live_diagnosis import Judged
 from flushlab.watch.poller import PollResult, inside
 from flushlab.watch.ring import Ring
-from flushlab.watch.sample import FillNow, MachineNow, Mark, RunningNow, Sample, ServerNow
+from flushlab.watch.sample import (
+    DiagnosisNow,
+    FillNow,
+    FindingNow,
+    MachineNow,
+    Mark,
+    RunningNow,
+    Sample,
+    ServerNow,
+)
 from flushlab.watch.threads import Meter, Repeating
 
 GAP_S = 5.0
@@ -108,6 +119,7 @@ class Sampler(Repeating):
             "t": now,
             "server": _server(known),
             "machine": self._machine.sample(running.pid if running else None, self._pids()),
+            "diagnosis": _diagnosed(known.judged) if fresh and known.judged is not None else None,
             "own_cpu_s": round(self._meter.seconds, 4),
         }
         if running is not None:
@@ -174,6 +186,33 @@ def _of_server(before: ServerStatus | None, seen: ServerStatus) -> Sample:
         connections=seen.connections,
         wait_timeout=seen.variable("wait_timeout"),
         max_connections=seen.variable("max_connections"),
+    )
+
+
+def _diagnosed(judged: Judged) -> DiagnosisNow:
+    """What bounds its writes."""
+    found = judged.diagnosis
+    return DiagnosisNow(
+        answer=found.answer,
+        seconds=round(found.evidence.seconds, 1),
+        samples=found.evidence.time.samples,
+        writers=found.evidence.time.writers,
+        waits={wait: round(mean, 3) for wait, mean in judged.now.items()},
+        findings=tuple(map(_found, found.findings)),
+    )
+
+
+def _found(one: Finding) -> FindingNow:
+    share = one.share
+    return FindingNow(
+        name=one.name,
+        title=one.title,
+        strength=one.strength,
+        low=round(share.low, 4) if share else None,
+        mid=round(share.mid, 4) if share else None,
+        high=round(share.high, 4) if share else None,
+        at_most=round(one.at_most, 2) if one.at_most is not None else None,
+        seen=() if one.strength == "hint" else tuple(seen.text for seen in one.seen),
     )
 
 

@@ -39,6 +39,7 @@ from flushlab.store import existing_store
 from flushlab.telemetry.live.status import Redo
 from flushlab.watch.exporter import Exporter
 from flushlab.watch.http import LOOPBACK, Server, Site, serve
+from flushlab.watch.live_diagnosis import LiveDiagnosis
 from flushlab.watch.poller import Poller, PollResult
 from flushlab.watch.ring import HOUR, Ring
 from flushlab.watch.sample import Mark, RunningNow, Sample, ServerNow
@@ -136,6 +137,7 @@ class Watch:
         pids: processes of the watched server and those beside it.
         host, port: where to listen; None: `PORT`, or a free one if that is taken.
         page: False: nothing is served.
+        diagnoses: find what bounds the server's writes; asks for the state of its connections.
         on_close: called when it ends.
     """
 
@@ -148,6 +150,7 @@ class Watch:
         host: str = LOOPBACK,
         port: int | None = None,
         page: bool = True,
+        diagnoses: bool = False,
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
         self._on_close = on_close
@@ -155,7 +158,7 @@ class Watch:
         self._reach, self._running = reach, running
         self._exporter = Exporter()
         self.ring = Ring(int(time.time()))
-        self._poller = Poller(reach, self._meter)
+        self._poller = Poller(reach, self._meter, LiveDiagnosis() if diagnoses else None)
         self._sampler = Sampler(self.ring, lambda: self._poller.known, running, pids, self._meter)
         self.token = "" if host in (LOOPBACK, "localhost", "::1") else secrets.token_urlsafe(24)
         site = Site(self.ring, self._metrics, self.token, self._meter)
@@ -237,7 +240,7 @@ def watching(*, page: bool = True, progress: Progress = silent, **given: Any) ->
         if others:
             raise UsageError(f"{by} names several servers", hint="watch one node at a time")
         reach = watched_at(address)
-        return Watch(lambda: reach, lambda: None, lambda: (), host=host, port=port, page=page)
+        return Watch(lambda: reach, lambda: None, lambda: (), host=host, port=port, page=page, diagnoses=True)
     if server is None:
         return of(on_this_machine(campaign), host=host, port=port, page=page)
     box = sandbox(server=server, progress=progress)
@@ -265,7 +268,14 @@ def _of_sandbox(box: Sandbox | Cluster, host: str, port: int | None, page: bool)
         return tuple(node.pid for node in box.nodes if node.pid is not None)
 
     return Watch(
-        lambda: reach, lambda: None, pids, host=host, port=port, page=page, on_close=lambda: _end(box)
+        lambda: reach,
+        lambda: None,
+        pids,
+        host=host,
+        port=port,
+        page=page,
+        diagnoses=True,
+        on_close=lambda: _end(box),
     )
 
 

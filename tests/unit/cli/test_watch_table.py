@@ -14,7 +14,7 @@ from flushlab.cli.watch import line, table
 from flushlab.record.running import ShownRatio
 from flushlab.telemetry.live.status import Connections, LockWaits, Redo, RowRates, Syncs
 from flushlab.watch import Watch
-from flushlab.watch.sample import FillNow, MachineNow, RunningNow, Sample, ServerNow
+from flushlab.watch.sample import DiagnosisNow, FillNow, FindingNow, MachineNow, RunningNow, Sample, ServerNow
 
 SAMPLE = Sample(
     t=1.0,
@@ -102,6 +102,41 @@ def test_a_server_that_is_gone_says_why() -> None:
     assert shown(gone) == ["mysql@9.7.4: down, no route (2003)"]
     nobody = Sample(t=1.0, server=ServerNow(up=False, why="no server runs now"))
     assert shown(nobody) == ["no server runs now"]
+
+
+DIAGNOSIS = DiagnosisNow(
+    answer="Writes are bound: commits wait for the sync of redo log and binary log. Without it, at most 14×.",
+    seconds=30.0,
+    samples=118,
+    writers=16,
+    waits={"client": 1.5, "commit": 14.1, "reading": 0.01},
+    findings=(
+        FindingNow(
+            name="commit_sync",
+            title="commits wait for the sync of redo log and binary log",
+            strength="binds",
+            low=0.85,
+            mid=0.89,
+            high=0.93,
+            at_most=14.29,
+        ),
+        FindingNow(name="binlog_cache", title="large transactions …", strength="hint"),
+    ),
+)
+
+
+def test_what_bounds_writes_is_in_the_table() -> None:
+    found = [one.rstrip() for one in shown(msgspec.structs.replace(SAMPLE, diagnosis=DIAGNOSIS))]
+    for one in (
+        "binds        89%, at most 14×: commits wait for the sync of redo log and binary",
+        "hints        binlog_cache",
+        "writers      commit 14.1, client's turn 1.5",
+    ):
+        assert any(row.startswith(one) for row in found), found
+    idle = msgspec.structs.replace(DIAGNOSIS, answer="Nothing bounds writes: …", findings=(), waits={})
+    found = [one.rstrip() for one in shown(msgspec.structs.replace(SAMPLE, diagnosis=idle))]
+    assert "writes       Nothing bounds writes: …" in found
+    assert not any(one.startswith(("hints", "writers")) for one in found)
 
 
 def test_into_a_file_a_second_is_a_line() -> None:

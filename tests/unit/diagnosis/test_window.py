@@ -71,10 +71,12 @@ def test_commits_over_time_are_rates_of_the_counter_that_the_server_has() -> Non
 
 
 def test_a_server_that_began_anew_is_noticed() -> None:
-    window = Window(answers(0.0, uptime=500), 1.0)
-    window.note(answers(1.0, uptime=501), 1.0)
+    """Even if its uptime is longer than it was at the window's begin by now."""
+    window = Window(answers(0.0, uptime=5), 1.0)
+    window.note(answers(1.0, uptime=6), 1.0)
     assert not window.restarted
-    window.note(answers(2.0, uptime=1), 2.0)
+    for second in range(2, 12):
+        window.note(answers(float(second), uptime=second - 1), float(second))
     assert window.restarted
 
 

@@ -14,6 +14,7 @@ from flushlab.watch import own
 from flushlab.watch.exporter import Exporter
 from flushlab.watch.poller import PollResult
 from tests.unit.telemetry.live.told import seen
+from tests.unit.watch.judged import JUDGED
 
 OPEN = "application/openmetrics-text; version=1.0.0"
 RUNNING = Running(
@@ -99,6 +100,24 @@ def test_buckets_are_cumulative_and_end_with_everything() -> None:
     assert dict(counts)["0.0018"] == 50
     assert [count for _, count in counts] == sorted(count for _, count in counts)
     assert counts[-1] == ("+Inf", 60)
+
+
+def test_what_bounds_writes_is_told_of_a_server_that_is_diagnosed() -> None:
+    found = scraped(PollResult(up=True, seen=seen(), judged=JUDGED))
+    assert found["flushlab_writer_wait_seconds_total[('wait', 'commit')]"] == 321.25
+    first = JUDGED.diagnosis.findings[0]
+    assert first.name == "commit_sync" and first.share is not None
+    share = "flushlab_finding_share_ratio[('bound', '{}'), ('finding', 'commit_sync')]"
+    assert [found[share.format(bound)] for bound in ("low", "mid", "high")] == [
+        first.share.low,
+        first.share.mid,
+        first.share.high,
+    ]
+    assert found["flushlab_finding_speedup_limit_ratio[('finding', 'commit_sync')]"] == first.at_most
+    assert found["flushlab_finding_info[('finding', 'commit_sync'), ('strength', 'binds')]"] == 1
+    assert found["flushlab_finding_samples"] == JUDGED.diagnosis.evidence.time.samples
+    assert not any("finding" in name for name in scraped(PollResult(up=True, seen=seen())))
+    assert not any("finding" in name for name in scraped(PollResult(seen=seen(), judged=JUDGED)))
 
 
 def test_both_formats_are_whole() -> None:

@@ -15,6 +15,7 @@ from flushlab.watch import monitoring_files
 from flushlab.watch.exporter import Exporter
 from flushlab.watch.poller import PollResult
 from tests.unit.telemetry.live.told import MARIADB, STATUS, VARIABLES, seen
+from tests.unit.watch.judged import JUDGED
 from tests.unit.watch.test_exporter import RUNNING
 
 MORE = dict.fromkeys(
@@ -51,7 +52,7 @@ EXPRESSIONS = [
 
 
 def test_every_name_that_is_asked_for_is_told() -> None:
-    known = PollResult(up=True, seen=seen(MARIADB, status=STATUS | MORE))
+    known = PollResult(up=True, seen=seen(MARIADB, status=STATUS | MORE), judged=JUDGED)
     _, text = Exporter().exposition(known, RUNNING, 0.5, "")
     told = set(re.findall(r"^([a-zA-Z_:]\w*)", text.decode(), re.MULTILINE))
     asked = {name for expression in EXPRESSIONS for name in NAME.findall(expression)}
@@ -100,7 +101,7 @@ needs_promtool = pytest.mark.skipif(
 @needs_promtool
 def test_promtool_finds_nothing_to_say_of_names_that_are_flushlabs() -> None:
     told = seen(MARIADB, status=STATUS | MORE, variables=VARIABLES | {"max_error_count": "64"})
-    _, text = Exporter().exposition(PollResult(up=True, seen=told), RUNNING, 0.5, "")
+    _, text = Exporter().exposition(PollResult(up=True, seen=told, judged=JUDGED), RUNNING, 0.5, "")
     assert text.count(b"# HELP flushlab_") > 15
     checked = subprocess.run(
         ["promtool", "check", "metrics"], input=text.decode(), capture_output=True, text=True, check=False
@@ -121,4 +122,4 @@ def test_promtool_finds_nothing_to_say(tmp_path: Path) -> None:
         check=False,
     )
     assert checked.returncode == 0, checked.stderr
-    assert "4 rules found" in checked.stdout
+    assert "6 rules found" in checked.stdout

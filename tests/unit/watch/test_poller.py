@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,6 +15,7 @@ from flushlab.record.running import WatchedServer
 from flushlab.telemetry.live import session
 from flushlab.telemetry.live.questions import Question
 from flushlab.watch import poller
+from flushlab.watch.live_diagnosis import LiveDiagnosis
 from flushlab.watch.poller import Poller, PollResult
 from flushlab.watch.threads import Meter
 from tests.unit.telemetry.live.told import STATUS, THREADS, VARIABLES
@@ -52,6 +54,8 @@ class Server:
             return list(STATUS.items())
         if "GLOBAL VARIABLES" in sql:
             return [*VARIABLES.items(), ("performance_schema", "ON")]
+        if "PROCESSLIST" in sql and "GROUP BY" not in sql:
+            return [(7, "Execute", 0, "waiting for handler commit", "update")]
         if "PROCESSLIST" in sql:
             return THREADS
         return []
@@ -121,6 +125,16 @@ def test_one_connection_that_changes_nothing_is_used(server: Server, asking: Any
     ]
     assert any("performance_schema.threads" in sql for sql in server.asked)
     assert not any("information_schema.PROCESSLIST" in sql for sql in server.asked)
+
+
+def test_the_states_of_connections_are_asked_for_over_the_same_connection(server: Server) -> None:
+    live = LiveDiagnosis()
+    with contextlib.closing(Poller(lambda: REACH, Meter(), live)) as one:
+        one.start()
+        wait_until(lambda: one.known.seen and one.known.seen.states is not None, "they are known")
+        assert server.connections == 1
+    asked = [sql for sql in server.asked if "PROCESSLIST_ID" in sql and "GROUP BY" not in sql]
+    assert asked and not any("INFO FROM" in sql for sql in asked)
 
 
 def test_an_account_that_may_see_less_is_shown_the_rest(server: Server, asking: Any) -> None:

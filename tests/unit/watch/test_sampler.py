@@ -22,6 +22,7 @@ from flushlab.watch.threads import Meter
 from flushlab.watch.watch import past
 from tests.unit.records import trial
 from tests.unit.telemetry.live.told import seen
+from tests.unit.watch.judged import JUDGED
 from tests.waiting import wait_until
 
 PATIENCE_S = 600.0
@@ -62,6 +63,20 @@ def test_a_server_that_answers() -> None:
     assert (sample.unit, sample.throughput) == ("statements/s", 0.0)
     assert (sample.dirty, sample.wait_timeout, sample.max_connections) == (0.05, 28800, 151)
     assert [one.count for one in sample.connections] == [120, 3]
+
+
+def test_what_bounds_writes_is_in_the_sample() -> None:
+    found = taken(msgspec.structs.replace(up(), judged=JUDGED)).diagnosis
+    assert found is not None and found.answer == JUDGED.diagnosis.answer
+    assert found.waits == {"commit": 11.0, "client": 2.5}
+    first, *_, last = found.findings
+    assert (first.name, first.strength) == ("commit_sync", "binds")
+    assert first.mid is not None and first.at_most is not None and first.seen
+    assert (last.strength, last.seen) == ("hint", ())
+    assert taken(up()).diagnosis is None
+    assert (
+        taken(msgspec.structs.replace(up(time.monotonic() - PATIENCE_S - 1), judged=JUDGED)).diagnosis is None
+    )
 
 
 def test_a_server_that_is_gone_says_since_when_and_why() -> None:

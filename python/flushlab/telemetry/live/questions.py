@@ -203,17 +203,38 @@ def doctor_questions(identity: ServerIdentity, variables: Mapping[str, str]) -> 
     """The questions of `watch` but the two that only a page shows, the state of each connection ten times a
     second, and open transactions."""
     asked = [one for one in questions(identity, variables) if one.name not in (THREADS, METRICS)]
+    states, *others = _of_connections(identity, variables, every_s=0.1)
+    return (states, *asked, *others, *_origins(identity))
+
+
+def live_questions(identity: ServerIdentity, variables: Mapping[str, str]) -> tuple[Question, ...]:
+    """The questions of `watch` on a server that flushlab does not measure: with the state of each connection
+    four times a second, and open transactions."""
+    return (
+        *questions(identity, variables),
+        *_of_connections(identity, variables, every_s=LIVE_STATES_S),
+    )
+
+
+LIVE_STATES_S = 0.25
+"""Between two samples of connections of `watch`: half a minute has 120 of them."""
+
+
+def _of_connections(
+    identity: ServerIdentity, variables: Mapping[str, str], *, every_s: float
+) -> tuple[Question, ...]:
+    """The state of each connection, and what lasts longer: open transactions, history of row versions."""
     instrumented = identity.flavor == "mysql" and _is_on(variables, "performance_schema")
     states = Question(
         name=STATES,
-        every_s=0.1,
+        every_s=every_s,
         forms=_states(instrumented=instrumented),
         needs=PERFORMANCE_SCHEMA if instrumented else PROCESS,
     )
-    asked += [Question(name=TRANSACTIONS, every_s=5.0, forms=(_OPEN_TRANSACTIONS,), needs=PROCESS)]
+    found = [states, Question(name=TRANSACTIONS, every_s=5.0, forms=(_OPEN_TRANSACTIONS,), needs=PROCESS)]
     if identity.flavor == "mysql":  # the others have a status variable
-        asked += [Question(name=HISTORY, every_s=5.0, forms=(_HISTORY,), needs=PROCESS)]
-    return (states, *asked, *_origins(identity))
+        found += [Question(name=HISTORY, every_s=5.0, forms=(_HISTORY,), needs=PROCESS)]
+    return tuple(found)
 
 
 _ONCE_S = 86_400.0

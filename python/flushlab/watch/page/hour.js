@@ -12,6 +12,8 @@ function connections(sample, of) {
   return sample.server.up && sample.connections ? of(sample.connections) : null;
 }
 
+const waiting = (sample, ...waits) => (sample.diagnosis ? sum(waits, (wait) => sample.diagnosis.waits[wait]) : null);
+
 /** Every figure of a sample that is drawn, by its name. */
 export const FIGURES = {
   throughput: (s) => s.throughput,
@@ -37,6 +39,13 @@ export const FIGURES = {
   steal: (s) => s.machine?.steal,
   awake: (s) => connections(s, (all) => sum(all, (one) => (asleep(one) ? 0 : one.count))),
   asleep: (s) => connections(s, (all) => sum(all, (one) => (asleep(one) ? one.count - (one.in_transaction ?? 0) : 0))),
+  waitCommit: (s) => waiting(s, "commit"),
+  waitRowLock: (s) => waiting(s, "row lock"),
+  waitTable: (s) => waiting(s, "metadata lock"),
+  waitReplicas: (s) => waiting(s, "semi-sync", "certification", "flow control"),
+  waitStatement: (s) => waiting(s, "statement"),
+  waitReading: (s) => waiting(s, "reading"),
+  waitClient: (s) => waiting(s, "client"),
   asleepInside: (s) => connections(s, (all) => sum(all, (one) => (asleep(one) ? one.in_transaction : 0))),
 };
 
@@ -51,6 +60,7 @@ export class Hour {
     this.figures = Object.fromEntries(Object.keys(FIGURES).map((name) => [name, []]));
     this.arms = [];
     this.marks = [];
+    this.diagnosed = false;
   }
 
   get end() {
@@ -62,6 +72,7 @@ export class Hour {
     if (this.end && sample.t - this.end > GAP_S) this.#push(this.end + 1, () => null, "");
     this.#push(sample.t, (of) => of(sample) ?? null, sample.running?.arm ?? "");
     for (const mark of sample.marks ?? []) this.marks.push(mark);
+    this.diagnosed ||= Boolean(sample.diagnosis);
     if (this.times.length > ROOM + SLACK) this.#drop(this.times.length - ROOM);
   }
 

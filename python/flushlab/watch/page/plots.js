@@ -14,7 +14,7 @@ const ARM_INKS = 8;
 
 const line = (name, label, ink, show) => ({ name, label, ink, show });
 
-/* about: one sentence, where a name does not say it. least: the lowest top of the axis. */
+/* about: one sentence, where a name does not say it. least: the lowest top of the axis. when: it is shown. */
 const PLOTS = [
   { key: "throughput", title: "Throughput", lines: [line("throughput", "rate", "accent", perSecond)] },
   {
@@ -23,6 +23,21 @@ const PLOTS = [
     about: "Of flushlab's own load: half and 99 of 100 are faster.",
     lines: [line("p50", "p50", "class-data", milliseconds), line("p99", "p99", "class-binlog", milliseconds)],
     axis: (value) => `${short(value)} ms`,
+  },
+  {
+    key: "writers",
+    title: "Writers by wait",
+    about: "Mean number of connections that write, by what they wait for: the time that they spend there in a second.",
+    when: (hour) => hour.diagnosed,
+    lines: [
+      line("waitCommit", "commit", "class-redo", number),
+      line("waitRowLock", "row locks", "class-binlog", number),
+      line("waitTable", "metadata lock", "bad", number),
+      line("waitReplicas", "replicas", "class-doublewrite", number),
+      line("waitStatement", "executing", "class-data", number),
+      line("waitReading", "reading", "class-undo", number),
+      line("waitClient", "client's turn", "mute", number),
+    ],
   },
   {
     key: "redo",
@@ -175,6 +190,10 @@ class Plot {
       details,
     ]);
     this.plane.addEventListener("keydown", (event) => board.key(event, this));
+  }
+
+  get shown() {
+    return this.spec.when?.(this.board.hour) ?? true;
   }
 
   get width() {
@@ -342,7 +361,10 @@ export class Board {
       const begun = Math.min(this.hour.times[0] ?? end, end - LEAST_S);
       this.window = [Math.max(begun, end - this.range), end];
       this.#nameArms();
-      for (const plot of this.plots) plot.stale = true;
+      for (const plot of this.plots) {
+        plot.stale = true;
+        plot.card.hidden = !plot.shown;
+      }
     }
     if (!this.drawing) this.drawing = requestAnimationFrame(() => this.#some());
   }
@@ -454,7 +476,7 @@ export class Board {
   words(index) {
     const { hour } = this;
     const arm = hour.arms[index] ? `, ${hour.arms[index]}` : "";
-    return `${clock(hour.times[index])}${arm}. ${this.plots.map((one) => `${one.spec.title}: ${one.words(index)}`).join(". ")}.`;
+    return `${clock(hour.times[index])}${arm}. ${this.plots.filter((one) => one.shown).map((one) => `${one.spec.title}: ${one.words(index)}`).join(". ")}.`;
   }
 
   /** Names what is counted. */

@@ -65,11 +65,12 @@ function keys(list, pairs) {
 
 /* -- what runs now ------------------------------------------------------------------------------------------- */
 
-function headline({ running, server, fill, failed }) {
+function headline({ running, server, fill, failed, diagnosis }) {
   if (failed) return "Nothing is seen";
   if (!server.up) return `${server.name || "The server"} is gone since ${clock(server.since ?? last.t)}`;
   if (running?.kind === "fill" && fill) return `Filling: ${percent(fill.of ? Math.min(1, fill.rows / fill.of) : null)}`;
   if (running) return [running.arm || `flushlab ${running.kind}`, running.stage].filter(Boolean).join(" · ");
+  if (diagnosis) return diagnosis.answer.split(". ")[0].replace(/\.$/, "");
   return "Nothing of flushlab runs";
 }
 
@@ -174,6 +175,38 @@ function showRatios({ ratios = [] }) {
   );
 }
 
+/* -- findings ------------------------------------------------------------------------------------------------ */
+
+/** A cell with a second line. */
+function twoLines(text, below) {
+  const cell = document.createElement("div");
+  const small = document.createElement("small");
+  write(small, below);
+  cell.append(text, small);
+  return cell;
+}
+
+const wholePercent = (share) => `${Math.round(100 * share)} %`;
+const times = (factor) => `at most ${factor < 10 ? factor.toFixed(1) : Math.round(factor)}×`;
+
+function showFindings({ diagnosis }) {
+  element("findings").hidden = !diagnosis;
+  if (!diagnosis) return;
+  const { answer, findings, samples, seconds, writers } = diagnosis;
+  const from = `From ${counted(samples, "sample")} of ${counted(writers, "writer")} in the last ${duration(seconds)}.`;
+  write(element("findings-about"), `${answer} ${from} flushlab doctor has the statements to see it yourself, and changes to try.`);
+  element("findings").querySelector(".scroll").hidden = !findings.length;
+  rows(
+    element("findings").querySelector("table"),
+    findings.map((one) => [
+      twoLines(one.title, [one.strength === "hint" ? "a hint" : one.strength, ...one.seen].join("; ")),
+      one.mid === null ? "not measured" : twoLines(wholePercent(one.mid), `${wholePercent(one.low)} – ${wholePercent(one.high)}`),
+      one.at_most === null ? "–" : times(one.at_most),
+    ]),
+    ["", "num", "num"],
+  );
+}
+
 /* -- connections --------------------------------------------------------------------------------------------- */
 
 /** What sleepers cost, and what wait_timeout would and would not do about them. */
@@ -258,6 +291,7 @@ function show() {
   showNow(last);
   showFill(last);
   showRatios(last);
+  showFindings(last);
   showConnections(last);
   showCost(last);
   board.draw();

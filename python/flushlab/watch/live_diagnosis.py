@@ -1,0 +1,93 @@
+"""Live diagnosis: what bounds the writes of the watched server, over the last half minute.
+
+Fed by the poller with the answers that it has anyway and samples of connections; asks nothing by itself. A
+server that flushlab measures is not diagnosed: a trial must not be asked more, and is over sooner.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+import msgspec
+
+from flushlab.diagnosis.diagnose import Diagnosis, diagnose
+from flushlab.diagnosis.shares import WriteTime
+from flushlab.diagnosis.window import Window
+from flushlab.telemetry.live.status import ServerStatus
+
+WINDOW_S = 30.0
+FIRST_S = 10.0
+"""A shorter window is not judged."""
+_STEP_S = 1.0
+_MOST_SHARE = 0.02
+"""Part of the time that judging may take: with thousands of writers it takes 0.1 s."""
+
+
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found at a moment.
+
+    Attributes:
+        diagnosis: of the last half minute.
+        now: mean number of writers by wait, in the last whole second.
+        wait_s: time of writers by wait, since watching began.
+    """
+
+    diagnosis: Diagnosis
+    now: Mapping[str, float] = {}
+    wait_s: Mapping[str, float] = {}
+
+
+class LiveDiagnosis:
+    """Judges once a second, from when there is enough to judge."""
+
+    def __init__(self) -> None:
+        self.latest: Judged | None = None
+        self._window: Window | None = None
+        self._began_s = 0.0
+        self._due_s = 0.0
+        self._counted_s = 0.0
+        self._wait_s: Mapping[str, float] = {}
+
+    def note(self, seen: ServerStatus, at_s: float) -> None:
+        """Takes the server's answers.
+
+        Args:
+            at_s: monotonic clock.
+        """
+        if not seen.status:
+            return
+        window = self._window
+        if window is not None:
+            window.note(seen, at_s - self._began_s)
+        if window is None or window.restarted or window.first.key != seen.key:
+            self._window = Window(seen, _STEP_S, WINDOW_S)
+            self._began_s, self._due_s, self._counted_s, self.latest = at_s, at_s + FIRST_S, 0.0, None
+            return
+        if at_s >= self._due_s and window.last.at_s > window.first.at_s:
+            self._judge(window, at_s)
+
+    def forget(self) -> None:
+        """Another server, or none."""
+        self._window = self.latest = None
+
+    def _judge(self, window: Window, at_s: float) -> None:
+        began = time.thread_time()
+        found = diagnose(window.evidence(window.last.key))
+        own = found.evidence.time
+        now = self._count(own, at_s - self._began_s)
+        self.latest = Judged(diagnosis=found, now=now, wait_s=self._wait_s)
+        took_s = time.thread_time() - began
+        self._due_s = at_s + max(_STEP_S * 0.9, took_s / _MOST_SHARE)
+
+    def _count(self, own: WriteTime, at_s: float) -> dict[str, float]:
+        """Adds the whole steps that were not added before; the last of all."""
+        whole = [one for one in own.steps if one.at_s + own.step_s <= at_s]
+        total = dict(self._wait_s)
+        for step in whole:
+            if step.at_s >= self._counted_s:
+                self._counted_s = step.at_s + own.step_s
+                for wait, mean in step.connections.items():
+                    total[wait] = total.get(wait, 0.0) + mean * own.step_s
+        self._wait_s = total
+        return dict(whole[-1].connections) if whole else {}

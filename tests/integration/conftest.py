@@ -1,0 +1,34 @@
+"""Servers for tests of what watches them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import pytest
+
+from flushlab.server import Sandbox
+from flushlab.telemetry.live import session
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that is busy with other tests is no reason to leave a question out."""
+    monkeypatch.setattr(session, "DEADLINE_S", 30.0)
+
+
+@pytest.fixture(scope="module")
+def servers(shared_sandbox: Any) -> Callable[[str], Sandbox]:
+    """A server by the name of its build, with a table `test.t` of ten rows, the same one for all tests of a
+    module."""
+
+    @cache
+    def server(build: str) -> Sandbox:
+        started: Sandbox = shared_sandbox(build)
+        started.query("CREATE DATABASE IF NOT EXISTS test")
+        started.query("CREATE TABLE test.t (id INT PRIMARY KEY, n INT NOT NULL) ENGINE=InnoDB")
+        started.query("INSERT INTO test.t VALUES " + ", ".join(f"({one}, 0)" for one in range(10)))
+        return started
+
+    return server
