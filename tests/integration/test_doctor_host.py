@@ -19,15 +19,11 @@ from flushlab.machine import file_system_of
 from flushlab.record import Endpoint
 from flushlab.record.running import WatchedServer
 from flushlab.server import Sandbox
-from flushlab.telemetry.live import session
 
 WRITES_PER_S = 30
 
 
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine that is busy with other tests is no reason to leave a question out."""
-    monkeypatch.setattr(session, "DEADLINE_S", 30.0)
+pytestmark = pytest.mark.usefixtures("patient")
 
 
 def watched(server: Sandbox, *, tcp: bool = False) -> Evidence:

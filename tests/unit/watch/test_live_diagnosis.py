@@ -7,7 +7,6 @@ import pytest
 
 from flushlab.telemetry.live.questions import LIVE_STATES_S, STATES, TRANSACTIONS, live_questions, questions
 from flushlab.telemetry.live.status import ServerStatus
-from flushlab.watch import live_diagnosis
 from flushlab.watch.live_diagnosis import FIRST_S, WINDOW_S, LiveDiagnosis
 from tests.unit.diagnosis.test_window import answers
 from tests.unit.diagnosis.watched import COMMITTING, MYSQL97, client, writer
@@ -89,7 +88,9 @@ def test_a_server_whose_status_is_unknown_is_not_judged() -> None:
 
 def test_judging_that_takes_long_is_done_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(10_000))
-    monkeypatch.setattr(live_diagnosis.time, "thread_time", lambda: float(next(clock)))  # a second each
+    monkeypatch.setattr(
+        "flushlab.watch.live_diagnosis.time.thread_time", lambda: float(next(clock))
+    )  # a second each
     live = LiveDiagnosis()
     told(live, int(FIRST_S) + 1)
     first = live.latest
