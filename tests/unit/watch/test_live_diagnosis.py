@@ -104,5 +104,5 @@ def test_judging_that_takes_long_is_done_less_often(monkeypatch: pytest.MonkeyPa
 def test_a_watched_server_is_asked_for_the_states_of_its_connections_too() -> None:
     variables = {"performance_schema": "ON"}
     more = live_questions(MYSQL97, variables)
-    assert more[:-2] == questions(MYSQL97, variables)
-    assert [(one.name, one.every_s) for one in more[-2:]] == [(STATES, LIVE_STATES_S), (TRANSACTIONS, 5.0)]
+    assert more[: len(questions(MYSQL97, variables))] == questions(MYSQL97, variables)
+    assert {(STATES, LIVE_STATES_S), (TRANSACTIONS, 5.0)} <= {(one.name, one.every_s) for one in more}
