@@ -9,16 +9,12 @@ from flushlab.diagnosis.diagnose import diagnose
 from flushlab.diagnosis.state import SettingState, State
 from flushlab.record.running import WatchedServer
 from flushlab.server import Sandbox
-from flushlab.telemetry.live import session
 from tests.conftest import StartSandbox, flavors
 
 SERVERS = flavors("mariadb@10.11", "mysql@5.7", "mysql@8.0", "mysql@9.7", "mariadb@11.8", first=3)
 
 
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine that is busy with other tests is no reason to leave a question out."""
-    monkeypatch.setattr(session, "DEADLINE_S", 30.0)
+pytestmark = pytest.mark.usefixtures("patient")
 
 
 def state(server: Sandbox, seconds: float = 1.5) -> State:

@@ -16,7 +16,13 @@ from flushlab.record import Endpoint
 from flushlab.record.running import WatchedServer
 from flushlab.server import Sandbox
 from flushlab.telemetry.live import session
-from flushlab.telemetry.live.questions import doctor_questions, first_questions, questions
+from flushlab.telemetry.live.questions import (
+    COMMENT,
+    NUMBER,
+    doctor_questions,
+    first_questions,
+    questions,
+)
 from flushlab.telemetry.live.session import Session
 from tests.conftest import flavors
 
@@ -156,6 +162,8 @@ def listed(server: Sandbox) -> set[str]:
         "SET NAMES utf8mb4",
         "SET AUTOCOMMIT = 1",
         "SELECT VERSION()",
+        COMMENT,
+        NUMBER,
         "SET SESSION TRANSACTION READ ONLY",
         f"SET SESSION lock_wait_timeout = 1, {limit}",
     }

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from flushlab.diagnosis.changes import guarantees_now, verdict_now
+from flushlab.diagnosis.circumstances import circumstances
 from flushlab.diagnosis.counted import answer_without_connections
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Finding
@@ -103,6 +104,7 @@ def _doubts(evidence: Evidence, findings: list[Finding]) -> list[str]:
     found = []
     if evidence.interrupted:
         found.append(f"the window ended after {evidence.seconds:.0f} s: {evidence.interrupted}")
+    found += circumstances(evidence)
     samples = evidence.time.samples
     if evidence.write_time is not None and samples < _ENOUGH:
         more = "collect for longer" if evidence.files else "give it more --seconds"

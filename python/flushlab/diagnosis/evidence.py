@@ -54,6 +54,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         missing: privileges that the account lacks.
         host: the machine's side of the window; None as for `machine`.
         start: option files and command line; None as for `machine`.
+        between: why something seems to be between flushlab and the server; empty if nothing does.
         interrupted: why the window is shorter than it should be; empty if it is not.
         files: from which all of this is, with what each was read as; empty for a server that was watched.
         untold: what the files do not tell.
@@ -77,6 +78,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     host: Host | None = None
     start: Start | None = None
     missing: tuple[str, ...] = ()
+    between: str = ""
     interrupted: str = ""
     files: tuple[str, ...] = ()
     untold: tuple[str, ...] = ()

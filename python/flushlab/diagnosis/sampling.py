@@ -19,6 +19,7 @@ from flushlab.errors import MeasurementError, ServerDied, ServerError
 from flushlab.machine.peer import command_line
 from flushlab.record.running import WatchedServer
 from flushlab.telemetry.live import questions
+from flushlab.telemetry.live.answerer import Answerer
 from flushlab.telemetry.live.questions import doctor_questions
 from flushlab.telemetry.live.session import Gone, Session
 from flushlab.telemetry.live.status import ServerStatus
@@ -58,6 +59,7 @@ def opened(reach: WatchedServer) -> Iterator[Session]:
     session = None
     try:
         session = Session(reach, choose=doctor_questions)
+        _require_server(reach, session.answerer())
         yield session
     except Gone as error:
         raise ServerError(
@@ -66,6 +68,20 @@ def opened(reach: WatchedServer) -> Iterator[Session]:
     finally:
         if session is not None:
             session.close()
+
+
+def _require_server(reach: WatchedServer, answerer: Answerer) -> None:
+    """Refuses what is known to be none: answers of a proxy may come from several servers."""
+    if answerer.proxy:
+        raise ServerError(
+            f"{reach.key} is {answerer.proxy}, a proxy and no server",
+            hint="name the address of the server behind it",
+        )
+    if answerer.stranger:
+        raise ServerError(
+            f"the server at {reach.key} is {answerer.stranger} ({answerer.version})",
+            hint="the doctor knows MySQL and MariaDB",
+        )
 
 
 class _Watching:
@@ -77,6 +93,7 @@ class _Watching:
         self._at_s = 0.0
         self._window = Window(self._ask(), step_of(seconds))
         self._interrupted = ""
+        self._between = session.answerer().between
         self._host = HostWatch(session.pid, self.first.variables) if session.pid is not None else None
 
     @property
@@ -121,6 +138,7 @@ class _Watching:
             memory_bytes=host.memory_bytes if host else None,
             host=host,
             start=self._start(),
+            between=self._between,
             interrupted=self._interrupted,
         )
 

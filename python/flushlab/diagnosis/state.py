@@ -200,8 +200,8 @@ def _unseen(evidence: Evidence) -> Iterator[str]:
             yield "where values came from, and what a restart changes: files do not tell"
         return
     if evidence.after.origins is None:
-        why = "MySQL 5.7 does not tell" if server.flavor == "mysql" and server.version < (8, 0) else "refused"
-        yield f"where values came from: {why}"
+        old = server.flavor == "mysql" and server.version < (8, 0)
+        yield f"where values came from: {'MySQL 5.7' if old else 'the server'} does not tell"
     if evidence.start is None:
         yield "option files: flushlab does not see the server's process on this machine"
     else:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ssl
+import struct
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -212,7 +213,12 @@ def connect(
             server_public_key=None if endpoint.get_server_public_key else _NO_KEY,
             **where,
         )
-    except ValueError as error:  # of the key that is none
+    except (ValueError, IndexError, struct.error, AssertionError) as error:
+        if not isinstance(error, ValueError) or "int()" in str(error) or isinstance(error, UnicodeError):
+            # PyMySQL reads what it gets as a greeting, and the greeting's version as a number.
+            text = "it does not speak the protocol of MySQL and MariaDB"
+            raise pymysql.OperationalError(CR.CR_CONN_HOST_ERROR, text) from error
+        # Otherwise the error is of the key that is none.
         if endpoint.get_server_public_key:
             raise
         raise pymysql.OperationalError(

@@ -28,6 +28,8 @@ ORIGINS, PERSISTED = "variable_origins", "perf_schema.persisted_variables"
 
 PROCESS, PERFORMANCE_SCHEMA = "PROCESS", "SELECT on performance_schema"
 ACCOUNT = "SELECT CURRENT_USER()"
+COMMENT, NUMBER = "SELECT @@version_comment LIMIT 1", "SELECT CONNECTION_ID() + 0"
+"""Asked once, to tell a server from a proxy. ProxySQL itself answers the first, and passes on the second."""
 NO_LSN_BEFORE = (8, 0, 30)
 """Older servers of MySQL have no status variable with the checkpoint's LSN."""
 
@@ -357,7 +359,7 @@ def parse_transactions(rows: Sequence[Sequence[Any]]) -> tuple[OpenTransaction, 
         OpenTransaction(
             thread=int(thread),
             waits=_text(state) == "LOCK WAIT",
-            age_s=int(age),
+            age_s=int(age or 0),
             rows_locked=int(locked),
             rows_modified=int(modified),
             idle=bool(idle),

@@ -11,6 +11,7 @@ Promises:
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 import time
 from collections import deque
@@ -26,6 +27,7 @@ from flushlab.record.running import WatchedServer
 from flushlab.server.control import connect, explain, tls_context
 from flushlab.settings.catalog import version_of
 from flushlab.telemetry.live import questions
+from flushlab.telemetry.live.answerer import Answerer
 from flushlab.telemetry.live.kernel_syncs import KernelSyncs
 from flushlab.telemetry.live.questions import Question
 from flushlab.telemetry.live.status import ServerStatus
@@ -34,6 +36,7 @@ DEADLINE_S = 2.0
 MOST_SHARE = 0.05
 _EARLY = 0.1
 """Part of its interval by which a question may come early: samples are not taken to the millisecond."""
+_VERSION = re.compile(r"\d+\.\d+(\.\d+)*")
 REFUSED_S = 60.0
 """A question that was refused is asked again after so long: somebody may have granted what it takes."""
 
@@ -112,6 +115,7 @@ class Session:
         self._due: list[Due] = []
         self._missing: dict[str, str] = {}
         self._syncs: KernelSyncs | None = None
+        self._answerer: Answerer | None = None
         self.peer = self._peer()
         try:
             self._begin()
@@ -160,6 +164,36 @@ class Session:
         """
         return str(self._query(questions.ACCOUNT)[0][0])
 
+    def answerer(self) -> Answerer:
+        """Who answers: the server, a proxy, something else. Asks once.
+
+        Raises:
+            Gone: it does not answer.
+        """
+        if self._answerer is None:
+            self._answerer = self._ask_who()
+        return self._answerer
+
+    def _ask_who(self) -> Answerer:
+        assert self.seen is not None
+        found = vars(self._connection)
+        number, told = found.get("server_thread_id"), self._one(questions.NUMBER)
+        return Answerer(
+            greeting=str(found.get("server_version", "")),
+            version=self.seen.identity.version_text,
+            comment=self._one(questions.COMMENT),
+            greeted=number[0] if isinstance(number, tuple) else None,
+            numbered=int(told) if told.isdecimal() else None,
+        )
+
+    def _one(self, sql: str) -> str:
+        """The one value of an answer; empty if it is refused."""
+        try:
+            rows = self._query(sql)
+        except Refused:
+            return ""
+        return str(rows[0][0]) if rows else ""
+
     def ask_now(self, *names: str) -> None:
         """Asks these questions, whether they are due or not."""
         for due in self._due:
@@ -172,10 +206,13 @@ class Session:
         return peer_pid(end) if isinstance(end, socket.socket) else None
 
     def _begin(self) -> None:
-        text = str(self._query("SELECT VERSION()")[0][0])
+        text = self._one("SELECT VERSION()")
+        number = _VERSION.match(text)
+        if number is None:
+            raise Gone(f"it gives its version as {text!r}, which no MySQL or MariaDB does")
         identity = ServerIdentity(
             flavor="mariadb" if "mariadb" in text.lower() else "mysql",
-            version=version_of(text.partition("-")[0]),
+            version=version_of(number[0]),
             version_text=text,
         )
         limit = (

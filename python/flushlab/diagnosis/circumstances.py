@@ -1,0 +1,62 @@
+"""Circumstances: facts of a server that limit what its diagnosis means, or what its user can do. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from flushlab.diagnosis.evidence import Evidence
+from flushlab.settings.plugins import AURORA
+
+RDS, AZURE, CLOUD_SQL = "Amazon RDS", "Azure Database for MySQL", "Google Cloud SQL"
+_PREFIXES = {"aurora_": AURORA, "rds_": RDS, "azure_": AZURE, "cloudsql_": CLOUD_SQL}
+"""Of variables, the first that fits."""
+_ALTERED = {
+    AURORA: "parameter groups",
+    RDS: "parameter groups",
+    AZURE: "server parameters",
+    CLOUD_SQL: "database flags",
+}
+_OUR_RESET_S = 2.0
+"""By so much two clocks of whole seconds may differ."""
+
+
+def service_of(variables: Mapping[str, str], version: str) -> str:
+    """The cloud's service that runs the server; empty if it is none that is known here."""
+    for prefix, service in _PREFIXES.items():
+        if any(name.startswith(prefix) for name in variables):
+            return service
+    if any(variables.get(name, "").startswith("/rdsdb") for name in ("basedir", "datadir")):
+        return RDS
+    return CLOUD_SQL if "-google" in version else AZURE if "-azure" in version else ""
+
+
+def circumstances(evidence: Evidence) -> Iterator[str]:
+    """One sentence each."""
+    service = service_of(evidence.after.variables, evidence.identity.version_text)
+    if service:
+        yield (
+            f"{service} refuses SET GLOBAL for most settings and has no option file: change them by"
+            f" {_ALTERED[service]}"
+        )
+    if service == AURORA:
+        yield f"{AURORA} keeps redo and pages on storage of its own: guarantees and redo are not as MySQL's"
+    if evidence.between:
+        yield (
+            f"a proxy seems to be between ({evidence.between}): answers may come from several servers."
+            " Name the server itself"
+        )
+    if evidence.is_on("read_only") or evidence.is_on("super_read_only"):
+        yield "the server is read-only: of replication's writes, only those that have a state are seen"
+    if _was_reset(evidence):
+        yield "FLUSH STATUS has set counters back in the window: watch again"
+
+
+def _was_reset(evidence: Evidence) -> bool:
+    """Whether counters began anew in the window, while the server went on."""
+    ends = []
+    for status in (evidence.before, evidence.after):
+        uptime, since = status.number("uptime"), status.number("uptime_since_flush_status")
+        if uptime is None or since is None:
+            return False
+        ends.append(uptime - since)
+    return ends[1] - ends[0] > _OUR_RESET_S

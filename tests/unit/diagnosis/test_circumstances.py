@@ -1,0 +1,47 @@
+"""Facts of a server that limit its diagnosis, said with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from flushlab.diagnosis.circumstances import circumstances, service_of
+from flushlab.diagnosis.diagnose import diagnose
+from tests.unit.diagnosis.watched import evidence
+
+
+@pytest.mark.parametrize(
+    ("variables", "version", "service"),
+    [
+        ({"aurora_version": "3.05.2", "rds_x": "1"}, "8.0.32", "Amazon Aurora"),
+        ({"basedir": "/rdsdbbin/mysql-8.0.35.R2/"}, "8.0.35", "Amazon RDS"),
+        ({"azure_server_name": "x"}, "8.0.35-azure", "Azure Database for MySQL"),
+        ({}, "8.0.31-google", "Google Cloud SQL"),
+        ({"basedir": "/usr/"}, "8.0.36", ""),
+    ],
+)
+def test_a_service_is_known_by_its_variables(variables: dict[str, str], version: str, service: str) -> None:
+    assert service_of(variables, version) == service
+
+
+def test_a_service_has_another_way_to_change_settings() -> None:
+    found = diagnose(evidence(variables={"aurora_version": "3.05.2"})).doubts
+    assert any("change them by parameter groups" in text for text in found)
+    assert any("storage of its own" in text for text in found)
+
+
+@pytest.mark.parametrize("name", ["read_only", "super_read_only"])
+def test_a_read_only_server_is_said_to_be_one(name: str) -> None:
+    assert "the server is read-only" in next(circumstances(evidence(variables={name: "ON"})))
+
+
+def test_counters_that_were_set_back_are_a_doubt() -> None:
+    begin = {"uptime": 100, "uptime_since_flush_status": 100}
+    assert not list(circumstances(evidence({"uptime": 110, "uptime_since_flush_status": 110}, begin)))
+    (doubt,) = circumstances(evidence({"uptime": 110, "uptime_since_flush_status": 4}, begin))
+    assert "FLUSH STATUS" in doubt
+    assert not list(circumstances(evidence({"uptime": 110}, {"uptime": 100})))
+
+
+def test_an_ordinary_server_has_no_doubt_of_this_kind() -> None:
+    assert not list(circumstances(evidence({"uptime": 10})))
+    assert "a proxy seems to be between" in next(circumstances(evidence(between="numbers differ")))
