@@ -10,6 +10,7 @@ from flushlab.campaign.recommended import cost_lines, costs, kept_lines
 from flushlab.campaign.request import TuneRequest
 from flushlab.crashed.measured import WHAT, measured
 from flushlab.experiment.frontier import FrontierPoint
+from flushlab.experiment.objective import LATENCIES
 from flushlab.record import Launch, Ratio, ServerIdentity, Storage, Value
 from flushlab.settings.catalog import Catalog, load_catalog
 from flushlab.settings.configuration import Configuration
@@ -152,5 +153,6 @@ def _comments(facts: CampaignFacts, tuning: TuningFacts, chosen: FrontierPoint) 
 
 def _measured(facts: CampaignFacts, ratio: Ratio, against: str) -> str:
     gain, blocks = f"{ratio.estimate:.2f}x", f"{facts.blocks} blocks"
-    what = f"{gain} lower p99 latency than {against}" if facts.objective == "p99" else f"{gain} {against}"
+    latency = LATENCIES.get(facts.objective)
+    what = f"{gain} lower {latency} than {against}" if latency else f"{gain} {against}"
     return f"Measured: {what}, interval {ratio.low:.2f} to {ratio.high:.2f}, {blocks}"

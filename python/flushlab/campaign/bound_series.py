@@ -29,6 +29,7 @@ from flushlab.campaign.analysis import (
 from flushlab.campaign.binding import judged
 from flushlab.campaign.claims import answered, counted_answer
 from flushlab.campaign.facts import ArmFacts, ArmOutcome, CampaignFacts, CampaignRun, PlanFacts
+from flushlab.campaign.observed import demand_of, observed_of
 from flushlab.campaign.request import ArmGroup, BoundArm, SeriesRequest
 from flushlab.campaign.scheduling import ends_by_itself, trial_s
 from flushlab.campaign.several_servers import differing, on_server
@@ -152,6 +153,8 @@ class BoundSeries(Analysis[Series]):
                 name=CONTROL,
                 comparison=result.control,
                 p99=result.p99.get(CONTROL),
+                throughput=result.throughput.get(CONTROL),
+                observed=observed_of(own),
                 floor=request.base.floor,
                 guarantees=request.base.guarantees,
                 result=mean_result(own),
@@ -174,6 +177,7 @@ class BoundSeries(Analysis[Series]):
                 guarantees=request.base.guarantees,
                 result=mean_result(base),
                 p99_us=mean_p99_us(base),
+                observed=observed_of(base),
             ),
             arms=tuple(arms),
             control=control,
@@ -182,6 +186,7 @@ class BoundSeries(Analysis[Series]):
             why_fresh="" if request.kept_running else next(iter(self._why_fresh.values()), ""),
             **sizes._asdict(),
             warnings=tuple(dict.fromkeys(warnings)),
+            demand=demand_of(arms) if request.objective == "latency" else "",
             plan=PlanFacts(
                 name=request.plan,
                 blocks=sum(group.blocks for group in request.groups),
@@ -295,6 +300,8 @@ class BoundSeries(Analysis[Series]):
             comparison=result.comparisons.get(arm.name),
             against=arm.against,
             p99=result.p99.get(arm.name),
+            throughput=result.throughput.get(arm.name),
+            observed=observed_of(figures),
             result=mean_result(figures) if outcome == "measured" else None,
             p99_us=mean_p99_us(figures) if outcome == "measured" else None,
             server=next((trial.server for trial in own if trial.server), arm.server) if arm.build else None,

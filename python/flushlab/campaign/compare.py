@@ -29,13 +29,15 @@ from flushlab.settings.catalog import canonical, load_catalog
 from flushlab.settings.option_names import load_option_names
 from flushlab.spec.build import build
 from flushlab.spec.kinds import CompareSpec
+from flushlab.spec.option import flag
 from flushlab.spec.parts import RemoteAccess, StorageSpec, WorkloadSpec
 from flushlab.spec.sugar import taking
-from flushlab.workload import all_options, parse_workload, settled, workload_options
+from flushlab.workload import all_options, own_load, parse_workload, settled, workload_options
 from flushlab.workload.parse import MAX_SECONDS, MIN_SECONDS
 
 DEFAULT_BLOCKS = 5
 DEFAULT_SECONDS = 60.0
+OWN_LOAD_SECONDS = 300.0
 PRECISE_BLOCKS = 20
 PRECISE_SECONDS = 600.0
 """At most, where a precision is to be reached."""
@@ -67,6 +69,8 @@ def compare(
     watcher = watching(progress)
     spec = build(CompareSpec, given, all_options())
     target = target_of(spec, spec.workload)
+    if spec.own_load:
+        _require_alone(spec)
     others = spec.server.others
     if others and spec.server.basedir is not None:
         raise UsageError("--basedir is one server", hint="name it as --server PATH, or remove the others")
@@ -83,6 +87,8 @@ def compare(
     _require_places(found, spec.remote)
     for workload in workloads.values():
         target_of(spec, workload)  # refuses options that do not go with it
+    if spec.own_load:
+        workloads = _observed(found)
     if all(one.workload.name for one in found.values()):
         whole = WorkloadSpec(name=next(iter(workloads.values())).name, options=spec.workload.options)
         spec = msgspec.structs.replace(spec, workload=whole)
@@ -93,7 +99,7 @@ def compare(
     measured_s, window_s = _timing(
         first.name,
         spec.duration,
-        PRECISE_SECONDS if precise else DEFAULT_SECONDS,
+        PRECISE_SECONDS if precise else OWN_LOAD_SECONDS if spec.own_load else DEFAULT_SECONDS,
         blocks * (len(found) * (1 + len(others)) + 1),
     )
     asked = SeriesInput(
@@ -101,7 +107,7 @@ def compare(
         target,
         data=target.open_data(spec.data, needing_data(workloads), watcher.say),
         interim=precise or blocks >= INTERIM_BLOCKS,
-        objective=objective_of(spec.objective, first.name, first.options),
+        objective="latency" if spec.own_load else objective_of(spec.objective, first.name, first.options),
         blocks=blocks,
         window_s=window_s,
         measured_s=measured_s,
@@ -125,6 +131,32 @@ def compare(
         return Loaded(plan, "", Path.cwd(), notes, [one.file for one in found.values()])
 
     return run(load, asked, watcher)
+
+
+def _require_alone(spec: CompareSpec) -> None:
+    """Refuses beside --own-load what is about a load that flushlab makes."""
+    options = [flag(name) for name in spec.workload.options]
+    if spec.workload.name != WorkloadSpec().name:
+        options.insert(0, "--workload")
+    if spec.remote.allow_writes:
+        options.append("--allow-writes")
+    if spec.objective is not None:
+        options.append("--objective")
+    if options:
+        raise UsageError(
+            f"--own-load and {options[0]} cannot be combined: flushlab adds no load",
+            hint="remove one of the two",
+        )
+
+
+def _observed(found: Mapping[str, Given]) -> dict[str, WorkloadSpec]:
+    """The workload of every configuration, where flushlab adds none."""
+    for name, one in found.items():
+        if one.workload != WorkloadSpec(name=""):
+            raise UsageError(
+                f"{name!r} has a workload of its own, but --own-load adds none", hint="remove one of the two"
+            )
+    return dict.fromkeys(found, WorkloadSpec(name=own_load.NAME))
 
 
 def _workloads(found: Mapping[str, Given], asked: WorkloadSpec) -> dict[str, WorkloadSpec]:

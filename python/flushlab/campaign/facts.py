@@ -18,6 +18,7 @@ from flushlab.record import (
     CrashFacts,
     FactorEffect,
     Machine,
+    ObservedLoad,
     OtherLoad,
     Ratio,
     ServerIdentity,
@@ -40,6 +41,7 @@ EXTERNAL = "external"
 """Slug of the warning that the server is not flushlab's own."""
 
 Kind = Literal["tune", "series", "compare"]
+Demand = Literal["", "fixed", "closed loop", "unknown"]
 """The commands whose campaigns compare arms."""
 
 ArmOutcome = Literal["measured", "refused", "failed", "skipped", "not_in_version"]
@@ -144,6 +146,8 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
             `replication`), and the floor with its condition on the disk (`floor`).
         comparison: with the base of the same blocks; null before the second block.
         p99: the same of p99 latency, whatever the objective is; null where the workload has none.
+        throughput: the same of throughput, where the objective is `latency`; else null.
+        observed: the load that was there while the arm's settings were; null where flushlab made the load.
         against: the arm that it is compared with, where that is the base of a further server; else empty. The
             base of a further server is compared with the first server's.
         result: geometric mean of its results in the workload's unit, or null.
@@ -172,6 +176,8 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
     guarantees: Mapping[str, str] = {}
     comparison: Comparison | None = None
     p99: Comparison | None = None
+    throughput: Comparison | None = None
+    observed: ObservedLoad | None = None
     against: str = ""
     result: float | None = None
     p99_us: float | None = None
@@ -342,7 +348,8 @@ class CampaignFacts(msgspec.Struct, frozen=True, kw_only=True):
         server: the first, or only, server.
         workload: the workload in words, with its size.
         sources: the texts that ran, as they were at the start.
-        objective: what `comparison` and its verdicts compare: `throughput`, or `p99` (latency).
+        objective: what `comparison` and its verdicts compare: `throughput`, `p99` (latency), or `latency`: of
+            a load that was only observed, a transaction's mean time in its write statements and commit.
         unit: of every `result`.
         higher_is_better: false where the result is a time. A ratio above 1 is better all the same.
         floor: the weakest guarantees that may be recommended, as asked for; empty: those of each server's
@@ -364,6 +371,8 @@ class CampaignFacts(msgspec.Struct, frozen=True, kw_only=True):
         files: paths of what was written.
         tuning: what only a tuning has; else null.
         plan: what only a series and a comparison have; else null.
+        demand: of a load that was only observed, whether throughput can show a gain: `closed loop`, or
+            `fixed` (latency alone can), or `unknown`; empty where flushlab made the load.
         crash: what crashes left of the winner of a tuning, and of those that were rejected for it; null:
             nothing was crashed.
         forecast: of a dry run, which has nothing else to tell; else null.
@@ -398,6 +407,7 @@ class CampaignFacts(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[str, ...] = ()
     tuning: TuningFacts | None = None
     plan: PlanFacts | None = None
+    demand: Demand = ""
     crash: CrashFacts | None = None
     forecast: Forecast | None = None
 
@@ -470,5 +480,6 @@ def resuming(kind: str, campaign_id: str, remote: RemoteAccess) -> str:
     """
     login = msgspec.structs.replace(remote, dsn=None, allow_writes=False, allow_set_global=False)
     named = " ".join(words(login)) or "--dsn …"
-    there = f" {named} --allow-writes --allow-set-global" if remote.place else ""
+    allowed = words(RemoteAccess(allow_writes=remote.allow_writes, allow_set_global=remote.allow_set_global))
+    there = f" {' '.join((named, *allowed))}" if remote.place else ""
     return f"flushlab {kind} --resume {campaign_id}{there}"

@@ -147,7 +147,7 @@ class Recommended(msgspec.Struct, frozen=True, kw_only=True):
     def _gain(self) -> str:
         if self.ratio is None:
             return f"was not compared with {self.base}"
-        verb = "has" if self.objective == "p99" else "is"
+        verb = "is" if self.objective == "throughput" else "has"
         gain = gain_words(self.ratio, self.objective, self.base)
         return f"{verb} {gain}, {counted(self.blocks, 'block')}"
 

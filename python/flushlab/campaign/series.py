@@ -23,6 +23,7 @@ from flushlab.campaign.dry_run import most_s, of_series
 from flushlab.campaign.facts import CampaignFacts, CampaignRun
 from flushlab.campaign.loop import Ending, Run, Session, run_campaign, run_or_resume
 from flushlab.campaign.objective import objective_of_plan
+from flushlab.campaign.observed import require_permitted
 from flushlab.campaign.other_load import check_other_load
 from flushlab.campaign.pool.protocol import RunnerInput, ServerPool, Use, UserSettings
 from flushlab.campaign.pool.target import Target, target_of
@@ -33,7 +34,7 @@ from flushlab.campaign.several_servers import joined, require_same
 from flushlab.campaign.volumes import Volumes
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import UsageError
-from flushlab.experiment.objective import Objective
+from flushlab.experiment.objective import LATENCIES, Objective
 from flushlab.experiment.protocol import Request
 from flushlab.experiment.series import Series
 from flushlab.plan.plan import BASE, BEST, CONTROL, Plan, chosen, crossed
@@ -44,7 +45,7 @@ from flushlab.settings.catalog import canonical
 from flushlab.settings.option_names import load_option_names
 from flushlab.spec.build import build, stored
 from flushlab.spec.kinds import CompareSpec, SeriesSpec
-from flushlab.spec.parts import ServersSpec
+from flushlab.spec.parts import RemoteAccess, ServersSpec
 from flushlab.spec.sugar import taking
 from flushlab.trial import AlternatingRunner, ArmRunner, SlicedRunner
 from flushlab.undo import undo_all
@@ -53,6 +54,7 @@ from flushlab.workload import (
     Workload,
     build_workload,
     fingerprint,
+    own_load,
     parse_timing,
     settled,
     source_text,
@@ -177,6 +179,8 @@ def _decided(
     others = spec.server.others if isinstance(spec.server, ServersSpec) else ()
     pools = (pool, *(pool.other(name, watcher.say) for name in others))
     requests = [decide(load(one), asked, one, volumes, watcher) for one in pools]
+    for one in requests:
+        require_permitted(one)
     request = joined(requests, (spec.server.build, *others), [one.identity for one in pools])
     if request.kind == "compare" and not request.running:
         raise UsageError(
@@ -191,7 +195,9 @@ def _load(name: str) -> Loaded:
     path = find_plan(name)
     folder = Path.cwd() if path.is_fifo() else path.absolute().parent
     plan = read_plan(path)
-    workloads_of(plan, str(path))  # refuses names that are no workload's
+    workloads = workloads_of(plan, str(path))  # refuses names that are no workload's
+    if own_load.NAME in {one.name for one in workloads.values()}:
+        raise own_load.only_compared()
     return Loaded(plan, str(path), folder)
 
 
@@ -312,9 +318,9 @@ def _settled(asked: SeriesInput, loaded: Loaded, pool: ServerPool) -> SeriesSpec
     spec, plan = stored(asked.spec), loaded.plan
     shared: dict[str, Any] = {
         "server": pool.settled(spec.server),
-        "remote": pool.access,
+        "remote": _permitted(spec, pool),
         "data": settled_data(spec.data, asked.data, pool.database),
-        "objective": asked.objective if asked.objective != "throughput" else spec.objective,
+        "objective": asked.objective if asked.objective == "p99" else spec.objective,
         "base": msgspec.structs.replace(spec.base, no_scale=False),
     }
     if isinstance(spec, CompareSpec):
@@ -326,6 +332,12 @@ def _settled(asked: SeriesInput, loaded: Loaded, pool: ServerPool) -> SeriesSpec
         seed=plan.seed if spec.seed is None else spec.seed,
         **shared,
     )
+
+
+def _permitted(spec: SeriesSpec | CompareSpec, pool: ServerPool) -> RemoteAccess:
+    """The access with the permissions that the campaign takes."""
+    adds_load = not (isinstance(spec, CompareSpec) and spec.own_load)
+    return msgspec.structs.replace(pool.access, allow_writes=pool.access.allow_writes and adds_load)
 
 
 def _scheduled(request: SeriesRequest, pool: ServerPool, watcher: Watcher) -> SeriesRequest:
@@ -493,9 +505,8 @@ def carry_out(request: SeriesRequest, pool: ServerPool, volumes: Volumes, sessio
             runners[""].load(request.base.settings)
             of_arms.open()
             others = check_other_load(pool.folder, watcher, wait=session.wait_for_quiet)
-            campaign = Run(
-                _about(request), experiment, session.store.trials, of_arms.run, conclude, pool.access
-            )
+            access = _permitted(request.spec, pool)
+            campaign = Run(_about(request), experiment, session.store.trials, of_arms.run, conclude, access)
             return run_campaign(request, pool.key, session.after(others), campaign)
 
 
@@ -538,8 +549,8 @@ def _about(request: SeriesRequest) -> str:
         words = f"{request.plan}: {arms} of {len(request.arms)} arms in {blocks}"
     if ends_by_itself(request.workload):
         return words
-    if request.objective == "p99":
-        words += ", compared by p99 latency"
+    if (latency := LATENCIES.get(request.objective)) is not None:
+        words += f", compared by {latency}"
     return f"{words}, about {format_seconds(most_s(request))}"
 
 

@@ -31,6 +31,7 @@ _BESIDE = len("  99.99  99.99 – 99.99  1,234,567  99,999")
 _COMPARES: Mapping[Objective, str] = {
     "throughput": "of throughput",
     "p99": "how many times lower p99 latency is than the base's",
+    "latency": "how many times lower write latency is than the base's",
 }
 
 

@@ -131,7 +131,7 @@ def _rows(sample: Sample) -> Iterator[tuple[str, str]]:
     yield "throughput", _throughput(sample)
     for one in sample.ratios:
         early = "  (interim)" if one.early else ""
-        name = "lower p99" if one.objective == "p99" else "ratio"
+        name = {"p99": "lower p99", "latency": "lower latency"}.get(one.objective, "ratio")
         yield name, f"{_plain(one.arm)}  {one.mid:.2f}  {one.low:.2f} – {one.high:.2f}{early}"
     if sample.fill is not None:
         fill = sample.fill

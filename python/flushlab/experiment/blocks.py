@@ -1,8 +1,8 @@
 """Blocks: every arm once per round, in random order, the base twice.
 
 Sits in `experiment`; pure. `run_block` is the round that all experiments share. `Sheet` keeps the scores, so
-that the ratio of the objective and the ratio of p99 latency come from the same cells. `Blocks` compares given
-arms over a number of rounds.
+that the ratio of the objective and the second one, such as of p99 latency, come from the same cells. `Blocks`
+compares given arms over a number of rounds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from random import Random
 from typing import NamedTuple
 
 from flushlab.errors import MeasurementError
-from flushlab.experiment.objective import Objective, is_stalled, scores
+from flushlab.experiment.objective import SECOND, Objective, is_stalled, scores
 from flushlab.experiment.protocol import Request, Steps
 from flushlab.record import Arm, Stage, Trial
 
@@ -139,7 +139,9 @@ class Sheet:
 
     def __init__(self, arms: Iterable[str], objective: Objective) -> None:
         self.objective = objective
-        self._cells: dict[Objective, dict[str, dict[int, float]]] = {objective: {}, "p99": {}}
+        self._cells: dict[Objective, dict[str, dict[int, float]]] = {
+            one: {} for one in (objective, SECOND[objective])
+        }
         self._disturbed: set[tuple[str, int]] = set()
         self.stalled: set[str] = set()
         """Arms that committed nothing in some block."""
@@ -148,7 +150,7 @@ class Sheet:
 
     @property
     def measures(self) -> tuple[Objective, ...]:
-        """The scores of the arms: the objective, then p99 latency."""
+        """The scores of the arms: the objective, then what is compared besides."""
         return tuple(self._cells)
 
     @property
@@ -268,7 +270,7 @@ class Blocks:
 
     @property
     def measures(self) -> tuple[Objective, ...]:
-        """The scores of the arms: the objective, then p99 latency."""
+        """The scores of the arms: the objective, then what is compared besides."""
         return self._sheet.measures
 
     @property

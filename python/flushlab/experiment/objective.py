@@ -1,26 +1,32 @@
 """Objective: the quantity that scores a trial, and the words for it.
 
 Sits in `experiment`; pure. Promises a score in log units in which more is better, whatever the unit. So every
-ratio above 1 is a gain. A ratio of p99 latency says how many times lower the latency is than the base's.
+ratio above 1 is a gain. A ratio of latency says how many times lower the latency is than the base's.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from statistics import fmean
-from typing import Literal, get_args
+from typing import Literal
 
 from flushlab.errors import MeasurementError
 from flushlab.record import Comparison, Ratio, Trial
 from flushlab.units import format_latency
 
-Objective = Literal["throughput", "p99"]
+Objective = Literal["throughput", "p99", "latency"]
 
-OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
+OBJECTIVES: tuple[Objective, ...] = ("throughput", "p99")
+"""Those that may be asked for; `latency` is that of a load which flushlab only observes."""
+SECOND: Mapping[Objective, Objective] = {"throughput": "p99", "p99": "p99", "latency": "throughput"}
+"""What is compared besides."""
 
 P99 = "p99 latency"
-"""Stands for the unit of a latency, which its words have."""
+WRITE_LATENCY = "write latency"
+LATENCIES: Mapping[Objective, str] = {"p99": P99, "latency": WRITE_LATENCY}
+"""Stand for the unit of a latency, which its words have."""
+_SHORT: Mapping[Objective, str] = {"p99": "p99", "latency": "latency"}
 
 STALL_SHARE_OF_MEDIAN = 0.1
 """A second with less than this share of the window's median throughput is a stalled second."""
@@ -39,13 +45,15 @@ def score(trials: Iterable[Trial], objective: Objective = "throughput") -> float
 
 
 def scores(trials: Collection[Trial], objective: Objective) -> dict[Objective, float]:
-    """Score of one cell by what is compared, and by p99 latency where its workload has one.
+    """Score of one cell by what is compared, and by what is compared besides where its workload has it.
 
     Raises:
         MeasurementError: as `score`.
     """
     found = {objective: score(trials, objective)}
-    if all(p99_us(trial) is not None or _is_stall(trial) for trial in trials):
+    if SECOND[objective] == "throughput":
+        found["throughput"] = score(trials, "throughput")
+    elif all(p99_us(trial) is not None or _is_stall(trial) for trial in trials):
         found["p99"] = score(trials, "p99")
     return found
 
@@ -60,6 +68,11 @@ def _score(trial: Trial, objective: Objective) -> float:
                 f"the workload of {trial.arm.name!r} reports no latency, so p99 can't be the objective",
                 hint="use --objective throughput with commands",
             )
+        return -math.log(latency)
+    if objective == "latency":
+        latency = write_us(trial)
+        if latency is None:
+            raise MeasurementError(f"{trial.arm.name!r} has no write latency: nothing was observed")
         return -math.log(latency)
     if trial.result is None or not trial.result > 0:
         raise MeasurementError(f"{trial.arm.name!r} yielded {trial.result} {trial.unit}: nothing to compare")
@@ -80,6 +93,12 @@ def p99_us(trial: Trial) -> float | None:
     if trial.load is None or trial.load.latency_us is None:
         return None
     return float(max(trial.load.latency_us.p99, 1))
+
+
+def write_us(trial: Trial) -> float | None:
+    """Mean time that a transaction of an observed load takes in write statements and commit, in microseconds;
+    None for other loads."""
+    return trial.observed.write_us if trial.observed is not None else None
 
 
 def redo_rate(trial: Trial) -> float | None:
@@ -104,14 +123,14 @@ def stall_share(trial: Trial) -> float | None:
 
 
 def result_of(trial: Trial, objective: Objective) -> tuple[float, str]:
-    """Value that scores a measured trial, and its unit: its result, or its p99 latency in microseconds."""
-    latency = p99_us(trial) if objective == "p99" else None
-    return (trial.result or 0.0, trial.unit) if latency is None else (latency, P99)
+    """Value that scores a measured trial, and its unit: its result, or its latency in microseconds."""
+    latency = {"p99": p99_us, "latency": write_us}[objective](trial) if objective in LATENCIES else None
+    return (trial.result or 0.0, trial.unit) if latency is None else (latency, LATENCIES[objective])
 
 
 def result_words(result: float, unit: str) -> str:
     """`12,346`, `57.21`; of a latency `1.90 ms`."""
-    return format_latency(result) if unit == P99 else f"{result:,.{2 if result < 100 else 0}f}"
+    return format_latency(result) if unit in LATENCIES.values() else f"{result:,.{2 if result < 100 else 0}f}"
 
 
 def gain_words(ratio: Ratio, objective: Objective, than: str = "the base") -> str:
@@ -119,11 +138,18 @@ def gain_words(ratio: Ratio, objective: Objective, than: str = "the base") -> st
 
     Below 1, latency is so many times higher, and so is its interval.
     """
-    higher = objective == "p99" and ratio.estimate < 1
+    latency = LATENCIES.get(objective)
+    higher = latency is not None and ratio.estimate < 1
     shown = ratio.inverse() if higher else ratio
-    what = f"{'higher' if higher else 'lower'} p99 latency" if objective == "p99" else "as fast"
-    link = f" {'than' if objective == 'p99' else 'as'} {than}" if than else ""
+    what = f"{'higher' if higher else 'lower'} {latency}" if latency else "as fast"
+    link = f" {'than' if latency else 'as'} {than}" if than else ""
     return f"{shown.estimate:.2f}× {what}{link} [{shown.low:.2f}, {shown.high:.2f}]"
+
+
+def throughput_words(comparison: Comparison, unit: str) -> str:
+    """What a comparison of throughput says beside one of latency: `commits/s: 1.01 [0.99, 1.03]`."""
+    ratio = comparison.ratio
+    return f"{unit}: {ratio.estimate:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
 
 
 def latency_words(comparison: Comparison) -> str:
@@ -136,5 +162,7 @@ def latency_words(comparison: Comparison) -> str:
 
 def verdict_words(verdict: str, objective: Objective) -> str:
     """A verdict in words that fit what was compared; any other word as it is."""
-    words: dict[str, str] = {"faster": "lower p99", "slower": "higher p99"}
-    return words.get(verdict, verdict) if objective == "p99" else verdict
+    if (short := _SHORT.get(objective)) is None:
+        return verdict
+    words: dict[str, str] = {"faster": f"lower {short}", "slower": f"higher {short}"}
+    return words.get(verdict, verdict)

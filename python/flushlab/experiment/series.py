@@ -33,7 +33,7 @@ from typing import NamedTuple
 import msgspec
 
 from flushlab.experiment.blocks import BASE, CONTROL, Blocks, no_base
-from flushlab.experiment.objective import Objective
+from flushlab.experiment.objective import SECOND, Objective
 from flushlab.experiment.protocol import Conversation, Progress, Request, Steps
 from flushlab.record import Arm, Comparison, FactorEffect, Ratio, Stage, Trial
 from flushlab.statistics import InterimAnalyses, Scores, compare, factor_effects, held
@@ -115,6 +115,7 @@ class SeriesResult(msgspec.Struct, frozen=True, kw_only=True):
             are out are not in it.
         p99: the same of p99 latency, the control's of the arms' blocks among them; without arms whose
             workload has none.
+        throughput: the same of throughput, where latency is compared; else empty.
         control: of the arms' blocks.
         best_control: of the blocks of `best`.
         best: the composed arm, or None as long as there is none.
@@ -128,6 +129,7 @@ class SeriesResult(msgspec.Struct, frozen=True, kw_only=True):
 
     comparisons: Mapping[str, Comparison]
     p99: Mapping[str, Comparison]
+    throughput: Mapping[str, Comparison]
     control: Comparison | None
     best_control: Comparison | None
     best: Arm | None
@@ -223,7 +225,8 @@ class Series:
         out = self._out() | (self._best.out if self._best is not None else {})
         return SeriesResult(
             comparisons=comparisons,
-            p99={**self._of_best("p99"), **self._of_arms("p99")},
+            p99=self._besides("p99"),
+            throughput=self._besides("throughput") if by == "latency" else {},
             control=control,
             best_control=best_control,
             best=self._best_arm,
@@ -234,6 +237,12 @@ class Series:
             blocks=self._arms_finished,
             finished=self.ask() is None,
         )
+
+    def _besides(self, by: Objective) -> dict[str, Comparison]:
+        """What is compared besides the objective."""
+        if by not in (self._plan.objective, SECOND[self._plan.objective]):
+            return {}
+        return {**self._of_best(by), **self._of_arms(by)}
 
     def _story(self) -> Steps[None]:
         if not self._plan.arms:

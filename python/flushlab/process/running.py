@@ -126,7 +126,7 @@ class LiveStatus:
         self._note(trial_results={**self._now.trial_results, self._called(arm): result})
 
     def ratios(
-        self, found: Mapping[str, Ratio], objective: Literal["throughput", "p99"], *, early: bool
+        self, found: Mapping[str, Ratio], objective: Literal["throughput", "p99", "latency"], *, early: bool
     ) -> None:
         """What interim analyses have proven so far, by arm."""
         shown = tuple(

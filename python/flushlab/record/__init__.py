@@ -84,6 +84,12 @@ from flushlab.record.machine import (
     OtherLoad as OtherLoad,
     RequestLatency as RequestLatency,
 )
+from flushlab.record.observed import (
+    LatencySource as LatencySource,
+    ObservedLoad as ObservedLoad,
+    WrittenStatements as WrittenStatements,
+    together as together,
+)
 from flushlab.record.probe import (
     Ceiling as Ceiling,
     CommitLatency as CommitLatency,

@@ -104,7 +104,7 @@ class ShownRatio(msgspec.Struct, frozen=True, kw_only=True):
     mid: float
     high: float
     early: bool
-    objective: Literal["throughput", "p99"] = "throughput"
+    objective: Literal["throughput", "p99", "latency"] = "throughput"
 
 
 class Running(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ import msgspec
 from flushlab.record.arm import Arm, Value
 from flushlab.record.load import LoadResult
 from flushlab.record.machine import DiskEmulation
+from flushlab.record.observed import ObservedLoad
 from flushlab.record.server import Launch, ServerIdentity, Storage
 from flushlab.record.warning import Warning
 
@@ -225,10 +226,11 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         hint: the way out, where one is known.
         lacked_memory: the machine had too little for the server to start, which says nothing of the settings.
         result: rate or duration of the workload, in `unit`; None unless measured.
-        unit: `transactions/s`, `rows/s` or `s`.
+        unit: `transactions/s`, `rows/s`, `commits/s` or `s`.
         higher_is_better: False for seconds.
         seed: of the load's draws; None for a command, and in records of earlier versions.
         load: details from the load engine, or None for a command.
+        observed: the load that was there, where flushlab added none; else None.
         output: of a command, within bounds, whether it succeeded or not.
         settings: catalogued settings as read back from the server.
         data_bytes: size of the user's tables (data and indexes) before the window, or None.
@@ -273,6 +275,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     higher_is_better: bool = True
     seed: int | None = None
     load: LoadResult | None = None
+    observed: ObservedLoad | None = None
     output: str = ""
     settings: Mapping[str, Value] = {}
     data_bytes: int | None = None

@@ -10,7 +10,7 @@ from flushlab.campaign.facts import EXTERNAL, STEADY_MINUTES, ArmFacts, Campaign
 from flushlab.campaign.other_load import blame
 from flushlab.campaign.recommended import IF_LOST, allowed_below, by_workload, recommendable
 from flushlab.experiment.frontier import FrontierPoint
-from flushlab.experiment.objective import Objective, gain_words
+from flushlab.experiment.objective import LATENCIES, Objective, gain_words
 from flushlab.record import Ratio
 from flushlab.report.words import changes, the_base
 from flushlab.settings.durability import FLOOR
@@ -50,7 +50,7 @@ def _nothing_better(objective: Objective, base: str) -> str:
     """That no arm proved better than the base, in the words of what was compared."""
     if objective == "throughput":
         return f"Nothing proved faster than {base}"
-    return f"No lower p99 latency than that of {base} was proven"
+    return f"No lower {LATENCIES[objective]} than that of {base} was proven"
 
 
 # -- tune ------------------------------------------------------------------------------------------------
@@ -190,7 +190,8 @@ def _together(facts: CampaignFacts, best: ArmFacts, ratio: Ratio) -> Text:
     text = _said("", ratio, facts.objective, "the base")
     text.append(f"\nTogether: {' + '.join(best.composed_of)}.", style="not bold")
     if not best.is_faster:
-        proven = "to be faster" if facts.objective == "throughput" else "to lower p99 latency"
+        latency = LATENCIES.get(facts.objective)
+        proven = f"to lower {latency}" if latency else "to be faster"
         text.append(f"\nTogether, they are not proven {proven}.", style="not bold")
     if best.floor and best.floor != facts.base.floor:
         words = f"\nIts floor is {best.verdict}. That of the base is {facts.base.verdict}."
@@ -202,7 +203,8 @@ def _faster(facts: CampaignFacts, faster: Sequence[ArmFacts]) -> Text:
     lower = _below(facts)
     at = f" at the floor {facts.floor or facts.base.floor}" if lower else ""
     names = [arm.name for arm in faster if not facts.below_floor(arm, facts.base)]
-    what = "Faster" if facts.objective == "throughput" else "Lower p99 latency"
+    latency = LATENCIES.get(facts.objective)
+    what = f"Lower {latency}" if latency else "Faster"
     words = f"{what} than the base{at}: {', '.join(names)}."
     if not names:
         words = f"{_nothing_better(facts.objective, 'the base')}{at}."
@@ -212,7 +214,8 @@ def _faster(facts: CampaignFacts, faster: Sequence[ArmFacts]) -> Text:
 def _below(facts: CampaignFacts) -> str:
     """A line on arms that proved faster below the floor; empty without them."""
     names = [arm.name for arm in facts.arms if arm.is_faster and facts.below_floor(arm, facts.base)]
-    what = "Faster" if facts.objective == "throughput" else "Lower p99 latency"
+    latency = LATENCIES.get(facts.objective)
+    what = f"Lower {latency}" if latency else "Faster"
     return f"\n{what}, but below the floor and not recommended: {', '.join(names)}." if names else ""
 
 
@@ -273,6 +276,6 @@ def _between(facts: CampaignFacts, other: ArmFacts) -> Text:
 
 def _gain(text: Text, arm: ArmFacts, base: ArmFacts, facts: CampaignFacts, style: str = "bold") -> Text:
     assert arm.comparison is not None
-    verb = "has" if facts.objective == "p99" else "is"
+    verb = "is" if facts.objective == "throughput" else "has"
     ratio, before = arm.comparison.ratio, f"{arm.name} {verb} "
     return text.append_text(_said(before, ratio, facts.objective, base.name, style=style))

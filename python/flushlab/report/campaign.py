@@ -22,6 +22,7 @@ from flushlab.report.carry_over import (
     render_offers,
     render_what_now,
 )
+from flushlab.report.observed import demand_words, source_words
 from flushlab.report.words import base_name, base_words, changes, servers, sizes, ways
 from flushlab.units import counted, format_seconds, format_spread
 
@@ -60,6 +61,7 @@ def render(facts: CampaignFacts) -> RenderableType:
         Text(f"{servers(facts)} · {facts.workload}", style="dim"),
         *([Text(facts.title, style="dim")] if facts.kind == "series" else []),
         answer(facts),
+        *([Text(words)] if (words := demand_words(facts)) and facts.blocks else []),
         "",
     ]
     if not facts.never_ran:
@@ -99,6 +101,8 @@ def _notes(facts: CampaignFacts) -> Iterator[RenderableType]:
         yield Text(f"{base_name(facts)}: {base_words(facts)} ({measured})", style="dim")
     if facts.base.result is not None or facts.plan is not None:
         yield from (Text(words, style="dim") for words in ways(facts))
+    if facts.base.observed is not None:
+        yield Text(source_words(facts.base.observed), style="dim")
     if facts.plan is not None and facts.plan.scale != 1:
         yield Text(f"tables at {facts.plan.scale:g} of the plan's size", style="dim")
     if known := " : ".join(f"{name} {size}" for name, size in sizes(facts).items()):

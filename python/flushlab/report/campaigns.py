@@ -126,7 +126,8 @@ def _of_plan(facts: CampaignFacts) -> str:
 
 
 def _ratio(ratio: Ratio, objective: Objective) -> str:
-    what = " lower p99" if objective == "p99" else ""
+    short = {"p99": "p99", "latency": "write latency"}.get(objective)
+    what = f" lower {short}" if short else ""
     return f"{ratio.estimate:.2f}×{what} [{ratio.low:.2f}, {ratio.high:.2f}]"
 
 

@@ -46,6 +46,11 @@ def _lines(facts: CampaignFacts, servers: Sequence[ServerIdentity]) -> Iterator[
     names = ", ".join(dict.fromkeys(server.name for server in servers))
     why = f"they follow from the settings and the version ({names})"
     yield CarryOver(what="guarantees", carries="yes", why=why)
+    if facts.base.observed is not None:
+        why = "it is your server and its own load; at another hour, that load may be another one"
+        yield CarryOver(what="ratios", carries="roughly", why=why)
+        yield CarryOver(what="results", carries="roughly", why="they are of that hour")
+        return
     if facts.is_remote:
         why = "it is your server, but this workload: your statements may gain more, or less"
         yield CarryOver(what="ratios", carries="roughly", why=why)

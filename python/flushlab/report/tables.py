@@ -11,9 +11,16 @@ from rich.text import Text
 
 from flushlab.campaign.facts import ArmFacts, CampaignFacts, ClaimFacts, PlanFacts, TuningFacts
 from flushlab.experiment.frontier import FrontierPoint
-from flushlab.experiment.objective import Objective, latency_words, verdict_words
+from flushlab.experiment.objective import (
+    LATENCIES,
+    Objective,
+    latency_words,
+    throughput_words,
+    verdict_words,
+)
 from flushlab.plan.plan import BASE, crossed
 from flushlab.record import Comparison, FactorEffect, Ratio
+from flushlab.report.observed import observed_lines
 from flushlab.report.words import (
     AA_CONTROL,
     FAILURES,
@@ -39,8 +46,8 @@ WIDTH = 80
 _FIGURES = len("  99.99  99.99 – 99.99  no difference found")
 """Columns of what stands beside a name."""
 _STYLES = {
-    **dict.fromkeys(("faster", "lower p99", "more together", "confirmed"), "green"),
-    **dict.fromkeys(("slower", "higher p99", "less together", "refuted"), "red"),
+    **dict.fromkeys(("faster", "lower p99", "lower latency", "more together", "confirmed"), "green"),
+    **dict.fromkeys(("slower", "higher p99", "higher latency", "less together", "refuted"), "red"),
 }
 
 
@@ -55,10 +62,16 @@ def _latency(p99: Comparison | None, objective: Objective) -> Iterator[Renderabl
         yield _below(latency_words(p99))
 
 
+def _throughput(arm: ArmFacts, facts: CampaignFacts) -> Iterator[RenderableType]:
+    """What stands below a row of latency ratios of the throughput."""
+    if arm.throughput is not None:
+        yield _below(throughput_words(arm.throughput, facts.unit))
+
+
 def _legend(facts: CampaignFacts) -> Iterator[RenderableType]:
     """What a ratio is, where it is not of speed."""
-    if facts.objective == "p99":
-        yield Text(f"ratio: how many times lower p99 latency is than that of {the_base(facts)}", style="dim")
+    if (latency := LATENCIES.get(facts.objective)) is not None:
+        yield Text(f"ratio: how many times lower {latency} is than that of {the_base(facts)}", style="dim")
 
 
 # -- arms ------------------------------------------------------------------------------------------------
@@ -81,6 +94,7 @@ def arms(facts: CampaignFacts) -> Iterator[RenderableType]:
         if not number and facts.control is not None:
             yield from _row(AA_CONTROL, width, _figures(facts.control, facts.objective), style="dim")
             yield from _latency(facts.control.p99, facts.objective)
+            yield from _throughput(facts.control, facts)
             name = "the base" if base.name == BASE else base.name
             yield _below(f"{name} again: should be about 1")
     if others := [base for base, _ in facts.by_server[1:] if base.comparison is not None]:
@@ -122,8 +136,12 @@ def _about(arm: ArmFacts, base: ArmFacts, facts: CampaignFacts, what: str) -> It
     floor = f"floor {arm.verdict}{lower}" if arm.verdict else ""
     if words := "; ".join(filter(None, (absolute(arm, arm.unit or facts.unit), floor))):
         yield _below(words)
+    if arm.observed is not None:
+        for line in observed_lines(arm.observed):
+            yield _below(line)
     if arm is not base:
         yield from _latency(arm.p99, facts.objective)
+        yield from _throughput(arm, facts)
     own = arm.guarantees if arm is base else changed(arm.guarantees, base.guarantees)
     failures_only = {name: text for name, text in own.items() if name != FLOOR}
     for failures, text in grouped(failures_only).items():

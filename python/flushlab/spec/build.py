@@ -117,7 +117,7 @@ def _require_place(known: Mapping[str, Field], names: Collection[str]) -> None:
             hint="use one of them",
         )
     for name, field in known.items():
-        if name in names and not by and name in ("allow_writes", "allow_set_global"):
+        if name in names and not by and name in ("allow_writes", "allow_set_global", "own_load"):
             raise UsageError(
                 f"{field.flag} needs your own server",
                 hint="remove it, or name the server: -h HOST",

@@ -183,15 +183,26 @@ class CompareSpec(Spec, frozen=True, kw_only=True, tag="compare"):
     server: ServersSpec = ServersSpec()
     remote: RemoteAccess = RemoteAccess()
     workload: WorkloadSpec = WorkloadSpec()
+    own_load: Annotated[
+        bool,
+        Option("Measure your server's own load; flushlab adds none.", panel=SERVER),
+    ] = False
     duration: Annotated[
         float | None,
-        Option("Measured seconds in all; default: 60, with --precision 600.", above=0, panel=SURE),
+        Option(
+            "Measured seconds in all; default: 60, with --precision 600, with --own-load 300.",
+            above=0,
+            panel=SURE,
+        ),
     ] = None
     blocks: Annotated[int | None, _Blocks] = None
     precision: Annotated[float | None, _Precision] = None
     floor: Annotated[
         Floor | None,
-        Option("Recommend nothing that guarantees less; default: less than the first configuration."),
+        Option(
+            "Recommend nothing that guarantees less, and with --own-load run nothing either; default: less"
+            " than the first configuration."
+        ),
     ] = None
     objective: Annotated[str | None, _Objective] = None
     base: BaseSpec = BaseSpec()

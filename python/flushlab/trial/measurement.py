@@ -224,6 +224,7 @@ class Draft:
             higher_is_better=measured.higher_is_better,
             seed=measured.seed,
             load=measured.load,
+            observed=measured.observed,
             before=seen.before,
             after=seen.after,
             file_activity=seen.file_activity(measured.commits),

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 import msgspec
 
@@ -31,8 +31,9 @@ from flushlab.server.remote.group import RemoteGroup
 from flushlab.trial.measurement import NOT_STARTED, Draft, measure
 from flushlab.trial.preparation import Preparation
 from flushlab.trial.switching import Switching
-from flushlab.workload import Timing, Workload
+from flushlab.workload import SlicedLoad, Timing, Workload
 from flushlab.workload.engine_options import drawing
+from flushlab.workload.sliced import Sliceable
 
 Running = Sandbox | Cluster | RemoteGroup
 
@@ -52,6 +53,8 @@ class ArmRunner:
     timing: Timing
     progress: Callable[[str], None]
     outlast_redo: bool = False
+    has_telemetry: ClassVar[bool] = True
+    """Whether slices have telemetry around them."""
 
     def with_arm(self, workload: Workload, timing: Timing, volume: Volume | None) -> Self:
         """The same runner for an arm with a workload, a timing and a volume of its own, unless None."""
@@ -88,6 +91,21 @@ class ArmRunner:
             started: settings that it was to be started with.
         """
         return Switching(server, started)
+
+    def sliceable(self, workload: Workload, server: Running, number: int) -> Sliceable:
+        """The load of an arm, warmed up and paused.
+
+        Args:
+            workload: the arm's.
+            server: with the arm's settings.
+            number: of the load on that server.
+
+        Raises:
+            ServerError, MeasurementError: it cannot be driven.
+        """
+        driving = drawing(workload, number).driving(server)
+        assert driving is not None, "who cannot pause is measured on fresh servers"
+        return SlicedLoad(driving, server, self.timing)
 
     def is_lost(self) -> bool:
         """Whether the only server that there is does not answer, which is no arm's fault."""

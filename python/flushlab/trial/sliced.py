@@ -36,7 +36,7 @@ from flushlab import machine
 from flushlab.errors import FlushlabError, MeasurementError, ProtocolError, ServerError
 from flushlab.experiment.protocol import Request
 from flushlab.process.running import live_status
-from flushlab.record import Arm, LoadResult, Slice, Trial, Value
+from flushlab.record import Arm, Slice, Trial, Value
 from flushlab.server import Server
 from flushlab.server.remote.group import RemoteGroup
 from flushlab.server.watched import watched
@@ -45,9 +45,7 @@ from flushlab.trial.measurement import NOT_STARTED, Draft, require_whole
 from flushlab.trial.runner import ArmRunner, Running, recovered_s
 from flushlab.trial.switching import Refused, Switching
 from flushlab.units import format_seconds
-from flushlab.workload import SlicedLoad
-from flushlab.workload.engine_options import drawing
-from flushlab.workload.sliced import LEAD_S
+from flushlab.workload.sliced import LEAD_S, Sliceable, SliceResult
 
 SLICE_S = 0.2
 LATE_FACTOR = 2.0
@@ -184,7 +182,7 @@ class SlicedRunner:
             # In the order of the seed, not of readiness.
             parts.sort(key=lambda part: drafts.index(part.draft))
             startup_s = time.monotonic() - began
-            observed = is_observed(request.block)
+            observed = is_observed(request.block) and self.runner_of(request.arm).has_telemetry
             for part in parts:
                 part.open(observed=observed)
             self._take_rounds(request, parts, observed=observed)
@@ -256,7 +254,7 @@ class SlicedRunner:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
-    def _warmed_up(self, draft: Draft) -> tuple[_KeptServer, SlicedLoad] | Refused:
+    def _warmed_up(self, draft: Draft) -> tuple[_KeptServer, Sliceable] | Refused:
         """The arm's server and its load, warmed up where it was not; or why it has none."""
         arm, runner, place = draft.arm, self.runner_of(draft.arm), self._place(draft.arm)
         if place not in self._kept:
@@ -267,11 +265,8 @@ class SlicedRunner:
             if load is None:
                 if refused := kept.become(arm):
                     return refused
-                workload = drawing(runner.workloads[draft.variant], kept.loads)
+                load = runner.sliceable(runner.workloads[draft.variant], kept.server, kept.loads)
                 kept.loads += 1
-                driving = workload.driving(kept.server)
-                assert driving is not None, "who cannot pause is measured on fresh servers"
-                load = SlicedLoad(driving, kept.server, runner.timing)
                 kept.sliced[arm.name, draft.variant] = load
                 draft.seconds["warm_up"] = load.warm_up_s
             return kept, load
@@ -336,7 +331,7 @@ class _KeptServer:
     switching: Switching
     shared: bool = False
     suspects: set[str] = field(default_factory=set)
-    sliced: dict[tuple[str, int], SlicedLoad] = field(default_factory=dict)
+    sliced: dict[tuple[str, int], Sliceable] = field(default_factory=dict)
     loads: int = 0
     _fell: bool = False
 
@@ -397,11 +392,11 @@ class _Part:
 
     draft: Draft
     kept: _KeptServer
-    sliced: SlicedLoad
+    sliced: Sliceable
     seen: Observation = field(default_factory=Observation)
     telemetry: ExitStack = field(default_factory=ExitStack)
     slices: list[Slice] = field(default_factory=list)
-    results: list[LoadResult] = field(default_factory=list)
+    results: list[SliceResult] = field(default_factory=list)
     ended: Trial | None = None
     own_bytes: int = 0
     all_bytes: int = 0

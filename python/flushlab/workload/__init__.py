@@ -5,6 +5,7 @@ One workload, one file:
 - `oltp`, `upsert` and `txn`: loads of the native engine.
 - `sql`: a script, run by the native engine too.
 - `command`: any program.
+- `own_load`: the load that a running server has; observed, not driven.
 
 `parse` makes a workload from a name and options; `options` declares the options.
 """
@@ -13,6 +14,7 @@ from flushlab.workload.command import CommandWorkload
 from flushlab.workload.event import Event, event_of
 from flushlab.workload.oltp import OltpWorkload
 from flushlab.workload.options import OptionInfo
+from flushlab.workload.own_load import OwnLoad
 from flushlab.workload.parse import (
     ON_DATA,
     all_options,
@@ -43,6 +45,7 @@ __all__ = [
     "Measured",
     "OltpWorkload",
     "OptionInfo",
+    "OwnLoad",
     "SlicedLoad",
     "SqlWorkload",
     "Timing",

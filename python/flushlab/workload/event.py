@@ -8,6 +8,7 @@ from typing import NamedTuple
 from flushlab.record import OltpSpec, TxnSpec, TxnStatement
 from flushlab.workload.command import CommandWorkload
 from flushlab.workload.oltp import WRITES, OltpWorkload
+from flushlab.workload.own_load import UNIT, OwnLoad
 from flushlab.workload.protocol import Workload
 from flushlab.workload.sql import SqlWorkload
 from flushlab.workload.txn import TxnWorkload
@@ -25,7 +26,7 @@ class Event(NamedTuple):
     """The unit of work that a workload counts.
 
     Attributes:
-        unit: `transactions/s`, `rows/s` or `s`.
+        unit: `transactions/s`, `rows/s`, `commits/s` or `s`.
         rows: that one event writes on average; None where that is not known.
     """
 
@@ -52,6 +53,8 @@ def event_of(workload: Workload) -> Event:
     """The event of a workload."""
     if isinstance(workload, CommandWorkload | SqlWorkload):
         return Event("s")
+    if isinstance(workload, OwnLoad):
+        return Event(UNIT)
     if isinstance(workload, UpsertWorkload):
         return Event("rows/s", 1)
     if isinstance(workload, OltpWorkload):

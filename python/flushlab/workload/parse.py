@@ -14,11 +14,12 @@ from flushlab.record import Value
 from flushlab.server.databases import require_not_system
 from flushlab.spec.option import flag
 from flushlab.spec.parts import WorkloadSpec
-from flushlab.workload import command, oltp, sql, sysbench, txn, upsert
+from flushlab.workload import command, oltp, own_load, sql, sysbench, txn, upsert
 from flushlab.workload.command import CommandWorkload
 from flushlab.workload.engine_options import check_schedule
 from flushlab.workload.oltp import OltpWorkload
 from flushlab.workload.options import OptionInfo, Spelling, check_tls, settle
+from flushlab.workload.own_load import OwnLoad
 from flushlab.workload.protocol import Timing, Workload
 from flushlab.workload.sql import SqlWorkload
 from flushlab.workload.txn import TxnWorkload
@@ -31,6 +32,7 @@ _OPTIONS: Mapping[str, tuple[OptionInfo, ...]] = {
     txn.PREFIX: txn.OPTIONS,
     sql.PREFIX: sql.OPTIONS,
     command.PREFIX: command.OPTIONS,
+    own_load.NAME: (),
 }
 """Every workload, or the prefix of its name, with the options that it takes."""
 
@@ -94,8 +96,8 @@ def workload_options(name: str) -> Mapping[str, OptionInfo]:
 
 
 def workload_names() -> tuple[str, ...]:
-    """The names of workloads that take no file and no command."""
-    return tuple(name for name in _OPTIONS if not name.endswith(":"))
+    """The names of workloads that take no file and no command, of those that flushlab drives."""
+    return tuple(name for name in _OPTIONS if not name.endswith(":") and name != own_load.NAME)
 
 
 def all_options() -> Mapping[str, OptionInfo]:
@@ -130,6 +132,8 @@ def build_workload(
                 f"sysbench's option {spelling(option)} is not supported", hint=sysbench.NOT_TAKEN[option]
             )
     settled = settle(kind.removesuffix(":"), _OPTIONS[kind], options, spelling)
+    if kind == own_load.NAME:
+        return OwnLoad()
     if kind == command.PREFIX:
         return CommandWorkload.read(name, folder, settled)
     if settled["ssl_ca"]:

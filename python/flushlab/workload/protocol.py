@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from flushlab.record import LoadResult, LoadSpec, LostNode, Warning
+from flushlab.record import LoadResult, LoadSpec, LostNode, ObservedLoad, Warning
 from flushlab.server.protocol import Server
 
 Window = AbstractContextManager[Any]
@@ -59,6 +59,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
         warm_up_s: how long the warm-up took.
         window_s: length of the measured window.
         load: details from the load engine, or None.
+        observed: the load that was there, where flushlab added none; else None.
         warnings: caveats about the result.
         commits: transactions that the server acknowledged in the window, each of which changed rows; None
             where the workload does not know.
@@ -74,6 +75,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     warm_up_s: float
     window_s: float
     load: LoadResult | None = None
+    observed: ObservedLoad | None = None
     warnings: tuple[Warning, ...] = ()
     commits: int | None = None
     connections: int | None = None

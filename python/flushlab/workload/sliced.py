@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
 
 import msgspec
 
@@ -37,6 +38,44 @@ PROBES_AGAIN = 2
 make every slice of every server long."""
 LATENCIES = 50
 """A slice has room for so many events of each connection, as for `COMMITS`."""
+
+
+class SliceResult(Protocol):
+    """What one slice gave."""
+
+    @property
+    def seconds(self) -> float:
+        """Length of its window."""
+        ...
+
+    @property
+    def throughput(self) -> float:
+        """Events per second in it."""
+        ...
+
+
+class Sliceable(Protocol):
+    """A load that is measured in slices: one that flushlab drives, or one that is there.
+
+    Attributes:
+        least_slice_s: shortest slice, in seconds.
+        warm_up_s: seconds that its warm-up took.
+    """
+
+    least_slice_s: float
+    warm_up_s: float
+
+    def slice(self, seconds: float, window: Callable[[], None] = ..., lead_s: float = ...) -> SliceResult:
+        """Measures one slice; see `SlicedLoad.slice`."""
+        ...
+
+    def measured(self, results: Sequence[Any]) -> Measured:
+        """What its slices give together."""
+        ...
+
+    def stop(self) -> None:
+        """Ends it and closes its connections."""
+        ...
 
 
 class SlicedLoad:

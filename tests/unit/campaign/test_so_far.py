@@ -86,7 +86,7 @@ def test_a_killed_series_shows_the_arms_of_its_finished_blocks(tmp_path: Path) -
     assert flush is not None and flush.ratio.low < 1.5 < flush.ratio.high
 
 
-OWN = RemoteAccess(dsn="mysql://USER:PASSWORD@db.example:3306")
+OWN = RemoteAccess(dsn="mysql://USER:PASSWORD@db.example:3306", allow_writes=True, allow_set_global=True)
 
 
 def test_a_killed_tuning_shows_its_last_analysis() -> None:

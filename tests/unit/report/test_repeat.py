@@ -125,6 +125,7 @@ COMPARE = {
     "host": [*TWO, *BY_FLAGS],
     "socket": [*TWO, *BY_SOCKET],
     "dsn": [*TWO, *OWN],
+    "own_load": [*TWO, "--own-load", "--floor", "throwaway", *OWN[:2], OWN[3]],
     "server, repeated": [*TWO, "--server", "mariadb", "--server", "mysql@8.0.36"],
     "workload": [*TWO, "--workload", "oltp_read_write"],
     "settings": [*TWO, "--set", "innodb_io_capacity=300", "--set", "sql_mode=ANSI,TRADITIONAL"],

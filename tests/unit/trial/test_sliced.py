@@ -13,7 +13,8 @@ from flushlab.errors import ServerError
 from flushlab.experiment.protocol import Request
 from flushlab.record import Arm, LoadResult, Stage, Trial, Value
 from flushlab.server.fake import FakeServer
-from flushlab.trial import RemoteRunner, SlicedRunner, sliced
+from flushlab.trial import ArmRunner, RemoteRunner, SlicedRunner
+from flushlab.trial import runner as trial_runner
 from flushlab.trial.measurement import Draft
 from flushlab.trial.sliced import _KeptServer, _Part, is_observed
 from flushlab.trial.switching import Switching
@@ -72,6 +73,9 @@ class Shared:
     slice_s = 0.5
     warnings = ()
 
+    has_telemetry = True
+    sliceable = ArmRunner.sliceable
+
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, dies: Callable[[int], bool] = lambda _: False
     ) -> None:
@@ -80,7 +84,7 @@ class Shared:
         self.dies = dies
         self.timing = Timing(seconds=1.0)
         self.workloads = (Load(),)
-        monkeypatch.setattr(sliced, "SlicedLoad", lambda *_: self)
+        monkeypatch.setattr(trial_runner, "SlicedLoad", lambda *_: self)
 
     def prepare(self, arm: Arm, *, variant: int = 0) -> None:
         """There is nothing to prepare."""
@@ -191,7 +195,7 @@ def test_a_load_that_cannot_connect_is_its_arms_fault_only_while_somebodys_serve
             raise ServerError("too many connections", hint="raise max_connections")
         return shared
 
-    monkeypatch.setattr(sliced, "SlicedLoad", connect)
+    monkeypatch.setattr(trial_runner, "SlicedLoad", connect)
     arms = tuple(Arm(name=f"flush {value}", settings={FLUSH: value}) for value in (1, 2))
     with SlicedRunner(lambda _: of_group, 1, lambda _: "one") as runner:
 
@@ -258,7 +262,7 @@ class Alone(Shared):
         super().__init__(monkeypatch)
         self.seen_warm, self.sliced = threading.Event(), list[str]()
         self.begun, self.by_server = list[str](), dict[int, str]()
-        monkeypatch.setattr(sliced, "SlicedLoad", self.warmed)
+        monkeypatch.setattr(trial_runner, "SlicedLoad", self.warmed)
 
     def warmed(self, driving: Any, server: FakeGroup, timing: Timing) -> Any:
         self.seen_warm.set()
@@ -331,7 +335,7 @@ def test_ctrl_c_while_one_is_warmed_up_starts_no_further_server_and_ends_all(
     def interrupted(*_: object) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sliced, "SlicedLoad", interrupted)
+    monkeypatch.setattr(trial_runner, "SlicedLoad", interrupted)
     names = [f"arm {number}" for number in range(40)]
     begin = fake.start
 

@@ -20,7 +20,7 @@ from flushlab.build import Progress
 from flushlab.campaign.data import Data
 from flushlab.campaign.facts import EXTERNAL, Resources
 from flushlab.campaign.other_load import check_other_load
-from flushlab.campaign.pool import remote_use
+from flushlab.campaign.pool import own_load, remote_use
 from flushlab.campaign.pool.protocol import (
     CampaignSpec,
     Once,
@@ -59,7 +59,7 @@ from flushlab.spec.option import flag
 from flushlab.spec.parts import DataSpec, RemoteAccess, ServerSpec, ServersSpec, WorkloadSpec
 from flushlab.trial import ArmRunner, RemoteRunner, SlicedRunner
 from flushlab.trial.sliced import CLUSTER_SLICE_S
-from flushlab.workload import Workload, on_data
+from flushlab.workload import OwnLoad, Workload, on_data
 from flushlab.workload.engine_options import EngineOptions, reaching, seeded
 from flushlab.workload.oltp import OltpWorkload
 from flushlab.workload.txn import TxnWorkload
@@ -342,8 +342,10 @@ class RemotePool(ServerPool):
 
     # -- running
 
-    def reaching(self, workload: Workload, database: str | None) -> Load:
+    def reaching(self, workload: Workload, database: str | None) -> Workload:
         """The workload as it reaches the server, with draws of its own."""
+        if isinstance(workload, OwnLoad):
+            return workload
         return driving(workload, self.server, database)
 
     def crashable(self) -> SandboxPool:
@@ -357,13 +359,20 @@ class RemotePool(ServerPool):
     @contextmanager
     def used(self, use: Use, progress: Progress) -> Iterator[None]:
         """A server whose settings change before each slice while a load runs on it; see `remote_use.used`."""
-        loads = [self.reaching(workload, use.database) for workload in use.workloads]
-        with remote_use.used(self.server, self.target.access, loads, use, progress):
+        access = self.target.access
+        if any(isinstance(workload, OwnLoad) for workload in use.workloads):
+            with own_load.used(self.server, access, use, progress):
+                yield
+            return
+        loads = [driving(workload, self.server, use.database) for workload in use.workloads]
+        with remote_use.used(self.server, access, loads, use, progress):
             yield
 
     def runner(self, asked: RunnerInput, progress: Progress) -> ArmRunner:
         """Has the server; see `RemoteRunner`."""
         workloads = tuple(self.reaching(one, asked.database) for one in asked.workloads)
+        if any(isinstance(workload, OwnLoad) for workload in workloads):
+            return own_load.runner(workloads, asked.timing, progress, self.server)
         return RemoteRunner(workloads, asked.timing, progress, server=self.server)
 
     def sliced(self, runner_of: Callable[[Arm], ArmRunner], seed: int, place_of: PlaceOf) -> SlicedRunner:

@@ -95,15 +95,21 @@ def require_permitted(
     """
     lacking = [] if access.allow_writes else [one for load in loads for one in _lacks_writes(load, server)]
     missing = list(dict.fromkeys(lacking))
-    if (changing := _changing(server, wanted)) and not access.allow_set_global:
-        text = f"{', '.join(changing)}: settings of your own server are left alone"
+    if (names := changing(server, wanted)) and not access.allow_set_global:
+        text = f"{', '.join(names)}: settings of your own server are left alone"
         missing.append((text, "--allow-set-global lets flushlab change them, and puts everything back"))
     if missing:
         raise UsageError("; ".join(text for text, _ in missing), hint="; ".join(hint for _, hint in missing))
     for load in loads:
-        require_rights(server.nodes, _needs(load, server, changing, writes=access.allow_writes))
+        require_rights(server.nodes, _needs(load, server, names, writes=access.allow_writes))
     if access.allow_writes:
-        _require_writable(server, progress)
+        require_source(server)
+        for node in server.nodes:
+            if replicas := replicas_of(node):
+                progress(
+                    f"{counted(replicas, 'replica')} of {node.address.name} will get everything that the load"
+                    " writes, as well"
+                )
 
 
 def _needs(load: Load, server: RemoteGroup, settings: Sequence[str], *, writes: bool) -> Needs:
@@ -122,7 +128,7 @@ def _needs(load: Load, server: RemoteGroup, settings: Sequence[str], *, writes: 
     return needs._replace(database=database, privileges=privileges, table=names[0])
 
 
-def _changing(server: RemoteGroup, wanted: Sequence[Mapping[str, Value]]) -> list[str]:
+def changing(server: RemoteGroup, wanted: Sequence[Mapping[str, Value]]) -> list[str]:
     """Names of settings that nodes do not have already."""
     return sorted({name for node in server.nodes for name in Changes(node, *wanted).before})
 
@@ -243,7 +249,12 @@ def _connections(node: RemoteServer) -> tuple[int, int]:
     return int(node.read_back(["max_connections"])["max_connections"]), max(int(connected) - 1, 0)
 
 
-def _require_writable(server: RemoteGroup, progress: Progress) -> None:
+def require_source(server: RemoteGroup) -> None:
+    """Refuses a server that takes no writes, and a replica.
+
+    Raises:
+        UsageError: a node is one.
+    """
     for node in server.nodes:
         where = node.address.name
         rows = node.query("SHOW GLOBAL VARIABLES LIKE '%read\\_only'")
@@ -257,10 +268,6 @@ def _require_writable(server: RemoteGroup, progress: Progress) -> None:
             raise UsageError(
                 f"{where} is a replica of {', '.join(sources)}: what you write there exists only on it",
                 hint="name the server that it replicates, or one that replicates nobody",
-            )
-        if replicas := replicas_of(node):
-            progress(
-                f"{counted(replicas, 'replica')} of {where} will get everything that the load writes, as well"
             )
 
 

@@ -36,7 +36,7 @@ from flushlab.spec.parts import (
     StorageSpec,
     WorkloadSpec,
 )
-from flushlab.workload import Workload
+from flushlab.workload import Workload, own_load
 from flushlab.workload.engine import require_cluster
 from flushlab.workload.engine_options import EngineOptions
 
@@ -159,8 +159,10 @@ def target_of(spec: CampaignSpec | BenchSpec, workload: WorkloadSpec | None = No
         workload: what writes, where the command says so.
 
     Raises:
-        UsageError: an address that is none, or an option of the load that does not go with it.
+        UsageError: an address that is none, or a load or an option of it that does not go with the command.
     """
+    if workload is not None and workload.name == own_load.NAME:
+        raise own_load.only_compared()
     if spec.remote.named_by:
         return RemoteTarget.of(spec.remote, spec.data.database, workload, spec.server)
     return NewServers(spec.server, spec.storage)

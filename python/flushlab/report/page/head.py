@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from flushlab.campaign.facts import ArmFacts, CampaignFacts, PlanFacts
 from flushlab.campaign.recommended import best_arms
 from flushlab.campaign.request import SeriesRequest
-from flushlab.experiment.objective import gain_words
+from flushlab.experiment.objective import LATENCIES, gain_words
 from flushlab.plan.plan import BASE
 from flushlab.report.answer import answer
+from flushlab.report.observed import demand_words
 from flushlab.report.page.parts import Head, Subject
 from flushlab.report.stored import floor_of, workload_of
 from flushlab.report.words import AA_CONTROL, changes, count_answers, interval, rounded, servers
@@ -30,6 +31,8 @@ def head(subject: Subject) -> Head:
     if facts is None:
         return _without_facts(subject)
     first, *lead = answer(facts).plain.split("\n")
+    if facts.blocks and (demand := demand_words(facts)):
+        lead.append(demand)
     text, bracket, rest = first.rpartition(" [")
     headline, bounds = (text, bracket.strip() + rest) if bracket and rest.endswith("]") else (first, "")
     if facts.kind == "compare":
@@ -53,7 +56,8 @@ def _of_series(facts: CampaignFacts, plan: PlanFacts) -> Iterator[str]:
 
 def _of_best(facts: CampaignFacts, best: ArmFacts, gain: str) -> Iterator[str]:
     if not best.composed_of:
-        what = "The fastest is" if facts.objective == "throughput" else "The lowest p99 latency has"
+        latency = LATENCIES.get(facts.objective)
+        what = f"The lowest {latency} has" if latency else "The fastest is"
         yield f"{what} {best.name}: {gain}."
     if best.floor and best.floor == facts.base.floor:
         yield f"The floor is still {best.verdict}."

@@ -48,10 +48,12 @@ MAX_PLOTTED = 40
 _COMPARES = {
     "throughput": "How many times as fast as",
     "p99": "How many times lower p99 latency (the 99th percentile) is than that of",
+    "latency": "How many times less time a transaction spends in write statements and commit than with",
 }
 _BETWEEN = {
     "throughput": "How many times as fast each server's base is as the first server's",
     "p99": "How many times lower the p99 latency of each server's base is than that of the first server's",
+    "latency": "How many times lower the write latency of each server's base is than that of the first",
 }
 
 
@@ -94,15 +96,18 @@ def _section(blank: Section, arms: Sequence[ArmFacts], facts: CampaignFacts) -> 
         name=blank.key,
         title="Ratio of each row with its interval; the table gives the same numbers",
     )
-    latency = facts.objective != "p99" and any(arm.p99 is not None for arm in arms)
+    latency = facts.objective == "throughput" and any(arm.p99 is not None for arm in arms)
+    besides = any(arm.throughput is not None for arm in arms)
     absolute = any(arm.result is not None for arm in arms)
     head = [Cell("arm"), *numbers("ratio", "interval"), Cell("verdict")]
-    head += numbers(*(["p99 ratio"] if latency else []), *([facts.unit] if absolute else []))
+    head += numbers(*(["p99 ratio"] if latency else []), *([f"{facts.unit} ratio"] if besides else []))
+    head += numbers(*([facts.unit] if absolute else []))
     left = (f"{len(rows) - len(plotted)} more are in the table only.",) if len(rows) > len(plotted) else ()
     cells = tuple(
         (
             *_ratio_row(arm, compared, facts),
             *((p99_cell(arm.p99),) if latency else ()),
+            *((p99_cell(arm.throughput),) if besides else ()),
             *((_absolute(arm),) if absolute else ()),
         )
         for arm, compared in rows
@@ -185,6 +190,7 @@ _EFFECT_KINDS: dict[str, plots.Verdict] = {
 _EFFECTS = {
     "throughput": "how many times as fast it makes the server",
     "p99": "how many times lower it makes p99 latency",
+    "latency": "how many times lower it makes write latency",
 }
 
 
@@ -222,7 +228,11 @@ def effects(subject: Subject) -> Iterator[Section]:
     yield Section("effects", "Effects of the factors", lead, (plot,), tables=(Table(head, rows),))
 
 
-_TITLES = {"throughput": "Speed against safety", "p99": "p99 latency against safety"}
+_TITLES = {
+    "throughput": "Speed against safety",
+    "p99": "p99 latency against safety",
+    "latency": "Write latency against safety",
+}
 
 
 def frontier(subject: Subject) -> Iterator[Section]:

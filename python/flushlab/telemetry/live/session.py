@@ -26,7 +26,7 @@ from flushlab.record import ServerIdentity
 from flushlab.record.running import WatchedServer
 from flushlab.server.control import connect, explain, tls_context
 from flushlab.settings.catalog import version_of
-from flushlab.telemetry.live import questions
+from flushlab.telemetry.live import questions, write_statements
 from flushlab.telemetry.live.answerer import Answerer
 from flushlab.telemetry.live.kernel_syncs import KernelSyncs
 from flushlab.telemetry.live.questions import Question
@@ -54,6 +54,8 @@ _PARSERS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     questions.ORIGINS: ("origins", questions.parse_origins),
     questions.PERSISTED: ("persisted", questions.parse_pairs),
     questions.HISTORY: ("history", questions.parse_history),
+    write_statements.STATEMENTS: ("statements", write_statements.parse_statements),
+    write_statements.HISTOGRAM: ("histogram", write_statements.parse_histogram),
 }
 
 

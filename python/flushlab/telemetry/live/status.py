@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from flushlab.record import ServerIdentity, ServerSample
+from flushlab.record import ServerIdentity, ServerSample, WrittenStatements
 from flushlab.settings.configuration import Configuration
 from flushlab.telemetry.live.questions import (
     FileEvents,
@@ -90,6 +90,9 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
         origins: where the values of variables came from; None if the server does not tell.
         persisted: values that the next start sets.
         history: transactions whose old row versions are not purged yet, where no status variable tells it.
+        statements: write statements by kind and how many of them failed, from performance_schema; None if it
+            does not tell.
+        histogram: write statements by upper bound of their latency in microseconds; empty if nobody counts.
         monitor: InnoDB's, where there is no other source of the checkpoint.
         missing: privileges that the account lacks.
         took_s: by question, how long the last answer took.
@@ -111,6 +114,8 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
     origins: Mapping[str, Origin] | None = None
     persisted: Mapping[str, str] = {}
     history: int | None = None
+    statements: tuple[Mapping[str, WrittenStatements], int] | None = None
+    histogram: Mapping[float, int] = {}
     monitor: ServerSample | None = None
     missing: tuple[str, ...] = ()
     took_s: Mapping[str, float] = {}

@@ -1,0 +1,149 @@
+"""Own load: arms alternate on the user's running server under the load that it has; flushlab adds none.
+
+Sits in `campaign.pool`, beside `remote_use`. The server is changed only with --allow-set-global, by the same
+journal. A replica, a server that takes no writes, and a setting that open connections do not notice are
+refused before anything is set.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar
+
+from flushlab.build import Progress
+from flushlab.campaign.pool import remote_use
+from flushlab.campaign.pool.protocol import Use
+from flushlab.diagnosis.load import LoadObserver
+from flushlab.errors import MeasurementError, UsageError
+from flushlab.record import ObservedLoad, together
+from flushlab.server.control import StatementFailed
+from flushlab.server.identifier import quoted
+from flushlab.server.remote.group import RemoteGroup
+from flushlab.server.remote.rights import Needs, require_rights
+from flushlab.server.watched import watched_at
+from flushlab.spec.parts import RemoteAccess
+from flushlab.trial import ArmRunner, RemoteRunner
+from flushlab.trial.runner import Running
+from flushlab.units import format_seconds
+from flushlab.workload import Measured, Timing, Workload
+from flushlab.workload.own_load import LEAD_S, SLICE_S, UNIT
+from flushlab.workload.sliced import Sliceable
+
+CONNECTIONS = 2
+"""Of flushlab: one that reads, one that changes settings."""
+
+
+@contextmanager
+def used(server: RemoteGroup, access: RemoteAccess, use: Use, progress: Progress) -> Iterator[None]:
+    """A server whose settings change before each slice, under the load that it has; put back behind it.
+
+    Raises:
+        UsageError: it is not permitted, the account lacks rights, it is no server to change, or a setting
+            cannot be compared so.
+        ServerError: as `remote_use.changed`.
+    """
+    remote_use.require_connections(server, CONNECTIONS)
+    changing = remote_use.changing(server, use.arms)
+    if not access.allow_set_global:
+        raise UsageError(
+            f"{', '.join(changing) or 'settings'}: settings of your own server are left alone",
+            hint="--allow-set-global lets flushlab change them under your load, and puts everything back",
+        )
+    require_rights(server.nodes, Needs(process=True, replication=True, settings=changing))
+    remote_use.require_source(server)
+    _require_noticed(server, changing)
+    with remote_use.changed(server, use.arms, progress, use.lasts_s) as changes:
+        for one in changes:
+            one.announce()
+        limit = f" for about {format_seconds(use.lasts_s)}" if use.lasts_s else ""
+        progress(f"observing the load of {server.name}{limit}; flushlab adds none")
+        yield
+
+
+def _require_noticed(server: RemoteGroup, names: Sequence[str]) -> None:
+    """Refuses settings that a connection copies when it opens: the load's connections are open."""
+    for name in names:
+        try:
+            server.query(f"SELECT @@SESSION.{quoted(name)}")
+        except StatementFailed:  # ER_INCORRECT_GLOBAL_LOCAL_VAR: global alone
+            continue
+        raise UsageError(
+            f"{name}: open connections keep the value that they copied, so your load would not notice it",
+            hint="measure it with a load of flushlab's own: leave out --own-load",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObservingRunner(RemoteRunner):
+    """Arms of a server that runs under a load of its own.
+
+    Attributes:
+        observer: of that load; all arms share it.
+    """
+
+    observer: LoadObserver
+    has_telemetry: ClassVar[bool] = False
+
+    def sliceable(self, workload: Workload, server: Running, number: int) -> Sliceable:
+        """The load, observed in slices."""
+        return ObservedSlices(self.observer)
+
+    def close(self) -> None:
+        """Ends the sessions of the observer."""
+        self.observer.close()
+
+
+def runner(
+    workloads: tuple[Workload, ...], timing: Timing, progress: Progress, server: RemoteGroup
+) -> ArmRunner:
+    """A runner of a server, or of all nodes of a cluster, under its own load."""
+    observer = LoadObserver([watched_at(node.address) for node in server.nodes])
+    return ObservingRunner(workloads, timing, progress, server=server, observer=observer)
+
+
+class ObservedSlices:
+    """A load that is there, in slices."""
+
+    least_slice_s = SLICE_S
+    warm_up_s = 0.0
+
+    def __init__(self, observer: LoadObserver) -> None:
+        self._observer = observer
+
+    def slice(
+        self, seconds: float, window: Callable[[], None] = lambda: None, lead_s: float = 0.0
+    ) -> ObservedLoad:
+        """Observes the load for so long, after a lead that does not count."""
+        time.sleep(max(lead_s, LEAD_S))
+        window()
+        found = self._observer.observe(seconds)
+        window()
+        return found
+
+    def measured(self, results: Sequence[ObservedLoad]) -> Measured:
+        """What the slices give together.
+
+        Raises:
+            MeasurementError: nothing was committed in them.
+        """
+        whole = together(results)
+        if not whole.commits:
+            raise MeasurementError(
+                f"nothing was committed within {whole.seconds:.1f} s: the server has no load to measure",
+                hint="run it while your application writes, or leave out --own-load",
+            )
+        return Measured(
+            result=whole.throughput,
+            unit=UNIT,
+            higher_is_better=True,
+            warm_up_s=0.0,
+            window_s=whole.seconds,
+            observed=whole,
+        )
+
+    def stop(self) -> None:
+        """Ends the sessions of the observer; the next slice connects anew."""
+        self._observer.close()

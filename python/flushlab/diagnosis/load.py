@@ -1,0 +1,193 @@
+"""Load: observes what a running server's own load writes, and adds nothing to it.
+
+Beside `sampling`, over the same read-only session. A stretch begins and ends with the server's counters; in
+between the connections are looked at, at random moments: an application that works in step with a clock is
+not met always at the same moment of its second.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping, Sequence
+
+from flushlab.diagnosis.waits import wait_of
+from flushlab.errors import ServerDied, ServerError
+from flushlab.record import ObservedLoad, WrittenStatements, together
+from flushlab.record.running import WatchedServer
+from flushlab.telemetry.live import questions
+from flushlab.telemetry.live.session import Gone, Session
+from flushlab.telemetry.live.status import Rates, ServerStatus
+from flushlab.telemetry.live.write_statements import EXECUTE, HISTOGRAM, STATEMENTS, load_questions
+
+_WRITING = ("statement", "commit", "metadata lock", "semi-sync", "certification", "flow control")
+"""Waits of a connection that writes."""
+_SOON_S, _LATER_S = 0.015, 0.05
+"""Mean time between two looks: few writers are met seldom, and a server with few has time."""
+_MOST_SHARE = 0.04
+"""Part of the time that the answers to looks may take."""
+_MOST_PREPARED = 0.05
+"""If prepared statements are more than this part of those told by kind, the sums by kind miss writes."""
+_MOST_AMISS = 0.1
+"""Part of the write statements that may be missing in the histogram, or too many in it."""
+
+
+class LoadObserver:
+    """Observes the load of a server, or of all nodes of a cluster; connects when it is first asked.
+
+    Args:
+        nodes: the server, or its nodes.
+        seed: of the moments at which connections are looked at.
+    """
+
+    def __init__(self, nodes: Sequence[WatchedServer], seed: int = 0) -> None:
+        self._nodes = nodes
+        self._sessions: list[Session] = []
+        self._random = random.Random(seed)
+        self._met = 1.0
+        """Writers that a look met, a running mean."""
+
+    def observe(self, seconds: float) -> ObservedLoad:
+        """The load of the next seconds.
+
+        Raises:
+            ServerDied: a node does not answer.
+            ServerError: it refuses the account, or started anew meanwhile.
+        """
+        try:
+            self._connect()
+            before = [_counters(session) for session in self._sessions]
+            looks = [_Looks() for _ in self._sessions]
+            self._look(looks, time.monotonic() + seconds)
+            after = [_counters(session) for session in self._sessions]
+        except Gone as error:
+            self.close()
+            names = ", ".join(one.key for one in self._nodes)
+            raise ServerDied(f"{names} does not answer any more: {error}", hint="is it running?") from error
+        return together(list(map(between, before, after, looks)))
+
+    def close(self) -> None:
+        """Ends the sessions; whoever observes again connects anew."""
+        while self._sessions:
+            self._sessions.pop().close()
+
+    def _connect(self) -> None:
+        while len(self._sessions) < len(self._nodes):
+            self._sessions.append(Session(self._nodes[len(self._sessions)], choose=load_questions))
+
+    def _look(self, looks: Sequence[_Looks], until_s: float) -> None:
+        while (now := time.monotonic()) < until_s:
+            for session, own in zip(self._sessions, looks, strict=True):
+                session.ask_now(questions.STATES)
+                assert session.seen is not None
+                self._met += 0.05 * (own.add(session.seen) - self._met)
+            took_s = time.monotonic() - now
+            mean_s = max(_SOON_S if self._met < 0.5 else _LATER_S, took_s / _MOST_SHARE)
+            # Exponential: the looks of a Poisson process see averages over time.
+            time.sleep(max(0.0, min(self._random.expovariate(1 / mean_s), until_s - time.monotonic())))
+
+
+class _Looks:
+    """Moments at which connections were looked at."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.writing = 0
+        self.committing = 0
+        self.seen = True
+
+    def add(self, status: ServerStatus) -> int:
+        """One moment; the connections that wrote in it."""
+        if status.states is None:
+            self.seen = False
+            return 0
+        waits = [wait_of(one, status.identity) for one in status.states]
+        writing = sum(wait in _WRITING for wait in waits)
+        self.count += 1
+        self.writing += writing
+        self.committing += waits.count("commit")
+        return writing
+
+
+def _counters(session: Session) -> ServerStatus:
+    """The server's counters now. Status last: its clock is that of the stretch."""
+    session.ask_now(HISTOGRAM, STATEMENTS, questions.FILES, questions.STATUS)
+    assert session.seen is not None
+    return session.seen
+
+
+def commits_counter(status: ServerStatus) -> str:
+    """The status variable that counts the commits of a server's own clients: the transactions of the binary
+    log, where there is one. `Handler_commit` has those that only read, too."""
+    if status.variables.get("wsrep_on", "").upper() in ("ON", "1"):
+        return "wsrep_local_commits"
+    if status.variables.get("log_bin", "").upper() in ("ON", "1"):
+        return "binlog_commits" if status.number("binlog_commits") is not None else "binlog_cache_use"
+    return "handler_commit"
+
+
+def between(before: ServerStatus, after: ServerStatus, looks: _Looks) -> ObservedLoad:
+    """The load between two readings of a server's counters.
+
+    Raises:
+        ServerError: the server started anew, or tells of no commits.
+    """
+    counter = commits_counter(after)
+    seconds, commits = after.at_s - before.at_s, _delta(before, after, counter)
+    if commits is None or commits < 0 or (_delta(before, after, "uptime") or 0.0) < 0:
+        raise ServerError(f"{after.key} started anew: its counters began at 0", hint="measure again")
+    rates = Rates(before, after)
+    kinds, errors = _statements(before, after)
+    told = _told_by_kind(kinds)
+    samples_s = seconds / looks.count if looks.count else 0.0
+    syncs = {"redo": rates.syncs.redo, "data": rates.syncs.data, "binlog": rates.syncs.binlog}
+    return ObservedLoad(
+        seconds=seconds,
+        commits=round(commits),
+        commits_by=counter,
+        source="statements" if told else "samples",
+        write_s=sum(one.seconds for one in told.values()) if told else looks.writing * samples_s,
+        commit_s=looks.committing * samples_s if looks.count else None,
+        samples=looks.count,
+        statements=told,
+        histogram=_histogram(before, after, sum(one.count for one in told.values())),
+        syncs={name: rate * seconds for name, rate in syncs.items() if rate is not None},
+        redo_bytes=_delta(before, after, "innodb_os_log_written"),
+        binlog_bytes=None if rates.binlog_bytes is None else rates.binlog_bytes * seconds,
+        rollbacks=round(_delta(before, after, "handler_rollback") or 0.0),
+        errors=errors if told else None,
+    )
+
+
+def _delta(before: ServerStatus, after: ServerStatus, name: str) -> float | None:
+    first, last = before.number(name), after.number(name)
+    return None if first is None or last is None else last - first
+
+
+def _statements(before: ServerStatus, after: ServerStatus) -> tuple[dict[str, WrittenStatements], int | None]:
+    """Write statements by kind that ended meanwhile, and how many failed."""
+    if before.statements is None or after.statements is None:
+        return {}, None
+    (first, failed), (last, failed_now) = before.statements, after.statements
+    found = {}
+    for kind, one in last.items():
+        was = first.get(kind, WrittenStatements(count=0, seconds=0.0))
+        if one.count > was.count:
+            found[kind] = WrittenStatements(count=one.count - was.count, seconds=one.seconds - was.seconds)
+    return found, max(0, failed_now - failed)
+
+
+def _told_by_kind(kinds: Mapping[str, WrittenStatements]) -> dict[str, WrittenStatements]:
+    """The write statements by kind; none where most of them may be prepared ones, which are of any kind."""
+    prepared = kinds[EXECUTE].count if EXECUTE in kinds else 0
+    told = {kind: one for kind, one in kinds.items() if kind != EXECUTE}
+    return told if prepared <= _MOST_PREPARED * sum(one.count for one in told.values()) else {}
+
+
+def _histogram(before: ServerStatus, after: ServerStatus, ended: int) -> dict[float, int]:
+    """The buckets' growth; nothing if it is not about as many statements as ended. A statement that became
+    one of the busiest meanwhile brings its past along, and one that is no longer among them takes it away."""
+    grown = {high: count - before.histogram.get(high, 0) for high, count in after.histogram.items()}
+    if abs(sum(grown.values()) - ended) > _MOST_AMISS * ended:
+        return {}
+    return {high: count for high, count in sorted(grown.items()) if count > 0}

@@ -1,0 +1,139 @@
+"""Observed load: what the load of a running server wrote in a stretch of time, and how long that took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+LatencySource = Literal["statements", "samples"]
+"""Statements: performance_schema's sums over write statements and COMMIT. Samples: by Little's law, the mean
+number of connections that write or commit, over commits per second."""
+
+
+class WrittenStatements(msgspec.Struct, frozen=True, kw_only=True):
+    """Write statements of one kind that ended in a stretch.
+
+    Attributes:
+        count: statements.
+        seconds: in all of them.
+    """
+
+    count: int
+    seconds: float
+
+
+class ObservedLoad(msgspec.Struct, frozen=True, kw_only=True):
+    """The load of a running server in a stretch of time, or in several together. All fields are sums.
+
+    Attributes:
+        seconds: length.
+        commits: transactions that were committed.
+        commits_by: status variable that counts them.
+        source: of `write_s`.
+        write_s: connections' seconds in write statements and commits.
+        commit_s: connections' seconds in commits, by samples; None if no connection can be seen.
+        samples: moments at which the connections were looked at.
+        statements: by kind, from performance_schema; empty if it is off or counts them together with reads.
+        histogram: number of write statements and commits by upper bound of their latency in microseconds,
+            from the server's histograms; empty if it keeps none.
+        syncs: by class of files; without classes that nobody counts.
+        redo_bytes, binlog_bytes: written; None where the server does not tell.
+        rollbacks: transactions that were rolled back.
+        errors: write statements that failed; None where the server does not count them.
+    """
+
+    seconds: float
+    commits: int
+    commits_by: str
+    source: LatencySource
+    write_s: float
+    commit_s: float | None = None
+    samples: int = 0
+    statements: Mapping[str, WrittenStatements] = {}
+    histogram: Mapping[float, int] = {}
+    syncs: Mapping[str, float] = {}
+    redo_bytes: float | None = None
+    binlog_bytes: float | None = None
+    rollbacks: int = 0
+    errors: int | None = None
+
+    @property
+    def throughput(self) -> float:
+        """Commits per second."""
+        return self.commits / self.seconds if self.seconds else 0.0
+
+    @property
+    def write_us(self) -> float | None:
+        """Mean time in write statements and commit of a transaction, in microseconds.
+
+        A stretch in which no sample met a writer counts as half a sample.
+        """
+        if not self.commits:
+            return None
+        least_s = self.seconds / (2 * self.samples) if self.source == "samples" and self.samples else 1e-9
+        return max(self.write_s, least_s) * 1e6 / self.commits
+
+    @property
+    def commit_us(self) -> float | None:
+        """Mean time in the commit of a transaction, in microseconds."""
+        return None if self.commit_s is None or not self.commits else self.commit_s * 1e6 / self.commits
+
+    def percentile_us(self, share: float) -> float | None:
+        """Latency that this share of the write statements did not exceed; None without a histogram."""
+        total, up_to = sum(self.histogram.values()), 0
+        for high_us, count in sorted(self.histogram.items()):
+            up_to += count
+            if total and up_to >= share * total:
+                return high_us
+        return None
+
+    def per_commit(self, amount: float | None) -> float | None:
+        """An amount of the stretch for each commit."""
+        return None if amount is None or not self.commits else amount / self.commits
+
+
+def together(parts: Sequence[ObservedLoad]) -> ObservedLoad:
+    """Several stretches of one server as one; a figure that one of them lacks is left out."""
+    first = parts[0]
+    whole = {one.source for one in parts} == {"statements"}
+    return ObservedLoad(
+        seconds=sum(one.seconds for one in parts),
+        commits=sum(one.commits for one in parts),
+        commits_by=first.commits_by,
+        source="statements" if whole else "samples",
+        write_s=sum(one.write_s for one in parts),
+        commit_s=_sum([one.commit_s for one in parts]),
+        samples=sum(one.samples for one in parts),
+        statements={
+            kind: WrittenStatements(
+                count=sum(one.statements[kind].count for one in parts if kind in one.statements),
+                seconds=sum(one.statements[kind].seconds for one in parts if kind in one.statements),
+            )
+            for kind in dict.fromkeys(kind for one in parts for kind in one.statements)
+        },
+        histogram={
+            high: sum(one.histogram.get(high, 0) for one in parts)
+            for high in sorted({high for one in parts for high in one.histogram})
+        },
+        syncs={
+            name: sum(one.syncs[name] for one in parts)
+            for name in first.syncs
+            if all(name in one.syncs for one in parts)
+        },
+        redo_bytes=_sum([one.redo_bytes for one in parts]),
+        binlog_bytes=_sum([one.binlog_bytes for one in parts]),
+        rollbacks=sum(one.rollbacks for one in parts),
+        errors=_sum_whole([one.errors for one in parts]),
+    )
+
+
+def _sum(parts: Sequence[float | None]) -> float | None:
+    known = [one for one in parts if one is not None]
+    return sum(known) if len(known) == len(parts) else None
+
+
+def _sum_whole(parts: Sequence[int | None]) -> int | None:
+    known = [one for one in parts if one is not None]
+    return sum(known) if len(known) == len(parts) else None

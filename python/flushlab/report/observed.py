@@ -1,0 +1,64 @@
+"""Observed load in words, for the terminal and the page. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from flushlab.campaign.facts import CampaignFacts
+from flushlab.record import ObservedLoad
+from flushlab.report.words import small
+from flushlab.units import format_latency, format_size
+
+PERCENTILES = (0.5, 0.95, 0.99)
+_LEAST_COUNT = 100
+"""Statements of which a 99th percentile says something."""
+
+
+def observed_lines(load: ObservedLoad) -> Iterator[str]:
+    """What the load did and how long its writes took, in lines of at most 80 columns."""
+    if load.write_us is not None:
+        parts = [f"write latency {format_latency(load.write_us)}"]
+        if load.commit_us:
+            parts.append(f"commit {format_latency(load.commit_us)}")
+        if sum(load.histogram.values()) >= _LEAST_COUNT:
+            parts += [
+                f"p{share * 100:.0f} {format_latency(high)}"
+                for share in PERCENTILES
+                if (high := load.percentile_us(share)) is not None
+            ]
+        yield ", ".join(parts)
+    costs = [
+        f"{small(count / load.commits)} {name} syncs" for name, count in load.syncs.items() if load.commits
+    ]
+    for name, amount in (("redo", load.redo_bytes), ("binlog", load.binlog_bytes)):
+        if (each := load.per_commit(amount)) is not None:
+            costs.append(f"{format_size(round(each))} of {name}")
+    if costs:
+        yield f"per commit: {', '.join(costs)}"
+    if load.errors or load.rollbacks:
+        failed = f", {load.errors:,} statements failed" if load.errors else ""
+        yield f"{load.rollbacks:,} rollbacks{failed}"
+
+
+def demand_words(facts: CampaignFacts) -> str:
+    """Which of throughput and latency this load can show; empty where flushlab made the load."""
+    return {
+        "fixed": "Fixed demand: this load asks for no more if commits are faster. Its gain is latency; its"
+        " commits/s stay.",
+        "closed loop": "Closed loop: this load sends more if commits are faster, so commits/s show the gain"
+        " too.",
+        "unknown": "Whether this load sends more if commits are faster was not found out.",
+    }.get(facts.demand, "")
+
+
+def source_words(load: ObservedLoad) -> str:
+    """Where the latency comes from."""
+    counted = f"commits are {load.commits_by.capitalize()}"
+    if load.source == "statements":
+        return (
+            f"write latency: performance_schema's time in write statements and COMMIT, per commit; {counted}"
+        )
+    return (
+        "write latency: mean number of connections that write or commit, over commits/s"
+        f" ({load.samples:,} samples); {counted}"
+    )

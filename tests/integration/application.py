@@ -1,0 +1,67 @@
+"""An application that writes to a server, run as a program: it measures its own transactions.
+
+    python application.py PORT USER PASSWORD CONNECTIONS RATE
+
+A rate of 0 is a closed loop; else so many transactions per second begin on schedule, whatever each takes.
+After `ready` it writes lines of a transaction each: its end on the monotonic clock, and its seconds. It ends
+with its standard input, or once the server ends.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+
+import pymysql
+
+TABLE = "app.orders"
+SETUP = (
+    "CREATE DATABASE IF NOT EXISTS app",
+    f"CREATE TABLE IF NOT EXISTS {TABLE} (id BIGINT AUTO_INCREMENT PRIMARY KEY, note VARCHAR(20))",
+)
+_LINES = 50
+
+
+def main() -> None:
+    port, user, password, connections, rate = sys.argv[1:6]
+    count, over = int(connections), threading.Event()
+    workers = [
+        threading.Thread(
+            target=_work,
+            args=(int(port), user, password, float(rate) / count, number / count, over),
+            daemon=True,
+        )
+        for number in range(count)
+    ]
+    for worker in workers:
+        worker.start()
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    sys.stdin.read()
+    over.set()
+    for worker in workers:
+        worker.join()
+
+
+def _work(port: int, user: str, password: str, rate: float, phase: float, over: threading.Event) -> None:
+    connection = pymysql.connect(host="127.0.0.1", port=port, user=user, password=password, autocommit=True)
+    took: list[str] = []
+    due = time.monotonic() + (phase / rate if rate else 0.0)
+    with connection, connection.cursor() as cursor:
+        while not over.is_set():
+            if rate:
+                time.sleep(max(0.0, due - time.monotonic()))
+                due += 1 / rate
+            began = time.monotonic()
+            cursor.execute(f"INSERT INTO {TABLE} (note) VALUES ('x')")
+            ended = time.monotonic()
+            took.append(f"{ended:.6f} {ended - began:.6f}\n")
+            if len(took) >= _LINES:
+                sys.stdout.write("".join(took))
+                sys.stdout.flush()
+                took.clear()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,245 @@
+"""The load of somebody's own server, compared in place: an application writes, flushlab changes settings.
+
+A delay of the commit that the server itself makes stands for a slow disk, so that no verdict depends on the
+machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flushlab.campaign.compare import compare
+from flushlab.campaign.facts import CampaignFacts
+from flushlab.campaign.pool import own_load
+from flushlab.campaign.pool.remote import RemotePool
+from flushlab.errors import BelowFloor, MeasurementError, UsageError
+from flushlab.machine import state_path
+from flushlab.server import Instance, Sandbox
+from flushlab.server.remote import put_back
+from flushlab.telemetry.live import session
+from flushlab.workload import OwnLoad
+from tests.command import flushlab
+from tests.conftest import flavors
+from tests.integration import application
+from tests.waiting import stop, wait_for_end, wait_until
+
+FLUSH = "innodb_flush_log_at_trx_commit"
+SERVERS = flavors("mariadb@10.11", "mysql@8.0", "mysql@5.7", "mysql@9.7", "mariadb@11.8")
+DELAY_US = 400_000
+"""Commits without it take far less on any machine, as nothing is synced."""
+SLICE_S = 1.0
+
+
+@pytest.fixture(scope="module")
+def servers(shared_sandbox: Any) -> Callable[[str], Sandbox]:
+    """A server by the name of its build, with an application's table and two accounts."""
+
+    @cache
+    def server(build: str) -> Sandbox:
+        started: Sandbox = shared_sandbox(
+            build,
+            settings={"log_bin": "ON", "sync_binlog": 0, FLUSH: 0, "server_id": 7},
+            instance=Instance(kept=True),
+        )
+        for statement in application.SETUP:
+            started.query(statement)
+        plugin = " WITH mysql_native_password BY" if build in ("mysql@5.7", "mysql@8.0") else " BY"
+        for user in ("owner", "app"):
+            started.query(f"CREATE USER {user}@'%' IDENTIFIED{plugin} 'secret'")
+            started.query(f"GRANT ALL ON *.* TO {user}@'%'")
+        return started
+
+    return server
+
+
+@pytest.fixture
+def started(build: str, servers: Callable[[str], Sandbox]) -> Sandbox:
+    """The server; it outlives the home of a test."""
+    return servers(build)
+
+
+@pytest.fixture
+def server(started: Sandbox, private_home: Path, monkeypatch: pytest.MonkeyPatch) -> Sandbox:
+    """The same, with short slices, and patience with a machine that is busy with other tests."""
+    monkeypatch.setattr(session, "DEADLINE_S", 30.0)
+    monkeypatch.setattr(RemotePool, "slice_s", SLICE_S)
+    monkeypatch.setattr(OwnLoad, "slice_s", SLICE_S)
+    monkeypatch.setattr(own_load.ObservedSlices, "least_slice_s", SLICE_S)
+    monkeypatch.setattr(own_load, "LEAD_S", DELAY_US / 1e6)
+    return started
+
+
+def dsn(server: Sandbox, user: str = "owner") -> str:
+    return f"mysql://{user}:secret@127.0.0.1:{server.endpoint.port}/"
+
+
+@contextlib.contextmanager
+def load(server: Sandbox, connections: int, rate: float) -> Iterator[None]:
+    """The application, until the end of the context."""
+    words = [str(server.endpoint.port), "app", "secret", str(connections), str(rate)]
+    program = subprocess.Popen(
+        [sys.executable, application.__file__, *words],
+        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    try:
+        before = commits(server)
+        wait_until(lambda: commits(server) > before, "the application commits")
+        yield
+    finally:
+        program.communicate()
+
+
+def commits(server: Sandbox) -> int:
+    ((count,),) = server.query(f"SELECT COUNT(*) FROM {application.TABLE}")
+    return int(count)
+
+
+def delayed(server: Sandbox) -> str:
+    """Settings of a server whose commits wait for `DELAY_US`."""
+    if server.identity.flavor == "mysql":
+        return f"slow: binlog_group_commit_sync_delay={DELAY_US}"
+    return f"slow: binlog_commit_wait_count=1000 binlog_commit_wait_usec={DELAY_US}"
+
+
+def compared(server: Sandbox, *configurations: str, **given: Any) -> CampaignFacts:
+    return compare(
+        ["base", *configurations], own_load=True, dsn=dsn(server), **{"allow_set_global": True, **given}
+    )
+
+
+def written(server: Sandbox) -> list[Any]:
+    """Where the binary log ends, and how many rows were written."""
+    status = "SHOW BINARY LOG STATUS" if server.identity.version >= (8, 4) else "SHOW MASTER STATUS"
+    position = server.query("SHOW MASTER STATUS" if server.identity.flavor == "mariadb" else status)[0][:2]
+    rows = server.query("SHOW GLOBAL STATUS LIKE 'Innodb_rows_inserted'")
+    return [position, rows]
+
+
+@pytest.mark.parametrize("build", SERVERS)
+@pytest.mark.parametrize(("rate", "demand"), [(0.0, "closed loop"), (8.0, "fixed")])
+def test_a_slower_commit_shows_in_latency_and_in_throughput_only_if_the_load_waits_for_it(
+    server: Sandbox, rate: float, demand: str
+) -> None:
+    with load(server, connections=8, rate=rate):
+        facts = compared(server, delayed(server), blocks=4, duration=12 * SLICE_S)
+    (slow,) = facts.arms
+    assert (facts.objective, facts.unit, facts.demand) == ("latency", "commits/s", demand)
+    assert slow.comparison is not None and slow.comparison.verdict == "slower"
+    assert facts.control is not None and facts.control.comparison is not None
+    assert facts.base.observed is not None and facts.base.observed.commits > 0
+    assert server.read_back([FLUSH]) == {FLUSH: 0}
+
+
+@pytest.mark.parametrize("build", SERVERS)
+def test_a_server_without_load_has_nothing_to_measure_and_flushlab_adds_no_write(
+    server: Sandbox,
+) -> None:
+    before = written(server)
+    with pytest.raises(MeasurementError, match="nothing was committed within"):
+        compared(server, delayed(server), blocks=2, duration=6 * SLICE_S)
+    assert written(server) == before
+
+
+def stopped_with(running: subprocess.Popen[str], server: Sandbox, settings: dict[str, Any]) -> bool:
+    """Whether flushlab is stopped while the server has these settings; else it goes on."""
+    if server.read_back(settings) != settings:
+        assert running.poll() is None, running.communicate()[1]
+        return False
+    stop(running.pid)
+    if server.read_back(settings) == settings:
+        return True
+    running.send_signal(signal.SIGCONT)
+    return False
+
+
+def journals() -> list[Path]:
+    return list((state_path() / put_back.FOLDER).glob("*"))
+
+
+@pytest.mark.parametrize("build", SERVERS)
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "kill -9"])
+def test_values_are_put_back_however_it_ends(server: Sandbox, by: signal.Signals) -> None:
+    words = ["compare", "base", f"{FLUSH}=2", "--own-load", "--allow-set-global", "--dsn", dsn(server)]
+    with load(server, connections=2, rate=0.0):
+        running = subprocess.Popen(
+            [sys.executable, "-m", "flushlab", *words],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ},
+        )  # fmt: skip
+        wait_until(lambda: stopped_with(running, server, {FLUSH: 2}), "a slice of the arm")
+        assert journals()
+        running.send_signal(by)
+        running.send_signal(signal.SIGCONT)
+        _, told = wait_for_end(running, "the end of the comparison")
+        if by == signal.SIGKILL:
+            assert server.read_back([FLUSH]) == {FLUSH: 2}
+            told = flushlab(
+                "compare", "base", f"{FLUSH}=2", "--own-load", "--dsn", dsn(server), code=None
+            ).stderr
+    assert f"put back: SET GLOBAL {FLUSH} = 0" in told
+    assert server.read_back([FLUSH]) == {FLUSH: 0}
+    assert journals() == []
+
+
+@pytest.mark.parametrize("build", ["mariadb@10.11"])
+@pytest.mark.parametrize(
+    ("configuration", "given", "message"),
+    [
+        (f"{FLUSH}=2", {"allow_set_global": False}, "settings of your own server are left alone"),
+        (
+            "innodb_doublewrite=OFF",
+            {"floor": "throwaway"},
+            "needs a restart, and your own server is never restarted",
+        ),
+        ("binlog_row_image=MINIMAL", {}, "open connections keep the value that they copied"),
+    ],
+)
+def test_what_must_not_be_tried_is_refused_before_anything_is_set(
+    server: Sandbox, configuration: str, given: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        compared(server, configuration, **given)
+    assert journals() == []
+
+
+@pytest.mark.parametrize("build", ["mariadb@10.11"])
+def test_an_arm_below_the_servers_floor_runs_only_if_it_was_asked_for(server: Sandbox) -> None:
+    safe = {FLUSH: 1, "sync_binlog": 1}
+    before = server.read_back(safe)
+    for name, value in safe.items():
+        server.query(f"SET GLOBAL {name} = {value}")
+    try:
+        with pytest.raises(BelowFloor, match="=2 is below the floor strict") as refused:
+            compared(server, f"{FLUSH}=2")
+        assert refused.value.hint == "--floor second allows it"
+        with pytest.raises(MeasurementError, match="nothing was committed"):
+            compared(server, f"{FLUSH}=2", floor="second", blocks=2, duration=6 * SLICE_S)
+        assert server.read_back(safe) == safe
+    finally:
+        for name, value in before.items():
+            server.query(f"SET GLOBAL {name} = {value}")
+
+
+@pytest.mark.parametrize("build", ["mariadb@10.11"])
+def test_a_replica_and_a_server_that_is_read_only_are_refused(server: Sandbox) -> None:
+    server.query("SET GLOBAL read_only = ON")
+    try:
+        with pytest.raises(UsageError, match="takes no writes: read_only is ON"):
+            compared(server, f"{FLUSH}=2")
+    finally:
+        server.query("SET GLOBAL read_only = OFF")
+    server.query("CHANGE MASTER TO MASTER_HOST = '127.0.0.1'")
+    try:
+        with pytest.raises(UsageError, match=r"is a replica of 127\.0\.0\.1"):
+            compared(server, f"{FLUSH}=2")
+    finally:
+        server.query("RESET SLAVE ALL")

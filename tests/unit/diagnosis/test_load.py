@@ -1,0 +1,148 @@
+"""The load of a server between two readings of its counters, from pasted answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from flushlab.diagnosis.load import _Looks, between, commits_counter
+from flushlab.errors import ServerError
+from flushlab.record import WrittenStatements
+from flushlab.telemetry.live.questions import ThreadState
+from flushlab.telemetry.live.status import ServerStatus
+from flushlab.telemetry.live.write_statements import load_questions, parse_histogram, parse_statements
+from tests.unit.telemetry.live.told import MARIADB, MYSQL57, MYSQL97, seen
+
+COUNTERS = {
+    "uptime": "100",
+    "binlog_commits": "500",
+    "handler_rollback": "3",
+    "innodb_os_log_written": "1000",
+}
+LATER = {"uptime": "104", "binlog_commits": "900", "handler_rollback": "5", "innodb_os_log_written": "41000"}
+LOGGED = {"log_bin": "ON"}
+INSERT = "sql/insert"
+MYSQL_ROWS = [
+    (b"statement/sql/insert", 1000, 2_000_000_000_000, 2),
+    ("statement/sql/commit", 500, 1_000_000_000_000, 0),
+    ("statement/com/Execute", 10, 5_000_000_000, 7),
+]
+
+
+def status(**facts: Any) -> ServerStatus:
+    return seen(MARIADB, **{"variables": LOGGED, "files": {}, **facts})
+
+
+def looks(*moments: list[ThreadState]) -> _Looks:
+    found = _Looks()
+    for states in moments:
+        found.add(status(states=tuple(states), status=COUNTERS))
+    return found
+
+
+def writer(one: int, state: str, verb: str = "insert") -> ThreadState:
+    return ThreadState(one, "Query", 0, state, verb)
+
+
+def test_latency_is_the_mean_number_of_writers_over_commits_per_second() -> None:
+    met = looks(
+        [writer(1, "Commit"), writer(2, "Update")],
+        [writer(1, "Commit"), ThreadState(3, "Query", 0, "Sending data", "select")],
+        [],
+        [ThreadState(1, "Sleep", 0, "", "")],
+    )
+    before, after = status(at_s=10.0, status=COUNTERS), status(at_s=14.0, status=LATER)
+    load = between(before, after, met)
+    assert (load.source, load.samples, load.commits, load.commits_by) == ("samples", 4, 400, "binlog_commits")
+    assert load.write_us == pytest.approx(3 / 4 / 100 * 1e6)
+    assert load.commit_us == pytest.approx(2 / 4 / 100 * 1e6)
+    assert (load.redo_bytes, load.rollbacks, load.errors) == (40_000, 2, None)
+
+
+def told(inserts: int, picoseconds: int, executed: int = 0, failed: int = 0) -> Any:
+    rows = [
+        ("statement/sql/insert", inserts, picoseconds, failed),
+        ("statement/com/Execute", executed, 1, 0),
+    ]
+    return parse_statements(rows)
+
+
+def test_sums_of_performance_schema_come_before_samples_and_only_as_differences() -> None:
+    before = status(at_s=10.0, status=COUNTERS, statements=told(1000, 10**15))
+    after = status(at_s=14.0, status=LATER, statements=told(1400, 10**15 + 800 * 10**9, failed=1))
+    load = between(before, after, looks([writer(1, "Commit")]))
+    assert load.source == "statements"
+    assert load.statements == {INSERT: WrittenStatements(count=400, seconds=pytest.approx(0.8))}
+    assert (load.write_us, load.errors) == (pytest.approx(2000), 1)
+
+
+def test_prepared_statements_which_are_of_any_kind_leave_it_to_samples() -> None:
+    before = status(at_s=10.0, status=COUNTERS, statements=told(1000, 10**15))
+    after = status(at_s=14.0, status=LATER, statements=told(1100, 10**15 + 10**9, executed=300))
+    load = between(before, after, looks([writer(1, "Commit")]))
+    assert (load.source, load.statements, load.errors) == ("samples", {}, None)
+    assert load.write_us == pytest.approx(1 / 100 * 1e6)
+
+
+def test_buckets_that_are_not_about_the_statements_that_ended_are_left_out() -> None:
+    def reading(
+        at_s: float, counters: dict[str, str], inserts: int, buckets: list[tuple[int, int]]
+    ) -> ServerStatus:
+        return status(
+            at_s=at_s, status=counters, statements=told(inserts, inserts), histogram=parse_histogram(buckets)
+        )
+
+    before = reading(10.0, COUNTERS, 100, [(1_000_000_000, 100)])
+    whole = reading(14.0, LATER, 200, [(1_000_000_000, 150), (2_000_000_000, 50)])
+    assert between(before, whole, looks([])).histogram == {1000.0: 50, 2000.0: 50}
+    with_past = reading(14.0, LATER, 200, [(1_000_000_000, 150), (2_000_000_000, 5000)])
+    assert between(before, with_past, looks([])).histogram == {}
+
+
+def test_a_server_that_started_anew_has_no_difference() -> None:
+    before = status(at_s=10.0, status=LATER)
+    for counters in (COUNTERS, {**LATER, "uptime": "1"}):
+        with pytest.raises(ServerError, match="started anew"):
+            between(before, status(at_s=14.0, status=counters), looks([]))
+
+
+@pytest.mark.parametrize(
+    ("variables", "counters", "name"),
+    [
+        ({"log_bin": "ON"}, {"binlog_commits": "1"}, "binlog_commits"),
+        ({"log_bin": "ON"}, {"binlog_cache_use": "1"}, "binlog_cache_use"),
+        ({"log_bin": "OFF"}, {"binlog_commits": "0", "handler_commit": "1"}, "handler_commit"),
+        ({"log_bin": "ON", "wsrep_on": "ON"}, {"binlog_commits": "9"}, "wsrep_local_commits"),
+    ],
+)
+def test_commits_are_counted_where_reads_are_not_if_there_is_such_a_counter(
+    variables: dict[str, str], counters: dict[str, str], name: str
+) -> None:
+    assert commits_counter(status(variables=variables, status=counters)) == name
+
+
+def test_sums_by_kind_leave_out_errors_of_statements_of_any_kind() -> None:
+    sums, errors = parse_statements(MYSQL_ROWS)
+    assert sums[INSERT] == WrittenStatements(count=1000, seconds=2.0)
+    assert (set(sums), errors) == ({INSERT, "sql/commit", "com/Execute"}, 2)
+
+
+def test_only_a_server_with_histograms_and_performance_schema_is_asked_for_them() -> None:
+    on = {"performance_schema": "ON"}
+    names = {
+        one.version_text: [question.name for question in load_questions(one, variables)]
+        for one, variables in ((MYSQL97, on), (MYSQL57, on), (MARIADB, {"performance_schema": "OFF"}))
+    }
+    histograms = {name for name, asked in names.items() if any("histogram" in one for one in asked)}
+    sums = {name for name, asked in names.items() if "perf_schema.events_statements" in asked}
+    assert histograms == {"9.7.4"}
+    assert sums == {"9.7.4", "5.7.22"}
+
+
+def test_a_look_that_sees_nobody_leaves_no_commit_latency() -> None:
+    blind = _Looks()
+    blind.add(msgspec.structs.replace(status(status=COUNTERS), states=None))
+    load = between(status(at_s=10.0, status=COUNTERS), status(at_s=14.0, status=LATER), blind)
+    assert (load.samples, load.commit_us) == (0, None)
