@@ -225,8 +225,8 @@ def test_an_arm_below_the_servers_floor_runs_only_if_it_was_asked_for(server: Sa
             compared(server, f"{FLUSH}=2", floor="second", blocks=2, duration=6 * SLICE_S)
         assert server.read_back(safe) == safe
     finally:
-        for name, value in before.items():
-            server.query(f"SET GLOBAL {name} = {value}")
+        for name, old in before.items():
+            server.query(f"SET GLOBAL {name} = {old}")
 
 
 @pytest.mark.parametrize("build", ["mariadb@10.11"])

@@ -44,7 +44,7 @@ def require_permitted(request: SeriesRequest) -> None:
 
 
 def demand_of(arms: Iterable[ArmFacts]) -> Demand:
-    """What the arms whose latency moved say of the load; `unknown` if none did, or if they disagree."""
+    """The demand that arms with another latency show; `unknown` without such arms, or if they disagree."""
     found = {_demand_of(arm) for arm in arms} - {"unknown"}
     return found.pop() if len(found) == 1 else "unknown"
 

@@ -1,8 +1,7 @@
 """Load: observes what a running server's own load writes, and adds nothing to it.
 
-Beside `sampling`, over the same read-only session. A stretch begins and ends with the server's counters; in
-between the connections are looked at, at random moments: an application that works in step with a clock is
-not met always at the same moment of its second.
+Beside `sampling`, over the same read-only session. A stretch begins and ends with the server's counters. In
+between, connections are sampled at random moments, since an application may work in step with a clock.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from flushlab.telemetry.live.write_statements import EXECUTE, HISTOGRAM, STATEME
 _WRITING = ("statement", "commit", "metadata lock", "semi-sync", "certification", "flow control")
 """Waits of a connection that writes."""
 _SOON_S, _LATER_S = 0.015, 0.05
-"""Mean time between two looks: few writers are met seldom, and a server with few has time."""
+"""Mean time between samples: few writers are met seldom, and a server with few has time."""
 _MOST_SHARE = 0.04
-"""Part of the time that the answers to looks may take."""
+"""Part of the time that the answers may take."""
 _MOST_PREPARED = 0.05
 """If prepared statements are more than this part of those told by kind, the sums by kind miss writes."""
 _MOST_AMISS = 0.1
@@ -37,7 +36,7 @@ class LoadObserver:
 
     Args:
         nodes: the server, or its nodes.
-        seed: of the moments at which connections are looked at.
+        seed: of the moments at which connections are sampled.
     """
 
     def __init__(self, nodes: Sequence[WatchedServer], seed: int = 0) -> None:
@@ -45,7 +44,7 @@ class LoadObserver:
         self._sessions: list[Session] = []
         self._random = random.Random(seed)
         self._met = 1.0
-        """Writers that a look met, a running mean."""
+        """Writers that a sample met, a running mean."""
 
     def observe(self, seconds: float) -> ObservedLoad:
         """The load of the next seconds.
@@ -83,12 +82,12 @@ class LoadObserver:
                 self._met += 0.05 * (own.add(session.seen) - self._met)
             took_s = time.monotonic() - now
             mean_s = max(_SOON_S if self._met < 0.5 else _LATER_S, took_s / _MOST_SHARE)
-            # Exponential: the looks of a Poisson process see averages over time.
+            # Exponential: samples of a Poisson process see averages over time.
             time.sleep(max(0.0, min(self._random.expovariate(1 / mean_s), until_s - time.monotonic())))
 
 
 class _Looks:
-    """Moments at which connections were looked at."""
+    """Moments at which connections were sampled."""
 
     def __init__(self) -> None:
         self.count = 0

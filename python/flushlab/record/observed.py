@@ -34,7 +34,7 @@ class ObservedLoad(msgspec.Struct, frozen=True, kw_only=True):
         source: of `write_s`.
         write_s: connections' seconds in write statements and commits.
         commit_s: connections' seconds in commits, by samples; None if no connection can be seen.
-        samples: moments at which the connections were looked at.
+        samples: moments at which the connections were sampled.
         statements: by kind, from performance_schema; empty if it is off or counts them together with reads.
         histogram: number of write statements and commits by upper bound of their latency in microseconds,
             from the server's histograms; empty if it keeps none.
@@ -95,7 +95,7 @@ class ObservedLoad(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def together(parts: Sequence[ObservedLoad]) -> ObservedLoad:
-    """Several stretches of one server as one; a figure that one of them lacks is left out."""
+    """Several stretches of one server as one; what one of them lacks is left out."""
     first = parts[0]
     whole = {one.source for one in parts} == {"statements"}
     return ObservedLoad(
