@@ -24,6 +24,7 @@ from flushlab.record import Value
 from flushlab.spec.parts import as_told
 from flushlab.trial.sliced import CLUSTER_SLICE_S
 from flushlab.units import option_size
+from flushlab.workload import own_load
 
 CALM, USUAL = 0.001, 0.05
 """Standard deviations of simulated trials, in log units; with the first, the first interim
@@ -94,7 +95,9 @@ def of_series(request: SeriesRequest, pool: ServerPool) -> Forecast:
                 default=1,
             ),
         ),
-        writes=_writes(arms, pool, request.spec.storage.data_root),
+        writes=_writes(
+            arms, pool, request.spec.storage.data_root, adds_load=request.workload != own_load.NAME
+        ),
     )
 
 
@@ -114,7 +117,7 @@ def _group_s(request: SeriesRequest, group: ArmGroup) -> float:
         request.workload, timing, kept_running=group.kept_running, cluster=request.spec.server.cluster
     )
     trials_s = group.blocks * cells * one_s
-    if not group.kept_running:
+    if not group.kept_running or request.workload == own_load.NAME:
         return trials_s
     if group.places:  # clusters, on which arms alternate in slices; the user's own runs already
         trials_s += SWITCH_S * group.blocks * cells * max(1, round(group.seconds / CLUSTER_SLICE_S))
@@ -137,9 +140,11 @@ def _simulated(tuning: TuneAnalysis, noise: float) -> tuple[int, float]:
     return count, START_S + trials.spent_s + END_TRIALS * (plan.startup_s or plan.trial_s) + END_S
 
 
-def _writes(arms: Sequence[Mapping[str, Value]], pool: ServerPool, data_root: str | None) -> dict[str, str]:
+def _writes(
+    arms: Sequence[Mapping[str, Value]], pool: ServerPool, data_root: str | None, *, adds_load: bool = True
+) -> dict[str, str]:
     stored = {str(state_path() / "store.sqlite"): "every trial, and the result"}
-    return stored | pool.writes(arms, data_root)
+    return stored | pool.writes(arms, data_root, adds_load=adds_load)
 
 
 def _changes(settings: Mapping[str, Value | None]) -> str:

@@ -450,5 +450,13 @@ class ServerPool(ABC):
         """
 
     @abstractmethod
-    def writes(self, arms: Sequence[Mapping[str, Value]], data_root: str | None) -> dict[str, str]:
-        """What a campaign writes besides its records, by place; data directories go to `data_root`."""
+    def writes(
+        self, arms: Sequence[Mapping[str, Value]], data_root: str | None, *, adds_load: bool = True
+    ) -> dict[str, str]:
+        """What a campaign writes besides its records, by place.
+
+        Args:
+            arms: settings of each.
+            data_root: of data directories, or None.
+            adds_load: it makes its load.
+        """

@@ -410,9 +410,11 @@ class RemotePool(ServerPool):
         """Nothing: the server is elsewhere, or runs already."""
         return NOTHING
 
-    def writes(self, arms: Sequence[Mapping[str, Value]], data_root: str | None) -> dict[str, str]:
+    def writes(
+        self, arms: Sequence[Mapping[str, Value]], data_root: str | None, *, adds_load: bool = True
+    ) -> dict[str, str]:
         """What a campaign changes on every node."""
-        return remote_use.foreseen(self.server, arms)
+        return remote_use.foreseen(self.server, arms, adds_load=adds_load)
 
 
 def driving(

@@ -215,11 +215,14 @@ def differing(server: RemoteGroup, names: Collection[str]) -> dict[str, str]:
     return found
 
 
-def foreseen(server: RemoteGroup, arms: Sequence[Mapping[str, Value]]) -> dict[str, str]:
+def foreseen(server: RemoteGroup, arms: Sequence[Mapping[str, Value]], *, adds_load: bool) -> dict[str, str]:
     """What a campaign would write on every node, in words; nothing is written to find out."""
-    kept = "the load's rows; tables that it lacks are made, and dropped at the end"
+    kept = "the load's rows; tables that it lacks are made, and dropped at the end" if adds_load else ""
     found = {node.address.name: Changes(node, *arms).meanwhile for node in server.nodes}
-    return {where: f"{kept}{f'; {set_}, then put back' if set_ else ''}" for where, set_ in found.items()}
+    return {
+        where: "; ".join(filter(None, (kept, f"{set_}, then put back" if set_ else "")))
+        for where, set_ in found.items()
+    }
 
 
 def require_connections(server: RemoteGroup, threads: int) -> None:

@@ -431,7 +431,9 @@ class SandboxPool(ServerPool):
             servers=servers,
         )
 
-    def writes(self, arms: Sequence[Mapping[str, Value]], data_root: str | None) -> dict[str, str]:
+    def writes(
+        self, arms: Sequence[Mapping[str, Value]], data_root: str | None, *, adds_load: bool = True
+    ) -> dict[str, str]:
         """Snapshots and data directories."""
         home = home_path()
         return {
