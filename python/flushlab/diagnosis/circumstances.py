@@ -16,8 +16,10 @@ _ALTERED = {
     AZURE: "server parameters",
     CLOUD_SQL: "database flags",
 }
-_OUR_RESET_S = 2.0
+_RESET_S = 2.0
 """By so much two clocks of whole seconds may differ."""
+_CLOCKS_S = 10.0
+"""A slow answer, or a clock that is adjusted, moves it by less."""
 
 
 def service_of(variables: Mapping[str, str], version: str) -> str:
@@ -47,8 +49,22 @@ def circumstances(evidence: Evidence) -> Iterator[str]:
         )
     if evidence.is_on("read_only") or evidence.is_on("super_read_only"):
         yield "the server is read-only: of replication's writes, only those that have a state are seen"
+    if (moved_s := _clock_moved_s(evidence)) is not None:
+        yield (
+            f"the server's clock moved by {moved_s:+,.0f} s in the window: ages of connections and"
+            " transactions are off"
+        )
     if _was_reset(evidence):
         yield "FLUSH STATUS has set counters back in the window: watch again"
+
+
+def _clock_moved_s(evidence: Evidence) -> float | None:
+    """The server tells its uptime by the clock; None if that went on as the time here did."""
+    before, after = evidence.before.number("uptime"), evidence.after.number("uptime")
+    if before is None or after is None or evidence.files or evidence.interrupted:
+        return None
+    moved_s = after - before - evidence.seconds
+    return moved_s if abs(moved_s) > _CLOCKS_S else None
 
 
 def _was_reset(evidence: Evidence) -> bool:
@@ -59,4 +75,4 @@ def _was_reset(evidence: Evidence) -> bool:
         if uptime is None or since is None:
             return False
         ends.append(uptime - since)
-    return ends[1] - ends[0] > _OUR_RESET_S
+    return ends[1] - ends[0] > _RESET_S

@@ -59,7 +59,7 @@ class Window:
             at_s: seconds since the window began.
         """
         last, self._last = self._last, seen
-        if last is not None and (seen.number("uptime") or 0.0) < (last.number("uptime") or 0.0):
+        if last is not None and _began_anew(last, seen):
             self.restarted = True
         if seen.states is not None and (last is None or seen.states is not last.states):
             self._tally.add(at_s, seen.states)
@@ -137,3 +137,13 @@ def sees_others(seen: ServerStatus) -> bool:
     )
     by_list = not instrumented or any("performance_schema" in one for one in seen.missing)
     return "PROCESS" not in seen.missing or not by_list
+
+
+def _began_anew(before: ServerStatus, after: ServerStatus) -> bool:
+    """Whether the server started between two answers; a clock that goes back shortens the uptime alone."""
+    shrunk = [
+        (after.number(name) or 0.0) < (before.number(name) or 0.0)
+        for name in ("uptime", "questions")
+        if before.number(name) is not None
+    ]
+    return bool(shrunk) and all(shrunk)

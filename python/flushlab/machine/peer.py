@@ -11,6 +11,7 @@ import socket
 import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePath
+from typing import NamedTuple
 
 _CREDENTIALS = struct.Struct("3i")
 """struct ucred: pid, uid, gid."""
@@ -25,15 +26,15 @@ Address = tuple[str, int]
 def peer_pid(connection: socket.socket) -> int | None:
     """The process that listens on, or holds, the other end; None if it is not on this machine, or not seen.
 
-    Of a unix socket it is the process that called listen(2). Of TCP, it is found only by root and by the
-    process's own user.
+    Of a unix socket it is the process that called listen(2). Of TCP, root and the process's own user see who
+    holds the other end. Anybody sees its user: if only one server runs as that user, it is this one.
     """
     if connection.family == socket.AF_UNIX:
         told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         pid: int = _CREDENTIALS.unpack(told)[0]
         return pid or None
-    inode = peer_inode(_tables(), local=connection.getsockname(), remote=connection.getpeername())
-    return None if inode is None else _holder(inode)
+    end = peer_end(_tables(), local=connection.getsockname(), remote=connection.getpeername())
+    return None if end is None else _holder(end.inode) or _only_server_of(end.uid)
 
 
 def is_server(pid: int) -> bool:
@@ -50,8 +51,15 @@ def command_line(pid: int) -> tuple[str, ...]:
     return tuple(word.decode("utf-8", "replace") for word in text.rstrip(b"\0").split(b"\0"))
 
 
-def peer_inode(texts: Iterable[str], *, local: tuple[object, ...], remote: tuple[object, ...]) -> int | None:
-    """Inode of the other end of a TCP connection.
+class End(NamedTuple):
+    """One end of a connection: the socket, and the user of the process that made it."""
+
+    inode: int
+    uid: int
+
+
+def peer_end(texts: Iterable[str], *, local: tuple[object, ...], remote: tuple[object, ...]) -> End | None:
+    """The other end of a TCP connection; None if it is not on this machine.
 
     Args:
         texts: of /proc/net/tcp and tcp6.
@@ -62,7 +70,7 @@ def peer_inode(texts: Iterable[str], *, local: tuple[object, ...], remote: tuple
         for line in text.splitlines()[1:]:
             fields = line.split()
             if len(fields) > 9 and (_parsed(fields[1]), _parsed(fields[2])) == wanted:
-                return int(fields[9]) or None
+                return End(int(fields[9]), int(fields[7])) if fields[9] != "0" else None
     return None
 
 
@@ -86,6 +94,18 @@ def _holder(inode: int) -> int | None:
         except OSError:
             continue
     return None
+
+
+def _only_server_of(uid: int) -> int | None:
+    """The server that runs as a user; None if there is none, or several."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        try:
+            if folder.name.isdecimal() and folder.stat().st_uid == uid and is_server(int(folder.name)):
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found[0] if len(found) == 1 else None
 
 
 def _known(end: tuple[object, ...]) -> Address:

@@ -42,6 +42,13 @@ def test_counters_that_were_set_back_are_a_doubt() -> None:
     assert not list(circumstances(evidence({"uptime": 110}, {"uptime": 100})))
 
 
+@pytest.mark.parametrize(("uptime", "moved"), [(-3490, "-3,600"), (3710, "+3,600"), (111, ""), (104, "")])
+def test_a_clock_that_jumps_is_told_from_a_restart(uptime: int, moved: str) -> None:
+    seen = evidence({"uptime": uptime, "questions": 900}, {"uptime": 100, "questions": 500})
+    told = list(circumstances(seen))
+    assert [f"clock moved by {moved} s" in text for text in told] == ([True] if moved else [])
+
+
 def test_an_ordinary_server_has_no_doubt_of_this_kind() -> None:
     assert not list(circumstances(evidence({"uptime": 10})))
     assert "a proxy seems to be between" in next(circumstances(evidence(between="numbers differ")))

@@ -88,7 +88,9 @@ def test_a_window_has_its_ends_and_its_samples(server: Server) -> None:
 
 
 def test_a_server_that_starts_anew_makes_the_answer_doubtful(server: Server) -> None:
-    server.status = lambda number: STATUS | {"uptime": "1" if number else "100"}
+    server.status = lambda number: (
+        STATUS | ({"uptime": "1", "questions": "2"} if number else {"uptime": "100"})
+    )
     assert "started anew" in seen_of().interrupted
 
 

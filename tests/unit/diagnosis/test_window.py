@@ -14,8 +14,11 @@ from flushlab.telemetry.live.status import ServerStatus
 from tests.unit.diagnosis.watched import COMMITTING, MYSQL97, VARIABLES, client, writer
 
 
-def answers(at_s: float, uptime: float | None = None, **more: object) -> ServerStatus:
-    status = {
+def answers(
+    at_s: float, uptime: float | None = None, questions: int | None = None, **more: object
+) -> ServerStatus:
+    status = {} if questions is None else {"questions": str(questions)}
+    status |= {
         "uptime": str(at_s if uptime is None else uptime),
         "handler_commit": str(100 * at_s),
         "innodb_redo_log_current_lsn": str(1000 + int(at_s)),
@@ -77,6 +80,14 @@ def test_a_server_that_began_anew_is_noticed() -> None:
     assert not window.restarted
     for second in range(2, 12):
         window.note(answers(float(second), uptime=second - 1), float(second))
+    assert window.restarted
+
+
+def test_a_clock_that_goes_back_is_no_restart() -> None:
+    window = Window(answers(0.0, uptime=5000, questions=70), 1.0)
+    window.note(answers(1.0, uptime=1400, questions=80), 1.0)
+    assert not window.restarted
+    window.note(answers(2.0, uptime=1, questions=3), 2.0)
     assert window.restarted
 
 

@@ -7,12 +7,14 @@ import os
 import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flushlab.machine.peer import command_line, is_server, peer_inode, peer_pid
+from flushlab.machine import peer
+from flushlab.machine.peer import End, command_line, is_server, peer_end, peer_pid
 from tests.waiting import wait_until
 
 # Two ends of one connection on 127.0.0.1, an IPv4 one to a socket of IPv6; cut from a real /proc/net/tcp.
@@ -30,11 +32,11 @@ TCP6 = """\
 
 def test_the_other_end_of_tcp_is_the_reversed_pair() -> None:
     client, server = ("127.0.0.1", 0xB2C4), ("127.0.0.1", 0x0CEA)
-    assert peer_inode([TCP, TCP6], local=client, remote=server) == 29003
-    assert peer_inode([TCP], local=server, remote=client) == 29002
-    assert peer_inode([TCP], local=client, remote=server) is None  # the listener is no end of it
+    assert peer_end([TCP, TCP6], local=client, remote=server) == End(29003, 1)
+    assert peer_end([TCP], local=server, remote=client) == End(29002, 0)
+    assert peer_end([TCP], local=client, remote=server) is None  # the listener is no end of it
     six = ("::1", 0xB2C4, 0, 0), ("::1", 0x0CEA, 0, 0)
-    assert peer_inode([TCP, TCP6], local=six[0], remote=six[1]) == 29004
+    assert peer_end([TCP, TCP6], local=six[0], remote=six[1]) == End(29004, 1)
 
 
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_UNIX])
@@ -65,3 +67,23 @@ def test_a_server_is_known_by_its_command_line(words: list[str]) -> None:
         wait_until(lambda: is_server(server.pid), "exec(2) is over, and the kernel has its command line")
     assert not is_server(os.getpid())
     assert command_line(2**22 + 1) == ()
+
+
+@pytest.mark.parametrize("servers", [0, 1, 2])
+def test_the_user_of_the_other_end_tells_its_only_server(
+    servers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An ordinary user may not see who holds another user's socket."""
+    monkeypatch.setattr(peer, "_holder", lambda _: None)
+    with ExitStack() as stack, socket.create_server(("127.0.0.1", 0)) as listener:
+        here = {
+            stack.enter_context(
+                subprocess.Popen(["/bin/sh", "-c", "read x", "mariadbd"], stdin=subprocess.PIPE)
+            ).pid
+            for _ in range(servers)
+        }
+        wait_until(lambda: all(map(is_server, here)), "exec(2) is over")
+        monkeypatch.setattr(peer, "is_server", here.__contains__)
+        connection = stack.enter_context(socket.create_connection(listener.getsockname()))
+        with listener.accept()[0]:
+            assert peer_pid(connection) == (next(iter(here)) if servers == 1 else None)
