@@ -176,7 +176,7 @@ def _bound(sample: Sample) -> Iterator[tuple[str, str]]:
     measured = [one for one in found.findings if one.strength != "hint"]
     yield "writes", "" if measured else found.answer
     for one in measured:
-        limit = "" if one.at_most is None else f", at most {times(one.at_most)}"
+        limit = ", no bound" if one.at_most is None else f", at most {times(one.at_most)}"
         yield one.strength, f"{one.mid or 0.0:.0%}{limit}: {one.title}"
     hints = ", ".join(one.name for one in found.findings if one.strength == "hint")
     yield "hints", hints

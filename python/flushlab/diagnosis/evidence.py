@@ -3,7 +3,6 @@ of it. Pure."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 
 import msgspec
@@ -22,6 +21,11 @@ from flushlab.telemetry.live.status import ServerStatus
 COMMITS = ("binlog_commits", "binlog_cache_use", "handler_commit")
 """Counters of transactions that were committed, the best first: those of the binary log if there is one."""
 _WRITES = ("insert", "insert_select", "update", "update_multi", "delete", "delete_multi", "replace", "load")
+
+
+_LEAST_S = 0.5
+"""Two answers that are closer have no rate worth a point: the last of a window follows the one before at
+once."""
 
 
 class CommitCount(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,12 +147,15 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         used = next((place for place, name in enumerate(COMMITS) if self.delta(name)), None)
         if used is None:
             return ()
-        known = [(one.at_s, count) for one in self.commit_counts if (count := one.counts[used]) is not None]
-        return tuple(
-            (now, max(0.0, count - before) / (now - then))
-            for (then, before), (now, count) in itertools.pairwise(known)
-            if now > then
-        )
+        found, last = [], None
+        for one in self.commit_counts:
+            if (count := one.counts[used]) is None:
+                continue
+            if last is not None and one.at_s - last[0] >= _LEAST_S:
+                found.append((one.at_s, max(0.0, count - last[1]) / (one.at_s - last[0])))
+            if last is None or one.at_s - last[0] >= _LEAST_S:
+                last = (one.at_s, count)
+        return tuple(found)
 
     def variable(self, name: str) -> str:
         """A system variable as the server prints it; empty if it has none of this name."""

@@ -20,13 +20,13 @@ INKS: Mapping[str, str] = {
     ROW_LOCK: "class-binlog",
     "metadata lock": "bad",
     "semi-sync": "class-doublewrite",
-    "certification": "class-undo",
+    "certification": "class-doublewrite",
     "flow control": "good",
     "statement": "class-data",
-    "reading": "mute",
-    "client": "line",
+    "reading": "class-undo",
+    "client": "class-other",
 }
-"""CSS variables of the waits, without the dashes before them."""
+"""CSS variables of the waits, without the dashes before them. No server has semi-sync and certification."""
 _MOST_POINTS = 400
 _LEFT, _RIGHT, _FOOT = 46, 14, 44
 

@@ -70,7 +70,10 @@ def test_answers_that_did_not_change_count_once() -> None:
 
 
 def test_commits_over_time_are_rates_of_the_counter_that_the_server_has() -> None:
-    assert seen(Window(answers(0.0), 1.0), 3).commit_rates == ((1.0, 100.0), (2.0, 100.0), (3.0, 100.0))
+    window = Window(answers(0.0), 1.0)
+    assert seen(window, 3).commit_rates == ((1.0, 100.0), (2.0, 100.0), (3.0, 100.0))
+    window.note(answers(3.1), 3.1)  # the last one follows at once
+    assert window.evidence("db1:3306").commit_rates == ((1.0, 100.0), (2.0, 100.0), (3.0, 100.0))
 
 
 def test_a_server_that_began_anew_is_noticed() -> None:

@@ -201,7 +201,7 @@ function showFindings({ diagnosis }) {
     findings.map((one) => [
       twoLines(one.title, [one.strength === "hint" ? "a hint" : one.strength, ...one.seen].join("; ")),
       one.mid === null ? "not measured" : twoLines(wholePercent(one.mid), `${wholePercent(one.low)} – ${wholePercent(one.high)}`),
-      one.at_most === null ? "–" : times(one.at_most),
+      one.at_most !== null ? times(one.at_most) : one.mid === null ? "–" : "no bound",
     ]),
     ["", "num", "num"],
   );
