@@ -28,10 +28,11 @@ from typing import Any
 import pymysql
 
 from flushlab.build import find_build
-from flushlab.datadir import own_disk
+from flushlab.datadir import DataRoot, limit_disk, own_disk
 from flushlab.diagnosis import sampling
 from flushlab.diagnosis.diagnose import Diagnosis, diagnose
 from flushlab.errors import FlushlabError
+from flushlab.machine.cgroup import group_of_self
 from flushlab.record import Value
 from flushlab.server import Sandbox
 from flushlab.server.galera.cluster import Cluster
@@ -219,6 +220,51 @@ def hogs(_: Sandbox) -> Iterator[None]:
         for process in running:
             process.kill()
             process.wait()
+
+
+@contextlib.contextmanager
+def neighbor(server: Sandbox) -> Iterator[None]:
+    """A program that writes and syncs 4 MiB after 4 MiB on the server's file system."""
+    file = server.datadir.parent / "neighbor"
+    program = (
+        "import os, sys; f = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY); b = bytes(1 << 22)\n"
+        "while True:\n for at in range(64): os.pwrite(f, b, at << 22); os.fdatasync(f)"
+    )
+    running = subprocess.Popen([sys.executable, "-c", program, str(file)])
+    try:
+        yield
+    finally:
+        running.kill()
+        running.wait()
+        file.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def disk_limit(server: Sandbox) -> Iterator[None]:
+    """A control group with 60 writes/s."""
+    assert server.pid is not None
+    with limit_disk(DataRoot.open(), 60) as limited:
+        limited.attach(server.pid)
+        yield
+
+
+@contextlib.contextmanager
+def cpu_limit(server: Sandbox) -> Iterator[None]:
+    """A control group with a fifth of a processor."""
+    own = group_of_self("cpu")
+    assert own is not None
+    group = own.top / f"flushlab-planted-{server.pid}"
+    group.mkdir()
+    try:
+        if own.version == 1:
+            (group / "cpu.cfs_quota_us").write_text("20000")
+        else:
+            (group / "cpu.max").write_text("20000 100000")
+        (group / "cgroup.procs").write_text(str(server.pid))
+        yield
+    finally:
+        (own.top / "cgroup.procs").write_text(str(server.pid))
+        group.rmdir()
 
 
 @contextlib.contextmanager
@@ -415,6 +461,18 @@ KINDS: Mapping[str, Kind] = {
         settings=STRICT,
         mend=RELAXED,
         disk="iops=100",
+    ),
+    "disk-limit": Kind(("disk",), one([UPDATE]), settings=STRICT, beside=disk_limit, mends_beside=True),
+    "cpu-quota": Kind(
+        ("cpu_quota",),
+        one(["UPDATE t SET n = n + 1 WHERE id BETWEEN :own * 200 AND :own * 200 + 199"]),
+        settings=RELAXED,
+        beside=cpu_limit,
+        mends_beside=True,
+        binlog=False,
+    ),
+    "neighbor": Kind(
+        ("other_io", "commit_sync"), one([UPDATE]), settings=STRICT, beside=neighbor, mends_beside=True
     ),
     "huge-transaction": Kind(
         ("large_transactions", "binlog_cache"),

@@ -16,6 +16,7 @@ _ALTERED = {
     AZURE: "server parameters",
     CLOUD_SQL: "database flags",
 }
+_NO_BARRIERS = {"nobarrier", "barrier=0"}
 _RESET_S = 2.0
 """By so much two clocks of whole seconds may differ."""
 _CLOCKS_S = 10.0
@@ -42,6 +43,7 @@ def circumstances(evidence: Evidence) -> Iterator[str]:
         )
     if service == AURORA:
         yield f"{AURORA} keeps redo and pages on storage of its own: guarantees and redo are not as MySQL's"
+    yield from _without_barriers(evidence)
     if evidence.between:
         yield (
             f"a proxy seems to be between ({evidence.between}): answers may come from several servers."
@@ -56,6 +58,16 @@ def circumstances(evidence: Evidence) -> Iterator[str]:
         )
     if _was_reset(evidence):
         yield "FLUSH STATUS has set counters back in the window: watch again"
+
+
+def _without_barriers(evidence: Evidence) -> Iterator[str]:
+    """File systems whose syncs leave the disk's volatile cache as it is (mount(8), `barrier`)."""
+    for place in evidence.host.places if evidence.host else ():
+        if place.volatile_cache is not False and _NO_BARRIERS & set(place.options):
+            yield (
+                f"{place.path} is mounted without barriers: syncs do not flush the disk's cache, and the"
+                " guarantees hold only if that keeps its data without power"
+            )
 
 
 def _clock_moved_s(evidence: Evidence) -> float | None:

@@ -106,6 +106,8 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
         disks: under these places.
         cpu_quota: processors that the server's control group may use; null without a limit.
         cpu_throttled_share: of the quota's periods, 0 to 1.
+        cpu_stopped_share: of the wall time in which the quota let none of the server's threads run, at least;
+            0 to 1.
         io_limits: of the server's control group.
         bytes_per_s: that the server caused to be written; null if it cannot be seen.
         writers: other processes, the most first.
@@ -122,6 +124,7 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     disks: tuple[DiskUse, ...] = ()
     cpu_quota: float | None = None
     cpu_throttled_share: float | None = None
+    cpu_stopped_share: float | None = None
     io_limits: tuple[HeldLimit, ...] = ()
     bytes_per_s: float | None = None
     writers: tuple[OtherWriter, ...] = ()
@@ -202,6 +205,7 @@ class HostWatch:
             ),
             cpu_quota=periods.quota if periods else None,
             cpu_throttled_share=_throttled(self._periods_began, periods),
+            cpu_stopped_share=_stopped(self._periods_began, periods, seconds),
             io_limits=tuple(self._held(seconds)),
             bytes_per_s=None if before is None or after is None else (after - before) / seconds,
             writers=tuple(others[:_MOST_WRITERS]),
@@ -345,6 +349,15 @@ def _throttled(before: cgroup.CpuPeriods | None, after: cgroup.CpuPeriods | None
     if before is None or after is None or before.quota != after.quota or after.all <= before.all:
         return None
     return min(1.0, max(0, after.throttled - before.throttled) / (after.all - before.all))
+
+
+def _stopped(
+    before: cgroup.CpuPeriods | None, after: cgroup.CpuPeriods | None, seconds: float
+) -> float | None:
+    """A group is stopped on each processor by itself."""
+    if before is None or after is None or before.quota != after.quota:
+        return None
+    return min(1.0, max(0.0, after.throttled_s - before.throttled_s) / seconds / (os.cpu_count() or 1))
 
 
 def _memory_bytes(pid: int) -> int:

@@ -170,11 +170,13 @@ class CpuPeriods(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         quota: processors, of the group that this is of.
         all, throttled: periods, and those in which the group had to wait for the next one.
+        throttled_s: that it waited, added up over processors.
     """
 
     quota: float
     all: int
     throttled: int
+    throttled_s: float = 0.0
 
 
 def cpu_periods(group: Group) -> CpuPeriods | None:
@@ -185,7 +187,12 @@ def cpu_periods(group: Group) -> CpuPeriods | None:
         facts = _keyed(folder / "cpu.stat")
         if quota is not None and "nr_periods" in facts:
             found.append(
-                CpuPeriods(quota=quota, all=facts["nr_periods"], throttled=facts.get("nr_throttled", 0))
+                CpuPeriods(
+                    quota=quota,
+                    all=facts["nr_periods"],
+                    throttled=facts.get("nr_throttled", 0),
+                    throttled_s=facts.get("throttled_time", 0) / 1e9 + facts.get("throttled_usec", 0) / 1e6,
+                )
             )
     return min(found, key=lambda one: one.quota, default=None)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from flushlab.diagnosis.circumstances import circumstances, service_of
 from flushlab.diagnosis.diagnose import diagnose
+from tests.unit.diagnosis.hosts import host
 from tests.unit.diagnosis.watched import evidence
 
 
@@ -47,6 +49,15 @@ def test_a_clock_that_jumps_is_told_from_a_restart(uptime: int, moved: str) -> N
     seen = evidence({"uptime": uptime, "questions": 900}, {"uptime": 100, "questions": 500})
     told = list(circumstances(seen))
     assert [f"clock moved by {moved} s" in text for text in told] == ([True] if moved else [])
+
+
+def test_a_mount_without_barriers_is_a_doubt() -> None:
+    (place,) = host().places
+    assert "nobarrier" in place.options
+    assert "mounted without barriers" in next(circumstances(evidence(host=host())))
+    for harmless in ({"options": ("rw",)}, {"volatile_cache": False}):
+        told = host(places=(msgspec.structs.replace(place, **harmless),))
+        assert not list(circumstances(evidence(host=told)))
 
 
 def test_an_ordinary_server_has_no_doubt_of_this_kind() -> None:

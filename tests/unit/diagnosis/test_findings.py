@@ -51,7 +51,7 @@ PLANTED: dict[str, dict[str, Any]] = {
     "buffer_pool": {"after": {"innodb_buffer_pool_wait_free": 1}},
     "cpu": {"machine": BUSY, "cpus": 2},
     "steal": {"machine": BUSY},
-    "cpu_quota": {"host": host(cpu_quota=1.5, cpu_throttled_share=0.4)},
+    "cpu_quota": {"host": host(cpu_quota=1.5, cpu_throttled_share=0.4, cpu_stopped_share=0.1)},
     "disk": {"host": host(disks=(disk(utilisation=1.0, queue=12.0),))},
     "other_io": {
         "host": host(disks=(disk(utilisation=0.9),), writers=(NEIGHBOR,), bytes_per_s=1e6),

@@ -12,15 +12,15 @@ import pytest
 from flushlab.diagnosis import host as module
 from flushlab.diagnosis.changes import verdict_now
 from flushlab.diagnosis.diagnose import diagnose
+from flushlab.diagnosis.findings import cpu_quota, other_io
 from flushlab.diagnosis.findings import disk as disk_finding
-from flushlab.diagnosis.findings import other_io
 from flushlab.diagnosis.host import HeldLimit, HostWatch, OtherWriter
 from flushlab.machine import cgroup
 from flushlab.machine.process_io import ProcessIo
 from flushlab.record import Launch, Storage
 from flushlab.report.doctor import document, render
 from tests.unit.diagnosis.hosts import NEIGHBOR, disk, host
-from tests.unit.diagnosis.watched import COMMITTING, evidence, time_of, writer
+from tests.unit.diagnosis.watched import COMMITTING, client, evidence, time_of, writer
 
 COMMITS = time_of([writer(1, COMMITTING)])
 
@@ -152,6 +152,19 @@ def test_a_neighbor_that_is_far_or_small_is_no_finding(change: dict[str, object]
     near = {"disks": (disk(utilisation=0.9),), "writers": (NEIGHBOR,), "bytes_per_s": 1e6}
     assert other_io.find(evidence(write_time=COMMITS, host=host(**near))) is not None
     assert other_io.find(evidence(write_time=COMMITS, host=host(**(near | change)))) is None
+
+
+def test_a_server_that_is_stopped_has_its_time_from_the_kernel() -> None:
+    """Samples of connections are taken while it runs, and show the client's turns."""
+    seen = evidence(
+        write_time=time_of([client(1)], [writer(1)]),
+        host=host(cpu_quota=0.8, cpu_throttled_share=0.5, cpu_stopped_share=0.3),
+    )
+    found = cpu_quota.find(seen)
+    assert found is not None and found.share is not None
+    assert [found.share.mid, found.share.high] == pytest.approx([0.3, 0.45])
+    rarely = host(cpu_quota=0.8, cpu_throttled_share=0.05, cpu_stopped_share=0.04)
+    assert cpu_quota.find(evidence(host=rarely)) is None
 
 
 def test_the_bound_of_a_neighbor_has_the_statements_too() -> None:

@@ -158,19 +158,19 @@ def test_limits_of_v2_hold_for_what_is_below(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "files"),
+    ("version", "files", "spent"),
     [
-        (1, {"cpu.cfs_quota_us": "150000", "cpu.cfs_period_us": "100000"}),
-        (2, {"cpu.max": "150000 100000"}),
+        (1, {"cpu.cfs_quota_us": "150000", "cpu.cfs_period_us": "100000"}, "throttled_time 2500000000"),
+        (2, {"cpu.max": "150000 100000"}, "throttled_usec 2500000"),
     ],
 )
 def test_periods_are_those_of_the_tightest_quota(
-    version: Literal[1, 2], files: dict[str, str], tmp_path: Path
+    version: Literal[1, 2], files: dict[str, str], spent: str, tmp_path: Path
 ) -> None:
     own = group(tmp_path, version)
     for name, text in files.items():
         (own.path / name).write_text(text)
-    (own.path / "cpu.stat").write_text("nr_periods 40\nnr_throttled 10\nthrottled_usec 5\n")
+    (own.path / "cpu.stat").write_text(f"nr_periods 40\nnr_throttled 10\n{spent}\n")
     (tmp_path / "cpu.stat").write_text("nr_periods 0\nnr_throttled 0\n")
-    assert cpu_periods(own) == CpuPeriods(quota=1.5, all=40, throttled=10)
+    assert cpu_periods(own) == CpuPeriods(quota=1.5, all=40, throttled=10, throttled_s=2.5)
     assert cpu_periods(group(tmp_path, version, "free")) is None

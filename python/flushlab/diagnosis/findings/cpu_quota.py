@@ -1,9 +1,15 @@
-"""CPU quota: the server's control group has used up its processor time for the period. Pure."""
+"""CPU quota: the server's control group has used up its processor time for the period. Pure.
+
+A server that is stopped answers nobody, the doctor neither, so the states of connections do not show the
+time. A group of threads that uses its quota on all processors runs for a part quota/processors of a period at
+least: the rest is the upper end.
+"""
 
 from __future__ import annotations
 
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Finding, Seen
+from flushlab.diagnosis.shares import Share
 
 _OFTEN = 0.1
 
@@ -13,15 +19,17 @@ def find(evidence: Evidence) -> Finding | None:
     host = evidence.host
     if host is None or host.cpu_quota is None or (host.cpu_throttled_share or 0.0) < _OFTEN:
         return None
-    share = host.cpu_throttled_share or 0.0
+    throttled = host.cpu_throttled_share or 0.0
+    most = throttled * max(0.0, 1.0 - host.cpu_quota / host.cpus)
+    stopped = min(most, host.cpu_stopped_share or 0.0)
     return Finding(
         name="cpu_quota",
         title="the server's control group is out of processor time",
-        share=evidence.time.within(share, "statement", "reading", "commit"),
+        share=Share(0.0, stopped, most) if evidence.time.total else None,
         seen=(
             Seen(
-                f"throttled in {share:.0%} of the periods, at {host.cpu_quota:.1f} of {host.cpus} processors"
-                " (cpu.stat)"
+                f"throttled in {throttled:.0%} of the periods, stopped for {stopped:.0%} of the time or more,"
+                f" at {host.cpu_quota:.1f} of {host.cpus} processors (cpu.stat)"
             ),
         ),
         advice="Raise the limit of the container or service (cpu.max, CPUQuota=); bursts are cut off too.",
