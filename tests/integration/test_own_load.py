@@ -7,6 +7,7 @@ machine.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -27,6 +28,7 @@ from flushlab.machine import state_path
 from flushlab.server import Instance, Sandbox
 from flushlab.server.remote import put_back
 from flushlab.telemetry.live import session
+from flushlab.telemetry.live.write_statements import load_questions
 from flushlab.workload import OwnLoad
 from tests.command import flushlab
 from tests.conftest import flavors
@@ -243,3 +245,32 @@ def test_a_replica_and_a_server_that_is_read_only_are_refused(server: Sandbox) -
             compared(server, f"{FLUSH}=2")
     finally:
         server.query("RESET SLAVE ALL")
+
+
+@pytest.mark.parametrize("build", SERVERS)
+def test_a_recording_sends_the_statements_of_its_list_alone_and_is_compared(
+    server: Sandbox, tmp_path: Path
+) -> None:
+    files = [str(tmp_path / name) for name in ("before.load", "after.load")]
+    server.query("SET GLOBAL log_output = 'TABLE'")
+    server.query("SET GLOBAL general_log = ON")
+    try:
+        with load(server, connections=2, rate=0.0):
+            for file in files:
+                flushlab("watch", "--dsn", dsn(server), "--record", file, "--seconds", "2")
+    finally:
+        server.query("SET GLOBAL general_log = OFF")
+    told = json.loads(flushlab("watch", "--diff", *files, "--json", "-").stdout)
+    assert told["before"]["commits"] > 0 and told["after"]["write_latency_us"] > 0
+    assert told["settings"] == []
+    sent = {
+        argument.decode() if isinstance(argument, bytes) else str(argument)
+        for (argument,) in server.query(
+            "SELECT argument FROM mysql.general_log WHERE command_type = 'Query' AND user_host LIKE '%owner%'"
+        )
+    }
+    variables = {name: str(value) for name, value in server.query("SHOW GLOBAL VARIABLES")}
+    listed = {form for one in load_questions(server.identity, variables) for form in one.forms}
+    began = ("SET SESSION", "SET AUTOCOMMIT", "SET NAMES", "SELECT VERSION()")
+    assert sent & listed
+    assert {one for one in sent - listed if not one.startswith(began)} == set()

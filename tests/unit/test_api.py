@@ -39,7 +39,11 @@ COMMANDS: list[tuple[str, tuple[str, ...], set[str]]] = [
     ("bench", ("bench",), set()),
     ("crash", ("crash",), set()),
     ("fill", ("fill",), FILES),
-    ("watching", ("watch",), {"print_grafana", "print_prometheus"}),
+    (
+        "watching",
+        ("watch",),
+        {"print_grafana", "print_prometheus", "record", "seconds", "diff", "recordings"},
+    ),
     ("sandbox", ("server", "start"), set()),
     ("database", ("test",), SUITES),
 ]

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,17 +13,20 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from flushlab.cli.output import print_warning, say, stdout
+from flushlab.cli import options
+from flushlab.cli.output import deliver_result, print_warning, require_writable, say, stdout
+from flushlab.errors import UsageError
 from flushlab.spec import Option
 from flushlab.spec.build import build
-from flushlab.spec.commands import WatchSpec
+from flushlab.spec.commands import WatchCommandSpec, WatchSpec
 from flushlab.units import format_seconds, format_size
 
 if TYPE_CHECKING:
     from flushlab.watch import Watch
     from flushlab.watch.sample import Sample
 
-SPEC = WatchSpec
+SPEC = WatchCommandSpec
+RECORDING = ("record", "seconds")
 WIDTH = 79
 CONNECTIONS_SHOWN = 6
 _WAIT_S = 5.0
@@ -32,6 +35,7 @@ _WAIT_S = 5.0
 def watch(
     given: Mapping[str, Any],
     terminal: Annotated[bool, Option("Show the essentials here; serve no page.")] = False,
+    json: options.Json = None,
     print_grafana: Annotated[
         Path | None,
         Option("Write dashboards and provisioning files for Grafana; watch nothing.", metavar="DIR"),
@@ -48,11 +52,25 @@ def watch(
       flushlab watch
       flushlab watch --server sandbox:demo --terminal
       flushlab watch --defaults-file ~/.my.cnf
+      flushlab watch --defaults-file ~/.my.cnf --record before.load --seconds 300
+      flushlab watch --diff before.load after.load
 
     Without a server it shows what flushlab runs on this machine: tune,
     series, compare, bench, fill, crash and test, started before or after it.
     """
-    spec = build(WatchSpec, given)
+    spec = build(WatchCommandSpec, given)
+    shown = {
+        "--terminal": terminal,
+        "--print-grafana": print_grafana,
+        "--print-prometheus": print_prometheus,
+    }
+    _require_sensible(spec, given, [flag for flag, is_given in shown.items() if is_given], json)
+    if spec.diff:
+        _diff(*map(Path, spec.recordings), json=json)
+        return
+    if spec.record is not None:
+        _record({key: one for key, one in given.items() if key not in RECORDING}, spec.record, spec.seconds)
+        return
     if print_grafana or print_prometheus:
         _write_files(print_grafana, print_prometheus, _target(spec))
         return
@@ -64,6 +82,49 @@ def watch(
             stdout.print(f"page     {watch.url}\nmetrics  {base}metrics", soft_wrap=True)
             say("stop with Ctrl-C" if watch.is_busy else "nothing is running yet: waiting; stop with Ctrl-C")
         follow(watch, shown=terminal)
+
+
+def _require_sensible(
+    spec: WatchCommandSpec, given: Mapping[str, Any], page: Sequence[str], json: str | None
+) -> None:
+    """Refuses what has no effect."""
+    if spec.diff and len(spec.recordings) != 2:
+        raise UsageError("--diff takes two recordings", hint="flushlab watch --diff before.load after.load")
+    if spec.recordings and not spec.diff:
+        raise UsageError(
+            f"unexpected argument: {spec.recordings[0]}", hint="add --diff, or see flushlab watch --help"
+        )
+    if json is not None and not spec.diff:
+        raise UsageError("--json needs --diff", hint="flushlab watch --diff A B --json FILE")
+    if not spec.diff and spec.record is None:
+        return
+    what = "--diff" if spec.diff else "--record"
+    none = {*given} - {"diff", "recordings"} if spec.diff else {*given} & {"campaign", "listen"}
+    for flag in (*page, *(f"--{name.replace('_', '-')}" for name in sorted(none))):
+        raise UsageError(f"{flag} has no effect with {what}", hint="remove one of them")
+
+
+def _record(given: Mapping[str, Any], file: str, seconds: float | None) -> None:
+    from flushlab.diagnosis.doctor import reach
+    from flushlab.diagnosis.recording import record
+
+    path = Path(file)
+    ended = f"recorded in {path}: flushlab watch --diff A B compares two recordings"
+    try:
+        record(reach(**given), path, seconds, say)
+    except KeyboardInterrupt:
+        say(ended)
+        raise SystemExit(130) from None
+    say(ended)
+
+
+def _diff(before: Path, after: Path, *, json: str | None) -> None:
+    from flushlab.diagnosis.recording import read
+    from flushlab.report import load_diff
+
+    require_writable(json)
+    first, last = read(before), read(after)
+    deliver_result(load_diff.render(first, last), load_diff.document(first, last), json)
 
 
 def _target(spec: WatchSpec) -> str:

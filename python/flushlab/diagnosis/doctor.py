@@ -66,6 +66,16 @@ def account(**given: Any) -> Account:
     return check_account(_reach(spec))
 
 
+@taking(DoctorSpec)
+def reach(**given: Any) -> WatchedServer:
+    """The running server that is meant by the arguments of `doctor`.
+
+    Raises:
+        UsageError: an argument makes no sense, or names no running server.
+    """
+    return _reach(build(DoctorSpec, given))
+
+
 def _require_files_alone(given: Mapping[str, Any]) -> None:
     """Refuses beside files what is for a server."""
     known = fields(DoctorSpec)

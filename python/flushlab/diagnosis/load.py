@@ -10,9 +10,10 @@ import random
 import time
 from collections.abc import Mapping, Sequence
 
+from flushlab.diagnosis.evidence import settings_of
 from flushlab.diagnosis.waits import wait_of
 from flushlab.errors import ServerDied, ServerError
-from flushlab.record import ObservedLoad, WrittenStatements, together
+from flushlab.record import ObservedLoad, ServerIdentity, Value, WrittenStatements, together
 from flushlab.record.running import WatchedServer
 from flushlab.telemetry.live import questions
 from flushlab.telemetry.live.session import Gone, Session
@@ -27,6 +28,7 @@ _MOST_SHARE = 0.04
 """Part of the time that the answers may take."""
 _MOST_PREPARED = 0.05
 """If prepared statements are more than this part of those told by kind, the sums by kind miss writes."""
+_LOGIN = "check address, user and password"
 _MOST_AMISS = 0.1
 """Part of the write statements that may be missing in the histogram, or too many in it."""
 
@@ -64,6 +66,23 @@ class LoadObserver:
             names = ", ".join(one.key for one in self._nodes)
             raise ServerDied(f"{names} does not answer any more: {error}", hint="is it running?") from error
         return together(list(map(between, before, after, looks)))
+
+    def settings(self) -> tuple[ServerIdentity, Mapping[str, Value]]:
+        """What the first server is, and its catalogued settings now.
+
+        Raises:
+            ServerError: it does not answer, or refuses the account.
+        """
+        try:
+            self._connect()
+            self._sessions[0].ask_now(questions.VARIABLES)
+        except Gone as error:
+            self.close()
+            key = self._nodes[0].key
+            raise ServerError(f"the server at {key} cannot be watched: {error}", hint=_LOGIN) from error
+        seen = self._sessions[0].seen
+        assert seen is not None
+        return seen.identity, settings_of(seen, self._nodes[0].key)
 
     def close(self) -> None:
         """Ends the sessions; whoever observes again connects anew."""

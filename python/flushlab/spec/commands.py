@@ -286,3 +286,33 @@ class WatchSpec(Spec, frozen=True, kw_only=True):
                 f"--listen {self.listen!r} is not [HOST:]PORT", hint="for example --listen 0.0.0.0:9194"
             )
         return host.removeprefix("[").removesuffix("]") or LOOPBACK, int(port)
+
+
+class WatchCommandSpec(WatchSpec, frozen=True, kw_only=True):
+    """What the command `watch` is asked for: to watch, to record a load, or to compare two recordings."""
+
+    recordings: Annotated[
+        tuple[str, ...], Option("With --diff: two recordings.", positional=True, metavar="[A B]")
+    ] = ()
+    record: Annotated[
+        str | None,
+        Option(
+            "Record the load of your own server in a new file: commits/s, write latency, syncs and bytes per"
+            " commit. Serves no page.",
+            metavar="FILE",
+            path=True,
+            panel=OUTPUT,
+        ),
+    ] = None
+    seconds: Annotated[
+        float | None,
+        Option(
+            "With --record: how long; default: until Ctrl-C.",
+            least=1,
+            most=86_400,
+            needs="record",
+            hint="add --record FILE",
+            panel=SURE,
+        ),
+    ] = None
+    diff: Annotated[bool, Option("Compare two recordings, A and B.", panel=OUTPUT)] = False
