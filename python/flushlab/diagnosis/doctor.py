@@ -46,6 +46,7 @@ def doctor(*, progress: Progress = silent, **given: Any) -> Diagnosis:
     spec = build(DoctorSpec, given)
     if spec.files is not None:
         _require_files_alone(given)
+        progress(f"reading {spec.files}")
         return diagnose(evidence_of(read(Path(spec.files))))
     return diagnose(watch(_reach(spec), spec.seconds, progress))
 

@@ -10,6 +10,11 @@ from flushlab.units import format_seconds
 
 LEAST_MOMENTS = 5
 """Lists of connections below which they are no sample of the writers' time."""
+_ASSUMED = (
+    *("innodb_flush_log_at_trx_commit", "sync_binlog", "log_bin", "innodb_doublewrite"),
+    "innodb_flush_method",
+)
+"""Settings of durability. mysqld_exporter has none that are no numbers; some people list only InnoDB's."""
 _TOLD_BY_COUNTERS = {
     "innodb_buffer_pool_wait_free": "waits for a free page",
     "innodb_log_waits": "waits for the log buffer",
@@ -37,6 +42,8 @@ def untold(evidence: Evidence, found: Found) -> Iterator[str]:
         yield "settings and guarantees: no SHOW GLOBAL VARIABLES tells the server's version"
     elif not evidence.settings:
         yield "settings and guarantees: no SHOW GLOBAL VARIABLES"
+    if evidence.settings and (missing := [one for one in _ASSUMED if one not in evidence.after.variables]):
+        yield f"{', '.join(missing)}: no file has their values, so the guarantees are those of the defaults"
     yield "the machine"
     cut = sum(told.cut for file in found.files for told in file.told.values())
     if cut:

@@ -182,6 +182,14 @@ def test_where_values_came_from_is_not_said() -> None:
     assert diagnosis(a=MYSQL51_INNODB).state.unseen == ()
 
 
+def test_settings_that_no_file_has_are_named() -> None:
+    few = {name: value for name, value in VARIABLES.items() if name != "sync_binlog"}
+    assert (
+        "sync_binlog, innodb_doublewrite, innodb_flush_method: no file has their values, so the guarantees are"
+        " those of the defaults" in diagnosis(a=tabs(few)).not_judged
+    )
+
+
 def test_what_was_cut_is_said() -> None:
     cut = box(outputs.status(10)).partition("| Threads_connected")[0]
     found = diagnosis(a=box(outputs.status()) + cut, b=MYSQL80_INNODB.partition("---\nLOG")[0])
