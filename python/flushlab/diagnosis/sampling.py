@@ -63,11 +63,20 @@ def opened(reach: WatchedServer) -> Iterator[Session]:
         yield session
     except Gone as error:
         raise ServerError(
-            f"the server at {reach.key} cannot be watched: {error}", hint="check address, user and password"
+            f"the server at {reach.key} cannot be watched: {error}", hint=_hint(str(error))
         ) from error
     finally:
         if session is not None:
             session.close()
+
+
+def _hint(text: str) -> str:
+    """The way out of a connection that failed, from the words of the error."""
+    if "SSL" in text or "secure transport" in text or "certificate" in text:
+        return "set ssl-mode in the option file or the DSN to what the server wants"
+    if "protocol" in text or "version" in text:
+        return "is it the address and port of a MySQL or MariaDB server?"
+    return "check address, user and password"
 
 
 def _require_server(reach: WatchedServer, answerer: Answerer) -> None:

@@ -59,8 +59,9 @@ def process_io() -> ProcessIo:
             if fields is None or fields[proc_stat.PARENT] == _KERNEL or folder.name == _KERNEL:
                 continue
             key = int(folder.name), fields[proc_stat.START_TICKS]
-            written[key] = parse_io((folder / "io").read_text())
+            count = parse_io((folder / "io").read_text())
             names[key] = (folder / "comm").read_text(errors="replace").strip()
+            written[key] = count  # last: it may end in between
         except PermissionError:
             unseen += 1
         except (OSError, ValueError):  # it ended meanwhile

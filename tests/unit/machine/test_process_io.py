@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,3 +47,17 @@ def test_this_process_is_seen(tmp_path: Path) -> None:
         assert has_files_open(os.getpid(), device) is True
     assert has_files_open(os.getpid(), device + 1_000_000) is False
     assert has_files_open(2**22 + 1, device) is None
+
+
+def test_a_process_that_ends_while_it_is_read_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = Path.read_text
+
+    def ends(path: Path, *args: Any, **more: Any) -> str:
+        if path == Path("/proc", str(os.getpid()), "comm"):
+            raise ProcessLookupError(3, "No such process")
+        return read(path, *args, **more)
+
+    monkeypatch.setattr(Path, "read_text", ends)
+    found = process_io()
+    assert found.written.keys() <= found.names.keys()
+    assert os.getpid() not in {pid for pid, _ in found.written}
