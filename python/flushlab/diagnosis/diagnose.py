@@ -15,6 +15,7 @@ from flushlab.diagnosis.findings import FINDINGS
 from flushlab.diagnosis.shares import times
 from flushlab.diagnosis.state import State, state_of
 from flushlab.settings.durability import describe
+from flushlab.telemetry.live import questions
 from flushlab.units import format_seconds
 
 _ORDER = {"binds": 0, "contributes": 1, "hint": 2}
@@ -136,6 +137,11 @@ def _not_judged(evidence: Evidence) -> list[str]:
     found = []
     if "PROCESS" in evidence.missing:
         found.append("open transactions and InnoDB's metrics: the account lacks PROCESS")
+    if questions.TRANSACTIONS in evidence.after.spared:
+        found.append(
+            f"open transactions, at times: more than {questions.MOST_WAITS} connections waited for row locks,"
+            " and the question would hold them up"
+        )
     if any("performance_schema" in one for one in evidence.missing):
         found.append("syncs of each log: the account lacks SELECT on performance_schema")
     elif not evidence.after.files:

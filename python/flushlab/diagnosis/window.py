@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -35,6 +35,7 @@ class Window:
         self._commits = deque[tuple[float, tuple[float | None, ...]]]()
         self._ages = deque[tuple[float, int]]()
         self._looks = deque[tuple[float, tuple[OpenTransaction, ...]]]()
+        self._waiters = deque[tuple[float, float]]()
         self._last: ServerStatus | None = None
         self.restarted = False
         """Whether the server's counters began anew."""
@@ -66,6 +67,8 @@ class Window:
         if last is None or seen.at_s != last.at_s:
             self._ends.append(msgspec.structs.replace(seen, states=None, threads=None, transactions=None))
             self._commits.append((seen.at_s, tuple(seen.number(name) for name in COMMITS)))
+            if (waiters := seen.row_lock_waiters) is not None:
+                self._waiters.append((seen.at_s, waiters))
             if (age := seen.redo.checkpoint_age) is not None:
                 self._ages.append((seen.at_s, age))
         if seen.transactions is not None and (last is None or seen.transactions is not last.transactions):
@@ -84,10 +87,10 @@ class Window:
         waited_ms = (last.number("innodb_row_lock_time") or 0.0) - (
             first.number("innodb_row_lock_time") or 0.0
         )
-        # The counter has waits that ended, the looks those that go on.
-        waiting = [sum(one.waits for one in look) for _, look in self._looks]
+        # The counter of time has waits that ended, the others those that go on; the looks have all locks.
         row_locks = max(
-            sum(waiting) / len(waiting) if waiting else 0.0,
+            _mean([waiters for _, waiters in self._waiters]),
+            _mean([sum(one.waits for one in look) for _, look in self._looks]),
             waited_ms / 1000 / seconds if seconds > 0 else 0.0,
         )
         return Evidence(
@@ -115,7 +118,7 @@ class Window:
         since = self.last.at_s - self._keep_s
         while len(self._ends) > 2 and self._ends[1].at_s <= since:
             self._ends.popleft()
-        for series in (self._commits, self._ages, self._looks):
+        for series in (self._commits, self._ages, self._looks, self._waiters):
             while series and series[0][0] < self.first.at_s:
                 series.popleft()
 
@@ -124,6 +127,10 @@ class Window:
         if self._settings[0] is not seen.variables:
             self._settings = (seen.variables, settings_of(seen, path))
         return self._settings[1]
+
+
+def _mean(numbers: Sequence[float]) -> float:
+    return sum(numbers) / len(numbers) if numbers else 0.0
 
 
 def sees_others(seen: ServerStatus) -> bool:

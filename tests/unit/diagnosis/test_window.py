@@ -11,7 +11,7 @@ from flushlab.diagnosis.shares import STRETCHES, Tally, step_of
 from flushlab.diagnosis.window import Window
 from flushlab.telemetry.live.questions import OpenTransaction
 from flushlab.telemetry.live.status import ServerStatus
-from tests.unit.diagnosis.watched import COMMITTING, MYSQL97, VARIABLES, client, writer
+from tests.unit.diagnosis.watched import COMMITTING, MARIADB, MYSQL97, VARIABLES, client, writer
 
 
 def answers(
@@ -111,3 +111,19 @@ def test_the_steps_are_where_the_time_went_when() -> None:
 def test_a_stretch_has_whole_steps_and_a_plot_not_too_many(seconds: float, steps: int) -> None:
     assert seconds / step_of(seconds) == pytest.approx(steps)
     assert steps % STRETCHES == 0
+
+
+def test_connections_that_wait_for_rows_are_counted_each_second() -> None:
+    """Where open transactions are not asked for, the status has who waits."""
+
+    def status(at_s: float, waiters: int) -> ServerStatus:
+        counted = {"innodb_row_lock_current_waits": str(waiters), "innodb_row_lock_time": "0"}
+        return ServerStatus(
+            key="a", identity=MARIADB, at_s=at_s, status=counted, states=(writer(1), writer(2))
+        )
+
+    window = Window(status(0.0, 1), 1.0)
+    for second in (1.0, 2.0, 3.0):
+        window.note(status(second, 1), second)
+    connections = window.evidence("a").time.connections
+    assert connections == pytest.approx({"statement": 1.0, "row lock": 1.0})

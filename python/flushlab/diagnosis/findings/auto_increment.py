@@ -16,7 +16,7 @@ INTERLEAVED = 2
 def find(evidence: Evidence) -> Finding | None:
     """Transactions that wait for a lock where no row lock is waited for."""
     waiting = [one for one in evidence.transactions.values() if one.waits]
-    now = evidence.after.number("innodb_row_lock_current_waits")
+    now = evidence.after.row_lock_waiters
     if not waiting or now is None or now or evidence.grew("innodb_row_lock_waits"):
         return None
     mode = evidence.after.variable("innodb_autoinc_lock_mode")

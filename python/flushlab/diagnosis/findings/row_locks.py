@@ -19,7 +19,7 @@ def find(evidence: Evidence) -> Finding | None:
     """Time in waits for row locks, if there is any."""
     waits, waited_ms = evidence.grew("innodb_row_lock_waits"), evidence.grew("innodb_row_lock_time")
     waiting = [one for one in evidence.transactions.values() if one.waits]
-    now = evidence.after.number("innodb_row_lock_current_waits")
+    now = evidence.after.row_lock_waiters
     if not waits and not now and not (waiting and now is None):
         return None
     seen = []

@@ -33,7 +33,8 @@ from flushlab.telemetry.live.questions import Question
 from flushlab.telemetry.live.status import ServerStatus
 
 DEADLINE_S = 2.0
-MOST_SHARE = 0.05
+MOST_SHARE, MOST_LATCHED = 0.05, 0.002
+"""Of the time, that a question may take; and one that writers wait for."""
 _EARLY = 0.1
 """Part of its interval by which a question may come early: samples are not taken to the millisecond."""
 _VERSION = re.compile(r"\d+\.\d+(\.\d+)*")
@@ -76,7 +77,8 @@ class Due:
         """It was asked then. One slow answer is a hiccup; two of three are a server that is slow."""
         self._took_s.append(took_s)
         usual_s = sorted(self._took_s)[1]
-        self.at_s = at_s + max(self.question.every_s * (1 - _EARLY), usual_s / MOST_SHARE)
+        most = MOST_LATCHED if self.question.latches else MOST_SHARE
+        self.at_s = at_s + max(self.question.every_s * (1 - _EARLY), usual_s / most)
 
 
 Choose = Callable[[ServerIdentity, Mapping[str, str]], tuple[Question, ...]]
@@ -150,8 +152,12 @@ class Session:
         for due in self._due:
             if is_over():
                 return
-            if time.monotonic() >= due.at_s:
+            if time.monotonic() < due.at_s:
+                continue
+            if (self.seen.row_lock_waiters or 0.0) <= due.question.most_waits:
                 self._ask(due, driven_s)
+            else:
+                self._spare(due, driven_s)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -235,6 +241,17 @@ class Session:
         known = {due.question.name: due for due in self._due}
         asked = self._choose(identity, self.seen.variables)
         self._due = [known.get(question.name) or Due(question) for question in asked]
+
+    def _spare(self, due: Due, driven_s: float | None) -> None:
+        """Asks in the second form, if there is one, for once."""
+        assert self.seen is not None
+        if len(due.question.forms) > 1:
+            first, due.form = due.form, max(due.form, 1)
+            self._ask(due, driven_s)
+            due.form = first
+            return
+        due.asked(time.monotonic(), 0.0)
+        self.seen = msgspec.structs.replace(self.seen, spared=self.seen.spared | {due.question.name})
 
     def _ask(self, due: Due, driven_s: float | None) -> None:
         assert self.seen is not None

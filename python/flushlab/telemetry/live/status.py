@@ -97,6 +97,7 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
         missing: privileges that the account lacks.
         took_s: by question, how long the last answer took.
         failed: questions that were not answered.
+        spared: questions that were not asked once or more, as too many connections waited for row locks.
     """
 
     key: str
@@ -120,6 +121,7 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
     missing: tuple[str, ...] = ()
     took_s: Mapping[str, float] = {}
     failed: frozenset[str] = frozenset()
+    spared: frozenset[str] = frozenset()
 
     def number(self, name: str) -> float | None:
         """A status variable."""
@@ -129,6 +131,11 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
         """A system variable that is a whole number."""
         value = _number(self.variables.get(name))
         return None if value is None else int(value)
+
+    @property
+    def row_lock_waiters(self) -> float | None:
+        """Connections that wait for row locks."""
+        return self.number("innodb_row_lock_current_waits")
 
     @property
     def history_length(self) -> float | None:
@@ -244,7 +251,7 @@ class Rates:
     @property
     def lock_waits(self) -> LockWaits:
         """Row locks."""
-        now = self._after.number("innodb_row_lock_current_waits")
+        now = self._after.row_lock_waiters
         return LockWaits(now=None if now is None else int(now), per_s=self.per_s("innodb_row_lock_waits"))
 
     @property

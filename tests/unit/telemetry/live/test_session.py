@@ -1,0 +1,62 @@
+"""A session spares a server where many connections wait for row locks, and questions that hold writers up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flushlab.telemetry.live import questions, session
+from flushlab.telemetry.live.questions import MOST_WAITS, Question, doctor_questions
+from flushlab.telemetry.live.session import Due, Session
+from tests.unit.watch.test_poller import REACH, Server
+
+WAITERS = "Innodb_row_lock_current_waits"
+
+
+class Locked(Server):
+    """A server where so many connections wait for row locks."""
+
+    def __init__(self, waiters: int) -> None:
+        super().__init__()
+        self.waiters = waiters
+
+    def answer(self, sql: str) -> list[tuple[Any, ...]]:
+        found = super().answer(sql)
+        return [*found, (WAITERS, str(self.waiters))] if sql == "SHOW GLOBAL STATUS" else found
+
+
+@pytest.mark.parametrize(("waiters", "asked"), [(MOST_WAITS, True), (MOST_WAITS + 1, False)])
+def test_open_transactions_are_not_asked_for_while_many_wait(
+    waiters: int, asked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Locked(waiters)
+    monkeypatch.setattr(session, "connect", server.connect)
+    asking = Session(REACH, choose=doctor_questions)
+    asking.ask_what_is_due(None, lambda: False)
+    assert any("INNODB_TRX" in sql for sql in server.asked) == asked
+    assert asking.seen is not None and (questions.TRANSACTIONS in asking.seen.spared) != asked
+
+
+def test_connections_are_listed_without_their_transactions_while_many_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = Locked(MOST_WAITS + 1)
+    monkeypatch.setattr(session, "connect", server.connect)
+    asking = Session(REACH)
+    asking.ask_what_is_due(None, lambda: False)
+    assert not any("INNODB_TRX" in sql for sql in server.asked)
+    assert asking.seen is not None and asking.seen.threads
+    server.waiters = 0
+    asking.ask_now(questions.STATUS, questions.THREADS)
+    assert any("INNODB_TRX" in sql for sql in server.asked)
+
+
+def test_a_question_that_holds_writers_up_is_asked_less_often() -> None:
+    late = []
+    for latches in (False, True):
+        due = Due(Question(name="any", every_s=1.0, forms=("SELECT 1",), latches=latches))
+        for _ in range(3):
+            due.asked(100.0, 0.1)
+        late.append(due.at_s - 100.0)
+    assert late == pytest.approx([0.1 / session.MOST_SHARE, 0.1 / session.MOST_LATCHED])
