@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from flushlab.diagnosis.files.told import Monitor
 from flushlab.diagnosis.host import Host
+from flushlab.diagnosis.monitor import Monitor
 from flushlab.diagnosis.option_files import Start
 from flushlab.diagnosis.shares import WriteTime
 from flushlab.machine import Pressure

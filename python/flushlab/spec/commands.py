@@ -237,7 +237,7 @@ class DoctorSpec(Spec, frozen=True, kw_only=True):
         str | None,
         Option(
             "Judge files in place of a server: a folder or a file with outputs of SHOW GLOBAL STATUS and"
-            " others, of pt-stalk, pt-mysql-summary or mysqld_exporter.",
+            " others, of pt-stalk, pt-mysql-summary, mysqld_exporter or flushlab watch --record.",
             flag="from",
             metavar="PATH",
             path=True,

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from flushlab.diagnosis.evidence import Evidence
-from flushlab.diagnosis.files.told import Latch, Monitor
 from flushlab.diagnosis.finding import Finding
 from flushlab.diagnosis.findings import FINDINGS, buffer_pool, commit_sync, redo_capacity
+from flushlab.diagnosis.monitor import Latch, Monitor
 from flushlab.machine import Pressure
 from flushlab.telemetry.live.questions import FileEvents, OpenTransaction, ThreadState
 from tests.unit.diagnosis.hosts import NEIGHBOR, QUIET, disk, host

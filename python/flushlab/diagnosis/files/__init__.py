@@ -13,6 +13,7 @@ from flushlab.diagnosis.files import (
     innodb_status,
     open_transactions,
     processlist,
+    recording,
     status,
     variables,
 )
@@ -25,6 +26,7 @@ SOURCES: tuple[Source, ...] = (
     processlist.SOURCE,
     open_transactions.SOURCE,
     exporter.SOURCE,
+    recording.SOURCE,
 )
 
 __all__ = ["SOURCES"]

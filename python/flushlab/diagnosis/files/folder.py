@@ -186,9 +186,7 @@ def _nothing(path: Path, paths: Iterable[Path]) -> UsageError:
         what = f"{path} is no output that doctor knows"
     return UsageError(
         what,
-        hint="outputs of SHOW GLOBAL STATUS (two, some seconds apart), SHOW GLOBAL VARIABLES, SHOW ENGINE"
-        " INNODB STATUS and SHOW FULL PROCESSLIST, a sample of pt-stalk or pt-mysql-summary, or scrapes of"
-        " mysqld_exporter",
+        hint="docs/how-to/doctor.md lists the files; two SHOW GLOBAL STATUS, seconds apart, are the least",
     )
 
 

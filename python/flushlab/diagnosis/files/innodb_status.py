@@ -7,7 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
-from flushlab.diagnosis.files.told import Latch, Monitor, Source, Told
+from flushlab.diagnosis.files.told import Source, Told
+from flushlab.diagnosis.monitor import Latch, Monitor
 from flushlab.telemetry.live.questions import OpenTransaction
 
 _BEGIN, _END = "INNODB MONITOR OUTPUT", "END OF INNODB MONITOR OUTPUT"

@@ -13,8 +13,10 @@ import msgspec
 
 from flushlab.diagnosis.evidence import COMMITS, CommitCount, Evidence, settings_of
 from flushlab.diagnosis.files.folder import Found, Read
-from flushlab.diagnosis.files.told import Monitor, Told
+from flushlab.diagnosis.files.recorded import evidence_of_recording
+from flushlab.diagnosis.files.told import Recorded, Told
 from flushlab.diagnosis.files.untold import LEAST_MOMENTS, untold
+from flushlab.diagnosis.monitor import Monitor
 from flushlab.diagnosis.shares import Tally, WriteTime, step_of
 from flushlab.errors import SamplesDisagree
 from flushlab.record import ServerIdentity
@@ -59,6 +61,8 @@ def evidence_of(found: Found) -> Evidence:
     Raises:
         SamplesDisagree: files of different servers, or of two runs of one.
     """
+    if (recorded := _recorded(found.files)) is not None:
+        return evidence_of_recording(found.key, recorded, tuple(map(_read_as, found.files)))
     variables = _variables(found.files)
     moments = list(_moments(found.files))
     _require_one_run(moments)
@@ -84,6 +88,29 @@ def evidence_of(found: Found) -> Evidence:
         monitors=tuple(monitors),
     )
     return msgspec.structs.replace(evidence, untold=tuple(untold(evidence, found)))
+
+
+def _recorded(files: Sequence[Read]) -> Recorded | None:
+    """The recording, if the files are one.
+
+    Raises:
+        SamplesDisagree: there is something else beside it, or nothing in it.
+    """
+    every = [one for told in _told(files) for one in told.recordings]
+    if not every:
+        return None
+    if len(files) > 1:
+        names = ", ".join(file.name for file in files)
+        raise SamplesDisagree(
+            f"a recording of flushlab watch is judged alone, and there are {len(files)} files: {names}",
+            hint="name the recording; `flushlab watch --diff A B` compares two",
+        )
+    if not every[0].stretches:
+        raise SamplesDisagree(
+            f"{files[0].name} has no stretch of time",
+            hint="record for 10 s at least: flushlab watch --record",
+        )
+    return every[0]
 
 
 def _told(files: Iterable[Read]) -> Iterator[Told]:
@@ -253,7 +280,7 @@ def _read_as(file: Read) -> str:
 def _counted(name: str, told: Told) -> str:
     count = max(
         len(told.statuses) + told.cut,
-        *map(len, (told.variables, told.monitors, told.moments, told.transactions)),
+        *map(len, (told.variables, told.monitors, told.moments, told.transactions, told.recordings)),
     )
     return name if count == 1 else f"{name} ({count})"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import re
 
 import pytest
 from hypothesis import given, settings
@@ -27,6 +28,8 @@ from tests.unit.diagnosis.files.outputs import (
     tabs,
     vertical_pairs,
 )
+from tests.unit.diagnosis.files.test_recording import stretch
+from tests.unit.diagnosis.files.test_recording import text as recording
 
 GENUINE = (
     box(outputs.status()) + box(outputs.status(10, Com_insert=90)),
@@ -37,6 +40,7 @@ GENUINE = (
     MARIADB_INNODB,
     SCRAPE,
     processlists([[connection(7, "Query", 0, "updating", "UPDATE t SET a = 1")]] * 6),
+    recording(stretch(), stretch()),
 )
 ODD = (
     "9" * 400,
@@ -92,11 +96,11 @@ def test_numbers_replaced_by_others_are_read_or_refused() -> None:
     seeded = random.Random(39)
     for text in GENUINE:
         for _ in range(20):
-            words = text.split(" ")
+            words = re.split(r"([ :,])", text)
             for at in range(len(words)):
                 if words[at][:1].isdigit() and seeded.random() < 0.2:
                     words[at] = seeded.choice(ODD)
-            judged(" ".join(words), seeded.choice(GENUINE))
+            judged("".join(words), seeded.choice(GENUINE))
 
 
 @settings(max_examples=60)

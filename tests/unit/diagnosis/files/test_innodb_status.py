@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flushlab.diagnosis.files import innodb_status
-from flushlab.diagnosis.files.told import Latch, Monitor
+from flushlab.diagnosis.monitor import Latch, Monitor
 from flushlab.telemetry.live.questions import OpenTransaction
 from tests.unit.diagnosis.files.outputs import MARIADB_INNODB, MYSQL51_INNODB, MYSQL80_INNODB
 
