@@ -1,8 +1,9 @@
 """CPU quota: the server's control group has used up its processor time for the period. Pure.
 
 A server that is stopped answers nobody, the doctor neither, so the states of connections do not show the
-time. A group of threads that uses its quota on all processors runs for a part quota/processors of a period at
-least: the rest is the upper end.
+time. The lower end is the time in which all processors were stopped, if they were stopped together. A group
+that uses its quota on all processors runs for quota/processors of a period at least; the rest is the upper
+end.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ def find(evidence: Evidence) -> Finding | None:
         return None
     throttled = host.cpu_throttled_share or 0.0
     most = throttled * max(0.0, 1.0 - host.cpu_quota / host.cpus)
-    stopped = min(most, host.cpu_stopped_share or 0.0)
+    least = min(most, host.cpu_stopped_share or 0.0)
     return Finding(
         name="cpu_quota",
         title="the server's control group is out of processor time",
-        share=Share(0.0, stopped, most) if evidence.time.total else None,
+        share=Share(least, (least + most) / 2, most) if evidence.time.total else None,
         seen=(
             Seen(
-                f"throttled in {throttled:.0%} of the periods, stopped for {stopped:.0%} of the time or more,"
+                f"throttled in {throttled:.0%} of the periods, stopped for {least:.0%} of the time or more,"
                 f" at {host.cpu_quota:.1f} of {host.cpus} processors (cpu.stat)"
             ),
         ),
