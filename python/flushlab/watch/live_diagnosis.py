@@ -20,6 +20,7 @@ WINDOW_S = 30.0
 FIRST_S = 10.0
 """A shorter window is not judged."""
 _STEP_S = 1.0
+_EVERY_S = 2.0
 _MOST_SHARE = 0.02
 """Part of the time that judging may take: with thousands of writers it takes 0.1 s."""
 
@@ -29,7 +30,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         diagnosis: of the last half minute.
-        now: mean number of writers by wait, in the last whole second.
+        now: mean number of writers by wait, in the whole seconds since the last judgement.
         wait_s: time of writers by wait, since watching began.
     """
 
@@ -39,7 +40,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LiveDiagnosis:
-    """Judges once a second, from when there is enough to judge."""
+    """Judges every other second, from when there is enough to judge."""
 
     def __init__(self) -> None:
         self.latest: Judged | None = None
@@ -78,16 +79,20 @@ class LiveDiagnosis:
         now = self._count(own, at_s - self._began_s)
         self.latest = Judged(diagnosis=found, now=now, wait_s=self._wait_s)
         took_s = time.thread_time() - began
-        self._due_s = at_s + max(_STEP_S * 0.9, took_s / _MOST_SHARE)
+        self._due_s = at_s + max(_EVERY_S * 0.9, took_s / _MOST_SHARE)
 
     def _count(self, own: WriteTime, at_s: float) -> dict[str, float]:
-        """Adds the whole steps that were not added before; the last of all."""
-        whole = [one for one in own.steps if one.at_s + own.step_s <= at_s]
+        """Adds the whole steps that were not added before; the mean of these."""
+        news = [one for one in own.steps if self._counted_s <= one.at_s and one.at_s + own.step_s <= at_s]
+        if not news:
+            return {}
+        self._counted_s = news[-1].at_s + own.step_s
+        told: dict[str, float] = {}
+        for step in news:
+            for wait, mean in step.connections.items():
+                told[wait] = told.get(wait, 0.0) + mean
         total = dict(self._wait_s)
-        for step in whole:
-            if step.at_s >= self._counted_s:
-                self._counted_s = step.at_s + own.step_s
-                for wait, mean in step.connections.items():
-                    total[wait] = total.get(wait, 0.0) + mean * own.step_s
+        for wait, connections in told.items():
+            total[wait] = total.get(wait, 0.0) + connections * own.step_s
         self._wait_s = total
-        return dict(whole[-1].connections) if whole else {}
+        return {wait: connections / len(news) for wait, connections in told.items()}

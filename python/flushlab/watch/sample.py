@@ -114,7 +114,7 @@ class DiagnosisNow(msgspec.Struct, frozen=True, kw_only=True):
         answer: in a sentence.
         seconds, samples: that it is from.
         writers: connections that were seen to write.
-        waits: mean number of writers by wait, in the last second alone.
+        waits: mean number of writers by wait, in the last two seconds alone.
         findings: the most binding first.
     """
 
