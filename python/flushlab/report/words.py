@@ -109,6 +109,8 @@ def the_base(facts: CampaignFacts) -> str:
 def base_words(facts: CampaignFacts) -> str:
     """The base's own result: `12,346 transactions/s`, `p99 1.90 ms at 500 transactions/s`."""
     words = f"{rounded(facts.base.result or 0.0)} {facts.unit}"
+    if (observed := facts.base.observed) is not None and observed.write_us is not None:
+        return f"write latency {format_latency(observed.write_us)} at {words}"
     if facts.objective == "throughput" or facts.base.p99_us is None:
         return words
     return f"p99 {format_latency(facts.base.p99_us)} at {words}"

@@ -114,6 +114,8 @@ def keys(subject: Subject) -> Iterator[tuple[str, str]]:
             yield f"floor of {one.name}", floor
         if base.result is not None:
             yield one.name, f"{rounded(base.result)} {facts.unit}"
+        if base.observed is not None and base.observed.write_us is not None:
+            yield "write latency", format_latency(base.observed.write_us)
         if base.p99_us is not None:
             yield f"{one.name}'s p99", format_latency(base.p99_us)
     if facts.blocks:

@@ -176,6 +176,8 @@ def _changed(arm: ArmFacts) -> Iterator[str]:
 
 def _absolute(arm: ArmFacts) -> Cell:
     latency = "" if arm.p99_us is None else f"p99 {format_latency(arm.p99_us)}"
+    if arm.observed is not None and arm.observed.write_us is not None:
+        latency = format_latency(arm.observed.write_us)
     unit = f" {arm.unit}" if arm.unit else ""
     return Cell("" if arm.result is None else f"{rounded(arm.result)}{unit}", "num", latency)
 

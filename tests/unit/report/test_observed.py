@@ -1,0 +1,58 @@
+"""An observed load in words: what it wrote, how long that took, and from where the latency comes."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from flushlab.record import ObservedLoad
+from flushlab.report.observed import observed_lines, source_words
+
+LOAD = ObservedLoad(
+    seconds=10.0,
+    commits=1000,
+    commits_by="binlog_commits",
+    source="samples",
+    write_s=20.0,
+    commit_s=15.0,
+    samples=200,
+    syncs={"redo": 500.0, "binlog": 250.0},
+    redo_bytes=400_000.0,
+    binlog_bytes=210_000.0,
+)
+TOLD = msgspec.structs.replace(
+    LOAD, source="statements", histogram={1000.0: 500, 3000.0: 450, 9000.0: 50}, errors=3, rollbacks=2
+)
+
+
+def test_latency_and_costs_per_commit_have_a_line_each() -> None:
+    assert list(observed_lines(LOAD)) == [
+        "write latency 20.0 ms, commit 15.0 ms",
+        "per commit: 0.5 redo syncs, 0.25 binlog syncs, 400 B of redo, 210 B of binlog",
+    ]
+
+
+def test_percentiles_and_errors_stand_beside_where_the_server_tells_them() -> None:
+    latency, _, failed = observed_lines(TOLD)
+    assert latency == "write latency 20.0 ms, commit 15.0 ms, p50 1.00 ms, p95 3.00 ms, p99 9.00 ms"
+    assert failed == "2 rollbacks, 3 statements failed"
+
+
+def test_percentiles_of_a_handful_of_statements_are_left_out() -> None:
+    few = msgspec.structs.replace(TOLD, histogram={1000.0: 50, 9000.0: 49})
+    assert "p99" not in next(observed_lines(few))
+
+
+def test_nothing_committed_has_no_latency_and_no_costs() -> None:
+    assert list(observed_lines(msgspec.structs.replace(LOAD, commits=0))) == []
+
+
+@pytest.mark.parametrize(
+    ("load", "words"),
+    [
+        (LOAD, "mean number of connections that write or commit, over commits/s (200 samples)"),
+        (TOLD, "performance_schema's time in write statements and COMMIT, per commit"),
+    ],
+)
+def test_the_source_of_the_latency_is_named(load: ObservedLoad, words: str) -> None:
+    assert source_words(load) == f"write latency: {words}; commits are Binlog_commits"
