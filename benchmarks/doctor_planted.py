@@ -1,12 +1,15 @@
-"""Bottlenecks planted on real servers: does the doctor find each first, and is its bound kept?
+"""Bottlenecks planted on real servers: does the doctor find each first, and is its bound kept? And does it
+find any on healthy servers?
 
     python benchmarks/doctor_planted.py [--server mariadb@10.11]… [--kind NAME]… [--runs 3] [--seconds 30]
-                                        [--rounds 2] [--json FILE]
+                                        [--rounds 2] [--json FILE] [--healthy]
 
 Each kind starts a server with one bottleneck and a closed loop of connections. The doctor watches it for
 --seconds. Then the bottleneck is mended and planted again, --rounds times, and the throughput of both says
-what mending brings: more than the doctor's bound is a violation. A row for each run, then the shares. Needs
-root for the emulated disks.
+what mending brings: more than the doctor's bound is a violation. A row for each run, then the shares.
+
+With --healthy, servers that nothing is wrong with are watched instead. The clients' turn is no false finding:
+it is said of servers that wait for them. Needs root for the emulated disks.
 """
 
 from __future__ import annotations
@@ -504,6 +507,19 @@ KINDS: Mapping[str, Kind] = {
 }
 
 
+def calm(think_ms: float, *, sql: str = UPDATE, threads: int = 8) -> Kind:
+    """A server at the demand of clients that mostly do something else."""
+    return Kind((), one([(sql, think_ms)]), settings=STRICT, threads=threads)
+
+
+HEALTHY: Mapping[str, Kind] = {
+    "idle": Kind((), ""),
+    "read-only": calm(5.0, sql="SELECT n FROM t WHERE id = :id"),
+    "light": calm(200.0),
+    "usual": calm(50.0, threads=16),
+}
+
+
 @contextlib.contextmanager
 def started(kind: Kind, build: str) -> Iterator[Sandbox]:
     """The server, with its tables."""
@@ -573,6 +589,18 @@ def watched_meanwhile(server: Sandbox, load: SlicedLoad, seconds: float) -> tupl
     return found, rates[0]
 
 
+def check(kind: Kind, build: str, given: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """One run of a healthy server: the findings."""
+    with started(kind, build) as server:
+        if kind.load:
+            with under(server, kind.load, kind.threads, folder) as load:
+                found, _ = watched_meanwhile(server, load, given.seconds)
+        else:
+            found = diagnose(sampling.watch(watched(server, "healthy"), given.seconds, lambda _: None))
+    false = [one.name for one in found.findings if one.strength != "hint" and one.name != "client"]
+    return {**_told(found), "false": false}
+
+
 def run(kind: Kind, build: str, given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """One run of a kind: the findings, and what mending brings."""
     before: list[float] = []
@@ -603,19 +631,26 @@ def run(kind: Kind, build: str, given: argparse.Namespace, folder: Path) -> dict
     planted_one = next((one for one in found.findings if one.name in kind.finds), None)
     bound = planted_one.at_most if planted_one is not None else None
     return {
-        "answer": found.answer,
-        "order": [
-            (one.name, one.strength, round(one.share.mid, 3) if one.share else None) for one in found.findings
-        ],
+        **_told(found),
         "first": first.name if first else None,
         "is_first": first is not None and first.name in kind.finds and first.strength != "hint",
         "bound": bound,
         "gain": gain,
         "violated": bound is not None and gain > bound,
-        "connections": {name: round(mean, 2) for name, mean in found.evidence.time.connections.items()},
-        "samples": found.evidence.time.samples,
         "before": before,
         "after": after,
+    }
+
+
+def _told(found: Diagnosis) -> dict[str, Any]:
+    """What the doctor said, for the lines of JSON."""
+    return {
+        "answer": found.answer,
+        "order": [
+            (one.name, one.strength, round(one.share.mid, 3) if one.share else None) for one in found.findings
+        ],
+        "connections": {name: round(mean, 2) for name, mean in found.evidence.time.connections.items()},
+        "samples": found.evidence.time.samples,
     }
 
 
@@ -630,7 +665,8 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--server", action="append", choices=FLAVORS)
-    parser.add_argument("--kind", action="append", choices=tuple(KINDS))
+    parser.add_argument("--kind", action="append", choices=(*KINDS, *HEALTHY))
+    parser.add_argument("--healthy", action="store_true", help="servers that nothing is wrong with")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=2, help="of planted and mended")
     parser.add_argument("--seconds", type=float, default=30.0, help="that the doctor watches")
@@ -641,11 +677,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(given.runs):
             for build in given.server or FLAVORS:
-                for name, kind in KINDS.items():
+                for name, kind in (HEALTHY if given.healthy else KINDS).items():
                     if build in kind.not_on or (given.kind and name not in given.kind):
                         continue
                     try:
-                        row = run(kind, build, given, Path(folder))
+                        row = (check if given.healthy else run)(kind, build, given, Path(folder))
                     except FlushlabError as error:
                         row = {"error": f"{error}"[:300]}
                     row = {"kind": name, "server": build, **row}
@@ -656,6 +692,12 @@ def main() -> int:
                         with given.json.open("a") as out:
                             out.write(json.dumps(row) + "\n")
     judged = [row for row in rows if "error" not in row]
+    if given.healthy:
+        false = sum(len(row["false"]) for row in judged)
+        sys.stdout.write(
+            f"false findings: {false} on {len(judged)} servers; failed: {len(rows) - len(judged)}\n"
+        )
+        return int(false > len(judged) / 10 or len(judged) < len(rows))
     firsts = sum(row["is_first"] for row in judged)
     bounds = [row for row in judged if row["bound"] is not None]
     violated = sum(row["violated"] for row in bounds)
@@ -669,8 +711,11 @@ def main() -> int:
 def _line(row: Mapping[str, Any]) -> str:
     if "error" in row:
         return f"{row['kind']:20} {row['server']:14} failed: {row['error']}"
-    bound = "-" if row["bound"] is None else f"{row['bound']:.2f}"
     order = ", ".join(f"{name} {share}" for name, _, share in row["order"][:3])
+    if "false" in row:
+        false = ", ".join(row["false"]) or "none"
+        return f"{row['kind']:20} {row['server']:14} false: {false}  ({order})  {row['answer']}"
+    bound = "-" if row["bound"] is None else f"{row['bound']:.2f}"
     return (
         f"{row['kind']:20} {row['server']:14} {'first' if row['is_first'] else 'NOT  '}  at most {bound:>6} "
         f" gain {row['gain']:6.2f}{'  VIOLATED' if row['violated'] else ''}  ({order})"

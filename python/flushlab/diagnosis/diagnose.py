@@ -92,13 +92,18 @@ def _answer(evidence: Evidence, findings: list[Finding]) -> str:
     if not binding:
         executing = time.connections.get("statement", 0.0) / time.total
         return f"No single wait bounds writes: writers execute statements {executing:.0%} of their time."
-    first = binding[0]
-    bound = ""
-    if first.at_most is not None:
-        bound = f" Without it, at most {times(first.at_most)}."
-    elif first.share is not None:
-        bound = " It may be all of the time: no bound can be computed."
-    return f"Writes are bound: {first.title}.{bound}"
+    if binding[0].name != "client":
+        return f"Writes are bound: {binding[0].title}.{_bound(binding[0])}"
+    turn = f"writers wait for their clients {time.connections['client'] / time.total:.0%} of their time."
+    if len(binding) == 1:
+        return f"Nothing in the server bounds writes: {turn}"
+    return f"{turn[0].upper()}{turn[1:]} In the server: {binding[1].title}.{_bound(binding[1])}"
+
+
+def _bound(found: Finding) -> str:
+    if found.at_most is not None:
+        return f" Without it, at most {times(found.at_most)}."
+    return " It may be all of the time: no bound can be computed." if found.share is not None else ""
 
 
 def _doubts(evidence: Evidence, findings: list[Finding]) -> list[str]:

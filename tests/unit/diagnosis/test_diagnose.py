@@ -78,3 +78,14 @@ def test_all_of_the_time_has_no_bound() -> None:
 def test_time_in_statements_is_no_wait() -> None:
     found = diagnose(evidence(write_time=time_of([writer(1), writer(2), writer(3)])))
     assert found.answer == "No single wait bounds writes: writers execute statements 100% of their time."
+
+
+def test_clients_are_no_bottleneck_of_the_server() -> None:
+    waiting = time_of(*[[client(1)]] * 3, [writer(1)])
+    assert diagnose(evidence(write_time=waiting)).answer == (
+        "Nothing in the server bounds writes: writers wait for their clients 75% of their time."
+    )
+    both = time_of([client(1)], [client(1)], [client(1)], [writer(1, COMMITTING)], [writer(1, COMMITTING)])
+    assert diagnose(evidence(write_time=both)).answer.startswith(
+        "Writers wait for their clients 60% of their time. In the server: commits wait for the sync of"
+    )
