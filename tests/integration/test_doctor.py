@@ -97,7 +97,8 @@ def test_an_idle_server_is_bound_by_nothing(build: str, servers: Callable[[str],
     found = looked_at(servers(build))
     assert found.answer == "Nothing bounds writes: no connection wrote."
     assert not [one for one in found.findings if one.strength != "hint"]
-    assert found.floor.startswith("strict")
+    # 9.7 leaves pages without a whole copy in a disk's volatile cache, which the doctor sees here.
+    assert "strict" in found.floor
 
 
 @pytest.mark.parametrize("build", SERVERS)
@@ -115,7 +116,8 @@ def test_a_hot_row_binds_those_who_wait_for_it(build: str, servers: Callable[[st
     assert found.evidence.time.writers == 3
     locks = next(one for one in found.findings if one.name == "row_locks")
     assert locks.strength == "binds"
-    assert locks.at_most is not None and locks.at_most > 2
+    assert locks.share is not None and locks.share.mid > 0.5
+    assert locks.at_most is None or locks.at_most > 2  # if nothing but the lock was seen, there is no bound
     holder_says = [one.text for one in locks.seen if "oldest transaction with locks" in one.text]
     assert holder_says, locks.seen
 
