@@ -121,6 +121,10 @@ bench: setup ## Ratios against peers, false positives of the whole procedure
 	$(BIN)/python benchmarks/watch.py
 	$(BIN)/python benchmarks/watch.py --synced
 	$(BIN)/python benchmarks/watch.py --inside --pairs 60 --duration 2
+	for threads in 1 64 500; do $(BIN)/python benchmarks/watch.py --doctor --threads $$threads; done
+	$(BIN)/python benchmarks/doctor_scale.py
+	$(BIN)/python benchmarks/doctor_planted.py --healthy
+	$(BIN)/python benchmarks/doctor_planted.py
 	@command -v chromium >/dev/null || scripts/packages.sh chromium
 	$(BIN)/python benchmarks/watch_page.py --part speed
 

@@ -1,15 +1,16 @@
 """What watching costs: one server under load, watched and not, alternating; and the CPU time of watching.
 
-    python benchmarks/watch.py [--server mariadb@10.11] [--pairs 400] [--duration 1] [--inside] [--synced]
+    python benchmarks/watch.py [--server mariadb@10.11] [--pairs 400] [--duration 1] [--threads 16]
+                               [--inside | --doctor] [--synced]
 
 Beside a kept sandbox runs `flushlab watch` with a browser's stream and a scraper at 1 s, all of which are
 stopped (SIGSTOP) in every other slice: one of whole seconds has all that is done once a second as often as it
-is done. With --inside the page is served by the process that drives the load, as by `flushlab compare
---watch`, and ends before every other slice, which takes a longer pause and costs precision. Each pair has a
-slice with it and one without, in random order. The server has flush=2, so that it takes all of both
-processors, which is the worst case; with --synced it syncs each commit, as servers do by default. Exits with
-1 if the ratio's interval leaves 1 ± 2 %, or if watching takes more than 2 % of a core; the time of viewer and
-scraper is not part of that.
+is done. With --doctor, `flushlab doctor` runs in place of them. With --inside the page is served by the
+process that drives the load, as by `flushlab compare --watch`, and ends before every other slice, which takes
+a longer pause and costs precision. Each pair has a slice with it and one without, in random order. The server
+has flush=2, so that it takes all of both processors, which is the worst case; with --synced it syncs each
+commit, as servers do by default. Exits with 1 if the ratio's interval leaves 1 ± 2 %, or if watching takes
+more than 2 % of a core; the time of viewer and scraper is not part of that.
 """
 
 from __future__ import annotations
@@ -121,6 +122,25 @@ def outside(server: Sandbox) -> Iterator[tuple[Switch, Callable[[], float]]]:
 
 
 @contextmanager
+def doctor(server: Sandbox) -> Iterator[tuple[Switch, Callable[[], float]]]:
+    """A diagnosis that lasts as long as the pairs do."""
+    command = ("doctor", "--server", f"sandbox:{server.name}", "--seconds", "3600")
+    looking = subprocess.Popen(
+        [sys.executable, "-m", "flushlab", *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        time.sleep(3.0)
+        yield (
+            lambda on: looking.send_signal(signal.SIGCONT if on else signal.SIGSTOP),
+            lambda: cpu_s(looking.pid),
+        )
+    finally:
+        looking.send_signal(signal.SIGCONT)
+        looking.kill()
+        looking.wait()
+
+
+@contextmanager
 def inside(server: Sandbox) -> Iterator[tuple[Switch, Callable[[], float]]]:
     """Watching by the process that drives the load."""
     port = free_port()
@@ -162,15 +182,21 @@ def main() -> int:
     parser.add_argument("--server", default="mariadb@10.11")
     parser.add_argument("--pairs", type=int, default=400)
     parser.add_argument("--duration", type=float, default=1.0, help="of a slice")
-    parser.add_argument("--inside", action="store_true", help="as --watch on a command does")
+    parser.add_argument("--threads", type=int, default=16, help="connections")
+    way = parser.add_mutually_exclusive_group()
+    way.add_argument("--inside", action="store_true", help="as --watch on a command does")
+    way.add_argument("--doctor", action="store_true", help="`flushlab doctor` in place of `flushlab watch`")
     parser.add_argument("--synced", action="store_true", help="the server syncs each commit")
     given = parser.parse_args()
     name = f"bench-watch-{os.getpid()}"
     with Sandbox.start(
-        find_build(given.server), settings=SETTINGS[given.synced], instance=Instance(name=name, kept=True)
+        find_build(given.server),
+        settings={**SETTINGS[given.synced], "max_connections": given.threads + 100},
+        instance=Instance(name=name, kept=True),
     ) as server:
         try:
-            with (inside if given.inside else outside)(server) as (switch, used_s):
+            way_in = inside if given.inside else doctor if given.doctor else outside
+            with way_in(server) as (switch, used_s):
                 return measure(server, given, switch, used_s)
         finally:
             server.remove()
@@ -178,7 +204,7 @@ def main() -> int:
 
 def measure(server: Sandbox, given: argparse.Namespace, switch: Switch, used_s: Callable[[], float]) -> int:
     """The verdict for one server."""
-    workload = parse_workload("oltp_update_non_index", {"threads": 16, "tables": 4})
+    workload = parse_workload("oltp_update_non_index", {"threads": given.threads, "tables": 4})
     workload.prepare(server)
     driving = workload.driving(server)
     assert driving is not None
