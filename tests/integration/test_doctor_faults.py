@@ -160,3 +160,18 @@ def test_a_server_without_tls_is_not_reached_if_tls_is_required(sandbox: StartSa
     told = " ".join(done.stderr.split())
     assert f"127.0.0.1:{own.port}" in told and "set ssl-mode" in told
     assert own.password not in done.stderr and "Traceback" not in done.stderr
+
+
+def test_an_account_with_performance_schema_alone_sees_connections(shared_sandbox: Any) -> None:
+    """The other half of the two privileges, without PROCESS."""
+    server: Sandbox = shared_sandbox("mysql@8.0")
+    server.query("CREATE USER half@localhost IDENTIFIED BY 'aZ9-half'")
+    server.query("GRANT SELECT ON performance_schema.* TO half@localhost")
+    endpoint = Endpoint(socket=server.endpoint.socket, user="half", password="aZ9-half")
+    try:
+        found = diagnose(sampling.watch(WatchedServer(key="half", endpoint=endpoint), 2.0, lambda _: None))
+    finally:
+        server.query("DROP USER half@localhost")
+    assert found.evidence.write_time is not None
+    assert any("lacks PROCESS" in text for text in found.not_judged)
+    assert found.evidence.after.files

@@ -156,6 +156,20 @@ def test_syncs_have_a_rate_and_a_time() -> None:
     assert "redo log: 50 syncs/s, 5.00 ms each" in [one.text for one in found.seen]
 
 
+def test_syncs_that_only_the_kernel_counts_are_shown() -> None:
+    """MariaDB tells none of its redo log."""
+    seen = evidence(write_time=time_of([writer(1, COMMITTING)]))
+    before, after = (
+        msgspec.structs.replace(one, syncs={"redo": count, "data": 7})
+        for one, count in ((seen.before, 100), (seen.after, 1100))
+    )
+    found = commit_sync.find(msgspec.structs.replace(seen, before=before, after=after))
+    assert found is not None
+    texts = [one.text for one in found.seen]
+    assert "redo log: 100 syncs/s, as the kernel counts them" in texts
+    assert not any("binary log:" in text for text in texts)
+
+
 def test_a_change_says_what_it_costs() -> None:
     found = commit_sync.find(evidence(write_time=time_of([writer(1, COMMITTING)])))
     assert found is not None
