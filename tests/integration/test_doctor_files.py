@@ -98,4 +98,4 @@ def test_files_of_a_server_tell_what_the_server_does(held: Sandbox, tmp_path: Pa
     assert evidence.time.connections["row lock"] == 1.0
     assert found.findings[0].name == "row_locks"
     assert found.floor.startswith("strict")
-    assert found.not_judged == ("the machine",)
+    assert found.not_judged == ("the machine: its side is in pt-stalk's samples",)

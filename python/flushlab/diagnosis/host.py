@@ -98,9 +98,9 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     """The server's machine during the window.
 
     Attributes:
-        pid: of the server.
-        cpus: of the machine.
-        memory_bytes: that the server may use.
+        pid: of the server; null if files tell of the machine.
+        cpus: of the machine; 0 if unknown.
+        memory_bytes: that the server may use; 0 if unknown.
         pressure: on processors, I/O and memory.
         places: where the server writes, the data first.
         disks: under these places.
@@ -116,7 +116,7 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
         unseen: in words.
     """
 
-    pid: int
+    pid: int | None
     cpus: int
     memory_bytes: int
     pressure: Pressure

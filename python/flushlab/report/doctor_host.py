@@ -16,7 +16,9 @@ _OF_INTEREST = ("barrier", "nobarrier", "data=", "ro", "sync", "discard", "nobh"
 def host_lines(host: Host) -> Iterator[str]:
     """The machine in the window; one fact per line."""
     pressure = host.pressure
-    parts = [f"{host.cpus} CPUs, {format_size(host.memory_bytes)} for the server (process {host.pid})"]
+    process = "" if host.pid is None else f" (process {host.pid})"
+    memory = f"{format_size(host.memory_bytes)} for the server{process}" if host.memory_bytes else ""
+    parts = [", ".join(one for one in (f"{host.cpus} CPUs" if host.cpus else "", memory) if one)]
     for name, share in (
         ("CPU", pressure.cpu_pressure_share),
         ("I/O", pressure.io_pressure_share),
@@ -25,7 +27,7 @@ def host_lines(host: Host) -> Iterator[str]:
         if share is not None:
             parts.append(f"tasks waited for {name} {share:.0%} of the time")
     parts.append(f"{pressure.steal_share:.0%} stolen")
-    yield "; ".join(parts)
+    yield "; ".join(one for one in parts if one)
     yield from (_place(one) for one in host.places)
     yield from (_disk(one) for one in host.disks)
     if host.cpu_quota is not None:

@@ -9,10 +9,14 @@
 from __future__ import annotations
 
 from flushlab.diagnosis.files import (
+    df,
+    diskstats,
     exporter,
     innodb_status,
+    meminfo,
     open_transactions,
     processlist,
+    procstat,
     recording,
     status,
     variables,
@@ -27,6 +31,10 @@ SOURCES: tuple[Source, ...] = (
     open_transactions.SOURCE,
     exporter.SOURCE,
     recording.SOURCE,
+    diskstats.SOURCE,
+    procstat.SOURCE,
+    meminfo.SOURCE,
+    df.SOURCE,
 )
 
 __all__ = ["SOURCES"]

@@ -22,7 +22,7 @@ MOST_BYTES = 64 << 20
 MOST_FILES = 1000
 _SAMPLE = re.compile(r"(\d{4}_\d\d_\d\d_\d\d_\d\d_\d\d)-\w.*")
 _USELESS = re.compile(
-    r".*-(?:tcpdump|strace|stacktrace|pmap|lsof|netstat(?:_s)?|interrupts|slabinfo|numastat|opentables\d"
+    r".*-(?:tcpdump|strace|stacktrace|pmap|lsof|netstat(?:_s)?|interrupts|slabinfo|procvmstat|numastat|opentables\d"
     r"|mutex-status\d|sysctl|dmesg|ps|top|log_error|ps-locks-transactions|prepared-statements|lock-waits)"
 )
 """Of pt-stalk: large, and nothing that a finding takes."""
@@ -75,7 +75,7 @@ def read(path: Path) -> Found:
     """
     paths, sample, samples = _chosen(path)
     files = [found for one in paths if (found := _file(one, alone=len(paths) == 1)) is not None]
-    if not files:
+    if not any(told.is_of_server for file in files for told in file.told.values()):
         raise _nothing(path, paths)
     return Found(key=str(path), files=tuple(files), sample=sample, samples=samples)
 

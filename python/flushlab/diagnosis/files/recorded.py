@@ -21,7 +21,7 @@ _UNTOLD = (
     "the client's turn: a recording has the time in the server only, and shares are of that",
     "waits inside a statement, the redo log, the buffer pool, open transactions: a recording has no counters"
     " of them",
-    "the machine",
+    "the machine: its side is in pt-stalk's samples",
 )
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from flushlab.diagnosis.evidence import COMMITS, CommitCount, Evidence, settings_of
 from flushlab.diagnosis.files.folder import Found, Read
+from flushlab.diagnosis.files.machine import host_of
 from flushlab.diagnosis.files.recorded import evidence_of_recording
 from flushlab.diagnosis.files.told import Recorded, Told
 from flushlab.diagnosis.files.untold import LEAST_MOMENTS, untold
@@ -71,6 +72,7 @@ def evidence_of(found: Found) -> Evidence:
     transactions = list(_transactions(found.files, monitors))
     first, last = _ends(found.key, identity, variables, moments, monitors)
     seconds = last.at_s - first.at_s
+    host = host_of(_told(found.files), variables.get("datadir", ""))
     write_time = _write_time(found.files, identity, moments, transactions, seconds)
     evidence = Evidence(
         seconds=seconds,
@@ -81,6 +83,10 @@ def evidence_of(found: Found) -> Evidence:
         write_time=write_time,
         transactions={one.thread: one for moment in transactions for one in moment},
         settings=settings_of(last, found.key) if identity.version and variables else {},
+        host=host,
+        machine=host.pressure if host else None,
+        cpus=(host.cpus or None) if host else None,
+        memory_bytes=(host.memory_bytes or None) if host else None,
         files=tuple(map(_read_as, found.files)),
         running=tuple(
             _number(one.status["threads_running"]) for one in moments if "threads_running" in one.status
@@ -278,10 +284,9 @@ def _read_as(file: Read) -> str:
 
 
 def _counted(name: str, told: Told) -> str:
-    count = max(
-        len(told.statuses) + told.cut,
-        *map(len, (told.variables, told.monitors, told.moments, told.transactions, told.recordings)),
-    )
+    parts = (told.variables, told.monitors, told.moments, told.transactions, told.recordings)
+    machine = (told.disks, told.cpu_times)
+    count = max(1, len(told.statuses) + told.cut, *map(len, (*parts, *machine)))
     return name if count == 1 else f"{name} ({count})"
 
 

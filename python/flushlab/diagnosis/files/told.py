@@ -8,6 +8,7 @@ import msgspec
 
 from flushlab.diagnosis.monitor import Monitor
 from flushlab.diagnosis.recording import Head, Stretch
+from flushlab.machine.disk_use import DiskCounters
 from flushlab.telemetry.live.questions import FileEvents, OpenTransaction, ThreadState
 
 
@@ -23,6 +24,20 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
     stretches: tuple[Stretch, ...]
 
 
+class CpuTime(msgspec.Struct, frozen=True, kw_only=True):
+    """Of the machine's processors since its start, in jiffies.
+
+    Attributes:
+        cpus: processors.
+        steal: taken by the hypervisor.
+        total: of all of them.
+    """
+
+    cpus: int
+    steal: int
+    total: int
+
+
 class Told(msgspec.Struct, frozen=True, kw_only=True):
     """What a text tells, each part in the order of the text. Names are in small letters.
 
@@ -35,6 +50,10 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
         moments: connections at one moment each.
         transactions: open transactions at one moment each.
         recordings: of the load.
+        disks: counters of the machine's disks at each moment.
+        cpu_times: of the machine's processors at each moment.
+        memory_bytes: of the machine; 0 if it is not told.
+        devices: by mount point.
     """
 
     statuses: tuple[Mapping[str, str], ...] = ()
@@ -45,6 +64,16 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     moments: tuple[tuple[ThreadState, ...], ...] = ()
     transactions: tuple[tuple[OpenTransaction, ...], ...] = ()
     recordings: tuple[Recorded, ...] = ()
+    disks: tuple[DiskCounters, ...] = ()
+    cpu_times: tuple[CpuTime, ...] = ()
+    memory_bytes: int = 0
+    devices: Mapping[str, str] = {}
+
+    @property
+    def is_of_server(self) -> bool:
+        """Whether it tells of the server, and not of its machine only."""
+        own = (self.statuses, self.cut, self.variables, self.monitors, self.moments, self.transactions)
+        return any((*own, self.recordings))
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in self.__struct_fields__)

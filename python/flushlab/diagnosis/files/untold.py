@@ -44,7 +44,10 @@ def untold(evidence: Evidence, found: Found) -> Iterator[str]:
         yield "settings and guarantees: no SHOW GLOBAL VARIABLES"
     if evidence.settings and (missing := [one for one in _ASSUMED if one not in evidence.after.variables]):
         yield f"{', '.join(missing)}: no file has their values, so the guarantees are those of the defaults"
-    yield "the machine"
+    if evidence.host is None:
+        yield "the machine: its side is in pt-stalk's samples"
+    else:
+        yield from evidence.host.unseen
     cut = sum(told.cut for file in found.files for told in file.told.values())
     if cut:
         yield f"{cut} of the statuses, cut short before Uptime"

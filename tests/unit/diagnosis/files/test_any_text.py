@@ -28,6 +28,7 @@ from tests.unit.diagnosis.files.outputs import (
     tabs,
     vertical_pairs,
 )
+from tests.unit.diagnosis.files.test_machine import DF, MEMINFO, diskstats, procstat
 from tests.unit.diagnosis.files.test_recording import stretch
 from tests.unit.diagnosis.files.test_recording import text as recording
 
@@ -41,25 +42,14 @@ GENUINE = (
     SCRAPE,
     processlists([[connection(7, "Query", 0, "updating", "UPDATE t SET a = 1")]] * 6),
     recording(stretch(), stretch()),
+    diskstats(0) + diskstats(30) + DF,
+    procstat(0) + procstat(30) + MEMINFO,
 )
 ODD = (
-    "9" * 400,
-    "-1",
-    "NaN",
-    "inf",
-    "1e999",
-    "²",
-    "٣",
-    "\x00",
-    "NULL",
-    "",
-    "\t",
-    "|",
-    "{",
-    '"',
-    "*" * 27,
-    "\\n",
+    *("9" * 400, " " * 400, "a " * 200, "/*" * 200, "\n" * 100, "cpu" + " 1" * 40),
+    *("-1", "NaN", "inf", "1e999", "²", "٣", "\x00", "NULL", "", "\t", "|", "{", '"', "*" * 27, "\\n"),
 )
+"""Long ones take a pattern that tries all its ways for ever."""
 
 
 def judged(*texts: str) -> None:

@@ -92,6 +92,8 @@ def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_what_is_not_known_is_refused_with_its_names(tmp_path: Path) -> None:
     write(tmp_path, a="hello\n", b="{}")
     assert refusal(tmp_path, UsageError).endswith("is one that doctor knows: a, b")
+    write(tmp_path, c="MemTotal:       4000000 kB\n")  # of a machine, and of no server
+    assert refusal(tmp_path, UsageError).endswith("is one that doctor knows: a, b, c")
     assert refusal(tmp_path / "a", UsageError).endswith("a is no output that doctor knows")
 
 
