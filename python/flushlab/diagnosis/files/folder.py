@@ -71,12 +71,12 @@ def read(path: Path) -> Found:
 
     Raises:
         UsageError: nothing is there that a diagnosis could use.
-        StorageError: a file cannot be read, is too large, packed, or no text.
+        StorageError: a file cannot be read, is too large, packed, cut short, or no text.
     """
     paths, sample, samples = _chosen(path)
     files = [found for one in paths if (found := _file(one, alone=len(paths) == 1)) is not None]
     if not any(told.is_of_server for file in files for told in file.told.values()):
-        raise _nothing(path, paths)
+        raise _cut(files) or _nothing(path, paths)
     return Found(key=str(path), files=tuple(files), sample=sample, samples=samples)
 
 
@@ -177,6 +177,17 @@ def _text(path: Path, content: bytes) -> str:
             f"{path} begins as UTF-16 and is not: {error.reason} at byte {error.start}",
             hint="write it again as UTF-8",
         ) from error
+
+
+def _cut(files: Iterable[Read]) -> StorageError | None:
+    """Where all that there is of a server ends too early."""
+    for file in files:
+        if any(told.cut for told in file.told.values()):
+            return StorageError(
+                f"{file.name} is cut short: it ends before Uptime",
+                hint="take SHOW GLOBAL STATUS again, in whole",
+            )
+    return None
 
 
 def _nothing(path: Path, paths: Iterable[Path]) -> UsageError:

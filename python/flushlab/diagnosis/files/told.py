@@ -72,7 +72,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_of_server(self) -> bool:
         """Whether it tells of the server, and not of its machine only."""
-        own = (self.statuses, self.cut, self.variables, self.monitors, self.moments, self.transactions)
+        own = (self.statuses, self.variables, self.monitors, self.moments, self.transactions)
         return any((*own, self.recordings))
 
     def __bool__(self) -> bool:

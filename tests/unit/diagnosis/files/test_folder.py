@@ -107,6 +107,13 @@ def test_a_single_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
         assert says in refusal(tmp_path / name, StorageError)
 
 
+def test_a_status_that_was_cut_is_refused_where_there_is_nothing_else(tmp_path: Path) -> None:
+    write(tmp_path, a=box(outputs.status()).partition("| Threads_connected")[0])
+    assert refusal(tmp_path, StorageError) == "a is cut short: it ends before Uptime"
+    write(tmp_path, b=tabs(VARIABLES))
+    assert names(tmp_path) == ["a", "b"]
+
+
 def test_a_large_file_is_refused_and_not_read(tmp_path: Path) -> None:
     with (tmp_path / "large").open("wb") as file:
         file.write(b" " * folder.HEAD_BYTES)
