@@ -18,6 +18,7 @@ import argparse
 import contextlib
 import json
 import math
+import os
 import subprocess
 import sys
 import tempfile
@@ -231,9 +232,10 @@ def neighbor(server: Sandbox) -> Iterator[None]:
     file = server.datadir.parent / "neighbor"
     program = (
         "import os, sys; f = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY); b = bytes(1 << 22)\n"
-        "while True:\n for at in range(64): os.pwrite(f, b, at << 22); os.fdatasync(f)"
+        "while os.getppid() == int(sys.argv[2]):\n"
+        " for at in range(64): os.pwrite(f, b, at << 22); os.fdatasync(f)"
     )
-    running = subprocess.Popen([sys.executable, "-c", program, str(file)])
+    running = subprocess.Popen([sys.executable, "-c", program, str(file), str(os.getpid())])
     try:
         yield
     finally:
