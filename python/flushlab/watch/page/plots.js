@@ -337,6 +337,7 @@ export class Board {
     this.legend = legend;
     this.arms = new Map();
     this.plots = PLOTS.map((spec) => new Plot(this, spec));
+    for (const plot of this.plots) plot.card.hidden = !plot.shown;
     grid.append(...this.plots.map((plot) => plot.card));
     const byPlane = new Map(this.plots.map((plot) => [plot.plane, plot]));
     const watched = new IntersectionObserver(
