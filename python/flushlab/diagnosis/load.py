@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from flushlab.diagnosis.evidence import settings_of
 from flushlab.diagnosis.waits import wait_of
 from flushlab.errors import ServerDied, ServerError
-from flushlab.record import ObservedLoad, ServerIdentity, Value, WrittenStatements, together
+from flushlab.record import ObservedLoad, ServerIdentity, Value, WrittenStatements, side_by_side
 from flushlab.record.running import WatchedServer
 from flushlab.telemetry.live import questions
 from flushlab.telemetry.live.session import Gone, Session
@@ -65,7 +65,7 @@ class LoadObserver:
             self.close()
             names = ", ".join(one.key for one in self._nodes)
             raise ServerDied(f"{names} does not answer any more: {error}", hint="is it running?") from error
-        return together(list(map(between, before, after, looks)))
+        return side_by_side(list(map(between, before, after, looks)))
 
     def settings(self) -> tuple[ServerIdentity, Mapping[str, Value]]:
         """What the first server is, and its catalogued settings now.
@@ -128,7 +128,7 @@ class _Looks:
 
 
 def _counters(session: Session) -> ServerStatus:
-    """The server's counters now. Status last: its clock is that of the stretch."""
+    """The server's counters now, in the same order at both ends of a stretch."""
     session.ask_now(HISTOGRAM, STATEMENTS, questions.FILES, questions.STATUS)
     assert session.seen is not None
     return session.seen

@@ -88,6 +88,7 @@ from flushlab.record.observed import (
     LatencySource as LatencySource,
     ObservedLoad as ObservedLoad,
     WrittenStatements as WrittenStatements,
+    side_by_side as side_by_side,
     together as together,
 )
 from flushlab.record.probe import (

@@ -129,6 +129,12 @@ def together(parts: Sequence[ObservedLoad]) -> ObservedLoad:
     )
 
 
+def side_by_side(parts: Sequence[ObservedLoad]) -> ObservedLoad:
+    """The loads of a cluster's nodes in the same stretch, as one."""
+    whole = together(parts)
+    return msgspec.structs.replace(whole, seconds=max(one.seconds for one in parts))
+
+
 def _sum(parts: Sequence[float | None]) -> float | None:
     known = [one for one in parts if one is not None]
     return sum(known) if len(known) == len(parts) else None

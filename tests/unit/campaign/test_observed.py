@@ -20,6 +20,7 @@ from flushlab.record import (
     Ratio,
     Trial,
     WrittenStatements,
+    side_by_side,
     together,
 )
 from tests.unit.records import trial
@@ -81,6 +82,11 @@ def test_stretches_add_up_and_what_one_lacks_is_left_out() -> None:
     assert two.histogram == {1000.0: 100, 2000.0: 90, 9000.0: 10}
     assert two.statements["sql/insert"] == WrittenStatements(count=200, seconds=2.0)
     assert together([TOLD, SAMPLED]).source == "samples"
+
+
+def test_nodes_side_by_side_commit_in_the_same_seconds() -> None:
+    both = side_by_side([SAMPLED, msgspec.structs.replace(SAMPLED, commits=200, write_s=4.0)])
+    assert (both.seconds, both.throughput, both.write_us) == (4.0, 150.0, 20_000)
 
 
 def test_what_was_observed_is_the_same_after_it_was_stored() -> None:
