@@ -114,7 +114,7 @@ class Server:
     def load(self, rate: float) -> Iterator[IO[str]]:
         """The application; its transactions come in the file."""
         with tempfile.TemporaryFile("w+") as file:
-            words = (str(self.port), "app", "secret", str(CONNECTIONS), str(rate))
+            words = (f"127.0.0.1:{self.port}", "app", "secret", str(CONNECTIONS), str(rate))
             program = subprocess.Popen(
                 [sys.executable, str(APPLICATION), *words], stdin=subprocess.PIPE, stdout=file, text=True
             )

@@ -1,6 +1,6 @@
 """An application that writes to a server, run as a program: it measures its own transactions.
 
-    python application.py PORT USER PASSWORD CONNECTIONS RATE
+    python application.py HOST:PORT USER PASSWORD CONNECTIONS RATE
 
 A rate of 0 is a closed loop; else so many transactions per second begin on schedule, whatever each takes.
 After `ready` it writes lines of a transaction each: its end on the monotonic clock, and its seconds. It ends
@@ -24,12 +24,13 @@ _LINES = 50
 
 
 def main() -> None:
-    port, user, password, connections, rate = sys.argv[1:6]
+    place, user, password, connections, rate = sys.argv[1:6]
+    host, _, port = place.partition(":")
     count, over = int(connections), threading.Event()
     workers = [
         threading.Thread(
             target=_work,
-            args=(int(port), user, password, float(rate) / count, number / count, over),
+            args=(host, int(port), user, password, float(rate) / count, number / count, over),
             daemon=True,
         )
         for number in range(count)
@@ -44,8 +45,10 @@ def main() -> None:
         worker.join()
 
 
-def _work(port: int, user: str, password: str, rate: float, phase: float, over: threading.Event) -> None:
-    connection = pymysql.connect(host="127.0.0.1", port=port, user=user, password=password, autocommit=True)
+def _work(
+    host: str, port: int, user: str, password: str, rate: float, phase: float, over: threading.Event
+) -> None:
+    connection = pymysql.connect(host=host, port=port, user=user, password=password, autocommit=True)
     took: list[str] = []
     due = time.monotonic() + (phase / rate if rate else 0.0)
     with connection, connection.cursor() as cursor:

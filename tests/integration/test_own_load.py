@@ -88,7 +88,7 @@ def dsn(server: Sandbox, user: str = "owner") -> str:
 @contextlib.contextmanager
 def load(server: Sandbox, connections: int, rate: float) -> Iterator[None]:
     """The application, until the end of the context."""
-    words = [str(server.endpoint.port), "app", "secret", str(connections), str(rate)]
+    words = [f"127.0.0.1:{server.endpoint.port}", "app", "secret", str(connections), str(rate)]
     program = subprocess.Popen(
         [sys.executable, application.__file__, *words],
         stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
