@@ -100,7 +100,7 @@ def test_every_type_reaches_its_column(server: Sandbox, tmp_path: Path) -> None:
     file = tmp_path / "types.sql"
     file.write_text(
         '--: parameter.i = { type = "integer", low = -9000000000, high = -8999999990 }\n'
-        '--: parameter.d = { type = "decimal", low = -0.05, high = 0.05, rand_type = "gaussian" }\n'
+        '--: parameter.d = { type = "decimal", low = -0.05, high = 0.05, distribution = "gaussian" }\n'
         '--: parameter.b = { type = "uuid", binary = true }\n'
         '--: parameter.p = { type = "pattern", pattern = "[0-9]{2}-[a-z]{2}" }\n'
         '--: parameter.r = { type = "row_text", groups = 5 }\n'

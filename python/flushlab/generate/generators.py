@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -22,7 +22,6 @@ from flushlab.record.fill import (
     DateGenerator,
     DatetimeGenerator,
     DecimalGenerator,
-    Distribution,
     ForeignKeyGenerator,
     Generator,
     GeometryGenerator,
@@ -43,17 +42,6 @@ _MOST_GROUPS = 1000
 _TIME_HOURS = 839
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {
-    "uniform": (),
-    "normal": ("mean", "sd"),
-    "zipf": ("exponent",),
-    "pareto": ("h",),
-    "special": (),
-    "gaussian": (),
-    "ascending": (),
-}
-"""How numbers of a range are drawn, with the keys of each."""
-
 SHAPES = (
     *("point", "linestring", "polygon", "multipoint"),
     *("multilinestring", "multipolygon", "geometrycollection"),
@@ -63,36 +51,6 @@ PERSON = (*("first_name", "last_name", "name", "email", "street", "city", "postc
 """Generators of what somebody is called, and where one lives."""
 
 LOCALES = ("en_US", "de_DE", "fr_FR", "es_ES", "ja_JP")
-
-_DRAWN = ("distribution", *(key for keys in DISTRIBUTIONS.values() for key in keys))
-
-
-def _distribution(table: Table, digits: int = 0, *, numbers: bool = True) -> Distribution:
-    """The distribution that a column names; `digits` scale what is given in values."""
-    name = table.word("distribution", DISTRIBUTIONS, "uniform")
-    taken = DISTRIBUTIONS[name]
-    for key in _DRAWN[1:]:
-        if key in table and key not in taken:
-            hint = f"it takes {', '.join(taken)}" if taken else "remove it"
-            raise table.file.error(table.entries[key], f"{key} is not a key of the distribution {name}", hint)
-    if name == "zipf":
-        return Distribution(name=name, exponent=table.number("exponent", 1.0, 0, 30))
-    if name == "pareto":
-        h = table.number("h", 0.2)
-        if not 0 < h < 1:
-            what = f"h is {h:g}, which is not between 0 and 1"
-            raise table.wrong("h", what, "0.2: the first 20 % of the values get 80 % of the rows")
-        return Distribution(name=name, h=h)
-    if name == "normal":
-        if not numbers:
-            what = "a normal distribution needs numbers: a mean and a deviation"
-            raise table.wrong("distribution", what, "gaussian is a bell around the middle")
-        table.need("mean", "sd")
-        mean, sd = table.number("mean", 0.0), table.number("sd", 1.0)
-        if sd <= 0:
-            raise table.wrong("sd", f"sd is {sd:g}", "a standard deviation is above 0")
-        return Distribution(name=name, mean=mean * 10**digits, sd=sd * 10**digits)
-    return Distribution(name=name)
 
 
 def _sequence(table: Table) -> Generator:
@@ -104,12 +62,12 @@ def _integer(table: Table) -> Generator:
     table.need("low", "high")
     low = table.whole("low", 0, *_INTEGERS)
     if table.entries["high"].node.value == "rows":
-        return IntegerGenerator(low=low, high=None, distribution=_distribution(table))
+        return IntegerGenerator(low=low, high=None, distribution=draws.distribution(table))
     high = table.whole("high", 0, *_INTEGERS)
     draws.check_order(table, low, high)
     if high - low > 2**64 - 1:
         raise table.wrong("high", "the range has more than 2^64 numbers", "make it narrower")
-    return IntegerGenerator(low=low, high=high, distribution=_distribution(table))
+    return IntegerGenerator(low=low, high=high, distribution=draws.distribution(table))
 
 
 def _decimal(table: Table) -> Generator:
@@ -117,14 +75,14 @@ def _decimal(table: Table) -> Generator:
     digits = table.whole("digits", 2, 0, draws.MOST_DIGITS)
     low, high = draws.scaled(table, "low", digits), draws.scaled(table, "high", digits)
     draws.check_order(table, low, high)
-    return DecimalGenerator(low=low, high=high, digits=digits, distribution=_distribution(table, digits))
+    return DecimalGenerator(low=low, high=high, digits=digits, distribution=draws.distribution(table, digits))
 
 
 def _date(table: Table) -> Generator:
     low = draws.moment(table, "low", "2020-01-01").toordinal() - draws.EPOCH
     high = draws.moment(table, "high", "2024-12-31").toordinal() - draws.EPOCH
     draws.check_order(table, low, high)
-    return DateGenerator(low=low, high=high, distribution=_distribution(table, numbers=False))
+    return DateGenerator(low=low, high=high, distribution=draws.distribution(table, numbers=False))
 
 
 def _datetime(table: Table) -> Generator:
@@ -133,7 +91,7 @@ def _datetime(table: Table) -> Generator:
     low = (draws.moment(table, "low", "2020-01-01") - _EPOCH) // unit
     high = (draws.moment(table, "high", "2024-12-31T23:59:59") - _EPOCH) // unit
     draws.check_order(table, low, high)
-    distribution = _distribution(table, numbers=False)
+    distribution = draws.distribution(table, numbers=False)
     return DatetimeGenerator(low=low, high=high, digits=digits, distribution=distribution)
 
 
@@ -141,7 +99,7 @@ def _time(table: Table) -> Generator:
     digits = table.whole("digits", 0, 0, 6)
     low, high = _clock(table, "low", "00:00:00", digits), _clock(table, "high", "23:59:59", digits)
     draws.check_order(table, low, high)
-    distribution = _distribution(table, numbers=False)
+    distribution = draws.distribution(table, numbers=False)
     return TimeGenerator(low=low, high=high, digits=digits, distribution=distribution)
 
 
@@ -168,7 +126,7 @@ def _foreign_key(table: Table) -> Generator:
     return ForeignKeyGenerator(
         table=table.text("table"),
         column=table.text("column"),
-        distribution=_distribution(table, numbers=False),
+        distribution=draws.distribution(table, numbers=False),
     )
 
 
@@ -257,16 +215,16 @@ def _json(table: Table) -> Generator:
 
 GENERATORS: Readers[Generator] = {
     "sequence": (("start", "step"), _sequence),
-    "integer": (("low", "high", *_DRAWN), _integer),
-    "decimal": (("low", "high", "digits", *_DRAWN), _decimal),
-    "date": (("low", "high", *_DRAWN), _date),
-    "datetime": (("low", "high", "digits", *_DRAWN), _datetime),
-    "time": (("low", "high", "digits", *_DRAWN), _time),
+    "integer": (("low", "high", *draws.DRAWN), _integer),
+    "decimal": (("low", "high", "digits", *draws.DRAWN), _decimal),
+    "date": (("low", "high", *draws.DRAWN), _date),
+    "datetime": (("low", "high", "digits", *draws.DRAWN), _datetime),
+    "time": (("low", "high", "digits", *draws.DRAWN), _time),
     "text": (("length", "alphabet", "characters"), lambda table: draws.text(table, _LONGEST)),
     "pattern": (("pattern",), _pattern),
     "choice": (("values", "weights"), draws.choice),
     "constant": (("value",), _constant),
-    "foreign_key": (("table", "column", *_DRAWN), _foreign_key),
+    "foreign_key": (("table", "column", *draws.DRAWN), _foreign_key),
     "uuid": (("version", "start", "binary"), _uuid),
     "bcrypt": (("password", "cost", "distinct"), _bcrypt),
     "bytes": (("length",), _bytes),

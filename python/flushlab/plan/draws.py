@@ -5,11 +5,13 @@ Sits in `plan`; pure. Every mistake is a UsageError with its place.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 
 from flushlab.plan.toml import Node, Table
 from flushlab.record import ChoiceDraw, TextDraw
+from flushlab.record.fill import Distribution
 
 INT64 = (-(2**63), 2**63 - 1)
 EPOCH = date(1970, 1, 1).toordinal()
@@ -23,6 +25,18 @@ ALPHABETS = {
     "alphanumeric": f"{_LETTERS}{_LETTERS.upper()}0123456789",
     "hex": "0123456789abcdef",
 }
+DISTRIBUTIONS: Mapping[str, tuple[str, ...]] = {
+    "uniform": (),
+    "normal": ("mean", "sd"),
+    "zipf": ("exponent",),
+    "pareto": ("h",),
+    "special": (),
+    "gaussian": (),
+    "ascending": (),
+}
+"""How numbers of a range are drawn, with the keys of each."""
+DRAWN = ("distribution", *(key for keys in DISTRIBUTIONS.values() for key in keys))
+
 _LONGEST_TEXT = 1 << 20
 _MOST_WEIGHT = 1_000_000
 
@@ -53,6 +67,40 @@ def scaled(table: Table, key: str, digits: int) -> int:
         what = f"{key} is {text}, which needs more than {digits} decimal digits"
         raise table.wrong(key, what, "give it more digits, or another bound")
     return int(number)
+
+
+def distribution(
+    table: Table, digits: int = 0, *, numbers: bool = True, names: Collection[str] = DISTRIBUTIONS
+) -> Distribution:
+    """The distribution that a table names, one of `names`; `digits` scale what is given in values.
+
+    Raises:
+        UsageError: another one, or keys that it does not have.
+    """
+    name = table.word("distribution", tuple(names), "uniform")
+    taken = DISTRIBUTIONS[name]
+    for key in DRAWN[1:]:
+        if key in table and key not in taken:
+            hint = f"it takes {', '.join(taken)}" if taken else "remove it"
+            raise table.file.error(table.entries[key], f"{key} is not a key of the distribution {name}", hint)
+    if name == "zipf":
+        return Distribution(name=name, exponent=table.number("exponent", 1.0, 0, 30))
+    if name == "pareto":
+        h = table.number("h", 0.2)
+        if not 0 < h < 1:
+            what = f"h is {h:g}, which is not between 0 and 1"
+            raise table.wrong("h", what, "0.2: the first 20 % of the values get 80 % of the rows")
+        return Distribution(name=name, h=h)
+    if name == "normal":
+        if not numbers:
+            what = "a normal distribution needs numbers: a mean and a deviation"
+            raise table.wrong("distribution", what, "gaussian is a bell around the middle")
+        table.need("mean", "sd")
+        mean, sd = table.number("mean", 0.0), table.number("sd", 1.0)
+        if sd <= 0:
+            raise table.wrong("sd", f"sd is {sd:g}", "a standard deviation is above 0")
+        return Distribution(name=name, mean=mean * 10**digits, sd=sd * 10**digits)
+    return Distribution(name=name)
 
 
 def lengths(table: Table, longest: int) -> tuple[int, int]:

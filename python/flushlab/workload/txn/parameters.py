@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from flushlab import _core
-from flushlab.errors import UsageError
 from flushlab.plan import draws
 from flushlab.plan.toml import File, Node, Readers, Table, read_kind
 from flushlab.record import (
@@ -22,11 +19,18 @@ from flushlab.record import (
     SequenceParameter,
     UuidParameter,
 )
-from flushlab.workload.options import RAND, RAND_TYPE
 
 _MOST_GROUPS = 100
 _PATTERN = r"write pattern = '[A-Z]{3}-\d{4}', with classes in brackets and numbers of repetitions in braces"
-_RAND = ("rand_type", *(option.name for option in RAND))
+_DISTRIBUTIONS = {
+    "uniform": "uniform",
+    "zipf": "zipfian",
+    "pareto": "pareto",
+    "special": "special",
+    "gaussian": "gaussian",
+}
+"""Those of a fill plan that the engine draws, with sysbench's names, which are the engine's."""
+_RAND = ("distribution", *(key for name in _DISTRIBUTIONS for key in draws.DISTRIBUTIONS[name]))
 
 
 def _integer(table: Table) -> Parameter:
@@ -111,13 +115,11 @@ def read_parameter(file: File, name: str, node: Node) -> Parameter:
 
 
 def _distribution(table: Table) -> tuple[str, RandSpec]:
-    rand_type = table.word("rand_type", RAND_TYPE.words, "uniform")
-    values = {}
-    for option in RAND:
-        node = table.get(option.name)
-        if node is not None:
-            try:
-                values[option.name.removeprefix("rand_")] = option.check(node.value)
-            except UsageError as error:
-                raise table.file.error(node, error.message, error.hint) from None
-    return rand_type, msgspec.convert(values, RandSpec)
+    """The engine's name of a distribution, and its parameters."""
+    drawn = draws.distribution(table, names=_DISTRIBUTIONS)
+    rand = RandSpec()
+    if drawn.exponent is not None:
+        rand = RandSpec(zipfian_exp=drawn.exponent)
+    elif drawn.h is not None:
+        rand = RandSpec(pareto_h=drawn.h)
+    return _DISTRIBUTIONS[drawn.name], rand

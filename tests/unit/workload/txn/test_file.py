@@ -15,8 +15,8 @@ setup = "CREATE TABLE orders (id INT)"
 type = "integer"
 low = 1
 high = 1000
-rand_type = "zipfian"
-rand_zipfian_exp = 0.9
+distribution = "zipf"
+exponent = 0.9
 
 [parameter.total]
 type = "decimal"
@@ -133,8 +133,9 @@ MISTAKES = [
     ("n = 1", "n = 1; SELECT 1", "32:27: several statements in one string", "each as an item"),
     ('"UPDATE item SET n = 1"', '"COMMIT"', "32:4: COMMIT is not supported", "autocommit = true"),
     ("n = 1", "n = ?", "32:24: ? is a parameter without a name", "write :name"),
-    ('"zipfian"', '"zipf"', "9:13: unknown rand_type 'zipf'", "did you mean zipfian?"),
-    ("= 0.9", "= 99", "10:20: rand_zipfian_exp 99 is out of range", "it takes 0 to 30"),
+    ('"zipf"', '"zipfian"', "9:16: unknown distribution 'zipfian'", "did you mean zipf?"),
+    ('"zipf"', '"uniform"', "10:1: exponent is not a key of the distribution uniform", "remove it"),
+    ("= 0.9", "= 99", "10:12: exponent is 99, which is out of range", "it takes 0 to 30"),
     (
         'type = "decimal"',
         'typ = "decimal"',
