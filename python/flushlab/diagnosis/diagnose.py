@@ -114,7 +114,7 @@ def _doubts(evidence: Evidence, findings: list[Finding]) -> list[str]:
     samples = evidence.time.samples
     if evidence.write_time is not None and samples < _ENOUGH:
         more = "collect for longer" if evidence.files else "give it more --seconds"
-        found.append(f"only {samples} samples of connections: {more}")
+        found.append(f"only {samples} sample{'s' if samples != 1 else ''} of connections: {more}")
     if evidence.files and evidence.seconds > _LONG_S:
         found.append(f"rates are means over {format_seconds(evidence.seconds)}: a stall is not seen in them")
     names = {one.name for one in findings if one.strength == "binds"}

@@ -53,11 +53,9 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         transactions: the oldest of each sample, by connection.
         looks: the same, each sample by itself.
         settings: of the catalog, as they are in force.
-        machine: of the server's host; None if flushlab does not run there.
-        cpus, memory_bytes: of that host.
         missing: privileges that the account lacks.
-        host: the machine's side of the window; None as for `machine`.
-        start: option files and command line; None as for `machine`.
+        host: the machine's side of the window; None if flushlab does not see it.
+        start: option files and command line; None as for `host`.
         between: why something seems to be between flushlab and the server; empty if nothing does.
         interrupted: why the window is shorter than it should be; empty if it is not.
         files: from which all of this is, with what each was read as; empty for a server that was watched.
@@ -76,9 +74,6 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     transactions: Mapping[int, OpenTransaction] = {}
     looks: tuple[tuple[OpenTransaction, ...], ...] = ()
     settings: Mapping[str, Value] = {}
-    machine: Pressure | None = None
-    cpus: int | None = None
-    memory_bytes: int | None = None
     host: Host | None = None
     start: Start | None = None
     missing: tuple[str, ...] = ()
@@ -93,6 +88,21 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     def identity(self) -> ServerIdentity:
         """The server."""
         return self.after.identity
+
+    @property
+    def pressure(self) -> Pressure | None:
+        """On the server's machine; None if that is not seen."""
+        return self.host.pressure if self.host is not None else None
+
+    @property
+    def cpus(self) -> int:
+        """Of the server's machine; 0 if unknown."""
+        return self.host.cpus if self.host is not None else 0
+
+    @property
+    def memory_bytes(self) -> int:
+        """That the server may use; 0 if unknown."""
+        return self.host.memory_bytes if self.host is not None else 0
 
     @property
     def server(self) -> str:

@@ -138,14 +138,10 @@ class _Watching:
             raise kind(f"{why} before there was anything to judge", hint="watch for some seconds at least")
         if self._window.restarted:
             self._interrupted = "the server started anew: counters began at 0"
-        host = self._host.finish() if self._host is not None else None
         return self._window.evidence(
             self._reach.key,
             began=self._began,
-            machine=host.pressure if host else None,
-            cpus=host.cpus if host else None,
-            memory_bytes=host.memory_bytes if host else None,
-            host=host,
+            host=self._host.finish() if self._host is not None else None,
             start=self._start(),
             between=self._between,
             interrupted=self._interrupted,

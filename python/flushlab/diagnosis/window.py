@@ -15,7 +15,7 @@ import msgspec
 from flushlab.diagnosis.evidence import COMMITS, CommitCount, Evidence, settings_of
 from flushlab.diagnosis.shares import Tally
 from flushlab.record import Value
-from flushlab.telemetry.live.questions import OpenTransaction
+from flushlab.telemetry.live.questions import STATES, TRANSACTIONS, OpenTransaction
 from flushlab.telemetry.live.status import ServerStatus
 
 
@@ -62,7 +62,7 @@ class Window:
         last, self._last = self._last, seen
         if last is not None and _began_anew(last, seen):
             self.restarted = True
-        if seen.states is not None and (last is None or seen.states is not last.states):
+        if seen.states is not None and _is_new(last, seen, STATES):
             self._tally.add(at_s, seen.states)
         if last is None or seen.at_s != last.at_s:
             self._ends.append(msgspec.structs.replace(seen, states=None, threads=None, transactions=None))
@@ -71,7 +71,7 @@ class Window:
                 self._waiters.append((seen.at_s, waiters))
             if (age := seen.redo.checkpoint_age) is not None:
                 self._ages.append((seen.at_s, age))
-        if seen.transactions is not None and (last is None or seen.transactions is not last.transactions):
+        if seen.transactions is not None and _is_new(last, seen, TRANSACTIONS):
             self._looks.append((seen.at_s, seen.transactions))
         self._forget(at_s)
 
@@ -127,6 +127,11 @@ class Window:
         if self._settings[0] is not seen.variables:
             self._settings = (seen.variables, settings_of(seen, path))
         return self._settings[1]
+
+
+def _is_new(last: ServerStatus | None, seen: ServerStatus, question: str) -> bool:
+    """Whether it was asked again; its answer may be the same."""
+    return last is None or seen.asked_s.get(question) != last.asked_s.get(question)
 
 
 def _mean(numbers: Sequence[float]) -> float:

@@ -111,7 +111,7 @@ def _finding(found: Finding, diagnosis: Diagnosis) -> Iterator[Section]:
     server = diagnosis.evidence.identity
     tables = []
     if found.seen:
-        rows = tuple((Cell(one.text, "name"), Cell(one.sql, "code")) for one in found.seen)
+        rows = tuple((Cell(one.text), Cell(one.sql, "code")) for one in found.seen)
         tables.append(Table((Cell("seen"), Cell("to see it yourself")), rows))
     if found.changes:
         changes = tuple(
@@ -145,7 +145,7 @@ def _machine(diagnosis: Diagnosis) -> Iterator[Section]:
 
 def _guarantees(diagnosis: Diagnosis) -> Iterator[Section]:
     rows = tuple(
-        (Cell(words, "name"), Cell(diagnosis.guarantees[failure]))
+        (Cell(words), Cell(diagnosis.guarantees[failure]))
         for failure, words in FAILURES.items()
         if failure in diagnosis.guarantees
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flushlab.diagnosis.diagnose import diagnose
+from tests.unit.diagnosis.hosts import host
 from tests.unit.diagnosis.test_findings import BUSY, transaction
 from tests.unit.diagnosis.watched import COMMITTING, client, evidence, time_of, writer
 
@@ -47,7 +48,7 @@ def test_few_samples_and_an_early_end_are_doubts() -> None:
 
 
 def test_a_machine_without_time_makes_commits_doubtful() -> None:
-    found = diagnose(evidence(write_time=COMMITS, machine=BUSY, cpus=2))
+    found = diagnose(evidence(write_time=COMMITS, host=host(pressure=BUSY)))
     assert any("short of processor time" in one for one in found.doubts)
     assert not any("short of processor time" in one for one in diagnose(evidence(write_time=COMMITS)).doubts)
 

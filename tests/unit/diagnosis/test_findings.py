@@ -13,7 +13,7 @@ from flushlab.diagnosis.findings import FINDINGS, buffer_pool, commit_sync, redo
 from flushlab.diagnosis.monitor import Latch, Monitor
 from flushlab.machine import Pressure
 from flushlab.telemetry.live.questions import FileEvents, OpenTransaction, ThreadState
-from tests.unit.diagnosis.hosts import NEIGHBOR, QUIET, disk, host
+from tests.unit.diagnosis.hosts import NEIGHBOR, disk, host
 from tests.unit.diagnosis.watched import COMMITTING, MARIADB, client, evidence, time_of, writer
 
 BUSY = Pressure(steal_share=0.1, cpu_pressure_share=0.9, io_pressure_share=0.0, memory_pressure_share=0.0)
@@ -49,8 +49,8 @@ PLANTED: dict[str, dict[str, Any]] = {
     "redo_capacity": {"checkpoint_ages": (90_000_000,) * 5},
     "log_buffer": {"after": {"innodb_log_waits": 3}},
     "buffer_pool": {"after": {"innodb_buffer_pool_wait_free": 1}},
-    "cpu": {"machine": BUSY, "cpus": 2},
-    "steal": {"machine": BUSY},
+    "cpu": {"host": host(pressure=BUSY)},
+    "steal": {"host": host(pressure=BUSY)},
     "cpu_quota": {"host": host(cpu_quota=1.5, cpu_throttled_share=0.4, cpu_stopped_share=0.1)},
     "disk": {"host": host(disks=(disk(utilisation=1.0, queue=12.0),))},
     "other_io": {
@@ -116,7 +116,6 @@ def test_a_healthy_server_has_no_finding() -> None:
             "connections": 495,
             "questions": 9_000,
         },
-        machine=QUIET,
         host=host(writers=(NEIGHBOR,), bytes_per_s=9e9),
         checkpoint_ages=(10_000_000,) * 10,
         transactions={7: transaction(7, age_s=1, modified=5)},
@@ -214,7 +213,7 @@ def test_a_larger_pool_fits_the_memory_of_the_machine(
     seen = evidence(
         {"innodb_buffer_pool_wait_free": 1},
         variables={"innodb_buffer_pool_size": str(pool)},
-        memory_bytes=memory,
+        host=None if memory is None else host(memory_bytes=memory),
     )
     found = buffer_pool.find(seen)
     assert found is not None

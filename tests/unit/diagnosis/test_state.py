@@ -16,6 +16,7 @@ from flushlab.record import ServerIdentity, Value
 from flushlab.report.doctor import render
 from flushlab.settings.check import check
 from flushlab.telemetry.live.questions import Origin, doctor_questions, parse_origins
+from tests.unit.diagnosis.hosts import host
 from tests.unit.diagnosis.watched import MARIADB, MYSQL97, evidence
 from tests.unit.telemetry.live.told import MYSQL57
 
@@ -167,7 +168,7 @@ def test_the_version_says_what_it_does_by_itself() -> None:
     }
     chosen = {"innodb_redo_log_capacity": Origin(kind="command line")}
     dedicated = {"innodb_dedicated_server": "ON"}
-    told = state_of(seen(origins=chosen, settings=settings, variables=dedicated, cpus=8)).by_itself
+    told = state_of(seen(origins=chosen, settings=settings, variables=dedicated, host=host(cpus=8))).by_itself
     assert "innodb_dedicated_server derives innodb_buffer_pool_size=8G from the machine's memory" in told
     assert "gtid_mode=ON by default; 8.4 had OFF" in told
     assert "innodb_log_writer_threads=OFF: with a binary log, ON from 32 logical CPUs on, here 8" in told

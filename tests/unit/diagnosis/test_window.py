@@ -9,7 +9,7 @@ import pytest
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.shares import STRETCHES, Tally, step_of
 from flushlab.diagnosis.window import Window
-from flushlab.telemetry.live.questions import OpenTransaction
+from flushlab.telemetry.live.questions import STATES, TRANSACTIONS, OpenTransaction
 from flushlab.telemetry.live.status import ServerStatus
 from tests.unit.diagnosis.watched import COMMITTING, MARIADB, MYSQL97, VARIABLES, client, writer
 
@@ -26,7 +26,8 @@ def answers(
     }
     transactions = (OpenTransaction(thread=int(at_s), waits=False, age_s=1, rows_locked=1, rows_modified=1),)
     states = (writer(1, COMMITTING if at_s < 10 else "updating"), client(2))
-    known: dict[str, Any] = {"states": states, "transactions": transactions, **more}
+    asked = dict.fromkeys((STATES, TRANSACTIONS), at_s)
+    known: dict[str, Any] = {"states": states, "transactions": transactions, "asked_s": asked, **more}
     return ServerStatus(
         key="db1:3306", identity=MYSQL97, at_s=at_s, status=status, variables=VARIABLES, **known
     )
@@ -67,6 +68,15 @@ def test_answers_that_did_not_change_count_once() -> None:
     found = window.evidence("db1:3306")
     assert found.write_time is not None and found.write_time.samples == 2
     assert len(found.commit_counts) == 2 and len(found.transactions) == 2
+
+
+def test_moments_without_a_connection_count() -> None:
+    window = Window(answers(0.0), 1.0)
+    for second in (1.0, 2.0, 3.0):
+        window.note(answers(second, states=(), transactions=()), second)
+    found = window.evidence("db1:3306")
+    assert found.write_time is not None and found.write_time.samples == 4
+    assert len(found.looks) == 4
 
 
 def test_commits_over_time_are_rates_of_the_counter_that_the_server_has() -> None:
@@ -119,7 +129,12 @@ def test_connections_that_wait_for_rows_are_counted_each_second() -> None:
     def status(at_s: float, waiters: int) -> ServerStatus:
         counted = {"innodb_row_lock_current_waits": str(waiters), "innodb_row_lock_time": "0"}
         return ServerStatus(
-            key="a", identity=MARIADB, at_s=at_s, status=counted, states=(writer(1), writer(2))
+            key="a",
+            identity=MARIADB,
+            at_s=at_s,
+            status=counted,
+            states=(writer(1), writer(2)),
+            asked_s={STATES: at_s},
         )
 
     window = Window(status(0.0, 1), 1.0)

@@ -20,7 +20,8 @@ def told(live: LiveDiagnosis, until_s: int, since_s: int = 0) -> None:
         second = quarter // 4
         state = COMMITTING if second < 40 else "updating"
         states = (writer(1, state), writer(2, state), client(3), writer(3))[: 3 + (quarter % 4 == 3)]
-        seen = msgspec.structs.replace(answers(float(second)), states=states, transactions=())
+        asked = {STATES: float(quarter)}
+        seen = msgspec.structs.replace(answers(float(second)), states=states, transactions=(), asked_s=asked)
         live.note(seen, BEGAN_S + quarter / 4)
 
 

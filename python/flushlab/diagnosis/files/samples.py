@@ -72,7 +72,6 @@ def evidence_of(found: Found) -> Evidence:
     transactions = list(_transactions(found.files, monitors))
     first, last = _ends(found.key, identity, variables, moments, monitors)
     seconds = last.at_s - first.at_s
-    host = host_of(_told(found.files), variables.get("datadir", ""))
     write_time = _write_time(found.files, identity, moments, transactions, seconds)
     evidence = Evidence(
         seconds=seconds,
@@ -83,10 +82,7 @@ def evidence_of(found: Found) -> Evidence:
         write_time=write_time,
         transactions={one.thread: one for moment in transactions for one in moment},
         settings=settings_of(last, found.key) if identity.version and variables else {},
-        host=host,
-        machine=host.pressure if host else None,
-        cpus=(host.cpus or None) if host else None,
-        memory_bytes=(host.memory_bytes or None) if host else None,
+        host=host_of(_told(found.files), variables.get("datadir", "")),
         files=tuple(map(_read_as, found.files)),
         running=tuple(
             _number(one.status["threads_running"]) for one in moments if "threads_running" in one.status

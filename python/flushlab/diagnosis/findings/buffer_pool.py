@@ -46,6 +46,6 @@ def find(evidence: Evidence) -> Finding | None:
 
 def _larger(evidence: Evidence, size: int) -> tuple[Change, ...]:
     """A pool that the server's machine can hold; none where its memory cannot be seen."""
-    room = int((evidence.memory_bytes or 0) * _MOST_OF_MEMORY)
+    room = int(evidence.memory_bytes * _MOST_OF_MEMORY)
     larger = min(4 * size, room) // _STEP * _STEP
     return changes(evidence, {"innodb_buffer_pool_size": larger}) if larger > size > 0 else ()

@@ -10,7 +10,7 @@ _BUSY = 0.5
 
 def find(evidence: Evidence) -> Finding | None:
     """A machine short of processor time, if flushlab sees the machine."""
-    machine = evidence.machine
+    machine = evidence.pressure
     if machine is None or machine.cpu_pressure_share is None:
         return None
     if machine.cpu_pressure_share < _BUSY:

@@ -10,7 +10,7 @@ _MUCH = 0.05
 
 def find(evidence: Evidence) -> Finding | None:
     """Stolen processor time, if flushlab sees the machine."""
-    machine = evidence.machine
+    machine = evidence.pressure
     if machine is None or machine.steal_share < _MUCH:
         return None
     return Finding(

@@ -273,7 +273,10 @@ class Session:
                 due.form += 1
         took_s = time.monotonic() - began
         due.asked(began, took_s)
-        news: dict[str, Any] = {"took_s": {**self.seen.took_s, question.name: took_s}}
+        news: dict[str, Any] = {
+            "took_s": {**self.seen.took_s, question.name: took_s},
+            "asked_s": {**self.seen.asked_s, question.name: began},
+        }
         if rows is None:
             due.form, due.at_s = 0, began + REFUSED_S
             news["failed"] = self.seen.failed | {question.name}

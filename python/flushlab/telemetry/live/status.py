@@ -96,6 +96,7 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
         monitor: InnoDB's, where there is no other source of the checkpoint.
         missing: privileges that the account lacks.
         took_s: by question, how long the last answer took.
+        asked_s: by question, the monotonic clock when it was asked last.
         failed: questions that were not answered.
         spared: questions that were not asked once or more, as too many connections waited for row locks.
     """
@@ -120,6 +121,7 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
     monitor: ServerSample | None = None
     missing: tuple[str, ...] = ()
     took_s: Mapping[str, float] = {}
+    asked_s: Mapping[str, float] = {}
     failed: frozenset[str] = frozenset()
     spared: frozenset[str] = frozenset()
 
