@@ -88,8 +88,10 @@ class Server:
         with self.connect() as connection, connection.cursor() as cursor:
             cursor.execute("SELECT @@GLOBAL.port")
             self.port = int(cursor.fetchone()[0])
-            cursor.execute("CREATE DATABASE app")
-            cursor.execute("CREATE TABLE app.orders (id BIGINT AUTO_INCREMENT PRIMARY KEY, note VARCHAR(20))")
+            cursor.execute("CREATE DATABASE application")
+            cursor.execute(
+                "CREATE TABLE application.orders (id BIGINT AUTO_INCREMENT PRIMARY KEY, note VARCHAR(20))"
+            )
             plugin = " WITH mysql_native_password" if build in ("mysql@5.7", "mysql@8.0") else ""
             for user in ("owner", "app"):
                 cursor.execute(f"CREATE USER {user}@'%' IDENTIFIED{plugin} BY 'secret'")

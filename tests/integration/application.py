@@ -15,9 +15,10 @@ import time
 
 import pymysql
 
-TABLE = "app.orders"
+DATABASE = "application"
+TABLE = f"{DATABASE}.orders"
 SETUP = (
-    "CREATE DATABASE IF NOT EXISTS app",
+    f"CREATE DATABASE IF NOT EXISTS {DATABASE}",
     f"CREATE TABLE IF NOT EXISTS {TABLE} (id BIGINT AUTO_INCREMENT PRIMARY KEY, note VARCHAR(20))",
 )
 _LINES = 50

@@ -52,7 +52,7 @@ def test_commits_of_all_nodes_are_observed_and_all_is_put_back(
     finally:
         for program in programs:
             program.communicate()
-        cluster.query("DROP DATABASE app")
+        cluster.query(f"DROP DATABASE {application.DATABASE}")
     (arm,) = facts.arms
     assert facts.server.nodes == len(cluster.nodes) > 1
     assert (arm.outcome, facts.objective) == ("measured", "latency")
