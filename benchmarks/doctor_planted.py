@@ -72,6 +72,7 @@ class Kind:
         beside: what plants the bottleneck beside the load; left out when mended, if `mends_beside`.
         rows, row_bytes: of the table.
         warm_s: of load, until the bottleneck has grown.
+        apart: the load runs on processors of its own.
     """
 
     finds: tuple[str, ...]
@@ -91,6 +92,7 @@ class Kind:
     mend_by_flavor: Callable[[str], Mapping[str, Value]] = lambda _: {}
     cluster: bool = False
     warm_s: float = 0.0
+    apart: bool = False
 
 
 def one(sql: Sequence[Step], *, autocommit: bool = True, rows: int = 10_000) -> str:
@@ -216,8 +218,9 @@ def snapshot(server: Sandbox) -> Iterator[None]:
 
 @contextlib.contextmanager
 def hogs(_: Sandbox) -> Iterator[None]:
-    """Eight programs that compute."""
-    running = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(8)]
+    """Eight programs that compute, on the server's processor."""
+    busy = "import os\nos.sched_setaffinity(0, {0})\nwhile True: pass"
+    running = [subprocess.Popen([sys.executable, "-c", busy]) for _ in range(8)]
     try:
         yield
     finally:
@@ -403,7 +406,7 @@ KINDS: Mapping[str, Kind] = {
         binlog=False,
     ),
     "dirty-pages": Kind(
-        ("page_flushing", "buffer_pool"),
+        ("page_flushing", "buffer_pool", "disk"),
         one(["INSERT INTO s (c) VALUES (REPEAT('x', 15000))"]),
         settings={
             **RELAXED,
@@ -414,7 +417,7 @@ KINDS: Mapping[str, Kind] = {
         },
         mend={**ROOM, "innodb_io_capacity": 4000, "innodb_io_capacity_max": 8000},
         by_flavor=_large_redo,
-        disk="write=1ms,flush=1ms",
+        disk="iops=300",
         binlog=False,
     ),
     "hot-row": Kind(
@@ -456,6 +459,7 @@ KINDS: Mapping[str, Kind] = {
         ("cpu",),
         one(["UPDATE t SET n = n + 1 WHERE id BETWEEN :own * 200 AND :own * 200 + 199"]),
         settings=RELAXED,
+        apart=True,
         beside=hogs,
         mends_beside=True,
         binlog=False,
@@ -539,9 +543,23 @@ def started(kind: Kind, build: str) -> Iterator[Sandbox]:
             _fill(server, kind)
             yield server
         return
-    with Sandbox.start(find_build(build), settings=settings, data=data) as server:
+    with Sandbox.start(find_build(build), settings=settings, data=data) as server, _apart(server, kind):
         _fill(server, kind)
         yield server
+
+
+@contextlib.contextmanager
+def _apart(server: Sandbox, kind: Kind) -> Iterator[None]:
+    """The server on the first processor alone, the load on the others, if the kind is so."""
+    every = os.sched_getaffinity(0)
+    if kind.apart and server.pid is not None:
+        for thread in Path(f"/proc/{server.pid}/task").iterdir():
+            os.sched_setaffinity(int(thread.name), {0})
+        os.sched_setaffinity(0, every - {0})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, every)
 
 
 def _fill(server: Sandbox, kind: Kind) -> None:

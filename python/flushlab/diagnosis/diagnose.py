@@ -58,9 +58,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 def diagnose(evidence: Evidence) -> Diagnosis:
     """All findings on what was seen."""
     every = [found for find in FINDINGS if (found := find(evidence)) is not None]
-    findings = sorted(
-        every, key=lambda one: (_ORDER[one.strength], -(one.share.mid if one.share is not None else 0.0))
-    )
+    findings = sorted(every, key=_rank)
     return Diagnosis(
         answer=_answer(evidence, findings),
         doubts=tuple(_doubts(evidence, findings)),
@@ -71,6 +69,12 @@ def diagnose(evidence: Evidence) -> Diagnosis:
         state=state_of(evidence),
         evidence=evidence,
     )
+
+
+def _rank(found: Finding) -> tuple[int, bool, float]:
+    """The most binding first."""
+    mid = found.share.mid if found.share is not None else 0.0
+    return _ORDER[found.strength], not found.names_cause, -mid
 
 
 def _answer(evidence: Evidence, findings: list[Finding]) -> str:

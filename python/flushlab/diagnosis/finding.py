@@ -54,6 +54,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         seen: evidence.
         advice: in words.
         changes: settings to try, the safest first.
+        names_cause: a finding as strong that does comes before one that does not.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     seen: tuple[Seen, ...] = ()
     advice: str = ""
     changes: tuple[Change, ...] = ()
+    names_cause: bool = True
 
     @property
     def strength(self) -> Strength:

@@ -141,13 +141,14 @@ class Tally:
         step = int(at_s / self._step_s)
         self._moments[step] += 1
         cells, writers = self._cells.setdefault(step, Counter()), self._writers.setdefault(step, set())
-        for seen in states:
-            wait = wait_of(seen, self._identity)
-            if wait is None:
-                continue
+        known = [(seen, wait) for seen in states if (wait := wait_of(seen, self._identity)) is not None]
+        is_held = any(wait == "semi-sync" for _, wait in known) and self._identity.flavor == "mysql"
+        for seen, wait in known:
             if is_write(seen):
                 writers.add(seen.id)
-            cells[seen.id * len(WAITS) + _NUMBERS[wait]] += 1
+            # MySQL's group waits for the replica while the next one waits for the group.
+            held = "semi-sync" if is_held and wait == "commit" else wait
+            cells[seen.id * len(WAITS) + _NUMBERS[held]] += 1
 
     def forget(self, until_s: float) -> None:
         """Counts the steps that ended by then no more."""

@@ -90,3 +90,12 @@ def test_clients_are_no_bottleneck_of_the_server() -> None:
     assert diagnose(evidence(write_time=both)).answer.startswith(
         "Writers wait for their clients 60% of their time. In the server: commits wait for the sync of"
     )
+
+
+def test_a_cause_comes_before_what_it_shows_in() -> None:
+    relaxed = {"innodb_flush_log_at_trx_commit": "2", "sync_binlog": "0"}
+    ages = (10_000_000, 90_000_000) * 2  # near the log's end for half of the time
+    seen = evidence(
+        variables=relaxed, checkpoint_ages=ages, write_time=time_of([writer(1, COMMITTING), writer(2)])
+    )
+    assert [one.name for one in diagnose(seen).findings] == ["redo_capacity", "commit_sync"]

@@ -6,8 +6,9 @@ import pytest
 
 from flushlab.diagnosis.shares import STRETCHES, Share, Tally, WriteTime, times
 from flushlab.diagnosis.waits import ROW_LOCK
+from flushlab.record import ServerIdentity
 from flushlab.telemetry.live.questions import ThreadState
-from tests.unit.diagnosis.watched import COMMITTING, MYSQL97, client, time_of, writer
+from tests.unit.diagnosis.watched import COMMITTING, MARIADB, MYSQL97, client, time_of, writer
 
 
 def test_connections_in_a_state_are_its_part_of_the_time() -> None:
@@ -70,3 +71,14 @@ def test_the_bound_is_what_is_left_without_the_wait(high: float, at_most: float 
 
 def test_a_bound_in_words() -> None:
     assert [times(1.04), times(9.94), times(16.3)] == ["1.0×", "9.9×", "16×"]
+
+
+@pytest.mark.parametrize(("identity", "shared"), [(MYSQL97, 1.0), (MARIADB, 0.5)])
+def test_commits_wait_behind_the_one_that_waits_for_a_replica(
+    identity: ServerIdentity, shared: float
+) -> None:
+    """MySQL's group commit waits as a whole; MariaDB's connections wait each for its own."""
+    committing = COMMITTING if identity is MYSQL97 else "Commit"
+    waiting = writer(1, "Waiting for semi-sync ACK from replica")
+    time = time_of([waiting, writer(2, committing)], identity=identity)
+    assert time.connections.get("semi-sync") == pytest.approx(2 * shared)

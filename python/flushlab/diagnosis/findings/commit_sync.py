@@ -51,6 +51,7 @@ def find(evidence: Evidence) -> Finding | None:
         if logs
         else "commits take time, though they do not sync",
         share=time.share(*waits),
+        names_cause=bool(logs),
         waits=waits,
         seen=tuple(seen),
         advice=_advice(evidence, bool(logs)),

@@ -34,6 +34,7 @@ def find(evidence: Evidence) -> Finding | None:
         title="the control group's limit on the disk is reached"
         if reached
         else "the disk is saturated, so requests queue",
+        names_cause=bool(reached),
         share=evidence.time.within(part, "statement", "commit", "reading"),
         seen=tuple(seen),
         advice=(
