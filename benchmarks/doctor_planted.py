@@ -417,7 +417,7 @@ KINDS: Mapping[str, Kind] = {
         },
         mend={**ROOM, "innodb_io_capacity": 4000, "innodb_io_capacity_max": 8000},
         by_flavor=_large_redo,
-        disk="iops=300",
+        disk="iops=1000",
         binlog=False,
     ),
     "hot-row": Kind(

@@ -19,6 +19,7 @@ from flushlab.machine.disk_use import DiskUse, disk_counters, disk_use
 from flushlab.machine.mounts import mounts
 from flushlab.machine.peer import command_line
 from flushlab.machine.process_io import has_files_open, process_io, writers
+from flushlab.machine.run_delay import run_delays, waiting
 from flushlab.record import Launch, Storage
 from flushlab.settings.durability.rules.locations import LOCATIONS
 
@@ -102,6 +103,7 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
         cpus: of the machine; 0 if unknown.
         memory_bytes: that the server may use; 0 if unknown.
         pressure: on processors, I/O and memory.
+        cpu_waiting: mean number of the server's threads that waited for a processor; null if unknown.
         places: where the server writes, the data first.
         disks: under these places.
         cpu_quota: processors that the server's control group may use; null without a limit.
@@ -120,6 +122,7 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     cpus: int
     memory_bytes: int
     pressure: Pressure
+    cpu_waiting: float | None = None
     places: tuple[Place, ...] = ()
     disks: tuple[DiskUse, ...] = ()
     cpu_quota: float | None = None
@@ -166,6 +169,7 @@ class HostWatch:
         self._folders = list(self._located())
         self._cpu, self._blkio = cgroup.group_of(pid, "cpu"), cgroup.group_of(pid, "blkio")
         self._io_began = process_io()
+        self._delays_began = run_delays(pid)
         self._limits_began = self._io_limits()
         self._periods_began = cgroup.cpu_periods(self._cpu) if self._cpu else None
         self._disks_began = disk_counters()
@@ -196,6 +200,7 @@ class HostWatch:
                 others.append(OtherWriter(name=one.name, pids=pids, bytes_per_s=rate, on_data=on_data))
         return Host(
             pid=self._pid,
+            cpu_waiting=waiting(self._delays_began, run_delays(self._pid), seconds),
             cpus=os.cpu_count() or 1,
             memory_bytes=_memory_bytes(self._pid),
             pressure=pressure,

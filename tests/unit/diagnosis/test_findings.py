@@ -14,7 +14,7 @@ from flushlab.diagnosis.monitor import Latch, Monitor
 from flushlab.machine import Pressure
 from flushlab.telemetry.live.questions import FileEvents, OpenTransaction, ThreadState
 from tests.unit.diagnosis.hosts import NEIGHBOR, disk, host
-from tests.unit.diagnosis.watched import COMMITTING, MARIADB, client, evidence, time_of, writer
+from tests.unit.diagnosis.watched import COMMITTING, MARIADB, MYSQL97, client, evidence, time_of, writer
 
 BUSY = Pressure(steal_share=0.1, cpu_pressure_share=0.9, io_pressure_share=0.0, memory_pressure_share=0.0)
 
@@ -267,7 +267,7 @@ def test_reads_from_disk_are_in_nobodys_way_where_nothing_writes() -> None:
 def test_a_single_age_of_the_checkpoint_has_no_share_of_samples() -> None:
     one = redo_capacity.find(evidence(checkpoint_ages=(90_000_000,), write_time=time_of([writer(1)])))
     assert one is not None and one.share is None
-    assert one.seen[0].text == "checkpoint age up to 85.8 MiB of 100 MiB, 86%"
+    assert one.seen[0].text == "checkpoint age up to 85.8 MiB, 97% of the 88.3 MiB at which writers wait"
     assert one.title.endswith("pages are flushed in a hurry")
 
 
@@ -336,3 +336,29 @@ def test_flushing_at_its_limit_is_raised_and_a_slower_disk_is_not() -> None:
         seen = evidence(dirty | {"innodb_buffer_pool_pages_flushed": flushed}, dirty, variables=variables)
         found = found_in(seen)["page_flushing"]
         assert [one.settings["innodb_io_capacity"] for one in found.changes] == raised
+
+
+def test_threads_that_wait_for_a_processor_weigh_as_many_as_they_are() -> None:
+    """Those that have not read their next statement yet are in the client's turn."""
+    loaded = host(pressure=BUSY, cpu_waiting=1.5)
+    seen = evidence(
+        host=loaded, write_time=time_of([writer(1), client(2), client(3)], [writer(2), writer(3)])
+    )
+    found = found_in(seen)["cpu"]
+    assert found.share is not None and found.share.mid == pytest.approx(1.5 / 2.5)
+    assert "client" in found.waits
+    assert any("1.5 threads of the server waited" in one.text for one in found.seen)
+
+
+@pytest.mark.parametrize(
+    ("version", "limit"), [((9, 7, 4), 0.95 * (93_750_000 - 194_560) - 655_360), ((5, 7, 22), 80_292_480)]
+)
+def test_writers_wait_before_the_redo_log_is_full(version: tuple[int, ...], limit: float) -> None:
+    capacity = {"innodb_redo_log_capacity": "100000000"}
+    if version < (8,):
+        capacity = {"innodb_log_file_size": "50000000", "innodb_log_files_in_group": "2"}
+        capacity["innodb_redo_log_capacity"] = ""
+    server = msgspec.structs.replace(MYSQL97, version=version)
+    for age, is_near in ((int(0.7 * limit) - 1000, False), (int(0.7 * limit) + 1000, True)):
+        seen = evidence(identity=server, variables=capacity, checkpoint_ages=(age,) * 5)
+        assert ("redo_capacity" in found_in(seen)) == is_near
