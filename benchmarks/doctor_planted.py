@@ -393,6 +393,7 @@ KINDS: Mapping[str, Kind] = {
         rows=80,
         row_bytes=60_000,
         binlog=False,
+        not_on=("mariadb@10.11", "mariadb@11.8"),
         disk="flush=2ms,write=0.1ms",
     ),
     "pool-of-16-MB": Kind(

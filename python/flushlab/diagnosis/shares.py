@@ -94,10 +94,18 @@ class WriteTime(msgspec.Struct, frozen=True, kw_only=True):
         """Mean number of writers that the server worked for."""
         return self.total - self.connections.get("client", 0.0)
 
-    def within(self, part: float, *waits: str) -> Share | None:
-        """Share of something within these waits that takes about this part of them; see `share`."""
-        share = self.share(*waits)
-        return None if share is None else share.at_most_all(part)
+    def within(self, part: float, *waits: str, delays: tuple[str, ...] = ()) -> Share | None:
+        """Share of something within these waits that takes about this part of them; see `share`.
+
+        Args:
+            part: 0 to 1.
+            waits: that it is in.
+            delays: waits that it may lengthen besides.
+        """
+        share, all_of_it = self.share(*waits), self.share(*waits, *delays)
+        if share is None or all_of_it is None:
+            return None
+        return msgspec.structs.replace(share.at_most_all(part), high=all_of_it.high)
 
     def share(self, *waits: str) -> Share | None:
         """Part of these waits; None if no writer was seen."""

@@ -362,3 +362,16 @@ def test_writers_wait_before_the_redo_log_is_full(version: tuple[int, ...], limi
     for age, is_near in ((int(0.7 * limit) - 1000, False), (int(0.7 * limit) + 1000, True)):
         seen = evidence(identity=server, variables=capacity, checkpoint_ages=(age,) * 5)
         assert ("redo_capacity" in found_in(seen)) == is_near
+
+
+def test_pages_from_disk_may_delay_commits_too() -> None:
+    """The bound is that of both; the share is within the statements."""
+    seen = evidence(
+        {"innodb_buffer_pool_reads": 5000, "com_update": 1000, "handler_commit": 1000},
+        write_time=time_of(*[[writer(1), writer(2, COMMITTING), client(3), writer(3)]] * 9, [client(3)]),
+    )
+    found = found_in(seen)["buffer_pool"]
+    statements = seen.time.share("statement")
+    assert found.share is not None and statements is not None
+    assert found.share.mid == pytest.approx(statements.mid)
+    assert found.share.high > statements.high

@@ -36,7 +36,7 @@ def find(evidence: Evidence) -> Finding | None:
     return Finding(
         name="buffer_pool",
         title="statements wait for the buffer pool: free pages or pages from disk",
-        share=evidence.time.within(part, "statement"),
+        share=evidence.time.within(part, "statement", delays=("commit",)),
         waits=("statement",),
         seen=tuple(seen),
         advice="The pages that writes touch do not fit. Give the pool more of the machine's memory.",

@@ -41,7 +41,7 @@ def find(evidence: Evidence) -> Finding | None:
         name="page_flushing",
         title="page flushing does not keep up: dirty pages are at their limit",
         share=evidence.time.within(
-            free / max(1.0, (evidence.commits or 0.0) * evidence.seconds), "statement"
+            free / max(1.0, (evidence.commits or 0.0) * evidence.seconds), "statement", delays=("commit",)
         ),
         waits=("statement",),
         seen=tuple(seen),
