@@ -111,8 +111,8 @@ def _finding(found: Finding, diagnosis: Diagnosis) -> Iterator[Section]:
     server = diagnosis.evidence.identity
     tables = []
     if found.seen:
-        rows = tuple((Cell(one.text), Cell(one.sql, "code")) for one in found.seen)
-        tables.append(Table((Cell("seen"), Cell("to see it yourself")), rows))
+        rows = tuple((Cell(one.text), Cell(one.sql, "code" if one.sql else "")) for one in found.seen)
+        tables.append(Table((Cell("seen"), Cell("to see it yourself")), rows, stacks=True))
     if found.changes:
         changes = tuple(
             (
@@ -155,7 +155,7 @@ def _guarantees(diagnosis: Diagnosis) -> Iterator[Section]:
             "guarantees",
             "What the server guarantees now",
             lead,
-            tables=(Table((Cell("when"), Cell("what is kept")), rows),),
+            tables=(Table((Cell("when"), Cell("what is kept")), rows, stacks=True),),
             notes=(f"Floor: {diagnosis.floor}.",),
         )
 

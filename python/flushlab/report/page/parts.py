@@ -47,12 +47,14 @@ def numbers(*texts: str) -> tuple[Cell, ...]:
 class Table(NamedTuple):
     """A table; the caption stands above it.
 
-    A row of one cell belongs to the row before it and takes the whole width.
+    A row of one cell belongs to the row before it and takes the whole width. If `stacks`, a narrow window shows
+    the cells of a row below each other.
     """
 
     head: tuple[Cell, ...]
     rows: tuple[tuple[Cell, ...], ...]
     caption: str = ""
+    stacks: bool = False
 
     @property
     def names_above(self) -> bool:
