@@ -16,7 +16,9 @@ pytestmark = [
     pytest.mark.xdist_group("chromium"),
 ]
 
-WIDE = "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth).map(e => e.innerText)"
+WIDE = """
+[...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth).map(one => one.innerText)
+"""
 BESIDE = """
 [...document.querySelectorAll('table.stacks tbody tr')].map(
   row => row.children[0].getBoundingClientRect().right <= row.children[1].getBoundingClientRect().left)

@@ -97,7 +97,8 @@ def _answer(evidence: Evidence, findings: list[Finding]) -> str:
         executing = time.connections.get("statement", 0.0) / time.total
         return f"No single wait bounds writes: writers execute statements {executing:.0%} of their time."
     if binding[0].name != "client":
-        return f"Writes are bound: {binding[0].title}.{_bound(binding[0])}"
+        verb = "are" if binding[0].is_proven else "may be"
+        return f"Writes {verb} bound: {binding[0].title}.{_bound(binding[0])}"
     turn = f"writers wait for their clients {time.connections['client'] / time.total:.0%} of their time."
     if len(binding) == 1:
         return f"Nothing in the server bounds writes: {turn}"
@@ -130,7 +131,7 @@ def _doubts(evidence: Evidence, findings: list[Finding]) -> list[str]:
     if any(one.name == "cpu" and one.strength != "hint" for one in findings) and names - {"cpu"}:
         found.append(
             "a connection that waits for a processor looks like its client's turn, which makes the bounds of"
-            " other waits too low: 6 was seen where mending brought 9"
+            " other waits too low"
         )
     if evidence.time.share("client") is not None and "client" in names and evidence.time.in_server >= _BUSY:
         found.append(

@@ -55,6 +55,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         advice: in words.
         changes: settings to try, the safest first.
         names_cause: a finding as strong that does comes before one that does not.
+        is_proven: whether writers are seen to wait for this.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     advice: str = ""
     changes: tuple[Change, ...] = ()
     names_cause: bool = True
+    is_proven: bool = True
 
     @property
     def strength(self) -> Strength:

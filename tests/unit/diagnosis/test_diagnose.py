@@ -50,7 +50,7 @@ def test_few_samples_and_an_early_end_are_doubts() -> None:
 def test_a_machine_without_time_makes_commits_doubtful() -> None:
     found = diagnose(evidence(write_time=COMMITS, host=host(pressure=BUSY)))
     assert any("short of processor time" in one for one in found.doubts)
-    assert any("makes the bounds of other waits too low" in one for one in found.doubts)
+    assert any(one.endswith("makes the bounds of other waits too low") for one in found.doubts)
     assert not any("short of processor time" in one for one in diagnose(evidence(write_time=COMMITS)).doubts)
 
 

@@ -182,6 +182,20 @@ def test_the_bound_of_a_neighbor_has_the_statements_too() -> None:
     assert not any("cron" in one.text for one in found.seen)
 
 
+def test_a_neighbor_is_told_as_it_was_seen_and_no_cause() -> None:
+    found = diagnose(
+        evidence(
+            write_time=COMMITS,
+            host=host(disks=(disk(utilisation=0.9),), writers=(NEIGHBOR,), bytes_per_s=1e6),
+            variables={"sync_binlog": "0", "innodb_flush_log_at_trx_commit": "2"},
+        )
+    )
+    neighbor = next(one for one in found.findings if one.name == "other_io")
+    assert neighbor.title == "rsync writes to the server's disk, which is busy 90% of the time"
+    assert "Whether writers wait for rsync is not seen." in neighbor.advice
+    assert found.answer.startswith(f"Writes may be bound: {neighbor.title}.")
+
+
 def test_the_machine_in_sight_joins_the_durability_model() -> None:
     def judged(*, launch: Launch | None = None, status: str = "ON", **storage: Any) -> str:
         on_disk: dict[str, Any] = {"filesystem": "ext4", "volatile_cache": False} | storage

@@ -1,6 +1,7 @@
-"""Other I/O: another process writes to the server's disk, and syncs wait behind its requests. Pure.
+"""Other I/O: another process writes to the server's disk, which is busy, while commits wait. Pure.
 
-That both happen in one window is no proof. The experiment that separates them is to stop the other process.
+That all of it happens in one window is no proof. The experiment that separates them is to stop the other
+process.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ def find(evidence: Evidence) -> Finding | None:
     guess, most = evidence.time.within(part, "commit"), evidence.time.share("commit", "statement")
     if part < _MUCH:
         return None
+    name = others[0].name
     own = "" if host.bytes_per_s is None else f"; the server {format_size(host.bytes_per_s)}/s"
     seen = [
         Seen(
@@ -44,9 +46,13 @@ def find(evidence: Evidence) -> Finding | None:
     seen.append(Seen(f"{disk.disk} was busy {disk.utilisation:.0%} of the time (/proc/diskstats)"))
     return Finding(
         name="other_io",
-        title=f"{others[0].name} writes to the server's disk, and syncs wait behind it",
+        title=f"{name} writes to the server's disk, which is busy {disk.utilisation:.0%} of the time",
         # Commits wait for syncs; statements may wait for pages that are written or read.
         share=Share(0.0, guess.mid, most.high) if guess and most else None,
         seen=tuple(seen),
-        advice="Stop it for a minute and watch again: that proves it. Then limit it, or move it elsewhere.",
+        advice=(
+            f"Whether writers wait for {name} is not seen. Stop it for a minute and watch again: that proves"
+            " it. Then limit it, or move it elsewhere."
+        ),
+        is_proven=False,
     )

@@ -47,8 +47,8 @@ def numbers(*texts: str) -> tuple[Cell, ...]:
 class Table(NamedTuple):
     """A table; the caption stands above it.
 
-    A row of one cell belongs to the row before it and takes the whole width. If `stacks`, a narrow window shows
-    the cells of a row below each other.
+    A row of one cell belongs to the row before it and takes the whole width. If `stacks`, a narrow window
+    shows the cells of a row below each other.
     """
 
     head: tuple[Cell, ...]
