@@ -17,7 +17,8 @@ pytestmark = [
 ]
 
 WIDE = """
-[...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth).map(one => one.innerText)
+[...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth).map(
+  one => one.innerText)
 """
 BESIDE = """
 [...document.querySelectorAll('table.stacks tbody tr')].map(
