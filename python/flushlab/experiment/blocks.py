@@ -10,12 +10,11 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from random import Random
 from typing import NamedTuple
 
 from flushlab.errors import MeasurementError
 from flushlab.experiment.objective import SECOND, Objective, is_stalled, scores
-from flushlab.experiment.protocol import Request, Steps
+from flushlab.experiment.protocol import BlockAhead, Request, Steps
 from flushlab.record import Arm, Stage, Trial
 
 BASE = "base"
@@ -50,26 +49,18 @@ class Round(NamedTuple):
     hints: dict[str, str]
 
 
-def run_block(
-    arms: Sequence[Arm],
-    *,
-    stage: Stage,
-    block: int,
-    order: Random,
-    variants: int = 1,
-    patient: Collection[str] = (),
-    spare: Callable[[], float] = lambda: math.inf,
-) -> Steps[Round]:
+def run_block(ahead: BlockAhead, *, spare: Callable[[], float] = lambda: math.inf) -> Steps[Round]:
     """Runs every arm once per workload variant, in random order.
 
     A discarded trial is repeated at the end of the same block, up to `DISCARDED_ATTEMPTS` trials in all. A
     refused, failed or invalid trial drops its arm. Two kinds of arms get the attempts of a discarded trial
-    instead: arms in `patient` (the base), and arms whose server found too little memory, because the machine
-    may have more memory later. A trial is repeated only if `spare` trials remain beyond the cells
+    instead: arms that are patient (the base), and arms whose server found too little memory, because the
+    machine may have more memory later. A trial is repeated only if `spare` trials remain beyond the cells
     that are due.
     """
+    arms, variants = ahead.arms, ahead.variants
     cells = [(arm, variant) for arm in arms for variant in range(variants)]
-    order.shuffle(cells)
+    ahead.order.shuffle(cells)
     queue = deque((arm, variant, 1) for arm, variant in cells)
     measured: dict[str, dict[int, tuple[Trial, ...]]] = {arm.name: {} for arm in arms}
     disturbed: dict[tuple[str, int], tuple[Trial, ...]] = {}
@@ -80,7 +71,7 @@ def run_block(
         if arm.name in out:
             continue
         beside = (arm, *(other for other, theirs, _ in queue if theirs == variant and other.name not in out))
-        trial = yield Request(arm=arm, stage=stage, block=block, variant=variant, beside=beside)
+        trial = yield Request(arm=arm, stage=ahead.stage, block=ahead.block, variant=variant, beside=beside)
         if trial.hint:
             hints[arm.name] = trial.hint
         if trial.outcome == "discarded" and trial.result is not None:
@@ -92,7 +83,7 @@ def run_block(
             measured[arm.name][variant] = (trial,)
         elif trial.outcome == "discarded" and trial.result is not None and enough:
             measured[arm.name][variant] = attempts
-        elif trial.outcome == "discarded" or trial.lacked_memory or arm.name in patient:
+        elif trial.outcome == "discarded" or trial.lacked_memory or arm.name in ahead.patient:
             if attempt < ATTEMPTS and can_repeat:
                 queue.append((arm, variant, attempt + 1))
             elif trial.outcome != "discarded":
@@ -294,6 +285,21 @@ class Blocks:
         gone = self.out.keys() | self.settled
         return tuple(arm for arm in (self._base, control, *self._arms) if arm.name not in gone)
 
+    def ahead(self, most: int) -> tuple[BlockAhead, ...]:
+        """The next rounds, with all arms that are due now."""
+        if not self.due:
+            return ()
+        return tuple(
+            BlockAhead(
+                stage=self._stage,
+                block=self._first + number,
+                arms=self.due,
+                patient=(self._base.name, CONTROL) if number else (),
+                seed=self._seed,
+            )
+            for number in range(self.finished, min(self._blocks, self.finished + most))
+        )
+
     def steps(self) -> Steps[None]:
         """All rounds."""
         while self.due:
@@ -301,17 +307,11 @@ class Blocks:
 
     def next_round(self) -> Steps[None]:
         """The round that is due."""
-        block = self._first + self.finished
-        finished = yield from run_block(
-            self.due,
-            stage=self._stage,
-            block=block,
-            order=Random(f"{self._seed}/{self._stage}/{block}"),
-            patient={self._base.name, CONTROL} if self.finished else (),
-        )
+        (ahead,) = self.ahead(1)
+        finished = yield from run_block(ahead)
         self.out.update(finished.out)
         self.hints.update(finished.hints)
         for name, trials in finished.measured.items():
-            self._sheet.record(name, block, trials)
+            self._sheet.record(name, ahead.block, trials)
         if self._base.name not in self.out:
             self.finished += 1

@@ -7,6 +7,7 @@ seed and the records told, so resuming is telling it the stored trials again, in
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
+from random import Random
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -38,6 +39,33 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     block: int
     variant: int = 0
     beside: tuple[Arm, ...] = ()
+
+
+class BlockAhead(msgspec.Struct, frozen=True, kw_only=True):
+    """A block that is due, or that may follow: all that a machine needs to run it (`blocks.run_block`).
+
+    Blocks of a screening may share their number; they differ in their arms.
+
+    Attributes:
+        stage: the part of the experiment.
+        block: number of the block within the stage.
+        arms: that run in it.
+        variants: number of workload variants that each arm runs.
+        patient: names of arms that get further attempts if they fail.
+        seed: of the experiment; the order of the block follows from it.
+    """
+
+    stage: Stage
+    block: int
+    arms: tuple[Arm, ...]
+    variants: int = 1
+    patient: tuple[str, ...] = ()
+    seed: int = 0
+
+    @property
+    def order(self) -> Random:
+        """Draws the order of its trials."""
+        return Random(f"{self.seed}/{self.stage}/{self.block}")
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +106,17 @@ class Experiment(Protocol[Row]):
 
         Raises:
             UsageError: it is not the one that is due.
+        """
+        ...
+
+    def ahead(self, most: int) -> tuple[BlockAhead, ...]:
+        """The block that is due, partly told or not, and blocks that will follow.
+
+        A later block is foreseen as if no arm dropped out or left until then, and no interim analysis ended
+        the experiment. So it may have more trials than `ask` will name, never fewer.
+
+        Args:
+            most: number of blocks.
         """
         ...
 

@@ -34,7 +34,7 @@ import msgspec
 
 from flushlab.experiment.blocks import BASE, CONTROL, Blocks, no_base
 from flushlab.experiment.objective import SECOND, Objective
-from flushlab.experiment.protocol import Conversation, Progress, Request, Steps
+from flushlab.experiment.protocol import BlockAhead, Conversation, Progress, Request, Steps
 from flushlab.record import Arm, Comparison, FactorEffect, Ratio, Stage, Trial
 from flushlab.statistics import InterimAnalyses, Scores, compare, factor_effects, held
 
@@ -180,6 +180,13 @@ class Series:
         """The trial to run now, or None when the series is done."""
         return self._conversation.ask()
 
+    def ahead(self, most: int) -> tuple[BlockAhead, ...]:
+        """The rounds of all groups of arms; those of `best` once it is composed."""
+        if self.ask() is None:
+            return ()
+        coming = self._groups if self._best is None else [self._best]
+        return tuple(block for one in coming if _has_arms(one.due) for block in one.ahead(most))[:most]
+
     def tell(self, trial: Trial) -> None:
         """Takes the record of the trial that was due."""
         finished = self._arms_finished + self._best_finished
@@ -248,7 +255,7 @@ class Series:
         if not self._plan.arms:
             return
         for group in self._groups:
-            while any(arm.name not in (BASE, CONTROL) for arm in group.due):
+            while _has_arms(group.due):
                 yield from group.next_round()
                 self._analyse(group)
             if self._arms_finished == 0:
@@ -383,6 +390,11 @@ class Series:
                 if arm in compared:
                     found[arm, against] = compared[arm].ratio
         return found
+
+
+def _has_arms(due: Iterable[Arm]) -> bool:
+    """Whether there is an arm to compare."""
+    return any(arm.name not in (BASE, CONTROL) for arm in due)
 
 
 def _by_name(found: Iterable[Comparison]) -> dict[str, Comparison]:

@@ -260,6 +260,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
             the first trial of the block alone.
         later_bytes: bytes that the server wrote to disks in this block while others had their slices; None if
             the server was fresh.
+        machine: name of the machine of the fleet that ran it; empty without a fleet.
     """
 
     arm: Arm
@@ -298,6 +299,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[Warning, ...] = ()
     slices: tuple[Slice, ...] = ()
     later_bytes: int | None = None
+    machine: str = ""
 
     @property
     def spent_s(self) -> float:

@@ -107,3 +107,16 @@ def test_the_control_is_the_last_arm_and_a_later_row_replaces_an_earlier_one() -
         ("base", ["kept"]),
         (CONTROL.name, ["lost"]),
     ]
+
+
+def test_all_crashes_of_the_due_arm_are_known_ahead() -> None:
+    asked = CrashExperiment([BASE, NEW], 4, None)
+    asked.tell(row(BASE, 1))
+    assert [(one.block, [arm.name for arm in one.arms]) for one in asked.ahead(9)] == [
+        (0, ["base"]),
+        (2, ["base"]),
+        (3, ["base"]),
+    ]
+    assert [one.block for one in asked.ahead(1)] == [0]
+    carried_out(asked)
+    assert asked.ahead(9) == ()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flushlab.campaign import Budget, Watcher, run
-from flushlab.experiment.protocol import Conversation, Progress, Request
+from flushlab.experiment.protocol import BlockAhead, Conversation, Progress, Request
 from flushlab.process.running import publish_status
 from flushlab.record import Arm, Ratio, Slice, Trial
 from flushlab.record.running import Running
@@ -29,6 +29,9 @@ class Scripted:
 
     def ask(self) -> Request | None:
         return self._conversation.ask()
+
+    def ahead(self, most: int) -> tuple[BlockAhead, ...]:
+        return ()
 
     def tell(self, record: Trial) -> None:
         self._conversation.tell(record)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from random import Random
 from typing import Any
 
 import msgspec
@@ -10,7 +9,7 @@ import pytest
 
 from flushlab.errors import UsageError
 from flushlab.experiment.blocks import Blocks, run_block
-from flushlab.experiment.protocol import Conversation, Request
+from flushlab.experiment.protocol import BlockAhead, Conversation, Request
 from flushlab.experiment.simulated import Noise, SimulatedTrials
 from flushlab.record import Arm, Comparison, LoadResult, Trial
 from flushlab.record.trial import Outcome
@@ -133,7 +132,7 @@ def test_seconds_are_better_when_fewer() -> None:
 
 
 def test_variants_run_once_each_in_a_block() -> None:
-    steps = run_block([BASE, FAST], stage="bench", block=0, order=Random("x"), variants=2, patient=set())
+    steps = run_block(BlockAhead(stage="bench", block=0, arms=(BASE, FAST), variants=2))
     asked: Counter[tuple[str, int]] = Counter()
     request = next(steps)
     with pytest.raises(StopIteration) as ended:

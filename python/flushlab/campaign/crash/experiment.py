@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from flushlab.errors import MeasurementError
-from flushlab.experiment.protocol import Progress, Request
+from flushlab.experiment.protocol import BlockAhead, Progress, Request
 from flushlab.record import Arm, Crash, CrashArm, CrashFacts, CrashKind, CrashRow, Value, Warning
 from flushlab.units import counted
 
@@ -51,6 +51,16 @@ class CrashExperiment:
             arm=Arm(name=arm.name, settings=arm.settings),
             stage="crash",
             block=next(iter(self._missing[arm.name])),
+        )
+
+    def ahead(self, most: int) -> tuple[BlockAhead, ...]:
+        """All crashes of the arm that are missing, each a block by itself."""
+        due = self.ask()
+        if due is None:
+            return ()
+        return tuple(
+            BlockAhead(stage=due.stage, block=number, arms=(due.arm,))
+            for number in self.missing(due.arm.name)[:most]
         )
 
     def tell(self, row: CrashRow) -> None:

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from random import Random
+
+import msgspec
 
 from flushlab.experiment.blocks import BASE, CONTROL, YOURS, Round, is_disturbed, no_base, run_block
 from flushlab.experiment.frontier import Excluded
 from flushlab.experiment.objective import score
-from flushlab.experiment.protocol import Steps
+from flushlab.experiment.protocol import BlockAhead, Steps
 from flushlab.experiment.tune.plan import TunePlan
 from flushlab.record import Arm, Stage, Trial, Value
 from flushlab.settings.candidates import Candidate
@@ -250,12 +251,26 @@ class Pool:
         self.exclude(index, reason, refused=not reason.startswith("failed: "))
 
 
-@dataclass(frozen=True)
 class Rounds:
-    """Asks for the trials of a round; changes that the server undid leave the pool."""
+    """Asks for the trials of a round; changes that the server undid leave the pool.
 
-    _plan: TunePlan
-    _pool: Pool
+    Args:
+        plan: of the campaign.
+        pool: its candidates.
+    """
+
+    def __init__(self, plan: TunePlan, pool: Pool) -> None:
+        self._plan, self._pool = plan, pool
+        self._running: BlockAhead | None = None
+        self._following = 0
+
+    def ahead(self, most: int) -> tuple[BlockAhead, ...]:
+        """The round that runs, and rounds of the same arms that may follow."""
+        due = self._running
+        if due is None:
+            return ()
+        count = min(most, 1 + self._following)
+        return tuple(msgspec.structs.replace(due, block=due.block + number) for number in range(count))
 
     def run(
         self,
@@ -264,6 +279,7 @@ class Rounds:
         block: int,
         *,
         spare: Callable[[], float] = lambda: math.inf,
+        following: int = 0,
     ) -> Steps[Round]:
         """One round.
 
@@ -272,6 +288,7 @@ class Rounds:
             stage: that it belongs to.
             block: its number in the stage.
             spare: trials that it may take from now on; see `run_block`.
+            following: rounds of the same arms that may come after it.
 
         Raises:
             MeasurementError: the base cannot be measured.
@@ -281,17 +298,18 @@ class Rounds:
             assert arm.name == YOURS or level.at_least(self._plan.runs_at), (
                 f"{arm.name} keeps {level}, below {self._plan.runs_at}"
             )
-        order = Random(f"{self._plan.seed}/{stage}/{block}")
         is_first = stage == "calibrate" and block == 0
-        finished = yield from run_block(
-            arms,
+        self._following = following
+        self._running = BlockAhead(
             stage=stage,
             block=block,
-            order=order,
+            arms=tuple(arms),
             variants=self._plan.variants,
-            patient=() if is_first else {BASE, CONTROL},
-            spare=spare,
+            patient=() if is_first else (BASE, CONTROL),
+            seed=self._plan.seed,
         )
+        finished = yield from run_block(self._running, spare=spare)
+        self._running = None
         if BASE in finished.out:
             raise no_base(finished.out[BASE], finished.hints.get(BASE))
         for name, trials in finished.measured.items():
@@ -312,9 +330,11 @@ class Rounds:
         block: int,
         scores: dict[str, dict[int, float]],
         disturbed: set[tuple[str, int]],
+        *,
+        following: int,
     ) -> Steps[None]:
         """A round; adds its scores, by arm and block, and which of these cells were disturbed."""
-        finished, _, _ = yield from self.run(arms, stage, block)
+        finished, _, _ = yield from self.run(arms, stage, block, following=following)
         for name, trials in finished.items():
             scores.setdefault(name, {})[block] = score(trials, self._plan.objective)
             if is_disturbed(trials):

@@ -57,7 +57,14 @@ class Reduction:
             for number, arms in enumerate(groups):
                 ordered = [self._pool.arm(selection) for selection in sorted(arms, key=sorted)]
                 for block in range(number * blocks, (number + 1) * blocks):
-                    yield from self._rounds.score_block(ordered, "reduce", block, scores, disturbed)
+                    yield from self._rounds.score_block(
+                        ordered,
+                        "reduce",
+                        block,
+                        scores,
+                        disturbed,
+                        following=(number + 1) * blocks - block - 1,
+                    )
         for floor, droppable in items.items():
             selection = self.chosen[floor]
             costs = self._costs(selection, droppable, scores, disturbed)
@@ -107,7 +114,9 @@ class Reduction:
             scores, disturbed = dict[str, dict[int, float]](), set[tuple[str, int]]()
             first = 1000 * (1 + floor.rank) + 100 * attempt  # block numbers of their own
             for block in range(first, first + blocks):
-                yield from self._rounds.score_block(pair, "reduce", block, scores, disturbed)
+                yield from self._rounds.score_block(
+                    pair, "reduce", block, scores, disturbed, following=first + blocks - block - 1
+                )
             found = _contrasts(scores, disturbed, pair[1].name)
             if found is not None and float(found.estimate[0]) < max(WORTH_LOG, float(found.error[0])):
                 return cheap

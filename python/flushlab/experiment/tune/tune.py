@@ -31,7 +31,7 @@ from flushlab.errors import BelowFloor, MeasurementError
 from flushlab.experiment.blocks import BASE, CONTROL, YOURS
 from flushlab.experiment.frontier import TuneResult, best_at, offers_below
 from flushlab.experiment.objective import redo_rate
-from flushlab.experiment.protocol import Conversation, Progress, Request, Steps
+from flushlab.experiment.protocol import BlockAhead, Conversation, Progress, Request, Steps
 from flushlab.experiment.tune.budget import END_TRIALS, Budget
 from flushlab.experiment.tune.confirmation import WORTH_LOG, Confirmation
 from flushlab.experiment.tune.plan import TunePlan
@@ -86,6 +86,10 @@ class Tune:
     def ask(self) -> Request | None:
         """The trial to run now, or None when the campaign is done."""
         return self._conversation.ask()
+
+    def ahead(self, most: int) -> tuple[BlockAhead, ...]:
+        """The round that is due; in reduction and confirmation, those of the same arms that follow too."""
+        return () if self.ask() is None else self._rounds.ahead(most)
 
     def tell(self, trial: Trial) -> None:
         """Takes the record of the trial that was due; records of the recovery check are ignored."""
@@ -238,6 +242,7 @@ class Tune:
                     "confirm",
                     first + block,
                     spare=budget.spare(due),
+                    following=blocks - block - 1,
                 )
             except MeasurementError as error:
                 if not confirmation.interim_analyses:
