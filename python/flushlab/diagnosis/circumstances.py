@@ -10,12 +10,13 @@ from flushlab.settings.plugins import AURORA
 RDS, AZURE, CLOUD_SQL = "Amazon RDS", "Azure Database for MySQL", "Google Cloud SQL"
 _PREFIXES = {"aurora_": AURORA, "rds_": RDS, "azure_": AZURE, "cloudsql_": CLOUD_SQL}
 """Of variables, the first that fits."""
-_ALTERED = {
-    AURORA: "parameter groups",
-    RDS: "parameter groups",
+PLACES = {
+    AURORA: "parameter group",
+    RDS: "parameter group",
     AZURE: "server parameters",
     CLOUD_SQL: "database flags",
 }
+"""Where a service has its settings."""
 _NO_BARRIERS = {"nobarrier", "barrier=0"}
 _RESET_S = 2.0
 """By so much two clocks of whole seconds may differ."""
@@ -38,8 +39,8 @@ def circumstances(evidence: Evidence) -> Iterator[str]:
     service = service_of(evidence.after.variables, evidence.identity.version_text)
     if service:
         yield (
-            f"{service} refuses SET GLOBAL for most settings and has no option file: change them by"
-            f" {_ALTERED[service]}"
+            f"{service} refuses SET GLOBAL for most settings and has no option file: change them in its"
+            f" {PLACES[service]}"
         )
     if service == AURORA:
         yield f"{AURORA} keeps redo and pages on storage of its own: guarantees and redo are not as MySQL's"

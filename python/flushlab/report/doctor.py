@@ -16,11 +16,10 @@ from flushlab.diagnosis.host import Host
 from flushlab.diagnosis.shares import Share, Step, times
 from flushlab.diagnosis.state import State
 from flushlab.diagnosis.waits import ROW_LOCK, WAITS, wait_words
-from flushlab.record import ServerIdentity
+from flushlab.report.doctor_changes import change_lines
 from flushlab.report.doctor_host import host_lines
 from flushlab.report.doctor_state import restart_changes, state_lines
 from flushlab.report.words import changes, grouped
-from flushlab.settings.catalog import load_catalog
 from flushlab.units import counted, format_seconds
 
 WIDTH = 80
@@ -260,20 +259,6 @@ def settings_text(change: Change) -> str:
     return changes(change.settings)
 
 
-def as_text(change: Change, server: ServerIdentity) -> str:
-    """A change to take away: SQL as far as the server takes it while it runs, and the option file."""
-    here = {name: load_catalog().require(name, server.flavor, server.version) for name in change.settings}
-    sql = [
-        f"SET GLOBAL {one.variable} = {one.sql(change.settings[name])};"
-        for name, one in here.items()
-        if one.dynamic
-    ]
-    options = [one.option(change.settings[name]) for name, one in here.items()]
-    head = ["-- Untested on this server. Until its next restart:", *sql, ""] if sql else []
-    after = "To keep it after a restart" if len(sql) == len(here) else "Takes a restart"
-    return "\n".join([*head, f"# Untested on this server. {after}:", "[mysqld]", *options])
-
-
 def _finding(found: Finding, diagnosis: Diagnosis, *, full: bool) -> Iterator[str]:
     share = found.share
     said = ""
@@ -293,7 +278,7 @@ def _finding(found: Finding, diagnosis: Diagnosis, *, full: bool) -> Iterator[st
         if full:
             for text in one.costs:
                 yield from _wrapped(f"    - {text}", "      ")
-            yield from (f"      {line}" for line in _statements(one, diagnosis))
+            yield from (f"      {line}" for line in change_lines(one, diagnosis))
 
 
 def cost(change: Change, diagnosis: Diagnosis) -> str:
@@ -305,17 +290,6 @@ def cost(change: Change, diagnosis: Diagnosis) -> str:
 
 
 _PART = "part of a guarantee"
-
-
-def _statements(change: Change, diagnosis: Diagnosis) -> Iterator[str]:
-    """The change as SQL, or as lines of an option file for settings that take a restart."""
-    server = diagnosis.evidence.identity
-    for name, value in change.settings.items():
-        here = load_catalog().require(name, server.flavor, server.version)
-        if here.dynamic:
-            yield f"SET GLOBAL {here.variable} = {here.sql(value)};"
-        else:
-            yield f"[mysqld] {here.option(value)}  # takes a restart"
 
 
 def _began(at: float) -> str:

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from flushlab.diagnosis.diagnose import Diagnosis
 from flushlab.diagnosis.finding import Finding
 from flushlab.diagnosis.waits import wait_words
-from flushlab.report.doctor import as_text, began_words, cost, measured, percent, settings_text, window_words
+from flushlab.report.doctor import began_words, cost, measured, percent, settings_text, window_words
+from flushlab.report.doctor_changes import as_text
 from flushlab.report.doctor_host import host_lines
 from flushlab.report.doctor_state import state_lines
 from flushlab.report.words import FAILURES, rounded
@@ -70,7 +71,6 @@ def _waits(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def _finding(found: Finding, diagnosis: Diagnosis) -> Iterator[str]:
-    server = diagnosis.evidence.identity
     yield from ("", f"### {_plain(found.title[0].upper() + found.title[1:])}", "", measured(found), "")
     for seen in found.seen:
         yield f"- {_plain(seen.text)}" + (f": {_code(seen.sql)}" if seen.sql else "")
@@ -78,7 +78,7 @@ def _finding(found: Finding, diagnosis: Diagnosis) -> Iterator[str]:
     for one in found.changes:
         yield from ("", f"Try (untested) {_code(settings_text(one))}; costs {cost(one, diagnosis)}.")
         yield from (f"- {_plain(text)}" for text in one.costs)
-        yield from ("", "```", as_text(one, server), "```")
+        yield from ("", "```", as_text(one, diagnosis), "```")
 
 
 def _plain(text: str) -> str:

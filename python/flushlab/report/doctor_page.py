@@ -12,7 +12,8 @@ from flushlab.diagnosis.diagnose import Diagnosis
 from flushlab.diagnosis.finding import Finding
 from flushlab.diagnosis.waits import wait_words
 from flushlab.report import doctor_plots
-from flushlab.report.doctor import as_text, began_words, cost, measured, percent, settings_text
+from flushlab.report.doctor import began_words, cost, measured, percent, settings_text
+from flushlab.report.doctor_changes import as_text, form_words
 from flushlab.report.doctor_host import host_lines
 from flushlab.report.doctor_state import state_lines
 from flushlab.report.page.page import Foot, page
@@ -108,7 +109,6 @@ def binding_waits(diagnosis: Diagnosis) -> tuple[str, ...]:
 
 
 def _finding(found: Finding, diagnosis: Diagnosis) -> Iterator[Section]:
-    server = diagnosis.evidence.identity
     tables = []
     if found.seen:
         rows = tuple((Cell(one.text), Cell(one.sql, "code" if one.sql else "")) for one in found.seen)
@@ -128,7 +128,7 @@ def _finding(found: Finding, diagnosis: Diagnosis) -> Iterator[Section]:
         " ".join(filter(None, (measured(found), found.advice))),
         tables=tuple(tables),
         code=tuple(
-            (f"{settings_text(one)}: SQL and option file, untested", as_text(one, server))
+            (f"{settings_text(one)}: {form_words(diagnosis)}, untested", as_text(one, diagnosis))
             for one in found.changes
         ),
     )

@@ -27,7 +27,7 @@ def test_a_service_is_known_by_its_variables(variables: dict[str, str], version:
 
 def test_a_service_has_another_way_to_change_settings() -> None:
     found = diagnose(evidence(variables={"aurora_version": "3.05.2"})).doubts
-    assert any("change them by parameter groups" in text for text in found)
+    assert any("change them in its parameter group" in text for text in found)
     assert any("storage of its own" in text for text in found)
 
 

@@ -1,0 +1,61 @@
+"""Changes to try, in the form that the server takes."""
+
+from __future__ import annotations
+
+import pytest
+
+from flushlab.diagnosis.diagnose import Diagnosis, diagnose
+from flushlab.report import doctor, doctor_markdown, doctor_page
+from flushlab.report.doctor_changes import as_text, change_lines
+from tests.unit.diagnosis.watched import COMMITTING, evidence, time_of, writer
+from tests.unit.report.test_page import text_of
+from tests.unit.telemetry.live.told import MYSQL57
+
+
+def diagnosed(**variables: str) -> Diagnosis:
+    """Commits wait for both logs, statements for the log buffer."""
+    return diagnose(
+        evidence(
+            {"innodb_log_waits": 900, "handler_commit": 1000},
+            write_time=time_of([writer(1, COMMITTING), writer(2)]),
+            variables=variables,
+        )
+    )
+
+
+SERVICES = [
+    ({"rds_human_readable": "1"}, "parameter group"),
+    ({"aurora_version": "3.05.2"}, "parameter group"),
+    ({"azure_server_name": "x"}, "server parameters"),
+    ({"cloudsql_iam_authentication": "OFF"}, "database flags"),
+]
+
+
+@pytest.mark.parametrize(("variables", "place"), SERVICES)
+def test_a_service_gets_values_and_no_statement_that_it_refuses(
+    variables: dict[str, str], place: str
+) -> None:
+    found = diagnosed(**variables)
+    texts = (
+        doctor.render(found, full=True),
+        doctor_markdown.render(found),
+        text_of(doctor_page.render(found)),
+    )
+    for text in texts:
+        assert "SET GLOBAL innodb" not in text and "SET GLOBAL sync" not in text and "[mysqld]" not in text
+        assert place in text
+        assert "innodb_flush_log_at_trx_commit = 2" in text and "innodb_log_buffer_size = 67108864" in text
+
+
+@pytest.mark.parametrize(
+    ("variables", "line"),
+    [
+        ({}, "[mysqld] innodb_log_buffer_size = 64M  # takes a restart"),
+        ({"rds_x": "1"}, "innodb_log_buffer_size = 67108864  # parameter group, takes a restart"),
+    ],
+)
+def test_a_setting_that_takes_a_restart_says_so(variables: dict[str, str], line: str) -> None:
+    found = diagnose(evidence({"innodb_log_waits": 900}, identity=MYSQL57, variables=variables))
+    (change,) = next(one for one in found.findings if one.name == "log_buffer").changes
+    assert list(change_lines(change, found)) == [line]
+    assert "akes a restart" in as_text(change, found)
