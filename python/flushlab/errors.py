@@ -120,6 +120,10 @@ class SamplesDisagree(MeasurementError):
     """Files of different servers, or of two runs of one: no growth can be told from them."""
 
 
+class CountersReset(MeasurementError):
+    """FLUSH STATUS set counters of a server back while they were read."""
+
+
 class StorageError(FlushlabError):
     """A file, directory, snapshot or the store could not be read or written."""
 

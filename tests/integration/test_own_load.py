@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -23,7 +24,10 @@ from flushlab.campaign.compare import compare
 from flushlab.campaign.facts import CampaignFacts
 from flushlab.campaign.pool import own_load
 from flushlab.campaign.pool.remote import RemotePool
-from flushlab.errors import BelowFloor, MeasurementError, UsageError
+from flushlab.diagnosis import recording
+from flushlab.diagnosis.doctor import reach
+from flushlab.diagnosis.load import LoadObserver
+from flushlab.errors import BelowFloor, CountersReset, MeasurementError, UsageError
 from flushlab.machine import state_path
 from flushlab.server import Instance, Sandbox
 from flushlab.server.remote import put_back
@@ -274,3 +278,36 @@ def test_a_recording_sends_the_statements_of_its_list_alone_and_is_compared(
     began = ("SET SESSION", "SET AUTOCOMMIT", "SET NAMES", "SELECT VERSION()")
     assert sent & listed
     assert {one for one in sent - listed if not one.startswith(began)} == set()
+
+
+@pytest.mark.parametrize("build", SERVERS)
+def test_ctrl_c_keeps_what_was_observed_since_the_last_stretch(
+    server: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, began, sleep = tmp_path / "cut.load", time.monotonic(), time.sleep
+
+    def pressed(seconds: float) -> None:
+        sleep(seconds)
+        if time.monotonic() - began > 3 * recording.LEAST_S and commits(server) > before:
+            raise KeyboardInterrupt
+
+    with load(server, connections=2, rate=0.0):
+        before = commits(server)
+        monkeypatch.setattr("flushlab.diagnosis.load.time.sleep", pressed)
+        flushlab("watch", "--dsn", dsn(server), "--record", str(file), code=130)
+    (stretch,) = recording.read(file).stretches
+    assert stretch.load.commits > 0
+
+
+@pytest.mark.parametrize("build", SERVERS)
+def test_flush_status_is_told_from_a_restart(server: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    identity = server.identity
+    is_global = identity.flavor == "mariadb" and identity.version >= (11, 5)
+    flush = "FLUSH GLOBAL STATUS" if is_global else "FLUSH STATUS"
+    monkeypatch.setattr("flushlab.diagnosis.load.time.sleep", lambda _: server.query(flush))
+    observer = LoadObserver([reach(dsn=dsn(server))])
+    try:
+        with load(server, connections=2, rate=0.0), pytest.raises(CountersReset, match="FLUSH STATUS"):
+            observer.observe(1.0)
+    finally:
+        observer.close()

@@ -23,6 +23,7 @@ EXIT_CODES = {
     "measurement": 4,
     "command-failed": 4,
     "samples-disagree": 4,
+    "counters-reset": 4,
     "storage": 5,
     "no-space": 5,
     "no-memory": 5,

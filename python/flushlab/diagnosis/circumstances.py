@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.settings.plugins import AURORA
+from flushlab.telemetry.live.status import was_reset
 
 RDS, AZURE, CLOUD_SQL = "Amazon RDS", "Azure Database for MySQL", "Google Cloud SQL"
 _PREFIXES = {"aurora_": AURORA, "rds_": RDS, "azure_": AZURE, "cloudsql_": CLOUD_SQL}
@@ -18,8 +19,6 @@ PLACES = {
 }
 """Where a service has its settings."""
 _NO_BARRIERS = {"nobarrier", "barrier=0"}
-_RESET_S = 2.0
-"""By so much two clocks of whole seconds may differ."""
 _CLOCKS_S = 10.0
 """A slow answer, or a clock that is adjusted, moves it by less."""
 
@@ -57,7 +56,7 @@ def circumstances(evidence: Evidence) -> Iterator[str]:
             f"the server's clock moved by {moved_s:+,.0f} s in the window: ages of connections and"
             " transactions are off"
         )
-    if _was_reset(evidence):
+    if was_reset(evidence.before, evidence.after):
         yield "FLUSH STATUS has set counters back in the window: watch again"
 
 
@@ -78,14 +77,3 @@ def _clock_moved_s(evidence: Evidence) -> float | None:
         return None
     moved_s = after - before - evidence.seconds
     return moved_s if abs(moved_s) > _CLOCKS_S else None
-
-
-def _was_reset(evidence: Evidence) -> bool:
-    """Whether counters began anew in the window, while the server went on."""
-    ends = []
-    for status in (evidence.before, evidence.after):
-        uptime, since = status.number("uptime"), status.number("uptime_since_flush_status")
-        if uptime is None or since is None:
-            return False
-        ends.append(uptime - since)
-    return ends[1] - ends[0] > _RESET_S

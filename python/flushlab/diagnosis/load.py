@@ -6,18 +6,19 @@ between, connections are sampled at random moments, since an application may wor
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from flushlab.diagnosis.evidence import settings_of
 from flushlab.diagnosis.waits import wait_of
-from flushlab.errors import ServerDied, ServerError
+from flushlab.errors import CountersReset, FlushlabError, ServerDied, ServerError
 from flushlab.record import ObservedLoad, ServerIdentity, Value, WrittenStatements, side_by_side
 from flushlab.record.running import WatchedServer
 from flushlab.telemetry.live import questions
 from flushlab.telemetry.live.session import Gone, Session
-from flushlab.telemetry.live.status import Rates, ServerStatus
+from flushlab.telemetry.live.status import Rates, ServerStatus, was_reset
 from flushlab.telemetry.live.write_statements import EXECUTE, HISTOGRAM, STATEMENTS, load_questions
 
 _WRITING = ("statement", "commit", "metadata lock", "semi-sync", "certification", "flow control")
@@ -48,23 +49,45 @@ class LoadObserver:
         self._met = 1.0
         """Writers that a sample met, a running mean."""
 
-    def observe(self, seconds: float) -> ObservedLoad:
+    def observe(self, seconds: float, cut: Callable[[ObservedLoad], None] | None = None) -> ObservedLoad:
         """The load of the next seconds.
+
+        Args:
+            seconds: how long.
+            cut: takes the load until Ctrl-C, before that is raised.
 
         Raises:
             ServerDied: a node does not answer.
             ServerError: it refuses the account, or started anew meanwhile.
+            CountersReset: its counters were set back meanwhile.
         """
         try:
             self._connect()
             before = [_counters(session) for session in self._sessions]
             looks = [_Looks() for _ in self._sessions]
-            self._look(looks, time.monotonic() + seconds)
-            after = [_counters(session) for session in self._sessions]
+            try:
+                self._look(looks, time.monotonic() + seconds)
+            except KeyboardInterrupt:
+                if cut is not None and (load := self._until_cut(before, looks)) is not None:
+                    cut(load)
+                raise
+            return self._since(before, looks)
         except Gone as error:
             self.close()
             names = ", ".join(one.key for one in self._nodes)
             raise ServerDied(f"{names} does not answer any more: {error}", hint="is it running?") from error
+
+    def _until_cut(self, before: Sequence[ServerStatus], looks: Sequence[_Looks]) -> ObservedLoad | None:
+        """The load until Ctrl-C, which may have cut an answer short; None if it cannot be told."""
+        self.close()
+        with contextlib.suppress(Gone, FlushlabError):
+            self._connect()
+            return self._since(before, looks)
+        return None
+
+    def _since(self, before: Sequence[ServerStatus], looks: Sequence[_Looks]) -> ObservedLoad:
+        """The load since these counters of each node."""
+        after = [_counters(session) for session in self._sessions]
         return side_by_side(list(map(between, before, after, looks)))
 
     def settings(self) -> tuple[ServerIdentity, Mapping[str, Value]]:
@@ -149,11 +172,18 @@ def between(before: ServerStatus, after: ServerStatus, looks: _Looks) -> Observe
 
     Raises:
         ServerError: the server started anew, or tells of no commits.
+        CountersReset: FLUSH STATUS set its counters back.
     """
     counter = commits_counter(after)
     seconds, commits = after.at_s - before.at_s, _delta(before, after, counter)
-    if commits is None or commits < 0 or (_delta(before, after, "uptime") or 0.0) < 0:
+    if commits is None:
+        raise ServerError(f"{after.key} does not count commits: it has no {counter}", hint="is it a server?")
+    if (_delta(before, after, "uptime") or 0.0) < 0:
         raise ServerError(f"{after.key} started anew: its counters began at 0", hint="measure again")
+    if commits < 0 or was_reset(before, after):
+        raise CountersReset(
+            f"FLUSH STATUS set counters of {after.key} back", hint="measure again, and find who runs it"
+        )
     rates = Rates(before, after)
     kinds, errors = _statements(before, after)
     told = _told_by_kind(kinds)

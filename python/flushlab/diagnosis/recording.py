@@ -18,13 +18,15 @@ from typing import Literal
 import msgspec
 
 from flushlab.diagnosis.load import LoadObserver
-from flushlab.errors import MeasurementError, NotWritable, StorageError
+from flushlab.errors import CountersReset, MeasurementError, NotWritable, StorageError
 from flushlab.record import ObservedLoad, ServerIdentity, Value, together
 from flushlab.record.running import WatchedServer
 from flushlab.units import format_seconds
 
 SCHEMA: Literal["flushlab.load/1"] = "flushlab.load/1"
 STRETCH_S = 10.0
+LEAST_S = 1.0
+"""A stretch that Ctrl-C cuts shorter has no rates worth a line."""
 _WAY_OUT = "record it with `flushlab watch --record FILE`"
 
 
@@ -82,8 +84,10 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
         return {name: value for one in self.stretches for name, value in one.changed.items()}
 
     def scatter(self, of: Callable[[ObservedLoad], float | None]) -> float | None:
-        """Standard deviation between stretches, as a part of the mean; None for fewer than three."""
-        values = [value for one in self.stretches if (value := of(one.load))]
+        """Standard deviation between stretches, as a part of the mean, short ones left out; None for fewer
+        than three."""
+        whole = (one.load for one in self.stretches if one.load.seconds >= STRETCH_S / 2)
+        values = [value for load in whole if (value := of(load))]
         logs = [math.log(value) for value in values]
         return stdev(logs) if len(logs) >= 3 else None
 
@@ -100,7 +104,7 @@ def record(reach: WatchedServer, path: Path, seconds: float | None, progress: Ca
     Raises:
         NotWritable: the file exists, or cannot be written.
         ServerError: the server does not answer, or refuses the account.
-        KeyboardInterrupt: Ctrl-C; what was recorded is in the file.
+        KeyboardInterrupt: Ctrl-C; what was observed until then is in the file.
     """
     observer = LoadObserver([reach])
     try:
@@ -111,11 +115,23 @@ def record(reach: WatchedServer, path: Path, seconds: float | None, progress: Ca
             limit = f"for {format_seconds(seconds)}" if seconds else "until Ctrl-C"
             progress(f"recording the load of {server.name} at {reach.key} {limit}, read-only")
             began = time.monotonic()
-            while (left_s := (seconds or math.inf) - (time.monotonic() - began)) > 0:
-                load = observer.observe(min(STRETCH_S, left_s))
+
+            def keep(load: ObservedLoad) -> None:
                 _, now = observer.settings()
                 changed = {name: value for name, value in now.items() if settings.get(name) != value}
                 _line(file, Stretch(ended_at=datetime.now(UTC), load=load, changed=changed))
+
+            def keep_cut(load: ObservedLoad) -> None:
+                if load.seconds >= LEAST_S:
+                    keep(load)
+
+            while (left_s := (seconds or math.inf) - (time.monotonic() - began)) > 0:
+                try:
+                    load = observer.observe(min(STRETCH_S, left_s), cut=keep_cut)
+                except CountersReset as error:
+                    progress(f"{error}: the last {min(STRETCH_S, left_s):.0f} s are left out")
+                else:
+                    keep(load)
     finally:
         observer.close()
 

@@ -116,7 +116,8 @@ class _Watching:
             self._look()
             self._session.ask_now(questions.STATUS, questions.FILES)  # a slow server was asked long ago
         except Gone as error:
-            self._interrupted = f"the server stopped answering ({error})"
+            # Ctrl-C may have cut an answer short, and the connection with it.
+            self._interrupted = self._interrupted or f"the server stopped answering ({error})"
         self._window.note(self._seen, self._at_s)
 
     def _look(self) -> None:

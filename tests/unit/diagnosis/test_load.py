@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from flushlab.diagnosis.load import _Looks, between, commits_counter
-from flushlab.errors import ServerError
+from flushlab.errors import CountersReset, ServerError
 from flushlab.record import WrittenStatements
 from flushlab.telemetry.live.questions import ThreadState
 from flushlab.telemetry.live.status import ServerStatus
@@ -107,6 +107,25 @@ def test_a_server_that_started_anew_has_no_difference() -> None:
     for counters in (COUNTERS, {**LATER, "uptime": "1"}):
         with pytest.raises(ServerError, match="started anew"):
             between(before, status(at_s=14.0, status=counters), looks([]))
+
+
+@pytest.mark.parametrize(
+    "flushed",
+    [
+        {"binlog_commits": "7"},
+        {"binlog_commits": "1700", "uptime_since_flush_status": "1"},  # it grew past what it had been
+    ],
+)
+def test_counters_that_flush_status_set_back_are_no_restart(flushed: dict[str, str]) -> None:
+    before = status(at_s=10.0, status=LATER | {"uptime_since_flush_status": "104"})
+    after = status(at_s=14.0, status=LATER | {"uptime": "108", "uptime_since_flush_status": "108"} | flushed)
+    with pytest.raises(CountersReset, match="FLUSH STATUS set counters of one back"):
+        between(before, after, looks([]))
+
+
+def test_a_server_that_does_not_count_commits_is_named_with_the_counter() -> None:
+    with pytest.raises(ServerError, match="has no binlog_cache_use"):
+        between(status(at_s=1.0, status={"uptime": "1"}), status(at_s=2.0, status={"uptime": "2"}), looks([]))
 
 
 @pytest.mark.parametrize(

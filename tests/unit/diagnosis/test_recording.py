@@ -14,7 +14,7 @@ from rich.console import Console
 
 from flushlab.diagnosis import recording
 from flushlab.diagnosis.recording import Head, Recording, Stretch, read, record
-from flushlab.errors import MeasurementError, NotWritable, StorageError
+from flushlab.errors import CountersReset, MeasurementError, NotWritable, StorageError
 from flushlab.record import Endpoint, ObservedLoad
 from flushlab.record.running import WatchedServer
 from flushlab.report import load_diff
@@ -52,13 +52,19 @@ class Observer:
     def __init__(self, *_: object) -> None:
         self.settings_now = {"sync_binlog": 1}
         self.left = 3
+        self.reset_at = 0
 
     def settings(self) -> Any:
         return MARIADB, dict(self.settings_now)
 
-    def observe(self, seconds: float) -> ObservedLoad:
+    def observe(self, seconds: float, cut: Callable[[ObservedLoad], None]) -> ObservedLoad:
         if not self.left:
+            for length in (0.2, 7.0):
+                cut(msgspec.structs.replace(load(50, 1.0), seconds=length))
             raise KeyboardInterrupt
+        if self.left == self.reset_at:
+            self.reset_at = 0
+            raise CountersReset("FLUSH STATUS set counters of db1:3306 back")
         self.left -= 1
         self.settings_now["sync_binlog"] = self.left
         return load(100, 1.0)
@@ -85,7 +91,7 @@ def test_what_was_recorded_until_ctrl_c_is_read_back(tmp_path: Path, observer: A
         record(REACH, path, None, lambda _: None)
     assert observer().left == -1
     found = read(path)
-    assert (found.load.commits, len(found.stretches)) == (300, 3)
+    assert (found.load.commits, found.load.seconds, len(found.stretches)) == (350, 37.0, 4)
     assert found.changed == {"sync_binlog": 0}
     assert found.head == Head(place="db1:3306", server=MARIADB, settings={"sync_binlog": 1})
 
@@ -116,6 +122,24 @@ def test_a_recording_without_commits_has_nothing_to_compare(tmp_path: Path) -> N
     for loads in ([], [load(0, 0.0)]):
         with pytest.raises(MeasurementError, match="nothing was committed in it"):
             read(kept(tmp_path / "a.load", made("a", loads)))
+
+
+def test_a_stretch_in_which_counters_were_set_back_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    observer = Observer()
+    observer.reset_at = 2
+    monkeypatch.setattr(recording, "LoadObserver", lambda *_: observer)
+    told: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        record(REACH, tmp_path / "a.load", None, told.append)
+    assert told[1:] == ["FLUSH STATUS set counters of db1:3306 back: the last 10 s are left out"]
+    assert len(read(tmp_path / "a.load").stretches) == 4
+
+
+def test_a_short_stretch_is_no_scatter() -> None:
+    loads = [load(100, 1.0)] * 3 + [msgspec.structs.replace(load(1, 5.0), seconds=1.0)]
+    assert made("a", loads).scatter(lambda one: one.write_us) == 0.0
 
 
 def test_ratios_are_those_of_whole_recordings_and_time_is_said_not_to_be_randomized() -> None:

@@ -128,6 +128,17 @@ def test_ctrl_c_ends_the_window_early(server: Server, monkeypatch: pytest.Monkey
     assert found.seconds < 600.0
 
 
+def test_an_answer_that_ctrl_c_cuts_short_is_no_server_that_stops_answering(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pressed(_: float) -> None:
+        server.status = gone_from(0)  # the connection is closed in the middle of an answer
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("flushlab.diagnosis.sampling.time.sleep", pressed)
+    assert seen_of(600.0).interrupted == "Ctrl-C"
+
+
 @pytest.mark.parametrize(
     ("error", "kind"),
     [

@@ -213,6 +213,21 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(sorted(found.values(), key=lambda one: (-one.count, one.user, one.command)))
 
 
+RESET_S = 2.0
+"""By so much two clocks of whole seconds may differ."""
+
+
+def was_reset(before: ServerStatus, after: ServerStatus) -> bool:
+    """Whether FLUSH STATUS set counters back between two answers, while the server went on."""
+    since = []
+    for one in (before, after):
+        uptime, flushed = one.number("uptime"), one.number("uptime_since_flush_status")
+        if uptime is None or flushed is None:
+            return False
+        since.append(uptime - flushed)
+    return since[1] - since[0] > RESET_S
+
+
 class Rates:
     """What happened between two samples of the same server.
 
