@@ -118,7 +118,9 @@ def _settings(evidence: Evidence) -> Iterator[SettingState]:
 
 
 def _origin(evidence: Evidence, here: SettingHere, value: Value) -> Origin | None:
-    """As the server says; of one that does not, by what it starts with."""
+    """As the server says; of one that does not, by what it starts with. Files do not tell."""
+    if evidence.files:
+        return None
     told = evidence.after.origins
     if told is not None:
         return told.get(here.variable, _DEFAULT)

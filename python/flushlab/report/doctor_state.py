@@ -19,7 +19,7 @@ def state_lines(state: State, server: ServerIdentity) -> Iterator[str]:
     """Settings with their sources, mistakes of option files, and what the version does; one fact per line."""
     for one in state.settings:
         if one.name in _ALWAYS or one.origin not in ("default", "computed", None) or _changes(one):
-            yield f"{one.name}={_shown(one.name, one.value, server)}: {_origin(one)}{_restart(one, server)}"
+            yield f"{one.name}={_shown(one.name, one.value, server)}{_origin(one)}{_restart(one, server)}"
     for problem in state.problems:
         hint = f" ({problem.hint})" if problem.hint else ""
         yield f"{problem.place}: {problem.text}{hint}"
@@ -41,12 +41,13 @@ def _changes(one: SettingState) -> bool:
 
 
 def _origin(one: SettingState) -> str:
+    """Empty if it is not known: a line of its own says why."""
     if one.origin is None:
-        return "source unknown"
+        return ""
     if one.origin == "SET":
         who = f" by {one.account}" if one.account else ""
-        return f"SET GLOBAL{who}{f', {one.at}' if one.at else ''}"
-    return one.place or one.origin
+        return f": SET GLOBAL{who}{f', {one.at}' if one.at else ''}"
+    return f": {one.place or one.origin}"
 
 
 def _restart(one: SettingState, server: ServerIdentity) -> str:

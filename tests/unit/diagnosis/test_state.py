@@ -196,3 +196,12 @@ def test_the_report_says_what_a_restart_changes() -> None:
     unsure = diagnose(seen(origins=parse_origins(MYSQL_ROWS)))
     assert "A restart changes" not in render(unsure)
     assert "a restart loses it, unless an option file has it" in " ".join(render(unsure, full=True).split())
+
+
+def test_a_value_in_a_file_is_not_called_a_default() -> None:
+    settings: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 1, "sync_binlog": 1}
+    found = seen(settings=settings, files=("variables: SHOW GLOBAL VARIABLES",))
+    assert one(found).origin is None
+    lines = render(diagnose(found), full=True).splitlines()
+    assert "  sync_binlog=1" in lines
+    assert not any(line.endswith(": default") for line in lines)
