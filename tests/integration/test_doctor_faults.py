@@ -14,6 +14,7 @@ import pytest
 from flushlab.build import silent
 from flushlab.diagnosis import sampling
 from flushlab.diagnosis.diagnose import Diagnosis, diagnose
+from flushlab.errors import ServerError
 from flushlab.record import Endpoint
 from flushlab.record.running import WatchedServer
 from flushlab.server import Sandbox
@@ -108,6 +109,47 @@ def test_a_server_that_stalls_leaves_what_was_seen(
         os.kill(pid, signal.SIGCONT)
     assert "the server stopped answering" in found.evidence.interrupted
     assert found.doubts[0].startswith("the window ended after") and found.evidence.host is not None
+
+
+@pytest.mark.parametrize("build", ["mariadb@10.11", "mysql@8.0"])
+def test_a_server_that_stalls_at_the_first_question_is_waited_for(
+    build: str, sandbox: StartSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "DEADLINE_S", 5.0)
+    server = sandbox(build)
+    pid = server.pid
+    assert pid is not None
+    told: list[str] = []
+
+    def goes_on(line: str) -> None:
+        told.append(line)
+        os.kill(pid, signal.SIGCONT)
+
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        found = looked_at(server, 2.0, meanwhile=goes_on)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert "has not answered for 5 s: waiting for 30 s at most" in told[0]
+    assert told[1].startswith("watching")
+    assert found.answer == "Nothing bounds writes: no connection wrote."
+
+
+def test_a_server_that_does_not_go_on_is_given_up(
+    sandbox: StartSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampling, "FIRST_S", 0.0)
+    monkeypatch.setattr(session, "DEADLINE_S", 1.0)
+    server = sandbox("mariadb@10.11")
+    pid = server.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(ServerError, match="cannot be watched") as caught:
+            looked_at(server, 2.0)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert caught.value.hint is not None and "does it answer other clients" in caught.value.hint
 
 
 def test_a_server_that_is_killed_leaves_what_was_seen(

@@ -154,9 +154,11 @@ def listed(server: Sandbox) -> set[str]:
         *questions(identity, variables),
         *doctor_questions(identity, variables),
     )
-    limit = f"max_statement_time = {session.DEADLINE_S}"
+    limits = [f"max_statement_time = {seconds}" for seconds in (session.FIRST_S, session.DEADLINE_S)]
     if identity.flavor == "mysql":
-        limit = f"max_execution_time = {session.DEADLINE_S * 1000:.0f}"
+        limits = [
+            f"max_execution_time = {seconds * 1000:.0f}" for seconds in (session.FIRST_S, session.DEADLINE_S)
+        ]
     return {
         *(form for one in asked for form in one.forms),
         "SET NAMES utf8mb4",
@@ -165,7 +167,7 @@ def listed(server: Sandbox) -> set[str]:
         COMMENT,
         NUMBER,
         "SET SESSION TRANSACTION READ ONLY",
-        f"SET SESSION lock_wait_timeout = 1, {limit}",
+        *(f"SET SESSION lock_wait_timeout = 1, {limit}" for limit in limits),
     }
 
 

@@ -61,7 +61,7 @@ def doctor(
         for flag, is_given in (("--full", full), *files):
             if is_given:
                 raise UsageError(f"{flag} has no effect with --check-account", hint="remove one of them")
-        found = account(**given)
+        found = account(**given, progress=say)
         stdout.print(report.render_account(found), soft_wrap=True)
         raise SystemExit(NEGATIVE if found.lacks else 0)
     if plan is not None and (plan.exists() or plan.is_symlink()):

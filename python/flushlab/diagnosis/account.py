@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from flushlab.diagnosis.sampling import opened
@@ -45,13 +47,17 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     grants: tuple[str, ...] = ()
 
 
-def check_account(reach: WatchedServer) -> Account:
+def check_account(reach: WatchedServer, progress: Callable[[str], None]) -> Account:
     """Asks each question of a diagnosis once.
+
+    Args:
+        reach: the server.
+        progress: takes a line at a time.
 
     Raises:
         ServerError: the server does not answer, or refuses the account.
     """
-    with opened(reach) as session:
+    with opened(reach, progress) as session:
         session.ask_what_is_due(None, lambda: False)
         name, seen = account_of(session.account()), session.seen
         assert seen is not None

@@ -51,8 +51,8 @@ def doctor(*, progress: Progress = silent, **given: Any) -> Diagnosis:
     return diagnose(watch(_reach(spec), spec.seconds, progress))
 
 
-@taking(DoctorSpec)
-def account(**given: Any) -> Account:
+@taking(DoctorSpec, progress="Takes a line at a time.")
+def account(*, progress: Progress = silent, **given: Any) -> Account:
     """What the account may see of a running server, with the smallest grants for what it lacks.
 
     The arguments are those of `doctor`.
@@ -64,7 +64,7 @@ def account(**given: Any) -> Account:
     spec = build(DoctorSpec, given)
     if spec.files is not None:
         raise UsageError("--check-account has no effect with --from", hint="remove one of them")
-    return check_account(_reach(spec))
+    return check_account(_reach(spec), progress)
 
 
 @taking(DoctorSpec)

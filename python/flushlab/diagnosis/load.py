@@ -17,7 +17,7 @@ from flushlab.errors import CountersReset, FlushlabError, ServerDied, ServerErro
 from flushlab.record import ObservedLoad, ServerIdentity, Value, WrittenStatements, side_by_side
 from flushlab.record.running import WatchedServer
 from flushlab.telemetry.live import questions
-from flushlab.telemetry.live.session import Gone, Session
+from flushlab.telemetry.live.session import FIRST_S, Gone, Session
 from flushlab.telemetry.live.status import Rates, ServerStatus, was_reset
 from flushlab.telemetry.live.write_statements import EXECUTE, HISTOGRAM, STATEMENTS, load_questions
 
@@ -114,7 +114,8 @@ class LoadObserver:
 
     def _connect(self) -> None:
         while len(self._sessions) < len(self._nodes):
-            self._sessions.append(Session(self._nodes[len(self._sessions)], choose=load_questions))
+            node = self._nodes[len(self._sessions)]
+            self._sessions.append(Session(node, choose=load_questions, first_s=FIRST_S))
 
     def _look(self, looks: Sequence[_Looks], until_s: float) -> None:
         while (now := time.monotonic()) < until_s:

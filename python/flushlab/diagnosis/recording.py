@@ -21,6 +21,7 @@ from flushlab.diagnosis.load import LoadObserver
 from flushlab.errors import CountersReset, MeasurementError, NotWritable, StorageError
 from flushlab.record import ObservedLoad, ServerIdentity, Value, together
 from flushlab.record.running import WatchedServer
+from flushlab.telemetry.live.session import waiting_aloud
 from flushlab.units import format_seconds
 
 SCHEMA: Literal["flushlab.load/1"] = "flushlab.load/1"
@@ -108,7 +109,8 @@ def record(reach: WatchedServer, path: Path, seconds: float | None, progress: Ca
     """
     observer = LoadObserver([reach])
     try:
-        server, settings = observer.settings()
+        with waiting_aloud(reach.key, progress):
+            server, settings = observer.settings()
         head = Head(place=reach.key, server=server, settings=settings)
         with _new(path) as file:
             _line(file, head)

@@ -21,7 +21,7 @@ from flushlab.record.running import WatchedServer
 from flushlab.telemetry.live import questions
 from flushlab.telemetry.live.answerer import Answerer
 from flushlab.telemetry.live.questions import doctor_questions
-from flushlab.telemetry.live.session import Gone, Session
+from flushlab.telemetry.live.session import FIRST_S, Gone, Session, waiting_aloud
 from flushlab.telemetry.live.status import ServerStatus
 
 LEAST_S = 1.0
@@ -41,7 +41,7 @@ def watch(reach: WatchedServer, seconds: float, progress: Callable[[str], None])
         ServerError: the server does not answer, or refuses the account.
         ServerDied: the server stopped answering before there was anything to judge.
     """
-    with opened(reach) as session:
+    with opened(reach, progress) as session:
         watched = _Watching(reach, session, seconds)
         name = watched.first.identity.name
         progress(f"watching {name} at {reach.key} for {seconds:g} s, read-only; Ctrl-C ends it early")
@@ -50,15 +50,16 @@ def watch(reach: WatchedServer, seconds: float, progress: Callable[[str], None])
 
 
 @contextlib.contextmanager
-def opened(reach: WatchedServer) -> Iterator[Session]:
-    """A session with the questions of a diagnosis.
+def opened(reach: WatchedServer, progress: Callable[[str], None]) -> Iterator[Session]:
+    """A session with the questions of a diagnosis. A server that stalls is waited for.
 
     Raises:
         ServerError: the server does not answer, or refuses the account.
     """
     session = None
     try:
-        session = Session(reach, choose=doctor_questions)
+        with waiting_aloud(reach.key, progress):
+            session = Session(reach, choose=doctor_questions, first_s=FIRST_S)
         _require_server(reach, session.answerer())
         yield session
     except Gone as error:
@@ -76,6 +77,8 @@ def _hint(text: str) -> str:
         return "set ssl-mode in the option file or the DSN to what the server wants"
     if "protocol" in text or "version" in text:
         return "is it the address and port of a MySQL or MariaDB server?"
+    if "timed out" in text:
+        return "does it answer other clients? Watch it from its own machine, by its socket"
     return "check address, user and password"
 
 

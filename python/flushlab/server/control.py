@@ -226,6 +226,11 @@ def connect(
         ) from error
 
 
+def answer_within(connection: pymysql.connections.Connection[Any], seconds: float) -> None:
+    """Changes how long a connection waits for an answer."""
+    vars(connection)["_read_timeout"] = seconds
+
+
 def tls_context(mode: SslMode, ca: str = "") -> ssl.SSLContext | None:
     """What a connection is encrypted with; None without TLS.
 

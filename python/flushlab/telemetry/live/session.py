@@ -13,9 +13,10 @@ from __future__ import annotations
 import contextlib
 import re
 import socket
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -24,7 +25,7 @@ import pymysql
 from flushlab.machine.peer import is_server, peer_pid
 from flushlab.record import ServerIdentity
 from flushlab.record.running import WatchedServer
-from flushlab.server.control import connect, explain, tls_context
+from flushlab.server.control import answer_within, connect, explain, tls_context
 from flushlab.settings.catalog import version_of
 from flushlab.telemetry.live import questions, write_statements
 from flushlab.telemetry.live.answerer import Answerer
@@ -33,6 +34,8 @@ from flushlab.telemetry.live.questions import Question
 from flushlab.telemetry.live.status import ServerStatus
 
 DEADLINE_S = 2.0
+FIRST_S = 30.0
+"""Deadline of the first answers for those who cannot begin later: a server may stall just then."""
 MOST_SHARE, MOST_LATCHED = 0.05, 0.002
 """Of the time, that a question may take; and one that writers wait for."""
 _EARLY = 0.1
@@ -92,6 +95,7 @@ class Session:
         reach: the server.
         seen: what was known of it before, if anything.
         choose: the questions to ask.
+        first_s: deadline of the first answers: version, variables, status.
 
     Attributes:
         seen: the latest answers.
@@ -102,14 +106,19 @@ class Session:
     """
 
     def __init__(
-        self, reach: WatchedServer, seen: ServerStatus | None = None, choose: Choose = questions.questions
+        self,
+        reach: WatchedServer,
+        seen: ServerStatus | None = None,
+        choose: Choose = questions.questions,
+        first_s: float | None = None,
     ) -> None:
         self._reach, self._choose = reach, choose
+        self._first_s = max(first_s or 0.0, DEADLINE_S)
         try:
             self._connection = connect(
                 reach.endpoint,
                 reach.transport,
-                answer_s=DEADLINE_S,
+                answer_s=self._first_s,
                 connect_s=DEADLINE_S,
                 tls=tls_context(reach.ssl_mode, reach.ssl_ca),
             )
@@ -223,14 +232,9 @@ class Session:
             version=version_of(number[0]),
             version_text=text,
         )
-        limit = (
-            f"max_statement_time = {DEADLINE_S}"
-            if identity.flavor == "mariadb"
-            else f"max_execution_time = {DEADLINE_S * 1000:.0f}"
-        )
-        for statement in ("SET SESSION TRANSACTION READ ONLY", f"SET SESSION lock_wait_timeout = 1, {limit}"):
-            with contextlib.suppress(Refused):  # older servers have no such limit
-                self._query(statement)
+        with contextlib.suppress(Refused):
+            self._query("SET SESSION TRANSACTION READ ONLY")
+        self._limit(identity, self._first_s)
         if self.seen is None or self.seen.identity != identity:
             self.seen = ServerStatus(key=self._reach.key, identity=identity)
         self._due = [Due(question) for question in questions.first_questions()]
@@ -241,6 +245,19 @@ class Session:
         known = {due.question.name: due for due in self._due}
         asked = self._choose(identity, self.seen.variables)
         self._due = [known.get(question.name) or Due(question) for question in asked]
+        if self._first_s > DEADLINE_S:
+            self.ask_now(questions.STATUS)
+            self._limit(identity, DEADLINE_S)
+            answer_within(self._connection, DEADLINE_S)
+
+    def _limit(self, identity: ServerIdentity, seconds: float) -> None:
+        """Lets the server end statements that take longer."""
+        is_mariadb = identity.flavor == "mariadb"
+        limit = (
+            f"max_statement_time = {seconds}" if is_mariadb else f"max_execution_time = {seconds * 1000:.0f}"
+        )
+        with contextlib.suppress(Refused):  # older servers have no such limit
+            self._query(f"SET SESSION lock_wait_timeout = 1, {limit}")
 
     def _spare(self, due: Due, driven_s: float | None) -> None:
         """Asks in the second form, if there is one, for once."""
@@ -301,6 +318,19 @@ class Session:
             if errno in _CONNECTION_LOST:
                 raise Gone(error_text(error)) from error
             raise Refused(text, denied=errno in _DENIED) from error
+
+
+@contextlib.contextmanager
+def waiting_aloud(key: str, progress: Callable[[str], None]) -> Iterator[None]:
+    """Reports it if the first answers of a server take long."""
+    text = f"{key} has not answered for {DEADLINE_S:g} s: waiting for {FIRST_S:g} s at most; Ctrl-C ends it"
+    timer = threading.Timer(DEADLINE_S, progress, [text])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class Refused(Exception):
