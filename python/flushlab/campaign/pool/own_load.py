@@ -19,7 +19,7 @@ from flushlab.campaign.pool.protocol import Use
 from flushlab.diagnosis.load import LoadObserver
 from flushlab.errors import MeasurementError, UsageError
 from flushlab.record import ObservedLoad, together
-from flushlab.server.control import StatementFailed
+from flushlab.server.control import READ_ONLY_VARIABLE, StatementFailed
 from flushlab.server.identifier import quoted
 from flushlab.server.remote.group import RemoteGroup
 from flushlab.server.remote.rights import Needs, require_rights
@@ -64,12 +64,19 @@ def used(server: RemoteGroup, access: RemoteAccess, use: Use, progress: Progress
 
 
 def _require_noticed(server: RemoteGroup, names: Sequence[str]) -> None:
-    """Refuses settings that a connection copies when it opens: the load's connections are open."""
+    """Refuses settings that a connection copies when it opens: the load's connections are open.
+
+    Raises:
+        UsageError: there is one.
+        StatementFailed: the server refuses to tell.
+    """
     for name in names:
         try:
             server.query(f"SELECT @@SESSION.{quoted(name)}")
-        except StatementFailed:  # ER_INCORRECT_GLOBAL_LOCAL_VAR: global alone
-            continue
+        except StatementFailed as error:
+            if error.errno == READ_ONLY_VARIABLE:  # global alone: no connection has a copy
+                continue
+            raise
         raise UsageError(
             f"{name}: open connections keep the value that they copied, so your load would not notice it",
             hint="measure it with a load of flushlab's own: leave out --own-load",

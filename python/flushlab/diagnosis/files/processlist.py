@@ -9,8 +9,8 @@ from flushlab.diagnosis.files.told import Source, Told, whole
 from flushlab.telemetry.live.questions import ThreadState
 
 _COLUMNS = frozenset(("id", "user", "command", "time", "state"))
-_COMMENTS = re.compile(r"(?:\s+|/\*.{0,1000}?\*/|(?:--|#)[^\n]*\n)*", re.DOTALL)
-_WORD = re.compile(r"\(*(\w{1,20})")
+_FIRST = re.compile(r"(?:\s+|/\*.{0,1000}?\*/|(?:--|#)[^\n]*\n)*+\(*(\w{1,20})", re.DOTALL)
+"""Behind comments."""
 _ASLEEP_S = 2
 """Connections that have slept for so long have nothing to do; see `questions.doctor_questions`."""
 
@@ -28,15 +28,19 @@ def _states(rows: list[Record]) -> list[ThreadState]:
 
 
 def _state(row: Record) -> ThreadState:
-    info = row.get("info", "")
-    word = _WORD.match(info, _COMMENTS.match(info).end()) if info != "NULL" else None  # type: ignore[union-attr]
     return ThreadState(
         id=whole(row["id"]),
         command=row.get("command", ""),
         seconds=whole(row.get("time", "")),
         state="" if row.get("state") == "NULL" else row.get("state", ""),
-        verb=word[1].lower() if word else "",
+        verb=_verb(row.get("info", "")),
     )
+
+
+def _verb(statement: str) -> str:
+    """First word of a statement in small letters; empty for none."""
+    found = _FIRST.match(statement)
+    return found[1].lower() if found is not None and statement != "NULL" else ""
 
 
 SOURCE = Source(name="SHOW PROCESSLIST", marks=("Command:", "Command\t", "Command ", "COMMAND"), parse=parse)
