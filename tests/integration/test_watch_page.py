@@ -190,6 +190,16 @@ def test_what_bounds_the_writes_of_a_server_that_is_not_measured(browser: Chromi
     assert browser.complaints == []
 
 
+def test_a_server_without_a_load_of_flushlab_has_no_plot_of_its_latency(browser: Chromium) -> None:
+    own: dict[str, Any] = {"running": None, "ratios": [], "p50_ms": None, "p99_ms": None}
+    with Feed([sample(NOW - 60 + second, **own) for second in range(60)]) as feed:
+        open_page(browser, feed)
+        assert browser.run("document.querySelector('[aria-labelledby=plot-latency]').hidden")
+        feed.push(sample(NOW))
+        browser.until("!document.querySelector('[aria-labelledby=plot-latency]').hidden")
+    assert browser.complaints == []
+
+
 def test_a_lost_connection_leaves_no_gap(browser: Chromium, feed: Feed) -> None:
     open_page(browser, feed)
     feed.stop()

@@ -61,6 +61,7 @@ export class Hour {
     this.arms = [];
     this.marks = [];
     this.diagnosed = false;
+    this.loaded = false;
   }
 
   get end() {
@@ -73,6 +74,7 @@ export class Hour {
     this.#push(sample.t, (of) => of(sample) ?? null, sample.running?.arm ?? "");
     for (const mark of sample.marks ?? []) this.marks.push(mark);
     this.diagnosed ||= Boolean(sample.diagnosis);
+    this.loaded ||= typeof sample.p50_ms === "number";
     if (this.times.length > ROOM + SLACK) this.#drop(this.times.length - ROOM);
   }
 

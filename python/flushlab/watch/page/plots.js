@@ -21,6 +21,7 @@ const PLOTS = [
     key: "latency",
     title: "Latency",
     about: "Of flushlab's own load: half and 99 of 100 are faster.",
+    when: (hour) => hour.loaded,
     lines: [line("p50", "p50", "class-data", milliseconds), line("p99", "p99", "class-binlog", milliseconds)],
     axis: (value) => `${short(value)} ms`,
   },
