@@ -31,11 +31,12 @@ from flushlab.errors import BelowFloor, CountersReset, MeasurementError, UsageEr
 from flushlab.machine import state_path
 from flushlab.server import Instance, Sandbox
 from flushlab.server.remote import put_back
+from flushlab.server.watched import watched
 from flushlab.telemetry.live import session
 from flushlab.telemetry.live.write_statements import load_questions
 from flushlab.workload import OwnLoad
 from tests.command import flushlab
-from tests.conftest import flavors
+from tests.conftest import StartSandbox, flavors
 from tests.integration import application
 from tests.waiting import stop, wait_for_end, wait_until
 
@@ -309,5 +310,30 @@ def test_flush_status_is_told_from_a_restart(server: Sandbox, monkeypatch: pytes
     try:
         with load(server, connections=2, rate=0.0), pytest.raises(CountersReset, match="FLUSH STATUS"):
             observer.observe(1.0)
+    finally:
+        observer.close()
+
+
+@pytest.mark.parametrize("build", ["mariadb@10.11"])
+def test_without_a_binary_log_mariadb_counts_commits_without_reads(
+    build: str, sandbox: StartSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = sandbox(build, settings={"log_bin": "OFF"})
+    server.query("CREATE DATABASE shop")
+    server.query("CREATE TABLE shop.t (id INT PRIMARY KEY, v INT) STATS_AUTO_RECALC = 0")
+    server.query("INSERT INTO shop.t VALUES (1, 0)")
+    written = 0
+
+    def work(_: float) -> None:
+        nonlocal written
+        written += 1
+        server.query("UPDATE shop.t SET v = v + 1")
+        for _ in range(3):
+            server.query("SELECT * FROM shop.t")
+
+    monkeypatch.setattr("flushlab.diagnosis.load.time.sleep", work)
+    observer = LoadObserver([watched(server)])
+    try:
+        assert observer.observe(0.5).commits == written
     finally:
         observer.close()

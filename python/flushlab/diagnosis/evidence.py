@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from flushlab.diagnosis.commits import COUNTERS
 from flushlab.diagnosis.host import Host
 from flushlab.diagnosis.monitor import Monitor
 from flushlab.diagnosis.option_files import Start
@@ -18,8 +19,6 @@ from flushlab.settings.in_force import in_force
 from flushlab.telemetry.live.questions import OpenTransaction
 from flushlab.telemetry.live.status import ServerStatus
 
-COMMITS = ("binlog_commits", "binlog_cache_use", "handler_commit")
-"""Counters of transactions that were committed, the best first: those of the binary log if there is one."""
 _WRITES = ("insert", "insert_select", "update", "update_multi", "delete", "delete_multi", "replace", "load")
 
 
@@ -33,7 +32,7 @@ class CommitCount(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         at_s: seconds since the window began.
-        counts: of each of `COMMITS`; None for those that the server does not have.
+        counts: of each of `commits.COUNTERS`; None for those that the server does not have.
     """
 
     at_s: float
@@ -139,12 +138,17 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         return self.delta(*names) or 0.0
 
     @property
+    def commits_by(self) -> str:
+        """The counter of transactions that were committed; empty if none grew."""
+        return next((name for name in COUNTERS if self.delta(name)), "")
+
+    @property
     def commits(self) -> float | None:
-        """Transactions that were committed, per second: those of the binary log if there is one."""
-        found = None
-        for name in COMMITS:
-            found = found or self.delta(name)
-        return None if found is None or self.seconds <= 0 else found / self.seconds
+        """Transactions that were committed, per second; None if the server does not tell."""
+        if self.seconds <= 0 or all(self.delta(name) is None for name in COUNTERS):
+            return None
+        counter = self.commits_by
+        return self.grew(counter) * COUNTERS[counter] / self.seconds if counter else 0.0
 
     @property
     def write_statements(self) -> float:
@@ -154,13 +158,14 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def commit_rates(self) -> tuple[tuple[float, float], ...]:
         """The same over time: seconds since the window began, and commits/s since the point before."""
-        used = next((place for place, name in enumerate(COMMITS) if self.delta(name)), None)
-        if used is None:
+        if not (counter := self.commits_by):
             return ()
+        used = list(COUNTERS).index(counter)
         found, last = [], None
         for one in self.commit_counts:
-            if (count := one.counts[used]) is None:
+            if (counted := one.counts[used]) is None:
                 continue
+            count = counted * COUNTERS[counter]
             if last is not None and one.at_s - last[0] >= _LEAST_S:
                 found.append((one.at_s, max(0.0, count - last[1]) / (one.at_s - last[0])))
             if last is None or one.at_s - last[0] >= _LEAST_S:

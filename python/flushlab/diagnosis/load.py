@@ -11,6 +11,7 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from flushlab.diagnosis.commits import COUNTERS, WITH_READS
 from flushlab.diagnosis.evidence import settings_of
 from flushlab.diagnosis.waits import wait_of
 from flushlab.errors import CountersReset, FlushlabError, ServerDied, ServerError
@@ -160,12 +161,12 @@ def _counters(session: Session) -> ServerStatus:
 
 def commits_counter(status: ServerStatus) -> str:
     """The status variable that counts the commits of a server's own clients: the transactions of the binary
-    log, where there is one. `Handler_commit` has those that only read, too."""
+    log, where there is one; else as `commits.COUNTERS`."""
     if status.variables.get("wsrep_on", "").upper() in ("ON", "1"):
         return "wsrep_local_commits"
     if status.variables.get("log_bin", "").upper() in ("ON", "1"):
         return "binlog_commits" if status.number("binlog_commits") is not None else "binlog_cache_use"
-    return "handler_commit"
+    return "innodb_max_trx_id" if status.number("innodb_max_trx_id") is not None else WITH_READS
 
 
 def between(before: ServerStatus, after: ServerStatus, looks: _Looks) -> ObservedLoad:
@@ -177,6 +178,7 @@ def between(before: ServerStatus, after: ServerStatus, looks: _Looks) -> Observe
     """
     counter = commits_counter(after)
     seconds, commits = after.at_s - before.at_s, _delta(before, after, counter)
+    each = COUNTERS.get(counter, 1.0)
     if commits is None:
         raise ServerError(f"{after.key} does not count commits: it has no {counter}", hint="is it a server?")
     if (_delta(before, after, "uptime") or 0.0) < 0:
@@ -192,7 +194,7 @@ def between(before: ServerStatus, after: ServerStatus, looks: _Looks) -> Observe
     syncs = {"redo": rates.syncs.redo, "data": rates.syncs.data, "binlog": rates.syncs.binlog}
     return ObservedLoad(
         seconds=seconds,
-        commits=round(commits),
+        commits=round(commits * each),
         commits_by=counter,
         source="statements" if told else "samples",
         write_s=sum(one.seconds for one in told.values()) if told else looks.writing * samples_s,

@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from flushlab.diagnosis.evidence import COMMITS, CommitCount, Evidence, settings_of
+from flushlab.diagnosis.commits import COUNTERS
+from flushlab.diagnosis.evidence import CommitCount, Evidence, settings_of
 from flushlab.diagnosis.shares import Tally
 from flushlab.record import Value
 from flushlab.telemetry.live.questions import STATES, TRANSACTIONS, OpenTransaction
@@ -66,7 +67,7 @@ class Window:
             self._tally.add(at_s, seen.states)
         if last is None or seen.at_s != last.at_s:
             self._ends.append(msgspec.structs.replace(seen, states=None, threads=None, transactions=None))
-            self._commits.append((seen.at_s, tuple(seen.number(name) for name in COMMITS)))
+            self._commits.append((seen.at_s, tuple(seen.number(name) for name in COUNTERS)))
             if (waiters := seen.row_lock_waiters) is not None:
                 self._waiters.append((seen.at_s, waiters))
             if (age := seen.redo.checkpoint_age) is not None:

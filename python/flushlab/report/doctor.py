@@ -83,6 +83,8 @@ class DoctorDocument(msgspec.Struct, frozen=True, kw_only=True):
         steps: the same over time, for plots; a step without a sample is missing.
         step_s: length of a step.
         commits: over time.
+        commits_by: status variable that counts them; `handler_commit` has transactions that only read, too,
+            and `innodb_max_trx_id` grows by two for each. Empty if none grew.
         findings: the most binding first.
         floor: that the server meets now, and on which disk.
         guarantees: what it keeps under each failure, in words.
@@ -105,6 +107,7 @@ class DoctorDocument(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[Step, ...]
     step_s: float
     commits: tuple[CommitRate, ...]
+    commits_by: str
     findings: tuple[FoundDocument, ...]
     floor: str
     guarantees: Mapping[str, str]
@@ -130,6 +133,7 @@ def document(diagnosis: Diagnosis) -> DoctorDocument:
         steps=evidence.time.steps,
         step_s=evidence.time.step_s,
         commits=tuple(CommitRate(at_s=at_s, per_s=rate) for at_s, rate in evidence.commit_rates),
+        commits_by=evidence.commits_by,
         findings=tuple(
             FoundDocument(
                 name=one.name,

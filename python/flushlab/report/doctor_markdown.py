@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from flushlab.diagnosis.commits import WITH_READS
 from flushlab.diagnosis.diagnose import Diagnosis
 from flushlab.diagnosis.finding import Finding
 from flushlab.diagnosis.waits import wait_words
@@ -30,7 +31,8 @@ def _lines(diagnosis: Diagnosis) -> Iterator[str]:
     evidence = diagnosis.evidence
     yield f"## {_plain(diagnosis.answer)}"
     yield ""
-    rate = "" if evidence.commits is None else f", {rounded(evidence.commits)} commits/s"
+    reads = " (reads too)" if evidence.commits_by == WITH_READS else ""
+    rate = "" if evidence.commits is None else f", {rounded(evidence.commits)} commits/s{reads}"
     began = f", {began_words(diagnosis)}" if evidence.began else ""
     yield (
         f"{evidence.server} at {_code(evidence.after.key)}{began}, {window_words(diagnosis)}{rate}."

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from flushlab.diagnosis.commits import WITH_READS
 from flushlab.diagnosis.diagnose import Diagnosis
 from flushlab.diagnosis.finding import Finding
 from flushlab.diagnosis.waits import wait_words
@@ -52,7 +53,8 @@ def _keys(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
     if evidence.time.writers:
         yield "writers", f"{evidence.time.writers:,}"
     if evidence.commits is not None:
-        yield "commits/s", rounded(evidence.commits)
+        reads = ", reads too" if evidence.commits_by == WITH_READS else ""
+        yield f"commits/s{reads}", rounded(evidence.commits)
     yield "samples", f"{evidence.time.samples:,}"
     yield "floor now", diagnosis.floor.partition(",")[0]
 

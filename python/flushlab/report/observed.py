@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from flushlab.campaign.facts import CampaignFacts
+from flushlab.diagnosis.commits import commits_by_words
 from flushlab.record import ObservedLoad
 from flushlab.report.words import small
 from flushlab.units import format_latency, format_size
@@ -53,7 +54,7 @@ def demand_words(facts: CampaignFacts) -> str:
 
 def source_words(load: ObservedLoad) -> str:
     """Where the latency comes from."""
-    counted = f"commits are {load.commits_by.capitalize()}"
+    counted = f"commits are {commits_by_words(load.commits_by)}"
     if load.source == "statements":
         return (
             f"write latency: performance_schema's time in write statements and COMMIT, per commit; {counted}"

@@ -31,7 +31,8 @@ def half_minute() -> Diagnosis:
             ]
             tally.add(moment / 10, states)
     counts = tuple(
-        CommitCount(at_s=float(second), counts=(None, None, 1000.0 * second)) for second in range(SECONDS + 1)
+        CommitCount(at_s=float(second), counts=(None, None, None, 1000.0 * second))
+        for second in range(SECONDS + 1)
     )
     return diagnose(
         evidence(

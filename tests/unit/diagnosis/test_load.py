@@ -10,6 +10,7 @@ import pytest
 from flushlab.diagnosis.load import _Looks, between, commits_counter
 from flushlab.errors import CountersReset, ServerError
 from flushlab.record import WrittenStatements
+from flushlab.report.observed import source_words
 from flushlab.telemetry.live.questions import ThreadState
 from flushlab.telemetry.live.status import ServerStatus
 from flushlab.telemetry.live.write_statements import load_questions, parse_histogram, parse_statements
@@ -134,6 +135,7 @@ def test_a_server_that_does_not_count_commits_is_named_with_the_counter() -> Non
         ({"log_bin": "ON"}, {"binlog_commits": "1"}, "binlog_commits"),
         ({"log_bin": "ON"}, {"binlog_cache_use": "1"}, "binlog_cache_use"),
         ({"log_bin": "OFF"}, {"binlog_commits": "0", "handler_commit": "1"}, "handler_commit"),
+        ({"log_bin": "OFF"}, {"innodb_max_trx_id": "5", "handler_commit": "1"}, "innodb_max_trx_id"),
         ({"log_bin": "ON", "wsrep_on": "ON"}, {"binlog_commits": "9"}, "wsrep_local_commits"),
     ],
 )
@@ -166,3 +168,13 @@ def test_a_look_that_sees_nobody_leaves_no_commit_latency() -> None:
     blind.add(msgspec.structs.replace(status(status=COUNTERS), states=None))
     load = between(status(at_s=10.0, status=COUNTERS), status(at_s=14.0, status=LATER), blind)
     assert (load.samples, load.commit_us) == (0, None)
+
+
+def test_two_numbers_of_mariadb_are_one_transaction() -> None:
+    before, after = ({"uptime": "1", "innodb_max_trx_id": number} for number in ("100", "500"))
+    quiet: dict[str, Any] = {"variables": {"log_bin": "OFF"}}
+    load = between(
+        status(at_s=1.0, status=before, **quiet), status(at_s=2.0, status=after, **quiet), looks([])
+    )
+    assert (load.commits, load.commits_by) == (200, "innodb_max_trx_id")
+    assert "commits are half of the growth of Innodb_max_trx_id" in source_words(load)

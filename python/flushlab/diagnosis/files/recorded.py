@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from flushlab.diagnosis.evidence import COMMITS, CommitCount, Evidence
+from flushlab.diagnosis.commits import COUNTERS
+from flushlab.diagnosis.evidence import CommitCount, Evidence
 from flushlab.diagnosis.files.told import Recorded
 from flushlab.diagnosis.recording import STRETCH_S
 from flushlab.diagnosis.shares import Step, WriteTime
@@ -60,7 +61,8 @@ def evidence_of_recording(key: str, recorded: Recorded, files: tuple[str, ...]) 
 
 def _counters(load: ObservedLoad) -> dict[str, str]:
     """Of the whole recording, under the names of the server."""
-    found = {load.commits_by.lower(): load.commits, "innodb_os_log_written": load.redo_bytes}
+    counter = load.commits_by.lower()
+    found = {counter: load.commits / COUNTERS.get(counter, 1.0), "innodb_os_log_written": load.redo_bytes}
     found["innodb_os_log_fsyncs"] = load.syncs.get("redo")
     return {name: str(value) for name, value in found.items() if name and value is not None}
 
@@ -83,7 +85,8 @@ def _commit_counts(loads: Sequence[ObservedLoad]) -> Iterator[CommitCount]:
 
 
 def _counted(load: ObservedLoad, commits: int) -> tuple[float | None, ...]:
-    return tuple(float(commits) if name == load.commits_by.lower() else None for name in COMMITS)
+    counter = load.commits_by.lower()
+    return tuple(commits / each if name == counter else None for name, each in COUNTERS.items())
 
 
 def _write_time(loads: Sequence[ObservedLoad], whole: ObservedLoad) -> WriteTime | None:

@@ -11,7 +11,8 @@ from itertools import pairwise
 
 import msgspec
 
-from flushlab.diagnosis.evidence import COMMITS, CommitCount, Evidence, settings_of
+from flushlab.diagnosis.commits import COUNTERS
+from flushlab.diagnosis.evidence import CommitCount, Evidence, settings_of
 from flushlab.diagnosis.files.folder import Found, Read
 from flushlab.diagnosis.files.machine import host_of
 from flushlab.diagnosis.files.recorded import evidence_of_recording
@@ -223,7 +224,7 @@ def _as_status(monitor: Monitor) -> dict[str, str]:
 
 def _commits(moments: Sequence[_Moment]) -> Iterator[CommitCount]:
     for one in moments:
-        counts = tuple(_number(one.status[name]) if name in one.status else None for name in COMMITS)
+        counts = tuple(_number(one.status[name]) if name in one.status else None for name in COUNTERS)
         yield CommitCount(at_s=one.uptime - moments[0].uptime, counts=counts)
 
 
