@@ -134,6 +134,8 @@ class Sheet:
             one: {} for one in (objective, SECOND[objective])
         }
         self._disturbed: set[tuple[str, int]] = set()
+        self.machines: dict[int, str] = {}
+        """Machine of the fleet that ran each block; empty names without a fleet."""
         self.stalled: set[str] = set()
         """Arms that committed nothing in some block."""
         for arm in arms:
@@ -161,11 +163,14 @@ class Sheet:
             cells[arm] = {}
 
     def record(self, arm: str, block: int, trials: Sequence[Trial]) -> None:
-        """Takes the trials of one cell.
+        """Takes the trials of one cell, unless they ran on another machine than the block's first cell.
 
         Raises:
             MeasurementError: as `objective.score`.
         """
+        names = {trial.machine for trial in trials}
+        if names != {self.machines.setdefault(block, trials[0].machine)}:
+            return
         for by, scored in scores(trials, self.objective).items():
             self._cells[by][arm][block] = scored
         if is_stalled(trials):
@@ -268,6 +273,11 @@ class Blocks:
     def stalled(self) -> set[str]:
         """Arms that committed nothing in some block."""
         return self._sheet.stalled
+
+    @property
+    def machines(self) -> Mapping[int, str]:
+        """Machine of the fleet that ran each block."""
+        return self._sheet.machines
 
     def scores(self, by: Objective) -> Scores:
         """Score of each arm in each finished block; the base always stays.

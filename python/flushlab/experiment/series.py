@@ -19,6 +19,8 @@ Its claims are valid for these reasons:
 - With `interim` there are interim analyses too, after numbers of blocks that are fixed beforehand. The
   intervals of all analyses hold together, so a proven claim is kept (`statistics.held`). An arm may leave, or
   the series may end, because the interval is narrow enough.
+- Blocks of several machines are judged at the end alone, and the machine is a random effect
+  (`statistics.machines`).
 - Every judged ratio (arms, `best`, pairs of arms, effects of factors) has its share of alpha, fixed
   beforehand: all intervals together miss nothing with probability 1 - alpha.
 
@@ -35,8 +37,16 @@ import msgspec
 from flushlab.experiment.blocks import BASE, CONTROL, Blocks, no_base
 from flushlab.experiment.objective import SECOND, Objective
 from flushlab.experiment.protocol import BlockAhead, Conversation, Progress, Request, Steps
-from flushlab.record import Arm, Comparison, FactorEffect, Ratio, Stage, Trial
-from flushlab.statistics import InterimAnalyses, Scores, compare, factor_effects, held
+from flushlab.record import Arm, Comparison, FactorEffect, OverMachines, Ratio, Stage, Trial
+from flushlab.statistics import (
+    InterimAnalyses,
+    Machines,
+    Scores,
+    compare_over,
+    effects_over,
+    held,
+    over_machines,
+)
 
 BEST = "best"
 """Name of the arm that is composed of all that proved faster."""
@@ -122,6 +132,7 @@ class SeriesResult(msgspec.Struct, frozen=True, kw_only=True):
         best_of: arms that it is composed of, the least ratio first.
         pairs: ratio of an arm to another one, by both names.
         effects: of the factors that are crossed: main effects, then interactions.
+        machines: by arm, the objective's ratio on every machine of a fleet; empty where one machine ran all.
         out: arms that could not go on.
         blocks: finished rounds, of all groups of arms together.
         finished: nothing is left to ask for.
@@ -136,6 +147,7 @@ class SeriesResult(msgspec.Struct, frozen=True, kw_only=True):
     best_of: tuple[str, ...]
     pairs: Mapping[tuple[str, str], Ratio]
     effects: tuple[FactorEffect, ...]
+    machines: Mapping[str, OverMachines]
     out: Mapping[str, Dropout]
     blocks: int
     finished: bool
@@ -240,6 +252,7 @@ class Series:
             best_of=self.best_of,
             pairs=self._pairs(comparisons),
             effects=self._effects(),
+            machines=self._over_machines(),
             out={name: Dropout(*reason.split(": ", 1)) for name, reason in out.items()},
             blocks=self._arms_finished,
             finished=self.ask() is None,
@@ -294,10 +307,12 @@ class Series:
         interim = self._interim[arms]
         if interim is None or arms.finished not in interim.blocks or BASE in arms.out:
             return
+        if self._has_several_machines:
+            return
         alpha = interim.alpha_at(arms.finished)
         for by in arms.measures:
             scores = {name: cells for name, cells in arms.scores(by).items() if name not in arms.settled}
-            for one in self._against_bases(scores, alpha, arms.stalled):
+            for one in self._against_bases(scores, arms.machines, alpha, arms.stalled):
                 if one.arm == CONTROL and len(self._groups) > 1:
                     continue
                 self._seen.setdefault((by, one.arm), []).append(one)
@@ -311,13 +326,25 @@ class Series:
             }
 
     def _held(self, by: Objective) -> dict[str, Comparison]:
-        """What interim analyses have proven of the arms and the control."""
+        """What interim analyses have proven of the arms and the control, on one machine."""
+        if self._has_several_machines:
+            return {}
         out = self._out()
         return {
             name: held(found)
             for (measure, name), found in self._seen.items()
             if measure == by and name not in out
         }
+
+    @property
+    def _has_several_machines(self) -> bool:
+        """Whether machines of a fleet ran the arms' blocks."""
+        return len(set(self._machines.values())) > 1
+
+    @property
+    def _machines(self) -> dict[int, str]:
+        """Of all groups, which share no block."""
+        return {block: name for group in self._groups for block, name in group.machines.items()}
 
     def _out(self) -> dict[str, str]:
         return {name: reason for group in self._groups for name, reason in group.out.items()}
@@ -333,8 +360,9 @@ class Series:
     def _of_best(self, by: Objective) -> dict[str, Comparison]:
         if (blocks := self._best) is None:
             return {}
-        scores = blocks.scores(by)
-        return _by_name(compare(scores, BASE, alpha=self._alpha, twin=CONTROL, apart=blocks.stalled))
+        scores, machines, stalled = blocks.scores(by), blocks.machines, blocks.stalled
+        found = compare_over(scores, BASE, machines, alpha=self._alpha, twin=CONTROL, apart=stalled)
+        return _by_name(found)
 
     def _of_arms(self, by: Objective) -> dict[str, Comparison]:
         """The arms, each by the rounds of its group, whose noise is its own; the control by all rounds."""
@@ -347,22 +375,46 @@ class Series:
                 own = self._without_interim(group, by)
                 found |= {name: comparison for name, comparison in own.items() if name in one.arms}
         both = {name: cells for name, cells in self._scores(by).items() if name in (BASE, CONTROL)}
-        return found | _by_name(self._against_bases(both, self._alpha, self._stalled))
+        return found | _by_name(self._against_bases(both, self._machines, self._alpha, self._stalled))
 
     def _without_interim(self, group: Blocks, by: Objective) -> dict[str, Comparison]:
-        return _by_name(self._against_bases(group.scores(by), self._alpha, group.stalled))
+        return _by_name(self._against_bases(group.scores(by), group.machines, self._alpha, group.stalled))
 
-    def _against_bases(self, scores: Scores, alpha: float, stalled: Collection[str]) -> Iterator[Comparison]:
+    def _against_bases(
+        self, scores: Scores, machines: Machines, alpha: float, stalled: Collection[str]
+    ) -> Iterator[Comparison]:
         """Every arm against its base. The intervals of one base hold together, whichever of its arms are
         compared here; every base has an equal share of the error rate."""
+        for base, own, family in self._families(scores):
+            twin = CONTROL if base == BASE else ""
+            yield from compare_over(
+                scores, base, machines, alpha=alpha, only=own, family=family, twin=twin, apart=stalled
+            )
+
+    def _families(self, scores: Scores) -> Iterator[tuple[str, set[str], int]]:
+        """Every base, the arms here that are compared with it, and how many there are of the plan."""
         against = self._plan.against
         for base in self._bases:
-            if base not in scores:
-                continue
-            own = {name for name in scores if against.get(name, BASE) == base and name != base}
-            family = sum(against.get(arm.name, BASE) == base for arm in self._plan.arms) + (base == BASE)
-            twin = CONTROL if base == BASE else ""
-            yield from compare(scores, base, alpha=alpha, only=own, family=family, twin=twin, apart=stalled)
+            if base in scores:
+                own = {name for name in scores if against.get(name, BASE) == base and name != base}
+                arms = sum(against.get(arm.name, BASE) == base for arm in self._plan.arms)
+                yield base, own, arms + (base == BASE)
+
+    def _over_machines(self) -> dict[str, OverMachines]:
+        """Ratios of the objective on every machine: of the arms by their groups, of `best` by its blocks."""
+        by, alpha = self._plan.objective, self._alpha
+        found: dict[str, OverMachines] = {}
+        for group in self._groups:
+            scores, machines = group.scores(by), group.machines
+            for base, own, family in self._families(scores):
+                found |= over_machines(
+                    scores, base, machines, alpha=alpha, only=own, family=family, apart=group.stalled
+                )
+        if (best := self._best) is not None:
+            found |= over_machines(
+                best.scores(by), BASE, best.machines, alpha=alpha, only={BEST}, apart=best.stalled
+            )
+        return found
 
     @property
     def _stalled(self) -> set[str]:
@@ -372,12 +424,13 @@ class Series:
         if not self._plan.crossed or self._out().keys() & {*self._plan.crossed.values()}:
             return ()
         scores, crossed = self._scores(self._plan.objective), self._plan.crossed
-        return factor_effects(scores, crossed, alpha=self._alpha, twin=CONTROL, apart=self._stalled)
+        machines, alpha, stalled = self._machines, self._alpha, self._stalled
+        return effects_over(scores, crossed, machines, alpha=alpha, twin=CONTROL, apart=stalled)
 
     def _pairs(self, comparisons: Mapping[str, Comparison]) -> dict[tuple[str, str], Ratio]:
         """Ratios of arms to other arms: from the blocks that they share; where they share none, as with
         `best`, from the bounds of both against the base."""
-        scores = self._scores(self._plan.objective)
+        scores, machines = self._scores(self._plan.objective), self._machines
         found: dict[tuple[str, str], Ratio] = {}
         for arm, against in self._plan.pairs:
             if not scores.get(arm, {}).keys() & scores.get(against, {}).keys():
@@ -385,7 +438,9 @@ class Series:
                     found[arm, against] = comparisons[arm].ratio.over(comparisons[against].ratio)
             elif arm in scores and against in scores:
                 asked = {one for one, other in self._plan.pairs if other == against and one in scores}
-                found_of = compare(scores, against, alpha=self._alpha, only=asked, apart=self._stalled)
+                found_of = compare_over(
+                    scores, against, machines, alpha=self._alpha, only=asked, apart=self._stalled
+                )
                 compared = {one.arm: one for one in found_of}
                 if arm in compared:
                     found[arm, against] = compared[arm].ratio

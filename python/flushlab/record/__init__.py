@@ -84,6 +84,10 @@ from flushlab.record.machine import (
     OtherLoad as OtherLoad,
     RequestLatency as RequestLatency,
 )
+from flushlab.record.machines import (
+    MachineRatio as MachineRatio,
+    OverMachines as OverMachines,
+)
 from flushlab.record.observed import (
     LatencySource as LatencySource,
     ObservedLoad as ObservedLoad,

@@ -163,7 +163,7 @@ def compare(
             )
             correlation = math.floor(pooled.correlation * 20 + 1e-6) / 20
             limit = critical_value(alpha, family, df, correlation)
-        comparisons.append(_comparison(arm, estimate, error, limit, df, shared[arm]))
+        comparisons.append(of_estimate(arm, estimate, error, limit, df, shared[arm]))
     return tuple(comparisons)
 
 
@@ -184,7 +184,14 @@ def _of_sums(arm: Cells, bases: Sequence[Cells]) -> tuple[float, float, int]:
     return math.log(ratio), deviation / math.sqrt(left.size), left.size - 1
 
 
-def _comparison(arm: str, estimate: float, error: float, limit: float, df: int, blocks: int) -> Comparison:
+def log_of_sums(cells: Cells, blocks: Sequence[int]) -> float:
+    """Log of the sum of an arm's results over blocks."""
+    logs = np.array([cells[block] for block in blocks])
+    return float(logs.max() + np.log(np.exp(logs - logs.max()).sum()))
+
+
+def of_estimate(arm: str, estimate: float, error: float, limit: float, df: int, blocks: int) -> Comparison:
+    """The comparison of a log ratio with a standard error and its critical value."""
     half_width = limit * error
     ratio = Ratio(estimate=exp(estimate), low=exp(estimate - half_width), high=exp(estimate + half_width))
     return Comparison(

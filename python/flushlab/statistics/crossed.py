@@ -63,7 +63,7 @@ def factor_effects(
     effects = [one for one in arms if one]
     found = []
     for factors in effects:
-        weights = np.array([_sign(factors, one) for one in arms]) * 2.0 ** len(factors) / len(arms)
+        weights = weights_of(factors, list(arms))
         if have_own or len(blocks) >= OWN_BLOCKS:
             estimate, error, df = _of_sums(logs, weights)
             limit = critical_value(1 - (1 - alpha) ** (1 / len(effects)), 1, df)
@@ -76,6 +76,11 @@ def factor_effects(
         detectable = exp(shift_for_power(limit, df) * error) - 1
         found.append(FactorEffect.of(factors, ratio, len(blocks), detectable))
     return tuple(found)
+
+
+def weights_of(effect: Combination, arms: Sequence[Combination]) -> _Floats:
+    """Weight of each arm's log in an effect."""
+    return np.array([_sign(effect, one) for one in arms]) * 2.0 ** len(effect) / len(arms)
 
 
 def _sign(effect: Combination, arm: Combination) -> int:

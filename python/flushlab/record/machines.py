@@ -1,0 +1,46 @@
+"""An arm on several machines: its ratio on each, and how far the machines differ."""
+
+from __future__ import annotations
+
+import msgspec
+
+from flushlab.record.comparison import Ratio
+
+
+class MachineRatio(msgspec.Struct, frozen=True, kw_only=True):
+    """An arm against the base on one machine.
+
+    Attributes:
+        machine: its name in the fleet.
+        ratio: of the blocks that ran there; the intervals of all arms and machines hold at once.
+        blocks: number of these blocks.
+    """
+
+    machine: str
+    ratio: Ratio
+    blocks: int
+
+
+class OverMachines(msgspec.Struct, frozen=True, kw_only=True):
+    """An arm's ratio on every machine of the fleet.
+
+    Attributes:
+        ratios: by machine, in the order of their names.
+        between_share: share of the variance of a block's log ratio that is between machines; 0: the ratio
+            depends on no machine.
+        unstable: whether it is proven that the ratio depends on the machine.
+    """
+
+    ratios: tuple[MachineRatio, ...]
+    between_share: float
+    unstable: bool
+
+    @property
+    def slowest(self) -> MachineRatio:
+        """The machine on which the arm gains least."""
+        return min(self.ratios, key=lambda one: one.ratio.estimate)
+
+    @property
+    def holds_on(self) -> tuple[str, ...]:
+        """Machines on which the arm is proven faster."""
+        return tuple(one.machine for one in self.ratios if one.ratio.verdict == "faster")

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from flushlab.statistics import compare, compare_over, effects_over, factor_effects, over_machines
+
+Scores = dict[str, dict[int, float]]
+
+
+def measured(
+    blocks: Mapping[str, int], gains: Mapping[str, Mapping[str, float]], noise: float = 0.02, seed: int = 1
+) -> tuple[Scores, dict[int, str]]:
+    """Scores of so many blocks on each machine, with each arm's log ratio there."""
+    draws = np.random.default_rng(seed)
+    scores: Scores = {name: {} for name in ("base", *gains)}
+    machines: dict[int, str] = {}
+    for machine, count in blocks.items():
+        speed = draws.normal() * 0.5
+        for block in range(len(machines), len(machines) + count):
+            machines[block] = machine
+            scores["base"][block] = speed + draws.normal() * noise
+            for arm, gain in gains.items():
+                scores[arm][block] = speed + gain[machine] + draws.normal() * noise
+    return scores, machines
+
+
+FOUR = dict.fromkeys(("m1", "m2", "m3", "m4"), 4)
+EVERYWHERE = {
+    "quick": dict.fromkeys(FOUR, math.log(1.5)),
+    "moody": {"m1": 0.6, "m2": 0.1, "m3": 0.5, "m4": -0.1},
+}
+
+
+def test_the_interval_is_students_of_the_machines_means() -> None:
+    scores, machines = measured(FOUR, EVERYWHERE, noise=0.0)
+    moody = {one.arm: one for one in compare_over(scores, "base", machines)}["moody"]
+    values = list(EVERYWHERE["moody"].values())
+    mean, error = np.mean(values), stats.sem(values)
+    limit = stats.t.ppf(1 - (1 - math.sqrt(0.95)) / 2, 3)  # two arms at once: Šidák
+    assert moody.ratio.estimate == pytest.approx(math.exp(mean))
+    assert moody.ratio.low == pytest.approx(math.exp(mean - limit * error))
+    assert moody.ratio.high == pytest.approx(math.exp(mean + limit * error))
+    assert moody.verdict == "no difference found", "it gains on these blocks and may lose on the next machine"
+    of_blocks = {one.arm: one for one in compare(scores, "base")}["moody"]
+    assert of_blocks.verdict == "faster"
+    assert moody.blocks == 16
+
+
+def test_more_blocks_of_the_same_machines_say_nothing_of_the_next() -> None:
+    few, many = (measured(dict.fromkeys(FOUR, count), EVERYWHERE, noise=0.001, seed=2) for count in (2, 50))
+    widths = [
+        {one.arm: one.ratio.half_width for one in compare_over(*scored_on(both), family=2)}["moody"]
+        for both in (few, many)
+    ]
+    assert widths[1] == pytest.approx(widths[0], rel=0.05)
+
+
+def scored_on(both: tuple[Scores, dict[int, str]]) -> tuple[Scores, str, dict[int, str]]:
+    return both[0], "base", both[1]
+
+
+@pytest.mark.parametrize("names", [(), ("m1",), ("m1", "m2")])
+def test_below_three_machines_it_is_the_comparison_of_the_blocks(names: tuple[str, ...]) -> None:
+    scores, machines = measured(
+        dict.fromkeys(names or ("",), 4),
+        EVERYWHERE | {"quick": dict.fromkeys((*names, ""), 0.4), "moody": dict.fromkeys((*names, ""), 0.1)},
+    )
+    known = machines if names else {}
+    assert compare_over(scores, "base", known, alpha=0.1, family=3) == compare(
+        scores, "base", alpha=0.1, family=3
+    )
+
+
+def test_a_machine_that_lost_most_of_its_blocks_counts_as_one_machine() -> None:
+    scores, machines = measured({"m1": 1, "m2": 9, "m3": 9, "m4": 9}, EVERYWHERE, noise=0.0)
+    moody = {one.arm: one for one in compare_over(scores, "base", machines)}["moody"]
+    assert moody.ratio.estimate == pytest.approx(math.exp(np.mean(list(EVERYWHERE["moody"].values()))))
+
+
+def test_an_arm_that_ran_on_one_machine_alone_has_no_interval_over_machines() -> None:
+    scores, machines = measured(FOUR, EVERYWHERE)
+    scores["quick"] = {block: one for block, one in scores["quick"].items() if machines[block] == "m1"}
+    assert [one.arm for one in compare_over(scores, "base", machines)] == ["moody"]
+    assert list(over_machines(scores, "base", machines)) == ["moody"]
+
+
+def test_the_arm_whose_ratio_depends_on_the_machine_is_named_with_its_ratios() -> None:
+    scores, machines = measured(FOUR, EVERYWHERE)
+    over = over_machines(scores, "base", machines)
+    assert over["moody"].unstable
+    assert over["moody"].between_share > 0.9
+    assert over["moody"].slowest.machine == "m4"
+    assert over["moody"].slowest.ratio.estimate == pytest.approx(math.exp(-0.1), rel=0.05)
+    assert over["moody"].holds_on == ("m1", "m2", "m3")
+    assert [(one.machine, one.blocks) for one in over["moody"].ratios] == [(name, 4) for name in FOUR]
+    assert not over["quick"].unstable
+    assert over["quick"].between_share < 0.5
+    assert over["quick"].holds_on == tuple(FOUR)
+
+
+def test_two_machines_show_their_difference_too() -> None:
+    scores, machines = measured({"m1": 4, "m2": 4}, {"a": {"m1": 0.5, "m2": 0.1}})
+    assert over_machines(scores, "base", machines)["a"].unstable
+    assert over_machines(scores, "base", {}) == {}, "there is one machine"
+
+
+def test_of_single_blocks_nothing_is_known_within_a_machine() -> None:
+    scores, machines = measured(dict.fromkeys(FOUR, 1), EVERYWHERE)
+    assert over_machines(scores, "base", machines) == {}
+    assert len(compare_over(scores, "base", machines)) == 2
+
+
+def test_a_stalled_arm_lends_its_variance_to_no_other() -> None:
+    scores, machines = measured(
+        FOUR, {"quick": dict.fromkeys(FOUR, 0.5), "stalled": dict.fromkeys(FOUR, 0.0)}
+    )
+    scores["stalled"][5] -= 20
+    with_it = over_machines(scores, "base", machines, apart=["stalled"])["quick"]
+    del scores["stalled"]
+    without = over_machines(scores, "base", machines, family=2)["quick"]
+    assert with_it == without
+
+
+def test_effects_of_crossed_factors_are_over_machines_too() -> None:
+    gains = {
+        "a": dict.fromkeys(FOUR, 0.4),
+        "b": {"m1": 0.6, "m2": 0.0, "m3": 0.5, "m4": -0.2},
+        "a+b": {"m1": 1.0, "m2": 0.4, "m3": 0.9, "m4": 0.2},
+    }
+    scores, machines = measured(FOUR, gains)
+    arms = {(): "base", ("a",): "a", ("b",): "b", ("a", "b"): "a+b"}
+    a, b, both = effects_over(scores, arms, machines)
+    assert (a.verdict, b.verdict, both.verdict) == ("faster", "no difference found", "no difference found")
+    assert math.log(a.ratio.estimate) == pytest.approx(0.4, abs=0.03)
+    assert b.blocks == 16
+    assert effects_over(scores, arms, {}) == factor_effects(scores, arms)
+    assert {one.factors: one.verdict for one in factor_effects(scores, arms)}["b",] == "faster"
