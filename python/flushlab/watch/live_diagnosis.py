@@ -1,7 +1,8 @@
 """Live diagnosis: what bounds the writes of the watched server, over the last half minute.
 
-Fed by the poller with the answers that it has anyway and samples of connections; asks nothing by itself. A
-server that flushlab measures is not diagnosed: a trial must not be asked more, and is over sooner.
+Fed by the poller with the answers that it has anyway and samples of connections; asks nothing by itself. If
+the server runs on this machine, the machine's side joins (`live_host`). A server that flushlab measures is
+not diagnosed: a trial must not be asked more, and is over sooner.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from flushlab.diagnosis.diagnose import Diagnosis, diagnose
 from flushlab.diagnosis.shares import WriteTime
 from flushlab.diagnosis.window import Window
 from flushlab.telemetry.live.status import ServerStatus
+from flushlab.watch.live_host import LiveHost
 
 WINDOW_S = 30.0
 FIRST_S = 10.0
@@ -45,19 +47,23 @@ class LiveDiagnosis:
     def __init__(self) -> None:
         self.latest: Judged | None = None
         self._window: Window | None = None
+        self._host = LiveHost()
         self._began_s = 0.0
         self._due_s = 0.0
         self._counted_s = 0.0
         self._wait_s: Mapping[str, float] = {}
 
-    def note(self, seen: ServerStatus, at_s: float) -> None:
+    def note(self, seen: ServerStatus, at_s: float, pid: int | None = None) -> None:
         """Takes the server's answers.
 
         Args:
+            seen: the answers.
             at_s: monotonic clock.
+            pid: of the server, if it runs on this machine.
         """
         if not seen.status:
             return
+        self._host.note(pid, seen.variables, at_s)
         window = self._window
         if window is not None:
             window.note(seen, at_s - self._began_s)
@@ -71,10 +77,11 @@ class LiveDiagnosis:
     def forget(self) -> None:
         """Another server, or none."""
         self._window = self.latest = None
+        self._host = LiveHost()
 
     def _judge(self, window: Window, at_s: float) -> None:
         began = time.thread_time()
-        found = diagnose(window.evidence(window.last.key))
+        found = diagnose(window.evidence(window.last.key, host=self._host.latest))
         own = found.evidence.time
         now = self._count(own, at_s - self._began_s)
         self.latest = Judged(diagnosis=found, now=now, wait_s=self._wait_s)

@@ -118,7 +118,8 @@ class Poller(Repeating):
             seen = self._session.seen
         judged = None
         if self._live is not None and up and seen is not None:
-            self._live.note(seen, time.monotonic())
+            pid = self._session.pid if self._session is not None else None
+            self._live.note(seen, time.monotonic(), pid)
             judged = self._live.latest
         self.known = PollResult(up=up, since=since, why=why, seen=seen, before=before, judged=judged)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,6 +15,7 @@ from flushlab.record import Endpoint
 from flushlab.record.running import WatchedServer
 from flushlab.telemetry.live import session
 from flushlab.telemetry.live.questions import Question
+from flushlab.telemetry.live.status import ServerStatus
 from flushlab.watch import poller
 from flushlab.watch.live_diagnosis import LiveDiagnosis
 from flushlab.watch.poller import Poller, PollResult
@@ -22,6 +24,7 @@ from tests.unit.telemetry.live.told import STATUS, THREADS, VARIABLES
 from tests.waiting import wait_until
 
 REACH = WatchedServer(key="one", endpoint=Endpoint(user="me", password="secret", socket="/s"))
+HERE = WatchedServer(key="one", endpoint=REACH.endpoint, pid=os.getpid())
 Answer = Callable[[str], list[tuple[Any, ...]]]
 
 
@@ -135,6 +138,19 @@ def test_the_states_of_connections_are_asked_for_over_the_same_connection(server
         assert server.connections == 1
     asked = [sql for sql in server.asked if "PROCESSLIST_ID" in sql and "GROUP BY" not in sql]
     assert asked and not any("INFO FROM" in sql for sql in asked)
+
+
+def test_the_diagnosis_hears_of_a_server_on_this_machine(server: Server) -> None:
+    heard: list[int | None] = []
+
+    class Hearing(LiveDiagnosis):
+        def note(self, seen: ServerStatus, at_s: float, pid: int | None = None) -> None:
+            heard.append(pid)
+
+    with contextlib.closing(Poller(lambda: HERE, Meter(), Hearing())) as one:
+        one.start()
+        wait_until(lambda: heard, "it has noted something")
+    assert set(heard) == {os.getpid()}
 
 
 def test_an_account_that_may_see_less_is_shown_the_rest(server: Server, asking: Any) -> None:
