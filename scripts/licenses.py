@@ -29,7 +29,10 @@ ALLOWED = {
     "Python-2.0",
     "Zlib",
 }
+EXTRAS = frozenset({"fleet"})
+"""Of flushlab, for users."""
 EXCEPTIONS = {
+    "MPL-2.0": "certifi, which Ray's requests brings: a list of authorities, unchanged",
     "GPL-3.0-or-later WITH GCC-exception-3.1": "libgfortran inside scipy's and numpy's wheels",
     "LGPL-2.1-or-later": "libquadmath inside scipy's wheels",
 }
@@ -51,7 +54,7 @@ _WRITTEN = {
 
 def main() -> None:
     """Prints what is not allowed."""
-    found = {name: license_of(name) for name in sorted(closure("flushlab"))}
+    found = {name: license_of(name) for name in sorted(closure("flushlab", EXTRAS))}
     refused = {name: said for name, said in found.items() if not allowed(said)}
     for name, said in refused.items():
         sys.stdout.write(f"{name}: license {said!r} is not in scripts/licenses.py\n")
@@ -59,10 +62,10 @@ def main() -> None:
     sys.exit(1 if refused else 0)
 
 
-def closure(root: str) -> set[str]:
-    """Names of the packages that a package needs at run time."""
+def closure(root: str, extras: frozenset[str] = frozenset()) -> set[str]:
+    """Names of the packages that a package needs at run time, with its extras."""
     names: set[str] = set()
-    left: list[tuple[str, frozenset[str]]] = [(root, frozenset())]
+    left: list[tuple[str, frozenset[str]]] = [(root, extras)]
     while left:
         name, extras = left.pop()
         for text in metadata.requires(name) or ():

@@ -32,5 +32,5 @@ command -v cc >/dev/null || scripts/packages.sh gcc libc6-dev
 
 [ -x "$venv/bin/python" ] && "$venv/bin/python" -c '' 2>/dev/null || { rm -rf "$venv"; "$python" -m venv "$venv"; }
 say "installing flushlab with its Rust core into $venv (a few minutes the first time)"
-"$venv/bin/python" -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
+"$venv/bin/python" -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev,fleet]'
 "$venv/bin/flushlab" --version >&2

@@ -60,6 +60,10 @@ class BuildNotFound(UsageError):
     """A build name that matches no build, or more than one."""
 
 
+class ExtraMissing(UsageError):
+    """A command that needs packages of an extra, which are not installed."""
+
+
 class BudgetTooSmall(UsageError):
     """A budget below the smallest campaign."""
 
@@ -96,6 +100,10 @@ class ServerDied(ServerError):
 
 class PortTaken(ServerError):
     """A port that was asked for is in use."""
+
+
+class FleetError(ServerError):
+    """A fleet of machines could not be started, joined, reached or stopped."""
 
 
 class MeasurementError(FlushlabError):

@@ -40,8 +40,9 @@ GOALS = {
         "test": "Run a test suite on a fast sandbox, a private server.",
         "fill": "Fill tables with generated rows, fast, and verify them.",
     },
-    "Manage servers and saved data": {
+    "Manage servers, machines and saved data": {
         "server": "List and fetch builds; start and stop sandboxes.",
+        "fleet": "Several machines for one campaign: start, join, look, stop.",
         "cache": "Saved data directories: list them, or make room.",
     },
 }

@@ -1,0 +1,80 @@
+"""Connect: this process becomes a driver of a fleet, of flushlab's making or an existing Ray cluster.
+
+Fleet layer. Ray has one connection per process. The process must run on a machine of the fleet.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from flushlab.errors import FleetError
+from flushlab.fleet import local_node, reach
+from flushlab.fleet.reach import Address, FleetNode
+
+NAMESPACE = "flushlab"
+_SAID = 300
+
+
+class Connection(NamedTuple):
+    """An open one: where, and the machines that were alive when it was opened."""
+
+    address: Address
+    nodes: tuple[FleetNode, ...]
+
+
+def own_fleet() -> Address | None:
+    """The fleet that this machine is in, if flushlab started its node."""
+    record = local_node.read()
+    return None if record is None or not record.is_alive else reach.parse_address(record.fleet)
+
+
+def environment_for(address: Address) -> dict[str, str]:
+    """Variables for a fleet: from this machine's node, or none for a cluster that somebody else started."""
+    record = local_node.read()
+    known = record is not None and record.is_alive and record.fleet == str(address)
+    return local_node.environment(record if known else None)
+
+
+@contextmanager
+def connected(address: Address) -> Iterator[Connection]:
+    """Connects to a fleet, and disconnects at the end.
+
+    Raises:
+        ExtraMissing: no Ray.
+        FleetError: as `reach.nodes`; this machine is not in the fleet; Ray refuses the connection.
+    """
+    reach.require_ray()
+    environment = environment_for(address)
+    found = reach.nodes(address, environment)
+    if any(one.flushlab for one in found):
+        reach.require_same(found, address)
+    os.environ.update(environment)
+    import ray
+
+    ray.shutdown()
+    try:
+        # Ray knows this machine's node by its address; on loopback it would look for another one.
+        ray.init(
+            address=str(address),
+            namespace=NAMESPACE,
+            log_to_driver=False,
+            logging_level="ERROR",
+            configure_logging=False,
+        )
+    except Exception as error:  # Ray raises RuntimeError, ValueError, ConnectionError, …
+        raise FleetError(
+            f"Ray does not connect to {address}: {_last_line(error)}",
+            hint="run this on a machine of the fleet: `flushlab fleet join` makes this machine one",
+        ) from error
+    try:
+        yield Connection(address, found)
+    finally:
+        ray.shutdown()
+
+
+def _last_line(error: BaseException) -> str:
+    words = " ".join(str(error).split()) or type(error).__name__
+    return words if len(words) <= _SAID else words[:_SAID] + "…"

@@ -1,0 +1,193 @@
+"""Local node: the part of a fleet that runs on this machine, and the proof that flushlab started it.
+
+Fleet layer. One folder in flushlab's state, `fleet`, mode 0700: the record of the node, its key and
+certificate, Ray's output. Processes are flushlab's if the keeper's pid and start time are those of the
+record, or if their environment has the record's token; nothing else is ever signalled.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from flushlab import atomic
+from flushlab.errors import FleetError
+from flushlab.machine import ownership, state
+from flushlab.process.identity import ProcessIdentity, identify, kill, signal_process, wait_for_end, world
+from flushlab.undo import undo_all
+
+MARK = "FLUSHLAB_FLEET_NODE"
+"""In the environment of all that a node runs: the token of its record."""
+_STOP_S = 30.0
+_SECRETS = ("key", "token", "authority.pem", "machine.pem", "machine.key")
+
+
+class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A node that runs here.
+
+    Attributes:
+        role: `head` is the first machine.
+        fleet: address and port of the head.
+        address: of this machine.
+        listens: others can reach it; then TLS is on.
+        token: in the mark of `folder`, and in the environment of its processes. No secret.
+        world: boot and pid namespace of `keeper`.
+        keeper: the process that ends all others.
+        folder: Ray's files.
+    """
+
+    role: Literal["head", "member"]
+    fleet: str
+    address: str
+    listens: bool
+    token: str
+    world: str
+    keeper: ProcessIdentity
+    folder: str
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its keeper runs."""
+        return self.world == world() and self.keeper.alive()
+
+
+def fleet_folder() -> Path:
+    """`fleet` in flushlab's state, created if needed, closed to others."""
+    folder = state() / "fleet"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.stat().st_mode & 0o077:
+        folder.chmod(0o700)
+    return folder
+
+
+def read() -> NodeRecord | None:
+    """The node of this machine, alive or not; None if there is none."""
+    try:
+        return msgspec.json.decode((fleet_folder() / "node.json").read_bytes(), type=NodeRecord)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
+
+
+def write(record: NodeRecord) -> None:
+    """Writes the record."""
+    atomic.write(fleet_folder() / "node.json", msgspec.json.encode(record), mode=0o600)
+
+
+@contextmanager
+def locked() -> Iterator[None]:
+    """Holds the lock of this machine's node.
+
+    Raises:
+        FleetError: another command starts or stops it.
+    """
+    with (fleet_folder() / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FleetError(
+                "another command is starting or stopping the fleet on this machine",
+                hint="wait until it has ended",
+            ) from None
+        yield
+
+
+def environment(record: NodeRecord | None) -> dict[str, str]:
+    """Variables with which Ray speaks to the fleet of this node; none for somebody else's cluster."""
+    if record is None:
+        return {"RAY_USAGE_STATS_ENABLED": "0"}
+    return variables(fleet_folder(), listens=record.listens)
+
+
+def variables(folder: Path, *, listens: bool) -> dict[str, str]:
+    """Variables of Ray for a folder with token and certificate.
+
+    RAY_AUTH_MODE, RAY_AUTH_TOKEN_PATH: docs.ray.io, Ray token authentication. RAY_USE_TLS, RAY_TLS_*:
+    docs.ray.io, TLS authentication. Without RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0, Ray 2.60 replaces 127.0.0.1
+    by an address that others can reach (ray/_private/services.py, `resolve_ip_for_localhost`), and its
+    servers listen on all addresses. RAY_memory_monitor_refresh_ms=0: Ray ends no worker when memory is
+    short; flushlab counts the memory of its servers itself. RAY_kill_child_processes_on_worker_exit=0
+    and RAY_process_group_cleanup_enabled=0: the guard of a server outlives its worker, ends the server, and
+    removes its folders.
+    """
+    found = {
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN_PATH": str(folder / "token"),
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_memory_monitor_refresh_ms": "0",
+        "RAY_kill_child_processes_on_worker_exit": "0",
+        "RAY_process_group_cleanup_enabled": "0",
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1" if listens else "0",
+        "RAY_USE_TLS": "1" if listens else "0",
+    }
+    if listens:
+        found |= {
+            "RAY_TLS_CA_CERT": str(folder / "authority.pem"),
+            "RAY_TLS_SERVER_CERT": str(folder / "machine.pem"),
+            "RAY_TLS_SERVER_KEY": str(folder / "machine.key"),
+        }
+    return found
+
+
+def ask_to_stop() -> bool:
+    """Asks this machine's node to end, without waiting; False if there is none."""
+    record = read()
+    return record is not None and record.is_alive and signal_process(record.keeper, signal.SIGTERM)
+
+
+def stop() -> NodeRecord | None:
+    """Ends this machine's node and all that it runs, removes its files; None if there was none.
+
+    Raises:
+        HarnessError: a process survives SIGKILL.
+    """
+    record = read()
+    if record is None:
+        forget()
+        return None
+    if record.is_alive:
+        signal_process(record.keeper, signal.SIGTERM)
+        if not wait_for_end(record.keeper, _STOP_S):
+            kill(record.keeper)
+    end_marked(record.token)
+    ownership.remove(record.folder, token=record.token)
+    forget()
+    return record
+
+
+def forget() -> None:
+    """Removes record, key and certificate."""
+    folder = fleet_folder()
+    for name in (*_SECRETS, "node.json"):
+        with suppress(FileNotFoundError):
+            (folder / name).unlink()
+
+
+def end_marked(token: str, *, but: int = 0) -> None:
+    """Kills every process whose environment has this token, until there is none."""
+    deadline = time.monotonic() + _STOP_S
+    while (found := marked(token, but=but)) and time.monotonic() < deadline:
+        undo_all(partial(kill, one) for one in found)
+
+
+def marked(token: str, *, but: int = 0) -> list[ProcessIdentity]:
+    """Living processes whose environment has this token."""
+    wanted = f"{MARK}={token}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) in (but, os.getpid()):
+            continue
+        one = identify(int(entry.name))
+        with suppress(OSError):
+            words = (entry / "environ").read_bytes().split(b"\0")
+            if one is not None and wanted in words and one.alive():
+                found.append(one)
+    return found

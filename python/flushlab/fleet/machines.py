@@ -1,0 +1,194 @@
+"""Machines: what each machine of a fleet is, measured there.
+
+Fleet layer. `facts` runs on a machine, as a task pinned to its node; `survey` asks all at once.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from flushlab.fleet.reach import FleetNode
+from flushlab.record import OtherLoad
+from flushlab.version import __version__
+
+CELL_S = 1.0
+"""Window of each measurement on the disk, and of the look at other load."""
+ANSWER_S = 60.0
+CLOCK_S = 60.0
+"""A clock that is off by more is reported."""
+_FILE_BYTES = 16 << 20
+
+
+class FleetMachine(msgspec.Struct, frozen=True, kw_only=True):
+    """One machine of a fleet.
+
+    Attributes:
+        name, address: as Ray lists it.
+        problem: why nothing else is known; empty if all is well.
+        flushlab, ray, python: versions.
+        is_root: whether servers on disks of a given speed can run there.
+        cpu_model, cpu_count, memory_bytes, kernel: of the machine.
+        directory: where servers' data lie; `filesystem`, `disk`, `free_bytes` are its.
+        sync_us_p50: of fdatasync after a write of 4 KiB.
+        ceiling_per_s: commits/s of one session whose redo log and binary log are synced, without a server.
+        servers: builds that are installed.
+        others: load of other programs.
+        clock_ahead_s: of the clock of the machine that asks; 0 if it is too small to be seen.
+    """
+
+    name: str
+    address: str
+    problem: str = ""
+    flushlab: str = ""
+    ray: str = ""
+    python: str = ""
+    is_root: bool = False
+    cpu_model: str = ""
+    cpu_count: int = 0
+    memory_bytes: int = 0
+    kernel: str = ""
+    directory: str = ""
+    filesystem: str = ""
+    disk: str | None = None
+    free_bytes: int = 0
+    sync_us_p50: float | None = None
+    ceiling_per_s: float | None = None
+    servers: tuple[str, ...] = ()
+    others: OtherLoad | None = None
+    clock_ahead_s: float | None = None
+
+
+def facts(name: str, address: str) -> bytes:
+    """This machine, as JSON of `FleetMachine`; what cannot be measured stays unknown, with the reason."""
+    return msgspec.json.encode(_measured(name, address))
+
+
+def clock() -> float:
+    """Unix time here."""
+    return time.time()
+
+
+def _measured(name: str, address: str) -> FleetMachine:
+    from flushlab.build import survey as builds
+    from flushlab.errors import FlushlabError
+    from flushlab.fleet.reach import require_ray
+    from flushlab.machine import describe, home
+    from flushlab.machine.pressure import watch
+    from flushlab.probe.folder import medium_of
+
+    found = FleetMachine(
+        name=name, address=address, flushlab=__version__, ray=require_ray(), python=platform.python_version()
+    )
+    try:
+        directory = home()
+        here, medium = describe(directory), medium_of(directory)
+        others = watch(CELL_S, directory)
+        sync_us, ceiling = _disk(directory)
+        servers = tuple(sorted({one.name for one in builds().builds}))
+    except FlushlabError as error:
+        return msgspec.structs.replace(found, problem=str(error))
+    return msgspec.structs.replace(
+        found,
+        is_root=os.geteuid() == 0,
+        cpu_model=here.cpu_model,
+        cpu_count=here.cpu_count,
+        memory_bytes=here.memory_bytes,
+        kernel=here.kernel,
+        directory=str(directory),
+        filesystem=medium.filesystem,
+        disk=medium.disk,
+        free_bytes=medium.free_bytes,
+        sync_us_p50=sync_us,
+        ceiling_per_s=ceiling,
+        servers=servers,
+        others=others,
+    )
+
+
+def _disk(directory: Path) -> tuple[float | None, float | None]:
+    """Latency of a sync, and the ceiling of commits at the strictest settings with one session."""
+    from flushlab import _core
+    from flushlab.probe import ceilings, disk
+    from flushlab.probe.folder import medium_of, most_bytes, probe_folder
+    from flushlab.probe.sync_settings import STRICT
+
+    medium = medium_of(directory)
+    cell = ceilings.CommitCell(sync_settings=STRICT, binlog_strategy="two-syncs", threads=1)
+    with probe_folder(directory) as folder:
+        written = disk.DiskCell(way="fdatasync", bytes=4096)
+        synced = disk.measure(folder, written, seconds=CELL_S, file_bytes=_FILE_BYTES, medium=medium)
+        commits = ceilings.measure(
+            folder,
+            cell,
+            seconds=CELL_S,
+            most_bytes=most_bytes(medium),
+            medium=medium,
+            make=_core.CommitPath,
+        )
+    latency = None if synced.latency_us is None else synced.latency_us.p50
+    return latency, None if commits is None else commits.commits_per_s
+
+
+def survey(nodes: Sequence[FleetNode]) -> tuple[FleetMachine, ...]:
+    """All machines, in the order of `nodes`; needs a connection."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    def on(node: FleetNode, what: Any) -> Any:
+        where = NodeAffinitySchedulingStrategy(node_id=node.node_id, soft=False)
+        return ray.remote(num_cpus=0, max_retries=0)(what).options(scheduling_strategy=where)
+
+    calls = [on(node, facts).remote(node.name, node.address) for node in nodes]
+    with suppress(ray.exceptions.RayError):
+        ray.wait(calls, num_returns=len(calls), timeout=ANSWER_S)
+    return tuple(
+        _with_clock(_answer(node, call), on(node, clock)) for node, call in zip(nodes, calls, strict=True)
+    )
+
+
+def _answer(node: FleetNode, call: Any) -> FleetMachine:
+    import ray
+
+    try:
+        return msgspec.json.decode(ray.get(call, timeout=1.0), type=FleetMachine)
+    except ray.exceptions.GetTimeoutError:
+        return _unknown(node, f"no answer within {ANSWER_S:.0f} s")
+    except ray.exceptions.RayTaskError as error:
+        return _unknown(node, _reason(error))
+    except ray.exceptions.RayError as error:
+        return _unknown(node, f"it is gone: {type(error).__name__}")
+
+
+def _with_clock(machine: FleetMachine, asked: Any) -> FleetMachine:
+    """The machine with the difference of its clock, if that is more than the call took."""
+    import ray
+
+    if machine.problem:
+        return machine
+    before = time.time()
+    try:
+        there = float(ray.get(asked.remote(), timeout=ANSWER_S))
+    except ray.exceptions.RayError:
+        return machine
+    after = time.time()
+    ahead = there - (before + after) / 2
+    return msgspec.structs.replace(machine, clock_ahead_s=ahead if abs(ahead) > after - before else 0.0)
+
+
+def _reason(error: BaseException) -> str:
+    words = str(error)
+    if "No module named 'flushlab" in words:
+        return "flushlab is not installed there"
+    return words.strip().splitlines()[-1]
+
+
+def _unknown(node: FleetNode, problem: str) -> FleetMachine:
+    return FleetMachine(name=node.name, address=node.address, problem=problem, flushlab=node.flushlab)

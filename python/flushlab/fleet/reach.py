@@ -1,0 +1,184 @@
+"""Reach: what is at an address, before Ray speaks to it: nobody, no TLS, another key, another version.
+
+Fleet layer. Ray 2.60 waits for a minute, or ends the process, if nobody or somebody else answers. So the
+connection and its TLS are tried first, and Ray's list of nodes is read in a child process with a time limit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib import metadata
+from importlib.util import find_spec
+from typing import NamedTuple
+
+import msgspec
+
+from flushlab.errors import ExtraMissing, FleetError, UsageError
+from flushlab.version import __version__
+
+PORT = 9377
+"""Of the first machine, if none is asked for; below 10002, from where on Ray numbers its workers."""
+_CONNECT_S = 5.0
+_ANSWER_S = 30.0
+_KEY_HINT = "pass the key of that fleet, as `flushlab fleet start` there printed"
+
+
+class Address(NamedTuple):
+    """Of the first machine of a fleet."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+class FleetNode(msgspec.Struct, frozen=True, kw_only=True):
+    """One machine, as Ray lists it; versions are empty where flushlab did not start it."""
+
+    node_id: str
+    name: str
+    address: str
+    is_head: bool
+    flushlab: str = ""
+    ray: str = ""
+    python: str = ""
+
+
+def require_ray() -> str:
+    """Ray's version.
+
+    Raises:
+        ExtraMissing: it is not installed.
+    """
+    if find_spec("ray") is None:
+        raise ExtraMissing(
+            "a fleet needs Ray, which is not installed", hint="install it: pip install 'flushlab[fleet]'"
+        )
+    return metadata.version("ray")
+
+
+def labels() -> dict[str, str]:
+    """Versions for Ray's list of nodes; Ray takes letters, digits, `-`, `_` and `.` only."""
+    found = {
+        "flushlab": __version__,
+        "flushlab-ray": require_ray(),
+        "flushlab-python": platform.python_version(),
+    }
+    return {name: re.sub(r"[^\w.-]", "_", value) for name, value in found.items()}
+
+
+def parse_address(text: str) -> Address:
+    """An address from `HOST[:PORT]`, its host resolved.
+
+    Raises:
+        UsageError: it is none, or its host is unknown.
+    """
+    host, _, port = text.partition(":")
+    number = int(port) if port.isdecimal() else PORT
+    if not host or (port and not port.isdecimal()) or not 0 < number < 65536 or port.startswith("-"):
+        raise UsageError(
+            f"{text!r} is not an address of a fleet", hint=f"write HOST or HOST:PORT, such as 10.0.0.5:{PORT}"
+        )
+    try:
+        found = socket.getaddrinfo(host, number, socket.AF_INET, socket.SOCK_STREAM)
+    except OSError as error:
+        raise UsageError(
+            f"the host {host!r} is unknown: {error.strerror}",
+            hint="name an IPv4 address or a host that has one",
+        ) from None
+    return Address(str(found[0][4][0]), number)
+
+
+def nodes(address: Address, environment: Mapping[str, str]) -> tuple[FleetNode, ...]:
+    """The living machines of the fleet at an address.
+
+    Raises:
+        FleetError: nobody answers there, or no Ray, or one with another key.
+    """
+    _require_answer(address, environment)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "flushlab.fleet.nodes_main", str(address)],
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_ANSWER_S,
+        )
+    except subprocess.TimeoutExpired:
+        raise FleetError(
+            f"{address} takes connections, but is no Ray of a fleet",
+            hint="check address and port: `flushlab fleet start` printed them",
+        ) from None
+    try:
+        answer = json.loads(done.stdout)
+    except ValueError:
+        words = done.stderr.decode(errors="replace").strip().splitlines()
+        raise FleetError(
+            f"Ray at {address} cannot be asked: {words[-1] if words else f'exit code {done.returncode}'}",
+            hint=f"is the Ray there of version {require_ray()}, as here?",
+        ) from None
+    if "refused" in answer:
+        raise FleetError(f"{address} refuses the key of this machine", hint=_KEY_HINT)
+    return msgspec.convert(answer["nodes"], tuple[FleetNode, ...])
+
+
+def _require_answer(address: Address, environment: Mapping[str, str]) -> None:
+    try:
+        with socket.create_connection(address, timeout=_CONNECT_S) as plain:
+            if environment.get("RAY_USE_TLS") != "1":
+                return
+            context = ssl.create_default_context(cafile=environment["RAY_TLS_CA_CERT"])
+            context.load_cert_chain(environment["RAY_TLS_SERVER_CERT"], environment["RAY_TLS_SERVER_KEY"])
+            context.set_alpn_protocols(["h2"])
+            with context.wrap_socket(plain, server_hostname=address.host):
+                return
+    except ssl.SSLError as error:
+        raise FleetError(
+            f"{address} is not of the fleet of this key: {error.reason or error}", hint=_KEY_HINT
+        ) from None
+    except TimeoutError:
+        raise FleetError(
+            f"{address} does not answer within {_CONNECT_S:.0f} s",
+            hint="check the address, and that no firewall is between the machines",
+        ) from None
+    except OSError as error:
+        raise FleetError(
+            f"nobody answers at {address}: {error.strerror or error}",
+            hint="start the fleet there first: flushlab fleet start --listen ADDRESS",
+        ) from None
+
+
+def require_same(found: tuple[FleetNode, ...], address: Address) -> None:
+    """Refuses a head that runs other versions than this machine.
+
+    Raises:
+        FleetError: with both versions.
+    """
+    head = next((one for one in found if one.is_head), None)
+    if head is None:
+        raise FleetError(f"the fleet at {address} has no first machine", hint="start it again")
+    own = labels()
+    if not head.flushlab:
+        raise FleetError(
+            f"the Ray at {address} was not started by flushlab",
+            hint="name its address by --fleet; only machines of `flushlab fleet start` are joined",
+        )
+    for what, there, here in (
+        ("flushlab", head.flushlab, own["flushlab"]),
+        ("Ray", head.ray, own["flushlab-ray"]),
+        ("Python", head.python, own["flushlab-python"]),
+    ):
+        if there != here:
+            raise FleetError(
+                f"the first machine, {head.name}, runs {what} {there}, this one {here}",
+                hint=f"install {what} of the same version on both",
+            )

@@ -1,0 +1,218 @@
+"""Start: Ray on this machine, as the first of a fleet or as one that joins.
+
+Fleet layer. `ray start` does it, under a keeper. Without an address to listen on, everything is on loopback.
+With one, Ray listens on all addresses of the machine, whatever address it is given (Ray 2.60): TLS with
+certificates on both sides, and the token, keep others out.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from flushlab import atomic
+from flushlab.errors import FleetError, PortTaken, UsageError
+from flushlab.fleet import key as keys
+from flushlab.fleet import local_node, reach
+from flushlab.fleet.key import FleetKey
+from flushlab.fleet.local_node import MARK, NodeRecord
+from flushlab.fleet.reach import Address
+from flushlab.machine import ownership
+from flushlab.process.identity import myself, world
+
+LOOPBACK = "127.0.0.1"
+STORE_BYTES = 256 << 20
+"""Ray's object store on each machine, in /dev/shm: some chunks of a file on their way, and records."""
+_READY_S = 90.0
+_STARTED = "Ray runtime started."
+
+
+def start(listen: str | None = None, port: int = reach.PORT, name: str | None = None) -> NodeRecord:
+    """Starts a fleet whose first machine this is.
+
+    Raises:
+        ExtraMissing: no Ray.
+        UsageError: `listen` is no address of this machine.
+        PortTaken: another program has the port.
+        FleetError: this machine is in a fleet, or Ray does not start.
+    """
+    reach.require_ray()
+    address = LOOPBACK if listen is None else _own_address(listen)
+    with local_node.locked():
+        _require_none()
+        _require_free("" if listen else address, port)
+        key = keys.new_key()
+        folder = local_node.fleet_folder()
+        atomic.write(folder / "key", keys.encode(key), mode=0o600)
+        keys.write_identity(folder, key, address)
+        fleet = Address(address, port)
+        return _start("head", fleet, address, ["--head", f"--port={port}", "--no-monitor"], name)
+
+
+def join(fleet: Address, key: FleetKey, listen: str | None = None, name: str | None = None) -> NodeRecord:
+    """Joins a fleet that another machine has started.
+
+    Raises:
+        ExtraMissing: no Ray.
+        UsageError: `listen` is no address of this machine, or the fleet is on loopback.
+        FleetError: as `reach.nodes`; other versions; this machine is in a fleet; Ray does not start.
+    """
+    reach.require_ray()
+    if ipaddress.ip_address(fleet.host).is_loopback:
+        raise UsageError(
+            f"{fleet} is this machine's own loopback",
+            hint="start the fleet with --listen, and name that address",
+        )
+    address = _own_address(listen) if listen else _towards(fleet)
+    with local_node.locked():
+        _require_none()
+        folder = local_node.fleet_folder()
+        try:
+            keys.write_identity(folder, key, address)
+            found = reach.nodes(fleet, local_node.variables(folder, listens=True))
+            reach.require_same(found, fleet)
+            if any(one.address == address for one in found):
+                raise FleetError(
+                    f"the fleet at {fleet} has a machine of the address {address} already",
+                    hint="name another address of this machine by --listen",
+                )
+        except BaseException:
+            local_node.forget()
+            raise
+        return _start("member", fleet, address, [f"--address={fleet}"], name)
+
+
+def _start(
+    role: Literal["head", "member"], fleet: Address, address: str, words: list[str], name: str | None
+) -> NodeRecord:
+    state = local_node.fleet_folder()
+    token = ownership.new_token()
+    # Ray's sockets lie below it, and their path must not exceed 107 bytes, unix(7).
+    folder = (
+        Path(tempfile.gettempdir() if len(tempfile.gettempdir()) < 20 else "/tmp")
+        / f"flushlab-fleet-{token[:8]}"
+    )
+    draft = NodeRecord(
+        role=role,
+        fleet=str(fleet),
+        address=address,
+        listens=address != LOOPBACK,
+        token=token,
+        world=world(),
+        keeper=myself(),
+        folder=str(folder),
+    )
+    ownership.make(str(folder), {"what": "files of Ray", "name": folder.name, "token": token})
+    command = [
+        *(sys.executable, "-m", "ray.scripts.scripts", "start", "--block", *words),
+        *("--node-ip-address", address, "--node-name", name or socket.gethostname()),
+        *("--labels", ",".join(f"{key}={value}" for key, value in reach.labels().items())),
+        *("--temp-dir", str(folder), "--object-store-memory", str(STORE_BYTES)),
+        *("--min-worker-port=0", "--max-worker-port=0", "--include-log-monitor=false"),
+        *(["--include-dashboard=false"] if role == "head" else []),
+    ]
+    log = state / "ray.log"
+    with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as output:
+        keeper = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "flushlab.fleet.keeper_main",
+                msgspec.json.encode(draft).decode(),
+                *command,
+            ],
+            env={**os.environ, **local_node.variables(state, listens=draft.listens), MARK: token},
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        _await_ready(keeper, log)
+    except BaseException:
+        with suppress(ProcessLookupError):
+            keeper.terminate()
+        local_node.stop()
+        ownership.remove(str(folder), token=token)
+        raise
+    record = local_node.read()
+    assert record is not None, "the keeper writes it before it starts Ray"
+    return record
+
+
+def _await_ready(keeper: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + _READY_S
+    while time.monotonic() < deadline:
+        if _STARTED in log.read_text(errors="replace"):
+            return
+        if keeper.poll() is not None:
+            break
+        time.sleep(0.1)
+    said = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    reason = said[-1].strip() if said else "it printed nothing"
+    raise FleetError(f"Ray did not start: {reason}", hint=f"its output is in {log}")
+
+
+def _require_none() -> None:
+    record = local_node.read()
+    if record is None:
+        return
+    if not record.is_alive:
+        local_node.stop()  # the machine went down, or the keeper was killed
+        return
+    what = "the first machine of" if record.role == "head" else "in"
+    raise FleetError(
+        f"this machine is {what} the fleet at {record.fleet} already",
+        hint="`flushlab fleet status` shows it; `flushlab fleet stop` ends it here",
+    )
+
+
+def _require_free(host: str, port: int) -> None:
+    with socket.socket() as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind((host, port))
+        except OSError as error:
+            raise PortTaken(
+                f"port {port} cannot be used: {error.strerror}", hint="choose another by --port"
+            ) from None
+
+
+def _own_address(text: str) -> str:
+    """An address of this machine that others can reach."""
+    address = reach.parse_address(text if ":" not in text else "").host if text else ""
+    is_shared = bool(address) and not ipaddress.ip_address(address).is_unspecified
+    with socket.socket() as tried:
+        try:
+            tried.bind((address, 0))
+        except OSError:
+            is_shared = False
+    if not is_shared or ipaddress.ip_address(address).is_loopback:
+        raise UsageError(
+            f"--listen {text}: not an address of this machine that others can reach",
+            hint="`ip -brief address` lists the addresses; without --listen, the fleet is on loopback",
+        )
+    return address
+
+
+def _towards(fleet: Address) -> str:
+    """This machine's address on the way to the first one; no packet is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as tried:
+        try:
+            tried.connect(fleet)
+        except OSError as error:
+            raise FleetError(
+                f"there is no way to {fleet}: {error.strerror}", hint="check the network of this machine"
+            ) from None
+        return str(tried.getsockname()[0])

@@ -1,0 +1,215 @@
+"""Testbed: several machines of a fleet on one, each in a network namespace and a control group of its own.
+
+Needs root. The namespaces hang on a bridge in a namespace of its own, so the machine's network is untouched.
+Each node has its own FLUSHLAB_HOME. Everything goes at the end, processes first.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from flushlab.undo import Undo
+
+_V1 = Path("/sys/fs/cgroup")
+
+
+class Node:
+    """One machine: run commands there, cut its network, kill all it runs."""
+
+    def __init__(self, bed: str, number: int, home: Path, groups: Sequence[Path]) -> None:
+        self.number, self.home, self.groups = number, home, groups
+        self.namespace = f"{bed}-{number}"
+        self.address = f"10.213.0.{number}"
+        self.name = f"m{number}"
+        self._port, self._hub = f"p{number}", f"{bed}-hub"
+
+    def command(self, *words: str) -> list[str]:
+        """A command that runs these words here."""
+        return [
+            "nsenter",
+            f"--net=/run/netns/{self.namespace}",
+            "--",
+            *words,
+        ]  # `ip netns exec` hides /sys/fs/cgroup
+
+    def popen(self, *words: str) -> subprocess.Popen[str]:
+        """Starts a program here, in the control group, with text pipes."""
+        return subprocess.Popen(
+            self.command(*words),
+            env=self.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=self._enter,
+        )
+
+    def run(self, *words: str, given: str = "", timeout_s: float = 120.0) -> subprocess.CompletedProcess[str]:
+        """Runs a program here to its end."""
+        return subprocess.run(
+            self.command(*words),
+            env=self.environment(),
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            preexec_fn=self._enter,
+        )
+
+    def flushlab(
+        self, *words: str, given: str = "", timeout_s: float = 120.0
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs a command of flushlab here."""
+        return self.run(sys.executable, "-m", "flushlab", *words, given=given, timeout_s=timeout_s)
+
+    def environment(self) -> Mapping[str, str]:
+        """Of programs here."""
+        return {**os.environ, "FLUSHLAB_HOME": str(self.home), "NO_COLOR": "1", "COLUMNS": "200"}
+
+    def cut(self) -> None:
+        """Drops every packet from and to this node, without a word to either side."""
+        _ip("-n", self._hub, "link", "set", self._port, "down")
+
+    def heal(self) -> None:
+        """Lets packets through again."""
+        _ip("-n", self._hub, "link", "set", self._port, "up")
+
+    @contextmanager
+    def partitioned(self, seconds: float) -> Iterator[None]:
+        """Cuts the network for so long; the block runs meanwhile."""
+        begin = time.monotonic()
+        self.cut()
+        try:
+            yield
+            time.sleep(max(0.0, seconds - (time.monotonic() - begin)))
+        finally:
+            self.heal()
+
+    def pids(self) -> list[int]:
+        """All processes in this node's network namespace."""
+        done = subprocess.run(
+            ["ip", "netns", "pids", self.namespace], capture_output=True, text=True, check=True
+        )
+        return [int(word) for word in done.stdout.split()]
+
+    def kill_all(self) -> None:
+        """SIGKILL to all at once, as if the power failed."""
+        while found := self.pids():
+            for pid in found:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.05)
+            if all(_is_zombie(pid) for pid in found):
+                return
+
+    def _enter(self) -> None:
+        for group in self.groups:
+            (group / "cgroup.procs").write_text(str(os.getpid()))
+
+
+@contextmanager
+def testbed(
+    count: int, *, cpus: float | None = None, memory_bytes: int | None = None
+) -> Iterator[tuple[Node, ...]]:
+    """Nodes with numbers from 1; each has `cpus` and `memory_bytes` at most."""
+    bed = f"fl{secrets.token_hex(2)}"
+    root = Path(tempfile.mkdtemp(prefix="fleet-testbed-"))
+    root.chmod(0o755)
+    with Undo() as undo:
+        undo.callback(shutil.rmtree, root, ignore_errors=True)
+        hub = f"{bed}-hub"
+        _namespace(hub, undo)
+        _ip("-n", hub, "link", "add", "br0", "type", "bridge")
+        _ip("-n", hub, "link", "set", "br0", "up")
+        nodes = []
+        for number in range(1, count + 1):
+            groups = _groups(f"{bed}-{number}", cpus, memory_bytes, undo)
+            node = Node(bed, number, root / f"home{number}", groups)
+            _namespace(node.namespace, undo)
+            port = f"p{number}"
+            _ip(
+                "-n",
+                hub,
+                "link",
+                "add",
+                port,
+                "type",
+                "veth",
+                "peer",
+                "name",
+                "eth0",
+                "netns",
+                node.namespace,
+            )
+            _ip("-n", hub, "link", "set", port, "master", "br0", "up")
+            _ip("-n", node.namespace, "address", "add", f"{node.address}/24", "dev", "eth0")
+            for name in ("lo", "eth0"):
+                _ip("-n", node.namespace, "link", "set", name, "up")
+            undo.callback(node.kill_all)
+            nodes.append(node)
+        yield tuple(nodes)
+
+
+def _namespace(name: str, undo: Undo) -> None:
+    _ip("netns", "add", name)
+    undo.callback(_ip, "netns", "delete", name)
+
+
+def _groups(name: str, cpus: float | None, memory_bytes: int | None, undo: Undo) -> list[Path]:
+    """Control groups of version 1 or 2; none for what is not limited."""
+    unified = (_V1 / "cgroup.controllers").exists()
+    wanted = {
+        "cpu": {} if cpus is None else _cpu_files(cpus, unified=unified),
+        "memory": {}
+        if memory_bytes is None
+        else {"memory.max" if unified else "memory.limit_in_bytes": str(memory_bytes)},
+    }
+    found = []
+    for controller, files in wanted.items():
+        if not files:
+            continue
+        folder = (_V1 if unified else _V1 / controller) / name
+        if not folder.exists():
+            folder.mkdir()
+            undo.callback(_remove_group, folder)
+        for file, value in files.items():
+            (folder / file).write_text(value)
+        if folder not in found:
+            found.append(folder)
+    return found
+
+
+def _cpu_files(cpus: float, *, unified: bool) -> dict[str, str]:
+    period = 100_000
+    quota = str(int(cpus * period))
+    if unified:
+        return {"cpu.max": f"{quota} {period}"}
+    return {"cpu.cfs_period_us": str(period), "cpu.cfs_quota_us": quota}
+
+
+def _remove_group(folder: Path) -> None:
+    for _ in range(50):
+        with suppress(OSError):
+            folder.rmdir()
+            return
+        time.sleep(0.1)
+
+
+def _is_zombie(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def _ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
