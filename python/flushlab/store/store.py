@@ -1,4 +1,4 @@
-"""The store: campaigns and their rows, each a trial or a crash.
+"""The store: campaigns and their rows, each a trial or a crash; blocks of a fleet that wait for their turn.
 
 A row is durable when `save` returns (WAL with synchronous=FULL), so kill -9 costs at most the
 trial or crash that runs. Several processes may use one store. A file with another schema is refused, never
@@ -29,7 +29,7 @@ from flushlab.version import __version__
 _NAME = "store.sqlite"
 _ID = re.compile(r"[a-z0-9][a-z0-9-]*")
 _HINT = "set FLUSHLAB_HOME to a folder that is writable"
-VERSION = 2
+VERSION = 3
 """Of the schema; a file has it as its `user_version`."""
 _SCHEMA = f"""
     BEGIN;
@@ -48,6 +48,12 @@ _SCHEMA = f"""
         ended_at TEXT NOT NULL,
         record BLOB NOT NULL,
         kind TEXT NOT NULL CHECK (kind IN ('trial', 'crash')),
+        PRIMARY KEY (campaign_id, number)
+    ) STRICT;
+    CREATE TABLE arrived (
+        campaign_id TEXT NOT NULL REFERENCES campaign (id),
+        number INTEGER NOT NULL,
+        block BLOB NOT NULL,
         PRIMARY KEY (campaign_id, number)
     ) STRICT;
     PRAGMA user_version = {VERSION};
@@ -250,6 +256,33 @@ class Store:
                 "INSERT INTO trial (campaign_id, number, ended_at, record, kind) "
                 "SELECT ?, 1 + coalesce(max(number), 0), ?, ?, ? FROM trial WHERE campaign_id = ?",
                 (campaign_id, _now(), msgspec.json.encode(row), kind, campaign_id),
+            )
+
+    def save_arrived(self, campaign_id: str, number: int, block: bytes) -> None:
+        """Saves a block that a machine of a fleet has delivered before its turn; replaces one of that number.
+
+        Raises:
+            NoSpace: as `save`.
+        """
+        with self._errors():
+            self._connection.execute(
+                "INSERT OR REPLACE INTO arrived (campaign_id, number, block) VALUES (?, ?, ?)",
+                (campaign_id, number, block),
+            )
+
+    def arrived(self, campaign_id: str) -> dict[int, bytes]:
+        """The blocks that have arrived and are not forgotten, by number, in order."""
+        with self._errors():
+            rows = self._connection.execute(
+                "SELECT number, block FROM arrived WHERE campaign_id = ? ORDER BY number", (campaign_id,)
+            )
+            return dict(rows.fetchall())
+
+    def forget_arrived(self, campaign_id: str, number: int) -> None:
+        """Removes a block whose trials are saved, or that is needed no longer."""
+        with self._errors():
+            self._connection.execute(
+                "DELETE FROM arrived WHERE campaign_id = ? AND number = ?", (campaign_id, number)
             )
 
     def trials(self, campaign_id: str) -> Iterator[Trial]:

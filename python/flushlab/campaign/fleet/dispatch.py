@@ -1,0 +1,136 @@
+"""Dispatch: which block of a campaign runs on which machine of a fleet.
+
+Sits in `campaign.fleet`; pure: without Ray, and with the caller's clock. A machine runs one block at a time. The
+machine with the fewest finished blocks gets the next one, so that the machines contribute evenly. The block
+of a lost machine runs elsewhere. A straggler's block is given to an idle machine too, and the first copy counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import NamedTuple
+
+STRAGGLER = 2.0
+"""A block that takes longer than this many medians is given to another machine too."""
+KNOWN_BLOCKS = 2
+"""Finished blocks of a kind without which nobody knows how long such a block takes."""
+
+
+class Wanted(NamedTuple):
+    """A block that is to run.
+
+    Attributes:
+        number: of the block; smaller numbers are due earlier.
+        kind: blocks of one kind take equally long.
+    """
+
+    number: int
+    kind: str = ""
+
+
+class Assignment(NamedTuple):
+    """A block that a machine has to run now."""
+
+    machine: str
+    block: int
+
+
+@dataclass
+class _Machine:
+    done: int = 0
+    block: int | None = None
+    since_s: float = 0.0
+
+
+@dataclass
+class Dispatch:
+    """Assigns blocks to machines."""
+
+    _machines: dict[str, _Machine] = field(default_factory=dict)
+    _wanted: dict[int, Wanted] = field(default_factory=dict)
+    _ended: set[int] = field(default_factory=set)
+    _tried: dict[int, set[str]] = field(default_factory=dict)
+    _seconds: dict[str, list[float]] = field(default_factory=dict)
+
+    @property
+    def machines(self) -> tuple[str, ...]:
+        """Those that take part."""
+        return tuple(self._machines)
+
+    @property
+    def idle(self) -> int:
+        """How many machines have no block."""
+        return sum(one.block is None for one in self._machines.values())
+
+    def runs(self, block: int) -> tuple[str, ...]:
+        """The machines that run a block now."""
+        return tuple(name for name, one in self._machines.items() if one.block == block)
+
+    def joins(self, machine: str) -> None:
+        """A machine takes part from now on."""
+        assert machine not in self._machines, machine
+        self._machines[machine] = _Machine(done=min((one.done for one in self._machines.values()), default=0))
+
+    def leaves(self, machine: str) -> int | None:
+        """A machine takes part no longer; the block that it ran is due again. Returns that block."""
+        block = self._machines.pop(machine).block
+        if block is not None:
+            self._tried.setdefault(block, set()).add(machine)
+        return block
+
+    def wants(self, blocks: Iterable[Wanted]) -> None:
+        """Replaces the blocks that are to run. Those that ended before run no more."""
+        self._wanted = {one.number: one for one in blocks}
+
+    def again(self, block: int) -> None:
+        """A block that ended has to run once more."""
+        self._ended.discard(block)
+
+    def ended(self, machine: str, now_s: float) -> bool:
+        """The block of a machine has ended.
+
+        Returns:
+            Whether it counts: no copy ended before, and the block is still wanted.
+        """
+        one = self._machines[machine]
+        block, one.block = one.block, None
+        assert block is not None, machine
+        one.done += 1
+        counts = block in self._wanted and block not in self._ended
+        if counts:
+            self._ended.add(block)
+            self._seconds.setdefault(self._wanted[block].kind, []).append(now_s - one.since_s)
+        return counts
+
+    def assign(self, now_s: float) -> tuple[Assignment, ...]:
+        """The blocks that start now, the one that is due first at the head."""
+        free = [name for name, one in self._machines.items() if one.block is None]
+        free.sort(key=lambda name: self._machines[name].done)
+        found = list[Assignment]()
+        for block in self._due(now_s):
+            if not free:
+                break
+            machine = self._chosen(free, block)
+            free.remove(machine)
+            self._machines[machine].block, self._machines[machine].since_s = block, now_s
+            found.append(Assignment(machine, block))
+        return tuple(found)
+
+    def _due(self, now_s: float) -> Sequence[int]:
+        """Blocks that nobody runs, then those of stragglers."""
+        left = [number for number in sorted(self._wanted) if number not in self._ended]
+        waiting = [number for number in left if not self.runs(number)]
+        return [*waiting, *(number for number in left if self._is_late(number, now_s))]
+
+    def _is_late(self, number: int, now_s: float) -> bool:
+        machines, known = self.runs(number), self._seconds.get(self._wanted[number].kind, [])
+        if len(machines) != 1 or len(known) < KNOWN_BLOCKS:
+            return False
+        return now_s - self._machines[machines[0]].since_s > STRAGGLER * median(known)
+
+    def _chosen(self, free: Sequence[str], block: int) -> str:
+        """One that has not lost this block before, if there is one."""
+        tried = self._tried.get(block, set())
+        return next((name for name in free if name not in tried), free[0])

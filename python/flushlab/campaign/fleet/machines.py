@@ -1,0 +1,204 @@
+"""Protocol: the machines of a fleet, as the runner on the driver sees them. Sits in `campaign.fleet`.
+
+`ThreadMachines` is the fake: every machine is a thread of this process.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from queue import Empty, SimpleQueue
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from flushlab import errors
+from flushlab.build import Progress
+from flushlab.errors import FlushlabError
+from flushlab.experiment.protocol import BlockAhead, Request
+from flushlab.record import Trial
+
+RunTrial = Callable[[Request], Trial]
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """A block for a machine.
+
+    Attributes:
+        block: all that runs.
+        best_of: arms that the arm `best` is composed of.
+    """
+
+    block: BlockAhead
+    best_of: tuple[str, ...] = ()
+
+
+class Composed:
+    """What the arm `best` is composed of, as the latest task says.
+
+    Attributes:
+        best_of: names of arms.
+    """
+
+    def __init__(self) -> None:
+        self.best_of: tuple[str, ...] = ()
+
+
+Enter = Callable[[bytes, Composed, Progress], AbstractContextManager[RunTrial]]
+"""From a stored request, on a machine of the fleet: what runs the trials of the request's campaign. A function
+of a module, so that its name can travel."""
+
+
+class Opening(NamedTuple):
+    """What a machine needs before its first block.
+
+    Attributes:
+        enter: opens the servers of the campaign's kind.
+        plan: JSON of the stored request.
+    """
+
+    enter: Enter
+    plan: bytes
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """An error on a machine: class, message and hint; a traceback does not travel."""
+
+    kind: str
+    message: str
+    hint: str | None = None
+
+    @classmethod
+    def of(cls, error: FlushlabError) -> Failure:
+        """The failure that an error is."""
+        return cls(kind=type(error).__name__, message=error.message, hint=error.hint)
+
+    def error(self, machine: str) -> FlushlabError:
+        """The error, with the machine's name."""
+        kind = getattr(errors, self.kind, FlushlabError)
+        found = FlushlabError(f"machine {machine}: {self.message}", hint=self.hint)
+        if isinstance(kind, type) and issubclass(kind, FlushlabError):
+            found.__class__ = kind
+        return found
+
+
+class Ended(NamedTuple):
+    """A machine has run its block."""
+
+    machine: str
+    block: int
+    trials: tuple[Trial, ...]
+
+
+class Failed(NamedTuple):
+    """A machine could not run its block, which no record can hold."""
+
+    machine: str
+    block: int
+    failure: Failure
+
+
+class Lost(NamedTuple):
+    """A machine is gone."""
+
+    machine: str
+    reason: str
+
+
+class Joined(NamedTuple):
+    """A further machine is open."""
+
+    machine: str
+
+
+Event = Ended | Failed | Lost | Joined
+
+
+class Machines(Protocol):
+    """Machines, each with what runs the blocks of one campaign."""
+
+    def open(self, opening: Opening) -> tuple[str, ...]:
+        """Opens every machine; returns their names.
+
+        Raises:
+            FlushlabError: a machine cannot run the campaign.
+        """
+        ...
+
+    def submit(self, machine: str, number: int, task: Task) -> None:
+        """Starts a block on a machine, which runs none; `wait` has its end."""
+        ...
+
+    def wait(self, seconds: float) -> Sequence[Event]:
+        """What has happened; waits at most so long for the first event."""
+        ...
+
+    def dismiss(self, machine: str) -> None:
+        """Ends what runs on a machine; nothing more is heard of it. It may be lost already."""
+        ...
+
+    def close(self) -> None:
+        """Ends what runs on all machines, without waiting for blocks."""
+        ...
+
+
+class ThreadMachines:
+    """Machines that are threads of this process: for tests, and for measuring the driver alone.
+
+    Args:
+        names: of the machines.
+        run: runs a block on a machine; a `FlushlabError` fails the block.
+    """
+
+    def __init__(self, names: Iterable[str], run: Callable[[str, Task], Sequence[Trial]]) -> None:
+        self._names = [*names]
+        self._run = run
+        self._events = SimpleQueue[Event]()
+        self._gone: set[str] = set()
+        self.dismissed = list[str]()
+        """Machines that were dismissed, in that order."""
+        self.closed = False
+
+    def open(self, opening: Opening) -> tuple[str, ...]:
+        return tuple(self._names)
+
+    def submit(self, machine: str, number: int, task: Task) -> None:
+        threading.Thread(target=self._work, args=(machine, number, task), daemon=True).start()
+
+    def _work(self, machine: str, number: int, task: Task) -> None:
+        event: Event
+        try:
+            event = Ended(machine, number, tuple(self._run(machine, task)))
+        except FlushlabError as error:
+            event = Failed(machine, number, Failure.of(error))
+        if machine not in self._gone:
+            self._events.put(event)
+
+    def lose(self, machine: str, reason: str = "the node died") -> None:
+        """The machine disappears with its block."""
+        self._gone.add(machine)
+        self._events.put(Lost(machine, reason))
+
+    def join(self, machine: str) -> None:
+        """A machine joins, or comes back."""
+        self._gone.discard(machine)
+        self._events.put(Joined(machine))
+
+    def wait(self, seconds: float) -> Sequence[Event]:
+        found = list[Event]()
+        deadline = time.monotonic() + seconds
+        try:
+            found.append(self._events.get(timeout=max(0.0, deadline - time.monotonic())))
+            while True:
+                found.append(self._events.get_nowait())
+        except Empty:
+            return found
+
+    def dismiss(self, machine: str) -> None:
+        self._gone.add(machine)
+        self.dismissed.append(machine)
+
+    def close(self) -> None:
+        self.closed = True

@@ -1,0 +1,336 @@
+"""Ray: the machines of a fleet are the nodes of a Ray cluster. Sits in `campaign.fleet`; the only module of
+`campaign` that imports Ray.
+
+A machine is an actor that is pinned to its node and ends with the driver. Its name is taken for as long as it
+lives, so that no two campaigns run on one machine at once. Ray's placement, transport and failure detection are
+used as they are; a block never moves by itself, since the dispatch decides (`dispatch.py`).
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import msgspec
+import ray
+from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from flushlab.build import Progress
+from flushlab.campaign.fleet.judgement import Needs, problems
+from flushlab.campaign.fleet.machines import Ended, Event, Failed, Failure, Joined, Lost, Opening, Task
+from flushlab.campaign.fleet.worker import MachineFacts, Worker
+from flushlab.errors import FlushlabError, HarnessError, UsageError
+from flushlab.record import Trial
+
+NAMESPACE = "flushlab"
+REACH_S = 5.0
+ANSWER_S = 60.0
+"""Longest wait for a worker process to start: its machine may be busy."""
+CLOSE_S = 5.0
+"""Longest wait for an idle machine to end its servers in order; then its guard ends them."""
+LOOK_S = 5.0
+"""So often new nodes are looked for."""
+MOST_WORKERS = 3
+"""Workers that are started on one node, after the first ones were lost."""
+QUEUE_S = 2.0
+_GUARDS_SURVIVE = {"RAY_kill_child_processes_on_worker_exit": "0"}
+"""By default a worker that is killed takes its children along. Guards must outlive it: they end the servers and
+remove the folders."""
+
+
+class Node(NamedTuple):
+    """A living node: its name, which is unique in the fleet, and Ray's id."""
+
+    name: str
+    id: str
+
+
+@contextmanager
+def connected(address: str, progress: Progress) -> Iterator[list[Node]]:
+    """A connection to a fleet while the context lasts; its living nodes.
+
+    Raises:
+        UsageError: nothing answers, or a cluster of another version of Ray or Python.
+    """
+    _reach(address)
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        ray.init(
+            address=address, namespace=NAMESPACE, log_to_driver=False, configure_logging=False,
+        )  # fmt: skip
+    except (RayError, ConnectionError, RuntimeError, ValueError) as error:
+        raise _refused(address, error) from error
+    try:
+        yield nodes()
+    finally:
+        ray.shutdown()
+
+
+def _reach(address: str) -> None:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise UsageError(
+            f"--fleet {address} is not HOST:PORT", hint="`flushlab fleet status` on the first machine has it"
+        )
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), REACH_S):
+            return
+    except OSError as error:
+        raise UsageError(
+            f"no fleet answers at {address}: {error.strerror or error}",
+            hint="start one with `flushlab fleet start`, or correct the address",
+        ) from error
+
+
+def _refused(address: str, error: Exception) -> FlushlabError:
+    text = " ".join(str(error).split())
+    if "ersion mismatch" in text:
+        return UsageError(
+            f"the fleet at {address} runs another version: {text}",
+            hint="install the same Python and flushlab[fleet] on every machine",
+        )
+    return UsageError(
+        f"the fleet at {address} cannot be joined from here: {text}",
+        hint="run the command on a machine of the fleet; `flushlab fleet join` makes this one a part of it",
+    )
+
+
+def nodes() -> list[Node]:
+    """The living nodes by name; nodes of one name are told apart by their ids."""
+    found = [(str(one["NodeName"]), str(one["NodeID"])) for one in ray.nodes() if one["Alive"]]
+    names = [name for name, _ in found]
+    made = [Node(name if names.count(name) == 1 else f"{name}-{id_[:6]}", id_) for name, id_ in found]
+    return sorted(made)
+
+
+@dataclass
+class _Claimed:
+    """A machine of this campaign."""
+
+    node: Node
+    actor: Any
+
+
+@dataclass
+class RayMachines:
+    """Machines of a fleet that this campaign has claimed.
+
+    Attributes:
+        progress: takes a line at a time.
+        needs: of the campaign, as far as they are known.
+    """
+
+    progress: Progress
+    needs: Needs
+    _claimed: dict[str, _Claimed] = field(default_factory=dict)
+    _running: dict[Any, tuple[str, int]] = field(default_factory=dict)
+    _joining: dict[Any, _Claimed] = field(default_factory=dict)
+    _opening: dict[Any, _Claimed] = field(default_factory=dict)
+    _barred: set[str] = field(default_factory=set)
+    _workers: dict[str, int] = field(default_factory=dict)
+    _work: Opening | None = None
+    _looked_s: float = 0.0
+
+    def claim(self) -> None:
+        """Claims every machine that no other campaign has; waits for one if there is none.
+
+        Raises:
+            UsageError: a machine is not fit for the campaign.
+        """
+        said = False
+        while not self._claimed:
+            found, busy = nodes(), list[str]()
+            for node in found:
+                claimed = self._try_to_claim(node)
+                if claimed is None:
+                    busy.append(node.name)
+                else:
+                    self._claimed[node.name] = claimed
+            if not self._claimed:
+                if not said:
+                    self.progress(f"another campaign runs on every machine ({', '.join(busy)}); waiting for it")
+                said = True
+                time.sleep(QUEUE_S)
+            elif busy:
+                self.progress(f"left out, as another campaign runs there: {', '.join(busy)}")
+        self._require_fit(self._facts())
+
+    def require(self, needs: Needs) -> None:
+        """Refuses machines that do not have what a campaign needs, as `claim`."""
+        self.needs = needs
+        self._require_fit(self._facts())
+
+    def _try_to_claim(self, node: Node) -> _Claimed | None:
+        """The machine; None if another campaign has it."""
+        try:
+            actor = (
+                ray.remote(Worker)
+                .options(
+                    name=f"machine {node.id}",
+                    num_cpus=0,
+                    max_restarts=0,
+                    max_task_retries=0,
+                    scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
+                    runtime_env={"env_vars": _GUARDS_SURVIVE},
+                )
+                .remote()
+            )
+        except ValueError:  # the name is taken
+            return None
+        self._workers[node.id] = self._workers.get(node.id, 0) + 1
+        return _Claimed(node, actor)
+
+    def _facts(self) -> dict[str, MachineFacts]:
+        found = dict[str, MachineFacts]()
+        asked = {name: one.actor.facts.remote() for name, one in self._claimed.items()}
+        for name, reference in asked.items():
+            try:
+                found[name] = msgspec.json.decode(ray.get(reference, timeout=ANSWER_S), type=MachineFacts)
+            except GetTimeoutError:
+                raise HarnessError(
+                    f"machine {name} has not started a worker within {ANSWER_S:.0f} s",
+                    hint="see `flushlab fleet status`",
+                ) from None
+            except (RayActorError, RayTaskError) as error:
+                raise _no_worker(name, error) from error
+        return found
+
+    def _require_fit(self, facts: Mapping[str, MachineFacts]) -> None:
+        found = [text for name, one in facts.items() for text in problems(name, one, self.needs)]
+        if found:
+            raise UsageError("; ".join(found), hint="correct it, or stop the fleet on that machine")
+
+    # -- as the runner sees them
+
+    def open(self, opening: Opening) -> tuple[str, ...]:
+        self._work = opening
+        opened = {name: one.actor.open.remote(opening) for name, one in self._claimed.items()}
+        for name, reference in opened.items():
+            try:
+                failure = msgspec.json.decode(ray.get(reference), type=Failure | None)
+            except RayError as error:
+                raise HarnessError(f"machine {name} was lost as it opened: {_reason(error)}") from error
+            if failure is not None:
+                raise failure.error(name)
+        self._looked_s = time.monotonic()
+        return tuple(self._claimed)
+
+    def submit(self, machine: str, number: int, task: Task) -> None:
+        reference = self._claimed[machine].actor.run.remote(msgspec.json.encode(task))
+        self._running[reference] = machine, number
+
+    def wait(self, seconds: float) -> Sequence[Event]:
+        self._look_for_nodes()
+        references = [*self._running, *self._joining, *self._opening]
+        if not references:
+            time.sleep(min(seconds, QUEUE_S))
+            return ()
+        ray.wait(references, num_returns=1, timeout=seconds)
+        ready, _ = ray.wait(references, num_returns=len(references), timeout=0)
+        return [event for one in ready if (event := self._event(one)) is not None]
+
+    def dismiss(self, machine: str) -> None:
+        claimed = self._forget(machine)
+        if claimed is not None:
+            self._barred.add(claimed.node.id)
+            _kill(claimed.actor)
+
+    def close(self) -> None:
+        busy = {machine for machine, _ in self._running.values()}
+        idle = [one.actor for name, one in self._claimed.items() if name not in busy]
+        with suppress(RayError):
+            ray.wait([actor.close.remote() for actor in idle], num_returns=len(idle), timeout=CLOSE_S)
+        joining = [*self._joining.values(), *self._opening.values()]
+        for one in (*self._claimed.values(), *joining):
+            _kill(one.actor)
+
+    def _event(self, reference: Any) -> Event | None:
+        if reference in self._joining:
+            return self._has_joined(reference)
+        if reference in self._opening:
+            return self._has_opened(reference)
+        machine, number = self._running.pop(reference)
+        try:
+            answer = msgspec.json.decode(ray.get(reference), type=tuple[Trial, ...] | Failure)
+        except RayError as error:
+            self._forget(machine)
+            return Lost(machine, _reason(error))
+        if isinstance(answer, Failure):
+            return Failed(machine, number, answer)
+        return Ended(machine, number, answer)
+
+    def _forget(self, machine: str) -> _Claimed | None:
+        for reference in [one for one, (name, _) in self._running.items() if name == machine]:
+            del self._running[reference]
+        return self._claimed.pop(machine, None)
+
+    # -- machines that join, or come back
+
+    def _look_for_nodes(self) -> None:
+        now = time.monotonic()
+        if self._work is None or now - self._looked_s < LOOK_S:
+            return
+        self._looked_s = now
+        here = {
+            one.node.id
+            for one in (*self._claimed.values(), *self._joining.values(), *self._opening.values())
+        }
+        for node in nodes():
+            if node.id in here | self._barred or self._workers.get(node.id, 0) >= MOST_WORKERS:
+                continue
+            if node.name not in self._claimed and (claimed := self._try_to_claim(node)) is not None:
+                self._joining[claimed.actor.facts.remote()] = claimed
+
+    def _has_joined(self, reference: Any) -> None:
+        claimed = self._joining.pop(reference)
+        try:
+            facts = msgspec.json.decode(ray.get(reference), type=MachineFacts)
+        except RayError:
+            return
+        if unfit := problems(claimed.node.name, facts, self.needs):
+            self._leave_out(claimed, "; ".join(unfit))
+            return
+        self._opening[claimed.actor.open.remote(self._work)] = claimed
+
+    def _has_opened(self, reference: Any) -> Joined | None:
+        claimed = self._opening.pop(reference)
+        try:
+            failure = msgspec.json.decode(ray.get(reference), type=Failure | None)
+        except RayError:
+            return None
+        if failure is not None:
+            self._leave_out(claimed, f"machine {claimed.node.name}: {failure.message}")
+            return None
+        self._claimed[claimed.node.name] = claimed
+        return Joined(claimed.node.name)
+
+    def _leave_out(self, claimed: _Claimed, why: str) -> None:
+        self._barred.add(claimed.node.id)
+        _kill(claimed.actor)
+        self.progress(f"left out: {why}")
+
+
+def _no_worker(name: str, error: Exception) -> FlushlabError:
+    if "No module named" in str(error):
+        return UsageError(
+            f"machine {name} has no flushlab of this version",
+            hint="install the same flushlab[fleet] there, in the Python that runs Ray",
+        )
+    return HarnessError(f"machine {name} has lost its worker: {_reason(error)}")
+
+
+def _reason(error: BaseException) -> str:
+    """The first line of what Ray tells of a loss."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
+def _kill(actor: Any) -> None:
+    with suppress(RayError, ValueError):
+        ray.kill(actor, no_restart=True)

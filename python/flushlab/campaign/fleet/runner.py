@@ -1,0 +1,307 @@
+"""Runner: gives the loop of a campaign its trials in order, while machines run whole blocks ahead.
+
+    experiment.ask ──► FleetRunner.run ──► the block's trials, once it has arrived
+                            │ experiment.ahead: blocks that are due next
+                            ▼
+                        Dispatch ──► Machines ──► blocks in any order ──► stored, wait for their turn
+
+Sits in `campaign.fleet`, on the driver. The experiment learns trials in its own order, so the result is the same
+whichever machine was faster. A block that has arrived is stored at once: kill -9 of the driver loses the blocks
+that run. An experiment that ends early, or loses an arm, leaves trials that ran ahead unused.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from flushlab.campaign.fleet.dispatch import Dispatch, Wanted
+from flushlab.campaign.fleet.health import Health
+from flushlab.campaign.fleet.machines import Ended, Event, Failed, Joined, Lost, Machines, Task
+from flushlab.campaign.watcher import Watcher
+from flushlab.errors import MeasurementError, UsageError
+from flushlab.experiment.protocol import BlockAhead, Request
+from flushlab.record import Stage, Trial
+from flushlab.store import Store
+from flushlab.units import counted, format_seconds
+
+POLL_S = 1.0
+"""Longest wait for an event: stragglers are looked for this often."""
+MOST_LOST = 3
+"""A block that so many machines were lost with is lost because of itself."""
+MOST_REPEATS = 3
+REJOIN_S = 60.0
+"""Longest wait for a machine where none is left."""
+
+
+class ArrivedBlock(msgspec.Struct, frozen=True, kw_only=True):
+    """A block that has arrived, as it is stored.
+
+    Attributes:
+        stage, block, arms: of the block; names of the arms.
+        trials: in the order in which they ended.
+    """
+
+    stage: Stage
+    block: int
+    arms: tuple[str, ...]
+    trials: tuple[Trial, ...]
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """Blocks of one campaign in the store."""
+
+    store: Store
+    campaign_id: str
+
+    def save(self, number: int, block: ArrivedBlock) -> None:
+        """Saves a block."""
+        self.store.save_arrived(self.campaign_id, number, msgspec.json.encode(block))
+
+    def forget(self, number: int) -> None:
+        """Removes a block, if it is there."""
+        self.store.forget_arrived(self.campaign_id, number)
+
+    def left(self) -> dict[int, ArrivedBlock]:
+        """Blocks of earlier sessions without the trials that the loop has saved."""
+        saved = Counter(map(_cell, self.store.trials(self.campaign_id)))
+        found = dict[int, ArrivedBlock]()
+        for number, record in self.store.arrived(self.campaign_id).items():
+            block = msgspec.json.decode(record, type=ArrivedBlock)
+            trials = list[Trial]()
+            for trial in block.trials:
+                if saved[_cell(trial)]:
+                    saved[_cell(trial)] -= 1
+                else:
+                    trials.append(trial)
+            found[number] = msgspec.structs.replace(block, trials=tuple(trials))
+        return found
+
+
+@dataclass
+class _Block:
+    """A block from the moment it is foreseen until its last trial is told.
+
+    Attributes:
+        arms: names of all arms that it was foreseen with.
+        ahead: what runs, or ran.
+        trials: those that are left; None: it has not arrived.
+        lost: machines that were lost with it.
+        repeats: how often it ran for trials that it had not brought.
+        doubted: a machine was doubted for it.
+    """
+
+    number: int
+    arms: frozenset[str]
+    ahead: BlockAhead
+    trials: list[Trial] | None = None
+    lost: int = 0
+    repeats: int = 0
+    doubted: bool = False
+
+    @property
+    def kind(self) -> str:
+        return f"{self.ahead.stage}: {', '.join(sorted(arm.name for arm in self.ahead.arms))}"
+
+    @property
+    def name(self) -> str:
+        return f"{self.ahead.stage} block {self.ahead.block + 1}"
+
+    def covers(self, stage: Stage, block: int, arms: Collection[str]) -> bool:
+        return (self.ahead.stage, self.ahead.block) == (stage, block) and self.arms.issuperset(arms)
+
+    def taken(self, request: Request) -> Trial | None:
+        """The earliest trial left of a cell."""
+        for trial in self.trials or ():
+            if (trial.arm, trial.variant) == (request.arm, request.variant):
+                assert self.trials is not None
+                self.trials.remove(trial)
+                return trial
+        return None
+
+
+@dataclass
+class FleetRunner:
+    """Runs a campaign's requests on the machines of a fleet.
+
+    Attributes:
+        machines: open, with these names.
+        ahead: the experiment's.
+        arrivals: keeps blocks that have arrived.
+        watcher: told what becomes of machines.
+        best_of: arms that `best` is composed of.
+        clock: in seconds.
+    """
+
+    machines: Machines
+    names: Iterable[str]
+    ahead: Callable[[int], Sequence[BlockAhead]]
+    arrivals: Arrivals
+    watcher: Watcher
+    best_of: Callable[[], tuple[str, ...]] = tuple
+    clock: Callable[[], float] = time.monotonic
+    _dispatch: Dispatch = field(default_factory=Dispatch)
+    _blocks: dict[int, _Block] = field(default_factory=dict)
+    _health: dict[str, Health] = field(default_factory=dict)
+    _next: int = 0
+    _began: bool = False
+    _alone_since_s: float | None = None
+    _why_out: str = ""
+
+    def run(self, request: Request) -> Trial:
+        """The trial of a request.
+
+        Raises:
+            UsageError: a machine cannot run the campaign.
+            MeasurementError: no machine is left, or a block was lost on several.
+        """
+        if not self._began:
+            self._begin()
+        while True:
+            self._follow(self.ahead(len(self._blocks) + len(self._dispatch.machines)))
+            block = self._of(request)
+            if block.trials is not None:
+                if (trial := block.taken(request)) is not None:
+                    return trial
+                self._repeat(block, request)
+            self._start_blocks()
+            for event in self.machines.wait(POLL_S):
+                self._note(event)
+            self._require_machines()
+
+    def _begin(self) -> None:
+        self._began = True
+        for number, one in self.arrivals.left().items():
+            ahead = BlockAhead(stage=one.stage, block=one.block, arms=())
+            self._blocks[number] = _Block(number, frozenset(one.arms), ahead, [*one.trials])
+            self._next = number + 1
+        for name in self.names:
+            self._dispatch.joins(name)
+
+    def _follow(self, coming: Sequence[BlockAhead]) -> None:
+        """Keeps the blocks that the experiment foresees, and only these."""
+        left = dict(self._blocks)
+        for ahead in coming:
+            names = [arm.name for arm in ahead.arms]
+            known = next((b for b in left.values() if b.covers(ahead.stage, ahead.block, names)), None)
+            if known is None:
+                self._blocks[self._next] = _Block(self._next, frozenset(names), ahead)
+                self._next += 1
+                continue
+            del left[known.number]
+            if known.trials is None and not known.repeats and not self._dispatch.runs(known.number):
+                known.ahead = ahead  # without the arms that have left
+        for number in left:
+            del self._blocks[number]
+            self.arrivals.forget(number)
+        self._dispatch.wants(
+            Wanted(block.number, block.kind) for block in self._blocks.values() if block.trials is None
+        )
+
+    def _of(self, request: Request) -> _Block:
+        names = {arm.name for arm in request.beside} | {request.arm.name}
+        return next(
+            block for block in self._blocks.values() if block.covers(request.stage, request.block, names)
+        )
+
+    def _repeat(self, block: _Block, request: Request) -> None:
+        """Runs what a block has not brought: it lost its base where the experiment goes on."""
+        block.repeats += 1
+        if block.repeats > MOST_REPEATS:
+            raise MeasurementError(f"{block.name} brought no trial of {request.arm.name} in {MOST_REPEATS} runs")
+        arms = request.beside or (request.arm,)
+        block.ahead = msgspec.structs.replace(block.ahead, arms=arms)
+        block.trials = None
+        self._dispatch.again(block.number)
+        self._dispatch.wants(
+            Wanted(one.number, one.kind) for one in self._blocks.values() if one.trials is None
+        )
+
+    def _start_blocks(self) -> None:
+        for machine, number in self._dispatch.assign(self.clock()):
+            task = Task(block=self._blocks[number].ahead, best_of=self.best_of())
+            self.machines.submit(machine, number, task)
+
+    def _note(self, event: Event) -> None:
+        if isinstance(event, Joined):
+            self._dispatch.joins(event.machine)
+            self.watcher.say(f"machine {event.machine} has joined")
+        elif event.machine not in self._dispatch.machines:
+            return  # it was taken out in the meantime
+        elif isinstance(event, Ended):
+            self._arrived(event)
+        elif isinstance(event, Lost):
+            self._take_out(event.machine, event.reason)
+        else:
+            self._failed(event)
+
+    def _failed(self, event: Failed) -> None:
+        error = event.failure.error(event.machine)
+        if isinstance(error, UsageError):
+            raise error
+        self._take_out(event.machine, event.failure.message)
+
+    def _arrived(self, event: Ended) -> None:
+        block, counts = self._blocks.get(event.block), self._dispatch.ended(event.machine, self.clock())
+        if block is None or not counts:
+            return
+        health = self._health.setdefault(event.machine, Health())
+        if why := health.doubt(block.kind, event.trials):
+            if health.is_broken and len(self._dispatch.machines) > 1:
+                self._take_out(event.machine, why)
+            if not block.doubted and len(self._dispatch.machines) > 1:
+                block.doubted = True
+                self._dispatch.again(block.number)
+                self.watcher.say(f"{block.name} runs again on another machine, after {event.machine}: {why}")
+                return
+        trials = [msgspec.structs.replace(trial, machine=event.machine) for trial in event.trials]
+        block.trials = trials
+        self.arrivals.save(
+            block.number,
+            ArrivedBlock(
+                stage=block.ahead.stage,
+                block=block.ahead.block,
+                arms=tuple(sorted(block.arms)),
+                trials=tuple(trials),
+            ),
+        )
+
+    def _take_out(self, machine: str, why: str) -> None:
+        self._why_out = f"{machine}: {why}"
+        number = self._dispatch.leaves(machine)
+        self.machines.dismiss(machine)
+        self._health.pop(machine, None)
+        block = self._blocks.get(number) if number is not None else None
+        goes_on = f"; {block.name} runs again on another one" if block is not None else ""
+        self.watcher.warn(f"machine {machine} is taken out: {why}{goes_on}")
+        if block is not None:
+            block.lost += 1
+            if block.lost >= MOST_LOST:
+                raise MeasurementError(
+                    f"{block.name} was lost on {counted(MOST_LOST, 'machine')}, the last time on {self._why_out}",
+                    hint="the machines' flushlab has left its logs in Ray's session folder there",
+                )
+
+    def _require_machines(self) -> None:
+        """Waits some time for a machine where none is left."""
+        if self._dispatch.machines:
+            self._alone_since_s = None
+            return
+        now = self.clock()
+        if self._alone_since_s is None:
+            self._alone_since_s = now
+            self.watcher.warn(f"no machine is left; waiting {format_seconds(REJOIN_S)} for one")
+        elif now - self._alone_since_s > REJOIN_S:
+            raise MeasurementError(
+                f"no machine of the fleet is left: {self._why_out}",
+                hint="add machines with `flushlab fleet join`, then resume the campaign",
+            )
+
+
+def _cell(trial: Trial) -> tuple[str, int, str, int]:
+    return trial.stage, trial.block, trial.arm.name, trial.variant

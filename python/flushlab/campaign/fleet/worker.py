@@ -1,0 +1,100 @@
+"""Worker: runs blocks of a campaign on one machine of a fleet, as `--resume` of that campaign would.
+
+Sits in `campaign.fleet`; lives in a process of its own on that machine. It knows no experiment: a task has all
+that a block needs. Its servers end with it (`process/guard.py`).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import ExitStack
+
+import msgspec
+
+from flushlab.build import silent
+from flushlab.campaign.fleet.machines import Composed, Failure, Opening, RunTrial, Task
+from flushlab.errors import FlushlabError
+from flushlab.experiment.blocks import run_block
+from flushlab.machine import cpu_count, memory_bytes
+from flushlab.record import Trial
+from flushlab.version import __version__
+
+
+class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """A machine as its worker sees it.
+
+    Attributes:
+        flushlab: version.
+        cpu_count: processors that a process can keep busy.
+        memory_bytes: that processes may use.
+        is_root: whether disks can be limited and made slow.
+        now_s: Unix time.
+    """
+
+    flushlab: str
+    cpu_count: int
+    memory_bytes: int
+    is_root: bool
+    now_s: float
+
+    @classmethod
+    def here(cls) -> MachineFacts:
+        """This machine."""
+        return cls(
+            flushlab=__version__,
+            cpu_count=cpu_count(),
+            memory_bytes=memory_bytes(),
+            is_root=os.geteuid() == 0,
+            now_s=time.time(),
+        )
+
+
+class Worker:
+    """Runs blocks, one at a time. Its answers are JSON, so that nothing of them depends on how it is reached."""
+
+    def __init__(self) -> None:
+        self._composed = Composed()
+        self._stack = ExitStack()
+        self._run: RunTrial | None = None
+
+    def facts(self) -> bytes:
+        """JSON of `MachineFacts`."""
+        return msgspec.json.encode(MachineFacts.here())
+
+    def open(self, opening: Opening) -> bytes:
+        """Opens the campaign's servers and data; JSON of a `Failure`, or null."""
+        try:
+            self._run = self._stack.enter_context(opening.enter(opening.plan, self._composed, silent))
+        except FlushlabError as error:
+            return msgspec.json.encode(Failure.of(error))
+        return b"null"
+
+    def run(self, task: bytes) -> bytes:
+        """Runs a block; JSON of its trials in the order in which they ended, or of a `Failure`."""
+        try:
+            return msgspec.json.encode(self._trials(msgspec.json.decode(task, type=Task)))
+        except FlushlabError as error:
+            return msgspec.json.encode(Failure.of(error))
+
+    def close(self) -> None:
+        """Ends the servers."""
+        self._stack.close()
+
+    def _trials(self, task: Task) -> list[Trial]:
+        assert self._run is not None, "it was opened"
+        self._composed.best_of = task.best_of
+        return trials_of(task, self._run)
+
+
+def trials_of(task: Task, run_trial: RunTrial) -> list[Trial]:
+    """The trials of a block in the order in which they ended."""
+    trials = list[Trial]()
+    steps = run_block(task.block)
+    try:
+        request = next(steps)
+        while True:
+            trials.append(run_trial(request))
+            request = steps.send(trials[-1])
+    except StopIteration:
+        return trials

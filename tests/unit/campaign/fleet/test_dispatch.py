@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Mapping
+from random import Random
+
+import pytest
+
+from flushlab.campaign.fleet.dispatch import Assignment, Dispatch, Wanted
+
+
+def dispatch(*machines: str, blocks: int = 0) -> Dispatch:
+    made = Dispatch()
+    for machine in machines:
+        made.joins(machine)
+    made.wants(Wanted(number) for number in range(blocks))
+    return made
+
+
+def test_each_machine_gets_one_block_in_the_order_in_which_they_are_due() -> None:
+    two = dispatch("a", "b", blocks=5)
+    assert two.assign(0.0) == (Assignment("a", 0), Assignment("b", 1))
+    assert two.assign(1.0) == ()
+    assert two.ended("b", 2.0)
+    assert two.assign(2.0) == (Assignment("b", 2),)
+
+
+def test_the_machine_with_the_fewest_finished_blocks_goes_first() -> None:
+    two = dispatch("a", "b", blocks=1)
+    two.assign(0.0)
+    two.ended("a", 1.0)
+    two.wants([Wanted(1)])
+    assert two.assign(1.0) == (Assignment("b", 1),)
+
+
+def test_the_block_of_a_lost_machine_runs_on_another_one() -> None:
+    two = dispatch("a", "b", blocks=2)
+    two.assign(0.0)
+    assert two.leaves("a") == 0
+    assert two.machines == ("b",)
+    two.ended("b", 1.0)
+    assert two.assign(1.0) == (Assignment("b", 0),)
+
+
+def test_a_machine_that_comes_back_gets_the_block_that_it_lost_only_if_no_other_is_free() -> None:
+    three = dispatch("a", "b", "c", blocks=3)
+    three.assign(0.0)
+    three.leaves("a")
+    three.joins("a")
+    three.ended("b", 1.0)
+    assert three.assign(1.0) == (Assignment("b", 0),)
+
+
+def test_a_straggler_gets_a_copy_on_an_idle_machine_and_the_first_one_counts() -> None:
+    three = dispatch("a", "b", "c", blocks=3)
+    three.assign(0.0)
+    three.ended("a", 10.0)
+    three.ended("b", 10.0)
+    assert three.assign(19.0) == (), "the block has not taken twice the median yet"
+    assert three.assign(21.0) == (Assignment("a", 2),)
+    assert three.assign(40.0) == (), "one copy is enough"
+    assert three.ended("a", 31.0)
+    assert not three.ended("c", 32.0)
+
+
+def test_nobody_is_a_straggler_before_it_is_known_how_long_a_block_takes() -> None:
+    two = dispatch("a", "b", blocks=2)
+    two.assign(0.0)
+    two.ended("a", 1.0)
+    assert two.assign(1000.0) == ()
+
+
+def test_kinds_of_blocks_have_medians_of_their_own() -> None:
+    three = dispatch("a", "b", "c")
+    three.wants([Wanted(0, "short"), Wanted(1, "short"), Wanted(2, "long")])
+    three.assign(0.0)
+    three.ended("a", 1.0)
+    three.ended("b", 1.0)
+    assert three.assign(100.0) == ()
+
+
+def test_a_block_that_is_wanted_no_longer_does_not_count() -> None:
+    one = dispatch("a", blocks=1)
+    one.assign(0.0)
+    one.wants([Wanted(7)])
+    assert not one.ended("a", 1.0)
+    assert one.assign(1.0) == (Assignment("a", 7),)
+
+
+def test_a_block_that_ended_runs_again_only_on_request() -> None:
+    one = dispatch("a", blocks=1)
+    one.assign(0.0)
+    one.ended("a", 1.0)
+    assert one.assign(1.0) == ()
+    one.again(0)
+    assert one.assign(2.0) == (Assignment("a", 0),)
+
+
+class Simulated:
+    """A fleet on a clock of its own; blocks take what `seconds` says."""
+
+    def __init__(
+        self,
+        machines: int,
+        blocks: int,
+        seconds: Callable[[str, int], float],
+        lost: Mapping[str, float] | None = None,
+    ) -> None:
+        self.dispatch = Dispatch()
+        self.names = [f"m{number}" for number in range(machines)]
+        for name in self.names:
+            self.dispatch.joins(name)
+        self.dispatch.wants(Wanted(number) for number in range(blocks))
+        self.counted: dict[int, str] = {}
+        self.work_s = 0.0
+        now = 0.0
+        events = [(at, name, -1) for name, at in (lost or {}).items()]
+        heapq.heapify(events)
+        while len(self.counted) < blocks:
+            for machine, block in self.dispatch.assign(now):
+                heapq.heappush(events, (now + seconds(machine, block), machine, block))
+            at, machine, block = heapq.heappop(events)
+            now = max(now, at)
+            if block == -1:
+                self.dispatch.leaves(machine)
+            elif machine in self.dispatch.machines and self.dispatch.ended(machine, now):
+                assert block not in self.counted, "a block counted twice"
+                self.counted[block] = machine
+                self.work_s += seconds(machine, block)
+        self.took_s = now
+
+    @property
+    def efficiency(self) -> float:
+        return self.work_s / (self.took_s * len(self.names))
+
+
+def durations(spread: float) -> Callable[[str, int], float]:
+    return lambda machine, block: Random(f"{machine}/{block}").lognormvariate(4.0, spread)
+
+
+@pytest.mark.parametrize("machines", [4, 32])
+def test_machines_are_busy_85_percent_of_the_time_with_eight_blocks_each(machines: int) -> None:
+    simulated = Simulated(machines, 8 * machines, durations(0.15))
+    assert simulated.efficiency >= 0.85
+    done = [list(simulated.counted.values()).count(name) for name in simulated.names]
+    assert max(done) - min(done) <= 2, "the machines contribute unevenly"
+
+
+@pytest.mark.parametrize("machines", [4, 32])
+def test_every_block_counts_once_though_half_of_the_machines_are_lost(machines: int) -> None:
+    lost = {f"m{number}": 60.0 * (1 + number) for number in range(machines // 2)}
+    simulated = Simulated(machines, 6 * machines, durations(0.15), lost)
+    assert sorted(simulated.counted) == list(range(6 * machines))
+
+
+def test_a_machine_that_hangs_costs_no_more_than_three_blocks_time() -> None:
+    def seconds(machine: str, block: int) -> float:
+        return 1e9 if machine == "m3" and block > 10 else 10.0
+
+    simulated = Simulated(4, 40, seconds)
+    assert sorted(simulated.counted) == list(range(40))
+    assert simulated.took_s <= 10.0 * (40 / 3 + 3)
