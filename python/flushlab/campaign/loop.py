@@ -108,7 +108,9 @@ def run(
             )
             row = run_trial(request)
             now = time.monotonic()
-            beside_s = max(0.0, now - since - row.spent_s)
+            beside_s = now - since - row.spent_s
+            if not (isinstance(row, Trial) and row.machine):
+                beside_s = max(0.0, beside_s)
             row = msgspec.structs.replace(row, seconds={**row.seconds, gap: beside_s})
             since, gap = now, "between"
             store.save(campaign_id, row)
@@ -142,15 +144,17 @@ class Session:
     Attributes:
         store: keeps the campaign.
         watcher: told what happens.
-        resumed: id of the campaign that goes on; None for a new one.
+        campaign_id: of the campaign.
+        resumes: the campaign goes on, and is in the store.
         began: when the command did, on the monotonic clock, without its waiting.
         wait_for_quiet: wait until the machine is quiet.
     """
 
     store: Store
     watcher: Watcher
-    resumed: str | None
+    campaign_id: str
     began: float
+    resumes: bool = False
     wait_for_quiet: bool = False
 
     def after(self, others: OtherLoad | None) -> Session:
@@ -238,7 +242,28 @@ def run_or_resume(
         if earlier is not None:
             target = target.resuming(earlier.spec)
         with target.open(watcher.say) as pool:
-            return carry_out(earlier, pool, Session(store, watcher, resume, began, spec.run.wait_for_quiet))
+            session = Session(
+                store,
+                watcher,
+                resume or new_id(spec.kind),
+                began,
+                resumes=resume is not None,
+                wait_for_quiet=spec.run.wait_for_quiet,
+            )
+            return carry_out(earlier, pool, session)
+
+
+def require_same_build(request: StoredRequest, key: str) -> None:
+    """Finds out whether servers are those of a campaign.
+
+    Raises:
+        UsageError: they are another binary.
+    """
+    if request.build_id != key:
+        raise UsageError(
+            f"the campaign ran on {request.build_id}, but {request.build} is now {key}",
+            hint="start a new campaign: results of two binaries are not comparable",
+        )
 
 
 def run_campaign(request: StoredRequest, key: str, session: Session, campaign: Run[Row, F]) -> F:
@@ -253,16 +278,11 @@ def run_campaign(request: StoredRequest, key: str, session: Session, campaign: R
     Raises:
         FlushlabError: what no record can hold; what was measured is safe.
     """
-    store, watcher, resumed = session.store, session.watcher, session.resumed
-    if request.build_id != key:
-        raise UsageError(
-            f"the campaign ran on {request.build_id}, but {request.build} is now {key}",
-            hint="start a new campaign: results of two binaries are not comparable",
-        )
-    campaign_id = resumed or new_id(request.kind)
+    store, watcher, campaign_id = session.store, session.watcher, session.campaign_id
+    require_same_build(request, key)
     live_status().is_about(campaign=campaign_id, server=request.build, workload=request.workload)
     with store.hold(campaign_id):
-        if resumed is None:
+        if not session.resumes:
             store.create_campaign(campaign_id, request.kind, msgspec.json.encode(request))
         watcher.say(f"campaign {campaign_id}: {campaign.about}")
         try:

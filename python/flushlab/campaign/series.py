@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -21,12 +21,19 @@ from flushlab.campaign.bound_series import BoundSeries
 from flushlab.campaign.data import Data, data_of, needing_data, settled_data
 from flushlab.campaign.dry_run import most_s, of_series
 from flushlab.campaign.facts import CampaignFacts, CampaignRun
-from flushlab.campaign.loop import Ending, Run, Session, run_campaign, run_or_resume
+from flushlab.campaign.fleet.machines import Composed, RunTrial
+from flushlab.campaign.loop import (
+    Ending,
+    Run,
+    Session,
+    require_same_build,
+    run_campaign,
+    run_or_resume,
+)
 from flushlab.campaign.objective import objective_of_plan
 from flushlab.campaign.observed import require_permitted
-from flushlab.campaign.other_load import check_other_load
-from flushlab.campaign.pool.protocol import RunnerInput, ServerPool, Use, UserSettings
-from flushlab.campaign.pool.target import Target, target_of
+from flushlab.campaign.pool.protocol import RunnerInput, ServerPool, Use, UserSettings, Work
+from flushlab.campaign.pool.target import NewServers, Target, target_of
 from flushlab.campaign.pool.user_settings import texts_of
 from flushlab.campaign.request import ArmGroup, BoundArm, SeriesRequest
 from flushlab.campaign.scheduling import INTERIM_BLOCKS, ends_by_itself, place_of
@@ -36,7 +43,6 @@ from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import UsageError
 from flushlab.experiment.objective import LATENCIES, Objective
 from flushlab.experiment.protocol import Request
-from flushlab.experiment.series import Series
 from flushlab.plan.plan import BASE, BEST, CONTROL, Plan, chosen, crossed
 from flushlab.plan.shipped import PIPED, find_plan, read_plan, shipped
 from flushlab.record import Arm, Launch, SourceText, Trial, Value, Warning
@@ -384,7 +390,7 @@ class ArmRunners:
 
     Args:
         series: the bound request.
-        experiment: knows what `best` is composed of.
+        composed: knows what `best` is composed of.
         pool: the servers of the base.
         runners: of the base by an empty name; by the name of its build, of arms on another server.
         volumes: where arms with a place of their own run.
@@ -393,13 +399,13 @@ class ArmRunners:
     def __init__(
         self,
         series: BoundSeries,
-        experiment: Series,
+        composed: Composed,
         pool: ServerPool,
         runners: Mapping[str, ArmRunner],
         volumes: Volumes,
     ) -> None:
         self._series = series
-        self._experiment = experiment
+        self._composed = composed
         self._pool = pool
         self._bases = runners
         self._volumes = volumes
@@ -451,7 +457,7 @@ class ArmRunners:
     def _enter(self, request: Request) -> None:
         """Ends the servers of the last group where another begins."""
         wanted, best = self._series.request, request.stage == "best"
-        group = wanted.group_of_best(self._experiment.best_of) if best else wanted.group_of(request.block)
+        group = wanted.group_of_best(self._composed.best_of) if best else wanted.group_of(request.block)
         if group == self._group:
             return
         if self._sliced is not None:
@@ -461,12 +467,12 @@ class ArmRunners:
         self._sliced = self._pool.sliced(self._of, seed, self._place) if group.kept_running else None
 
     def _place(self, arm: Arm) -> str:
-        bound = self._series.arm(arm.name, self._experiment.best_of)
+        bound = self._series.arm(arm.name, self._composed.best_of)
         return place_of(bound, self._of(arm).workloads[0], self._series.identity)
 
     def _of(self, arm: Arm) -> ArmRunner:
         assert self._group is not None, "a request was entered"
-        return self._runner(self._series.arm(arm.name, self._experiment.best_of), self._group)
+        return self._runner(self._series.arm(arm.name, self._composed.best_of), self._group)
 
     def _runner(self, arm: BoundArm, group: ArmGroup) -> ArmRunner:
         if (arm.name, group.seconds) not in self._runners:
@@ -496,18 +502,70 @@ def carry_out(request: SeriesRequest, pool: ServerPool, volumes: Volumes, sessio
 
     arms = {arm.name: arm.name for arm in request.running}
     watcher.names({BASE: request.base_name, **arms, CONTROL: CONTROL})
+    work = Work(
+        request=request,
+        here=lambda: _serving(bound, experiment, pool, volumes, watcher),
+        there=on_machine,
+        ahead=experiment.ahead,
+        best_of=lambda: experiment.best_of,
+        store=session.store,
+        campaign_id=session.campaign_id,
+        watcher=watcher,
+        root_for=_root_for(request),
+    )
+    with pool.trials(work) as run_trial:
+        others = pool.other_load(watcher, wait=session.wait_for_quiet)
+        access = _permitted(request.spec, pool)
+        campaign = Run(_about(request), experiment, session.store.trials, run_trial, conclude, access)
+        return run_campaign(request, pool.key, session.after(others), campaign)
+
+
+@contextmanager
+def _serving(
+    bound: BoundSeries, composed: Composed, pool: ServerPool, volumes: Volumes, watcher: Watcher
+) -> Iterator[RunTrial]:
+    """Everything that trials need on this machine."""
+    request = bound.request
     builds = dict.fromkeys(arm.build for arm in request.arms if arm.build)
     pools = {name: pool.other(name, watcher.say) for name in builds}
     require_same(request, pools)
     with _used(request, pool, watcher):
         runners = {name: _runner(request, one, watcher) for name, one in {"": pool, **pools}.items()}
-        with ArmRunners(bound, experiment, pool, runners, volumes) as of_arms:
+        with ArmRunners(bound, composed, pool, runners, volumes) as of_arms:
             runners[""].load(request.base.settings)
             of_arms.open()
-            others = check_other_load(pool.folder, watcher, wait=session.wait_for_quiet)
-            access = _permitted(request.spec, pool)
-            campaign = Run(_about(request), experiment, session.store.trials, of_arms.run, conclude, access)
-            return run_campaign(request, pool.key, session.after(others), campaign)
+            yield of_arms.run
+
+
+@contextmanager
+def on_machine(plan: bytes, composed: Composed, progress: Progress) -> Iterator[RunTrial]:
+    """Everything that trials need on a machine of a fleet, which has the builds and the data.
+
+    Args:
+        plan: JSON of the `SeriesRequest`.
+        composed: knows what `best` is composed of.
+        progress: takes a line at a time.
+    """
+    request, watcher = msgspec.json.decode(plan, type=SeriesRequest), Watcher(progress)
+    with (
+        NewServers(request.spec.server, request.spec.storage).open(progress) as pool,
+        pool.volumes(progress) as volumes,
+    ):
+        require_same_build(request, pool.key)
+        bound = BoundSeries(request, pool.identity, pool.storage)
+        with _serving(bound, composed, pool, volumes, watcher) as run_trial:
+            yield run_trial
+
+
+def _root_for(request: SeriesRequest) -> str:
+    """What of a series needs root; empty if nothing does."""
+    spec = request.spec
+    arms = (request.base, *request.running)
+    if any(disk is not None for disk in (spec.storage.disk, *(arm.disk for arm in arms))):
+        return "a slow disk"
+    if any(iops is not None for iops in (spec.storage.disk_iops, *(arm.disk_iops for arm in arms))):
+        return "a limited disk"
+    return "a network latency" if spec.server.network_latency is not None else ""
 
 
 def _used(request: SeriesRequest, pool: ServerPool, watcher: Watcher) -> AbstractContextManager[None]:

@@ -253,7 +253,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         io_pressure_share: share of the window in which some task waited for I/O (PSI), or None.
         seconds: time per stage of the trial: prepare, restore, start, settle, warm_up, switch, window, stop,
             other. `between` is the time since the trial before, `before` the time since the command began.
-            All of them together are the time of the campaign.
+            All of them together are the time of the campaign; on a fleet, where blocks run at once, `between`
+            is negative by the time that others ran meanwhile.
         warnings: caveats about the result.
         slices: slices that the result consists of, where servers were kept running side by side and measured
             in rounds; empty if the server was fresh. The time of the slices of all arms is in `seconds` of

@@ -132,7 +132,7 @@ class TuneSpec(Spec, frozen=True, kw_only=True):
             rare=True,
         ),
     ] = None
-    run: RunSpec = RunSpec()
+    run: Annotated[RunSpec, Without(("fleet",))] = RunSpec()
 
 
 class SeriesSpec(Spec, frozen=True, kw_only=True, tag="series"):
@@ -341,7 +341,7 @@ class CrashSpec(Spec, frozen=True, kw_only=True):
             "With --replay: find the smallest set of unsynced sectors that explains the failure.", rare=True
         ),
     ] = False
-    run: Annotated[RunSpec, Without(("wait_for_quiet", "dry_run"))] = RunSpec()
+    run: Annotated[RunSpec, Without(("wait_for_quiet", "dry_run", "fleet"))] = RunSpec()
 
 
 class FillSpec(Spec, frozen=True, kw_only=True):

@@ -316,4 +316,13 @@ class RunSpec(Spec, frozen=True, kw_only=True):
         bool,
         Option("Print the trials, the files and the duration of a run; start and write nothing."),
     ] = False
+    fleet: Annotated[
+        str | None,
+        Option(
+            "Spread the blocks over the machines of this fleet: HOST:PORT; default: FLUSHLAB_FLEET.",
+            metavar="ADDRESS",
+            started=True,
+            panel=SERVER,
+        ),
+    ] = None
     resume: Annotated[str | None, Option("Resume the campaign with this id.", metavar="ID")] = None

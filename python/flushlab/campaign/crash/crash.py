@@ -136,7 +136,7 @@ def _crash_all(
         return run_campaign(
             request,
             plan.target.key,
-            Session(store, plan.watcher, campaign, began),
+            Session(store, plan.watcher, campaign, began, resumes=True),
             Run(about, experiment, store.crashes, runner.run, conclude),
         )
 

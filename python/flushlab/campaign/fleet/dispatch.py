@@ -1,8 +1,9 @@
 """Dispatch: which block of a campaign runs on which machine of a fleet.
 
-Sits in `campaign.fleet`; pure: without Ray, and with the caller's clock. A machine runs one block at a time. The
-machine with the fewest finished blocks gets the next one, so that the machines contribute evenly. The block
-of a lost machine runs elsewhere. A straggler's block is given to an idle machine too, and the first copy counts.
+Sits in `campaign.fleet`; pure: without Ray, and with the caller's clock. A machine runs one block at a time.
+The machine with the fewest finished blocks gets the next one, so that the machines contribute evenly. The
+block of a lost machine runs elsewhere. A straggler's block is given to an idle machine too, and the first
+copy counts.
 """
 
 from __future__ import annotations
@@ -84,9 +85,11 @@ class Dispatch:
         """Replaces the blocks that are to run. Those that ended before run no more."""
         self._wanted = {one.number: one for one in blocks}
 
-    def again(self, block: int) -> None:
-        """A block that ended has to run once more."""
+    def again(self, block: int, *, elsewhere_than: str = "") -> None:
+        """A block that ended has to run once more, perhaps on another machine than that one."""
         self._ended.discard(block)
+        if elsewhere_than:
+            self._tried.setdefault(block, set()).add(elsewhere_than)
 
     def ended(self, machine: str, now_s: float) -> bool:
         """The block of a machine has ended.
@@ -113,6 +116,8 @@ class Dispatch:
             if not free:
                 break
             machine = self._chosen(free, block)
+            if machine is None:
+                continue
             free.remove(machine)
             self._machines[machine].block, self._machines[machine].since_s = block, now_s
             found.append(Assignment(machine, block))
@@ -130,7 +135,9 @@ class Dispatch:
             return False
         return now_s - self._machines[machines[0]].since_s > STRAGGLER * median(known)
 
-    def _chosen(self, free: Sequence[str], block: int) -> str:
-        """One that has not lost this block before, if there is one."""
+    def _chosen(self, free: Sequence[str], block: int) -> str | None:
+        """A machine that has not tried the block before; None while only such a machine is busy."""
         tried = self._tried.get(block, set())
-        return next((name for name in free if name not in tried), free[0])
+        if tried.issuperset(self._machines):
+            return free[0]
+        return next((name for name in free if name not in tried), None)

@@ -27,7 +27,7 @@ machine."""
 
 @dataclass
 class Health:
-    """What a machine's blocks say of it. One bad block may be chance; two in a row are the machine."""
+    """Evidence of a machine's blocks. One bad block may be chance; two in a row are the machine."""
 
     _first: dict[str, list[float]] = field(default_factory=dict)
     _doubts: int = 0

@@ -35,20 +35,15 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     best_of: tuple[str, ...] = ()
 
 
-class Composed:
-    """What the arm `best` is composed of, as the latest task says.
+class Composed(Protocol):
+    """What knows the arms that `best` is composed of; empty as long as there is none."""
 
-    Attributes:
-        best_of: names of arms.
-    """
-
-    def __init__(self) -> None:
-        self.best_of: tuple[str, ...] = ()
+    best_of: tuple[str, ...]
 
 
 Enter = Callable[[bytes, Composed, Progress], AbstractContextManager[RunTrial]]
-"""From a stored request, on a machine of the fleet: what runs the trials of the request's campaign. A function
-of a module, so that its name can travel."""
+"""From a stored request, on a machine of the fleet: what runs the trials of the request's campaign. A
+function of a module, so that its name can travel."""
 
 
 class Opening(NamedTuple):
@@ -57,10 +52,12 @@ class Opening(NamedTuple):
     Attributes:
         enter: opens the servers of the campaign's kind.
         plan: JSON of the stored request.
+        root_for: words for what of it needs root; empty if nothing does.
     """
 
     enter: Enter
     plan: bytes
+    root_for: str = ""
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,6 +156,8 @@ class ThreadMachines:
         self._gone: set[str] = set()
         self.dismissed = list[str]()
         """Machines that were dismissed, in that order."""
+        self.ended = list[int]()
+        """Blocks whose ends `wait` has returned, or will return."""
         self.closed = False
 
     def open(self, opening: Opening) -> tuple[str, ...]:
@@ -173,8 +172,11 @@ class ThreadMachines:
             event = Ended(machine, number, tuple(self._run(machine, task)))
         except FlushlabError as error:
             event = Failed(machine, number, Failure.of(error))
+        except Exception as error:  # noqa: BLE001  a worker that dies
+            event = Lost(machine, repr(error))
         if machine not in self._gone:
             self._events.put(event)
+            self.ended.append(number)
 
     def lose(self, machine: str, reason: str = "the node died") -> None:
         """The machine disappears with its block."""

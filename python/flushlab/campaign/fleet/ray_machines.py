@@ -1,9 +1,9 @@
 """Ray: the machines of a fleet are the nodes of a Ray cluster. Sits in `campaign.fleet`; the only module of
 `campaign` that imports Ray.
 
-A machine is an actor that is pinned to its node and ends with the driver. Its name is taken for as long as it
-lives, so that no two campaigns run on one machine at once. Ray's placement, transport and failure detection are
-used as they are; a block never moves by itself, since the dispatch decides (`dispatch.py`).
+A machine is an actor that is pinned to its node and ends with the driver. Its name is reserved as long as
+it lives, so that no two campaigns run on one machine at once. Ray's placement, transport and failure
+detection are used as they are; a block never moves by itself, since the dispatch decides (`dispatch.py`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from flushlab.build import Progress
+from flushlab.build import Progress, silent
 from flushlab.campaign.fleet.judgement import Needs, problems
 from flushlab.campaign.fleet.machines import Ended, Event, Failed, Failure, Joined, Lost, Opening, Task
+from flushlab.campaign.fleet.runner import OpenMachines
 from flushlab.campaign.fleet.worker import MachineFacts, Worker
 from flushlab.errors import FlushlabError, HarnessError, UsageError
 from flushlab.record import Trial
@@ -40,8 +41,8 @@ MOST_WORKERS = 3
 """Workers that are started on one node, after the first ones were lost."""
 QUEUE_S = 2.0
 _GUARDS_SURVIVE = {"RAY_kill_child_processes_on_worker_exit": "0"}
-"""By default a worker that is killed takes its children along. Guards must outlive it: they end the servers and
-remove the folders."""
+"""By default a worker that is killed takes its children along. Guards must outlive it: they end the servers
+and remove the folders."""
 
 
 class Node(NamedTuple):
@@ -52,7 +53,34 @@ class Node(NamedTuple):
 
 
 @contextmanager
-def connected(address: str, progress: Progress) -> Iterator[list[Node]]:
+def claimed(address: str, progress: Progress) -> Iterator[OpenMachines]:
+    """The machines of a fleet that no other campaign has, claimed while the context lasts.
+
+    Raises:
+        UsageError: nothing answers, another version of Ray or Python, or a machine that is not fit.
+    """
+    with connected(address):
+        machines = RayMachines(progress, Needs(MachineFacts.here()))
+        try:
+            machines.claim()
+            yield OpenMachines(machines, machines.names)
+        finally:
+            machines.close()
+
+
+@contextmanager
+def foreseen(address: str) -> Iterator[OpenMachines]:
+    """The machines of a fleet in a dry run: none is claimed, no worker is started.
+
+    Raises:
+        UsageError: nothing answers, or another version of Ray or Python.
+    """
+    with connected(address) as found:
+        yield OpenMachines(RayMachines(silent, Needs(MachineFacts.here())), tuple(one.name for one in found))
+
+
+@contextmanager
+def connected(address: str) -> Iterator[list[Node]]:
     """A connection to a fleet while the context lasts; its living nodes.
 
     Raises:
@@ -102,11 +130,15 @@ def _refused(address: str, error: Exception) -> FlushlabError:
 
 
 def nodes() -> list[Node]:
-    """The living nodes by name; nodes of one name are told apart by their ids."""
-    found = [(str(one["NodeName"]), str(one["NodeID"])) for one in ray.nodes() if one["Alive"]]
+    """The living nodes by name; ids distinguish nodes of the same name."""
+    found = [(str(one["NodeName"]), str(one["NodeID"])) for one in _listed() if one["Alive"]]
     names = [name for name, _ in found]
     made = [Node(name if names.count(name) == 1 else f"{name}-{id_[:6]}", id_) for name, id_ in found]
     return sorted(made)
+
+
+def _listed() -> list[dict[str, Any]]:
+    return list(ray.nodes())  # type: ignore[no-untyped-call]
 
 
 @dataclass
@@ -137,6 +169,11 @@ class RayMachines:
     _work: Opening | None = None
     _looked_s: float = 0.0
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The machines that are claimed."""
+        return tuple(self._claimed)
+
     def claim(self) -> None:
         """Claims every machine that no other campaign has; waits for one if there is none.
 
@@ -154,16 +191,13 @@ class RayMachines:
                     self._claimed[node.name] = claimed
             if not self._claimed:
                 if not said:
-                    self.progress(f"another campaign runs on every machine ({', '.join(busy)}); waiting for it")
+                    self.progress(
+                        f"another campaign runs on every machine ({', '.join(busy)}); waiting for it"
+                    )
                 said = True
                 time.sleep(QUEUE_S)
             elif busy:
                 self.progress(f"left out, as another campaign runs there: {', '.join(busy)}")
-        self._require_fit(self._facts())
-
-    def require(self, needs: Needs) -> None:
-        """Refuses machines that do not have what a campaign needs, as `claim`."""
-        self.needs = needs
         self._require_fit(self._facts())
 
     def _try_to_claim(self, node: Node) -> _Claimed | None:
@@ -210,6 +244,8 @@ class RayMachines:
 
     def open(self, opening: Opening) -> tuple[str, ...]:
         self._work = opening
+        self.needs = self.needs._replace(root=opening.root_for)
+        self._require_fit(self._facts())
         opened = {name: one.actor.open.remote(opening) for name, one in self._claimed.items()}
         for name, reference in opened.items():
             try:
@@ -219,7 +255,7 @@ class RayMachines:
             if failure is not None:
                 raise failure.error(name)
         self._looked_s = time.monotonic()
-        return tuple(self._claimed)
+        return self.names
 
     def submit(self, machine: str, number: int, task: Task) -> None:
         reference = self._claimed[machine].actor.run.remote(msgspec.json.encode(task))
@@ -233,7 +269,7 @@ class RayMachines:
             return ()
         ray.wait(references, num_returns=1, timeout=seconds)
         ready, _ = ray.wait(references, num_returns=len(references), timeout=0)
-        return [event for one in ready if (event := self._event(one)) is not None]
+        return [event for one in ready for event in self._events(one)]
 
     def dismiss(self, machine: str) -> None:
         claimed = self._forget(machine)
@@ -250,11 +286,15 @@ class RayMachines:
         for one in (*self._claimed.values(), *joining):
             _kill(one.actor)
 
-    def _event(self, reference: Any) -> Event | None:
+    def _events(self, reference: Any) -> Iterator[Event]:
         if reference in self._joining:
-            return self._has_joined(reference)
-        if reference in self._opening:
-            return self._has_opened(reference)
+            self._open_joined(reference)
+        elif reference in self._opening:
+            yield from self._opened(reference)
+        elif reference in self._running:
+            yield self._ended(reference)
+
+    def _ended(self, reference: Any) -> Event:
         machine, number = self._running.pop(reference)
         try:
             answer = msgspec.json.decode(ray.get(reference), type=tuple[Trial, ...] | Failure)
@@ -278,8 +318,7 @@ class RayMachines:
             return
         self._looked_s = now
         here = {
-            one.node.id
-            for one in (*self._claimed.values(), *self._joining.values(), *self._opening.values())
+            one.node.id for one in (*self._claimed.values(), *self._joining.values(), *self._opening.values())
         }
         for node in nodes():
             if node.id in here | self._barred or self._workers.get(node.id, 0) >= MOST_WORKERS:
@@ -287,28 +326,28 @@ class RayMachines:
             if node.name not in self._claimed and (claimed := self._try_to_claim(node)) is not None:
                 self._joining[claimed.actor.facts.remote()] = claimed
 
-    def _has_joined(self, reference: Any) -> None:
+    def _open_joined(self, reference: Any) -> None:
         claimed = self._joining.pop(reference)
         try:
             facts = msgspec.json.decode(ray.get(reference), type=MachineFacts)
         except RayError:
             return
-        if unfit := problems(claimed.node.name, facts, self.needs):
+        if unfit := [*problems(claimed.node.name, facts, self.needs)]:
             self._leave_out(claimed, "; ".join(unfit))
             return
         self._opening[claimed.actor.open.remote(self._work)] = claimed
 
-    def _has_opened(self, reference: Any) -> Joined | None:
+    def _opened(self, reference: Any) -> Iterator[Joined]:
         claimed = self._opening.pop(reference)
         try:
             failure = msgspec.json.decode(ray.get(reference), type=Failure | None)
         except RayError:
-            return None
+            return
         if failure is not None:
             self._leave_out(claimed, f"machine {claimed.node.name}: {failure.message}")
-            return None
+            return
         self._claimed[claimed.node.name] = claimed
-        return Joined(claimed.node.name)
+        yield Joined(claimed.node.name)
 
     def _leave_out(self, claimed: _Claimed, why: str) -> None:
         self._barred.add(claimed.node.id)

@@ -5,23 +5,35 @@
                             ▼
                         Dispatch ──► Machines ──► blocks in any order ──► stored, wait for their turn
 
-Sits in `campaign.fleet`, on the driver. The experiment learns trials in its own order, so the result is the same
-whichever machine was faster. A block that has arrived is stored at once: kill -9 of the driver loses the blocks
-that run. An experiment that ends early, or loses an arm, leaves trials that ran ahead unused.
+Sits in `campaign.fleet`, on the driver. The experiment learns trials in its own order, so the result is the
+same whichever machine was faster. A block that has arrived is stored at once: kill -9 of the driver loses the
+blocks that run. An experiment that ends early, or loses an arm, leaves trials that ran ahead unused.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import msgspec
 
 from flushlab.campaign.fleet.dispatch import Dispatch, Wanted
 from flushlab.campaign.fleet.health import Health
-from flushlab.campaign.fleet.machines import Ended, Event, Failed, Joined, Lost, Machines, Task
+from flushlab.campaign.fleet.machines import (
+    Ended,
+    Event,
+    Failed,
+    Joined,
+    Lost,
+    Machines,
+    Opening,
+    RunTrial,
+    Task,
+)
+from flushlab.campaign.pool.protocol import Work
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import MeasurementError, UsageError
 from flushlab.experiment.protocol import BlockAhead, Request
@@ -85,7 +97,7 @@ class Arrivals:
 
 @dataclass
 class _Block:
-    """A block from the moment it is foreseen until its last trial is told.
+    """A block from the moment it is foreseen until its last trial is handed out.
 
     Attributes:
         arms: names of all arms that it was foreseen with.
@@ -174,6 +186,13 @@ class FleetRunner:
                 self._note(event)
             self._require_machines()
 
+    def forget_unused(self) -> None:
+        """Removes blocks that have arrived for an experiment that is done."""
+        if not self.ahead(1):
+            for number in self._blocks:
+                self.arrivals.forget(number)
+            self._blocks.clear()
+
     def _begin(self) -> None:
         self._began = True
         for number, one in self.arrivals.left().items():
@@ -213,7 +232,9 @@ class FleetRunner:
         """Runs what a block has not brought: it lost its base where the experiment goes on."""
         block.repeats += 1
         if block.repeats > MOST_REPEATS:
-            raise MeasurementError(f"{block.name} brought no trial of {request.arm.name} in {MOST_REPEATS} runs")
+            raise MeasurementError(
+                f"{block.name} brought no trial of {request.arm.name} in {MOST_REPEATS} runs"
+            )
         arms = request.beside or (request.arm,)
         block.ahead = msgspec.structs.replace(block.ahead, arms=arms)
         block.trials = None
@@ -251,12 +272,13 @@ class FleetRunner:
         if block is None or not counts:
             return
         health = self._health.setdefault(event.machine, Health())
-        if why := health.doubt(block.kind, event.trials):
-            if health.is_broken and len(self._dispatch.machines) > 1:
+        why = health.doubt(block.kind, event.trials)
+        if why and len(self._dispatch.machines) > 1:
+            if health.is_broken:
                 self._take_out(event.machine, why)
-            if not block.doubted and len(self._dispatch.machines) > 1:
+            if not block.doubted:
                 block.doubted = True
-                self._dispatch.again(block.number)
+                self._dispatch.again(block.number, elsewhere_than=event.machine)
                 self.watcher.say(f"{block.name} runs again on another machine, after {event.machine}: {why}")
                 return
         trials = [msgspec.structs.replace(trial, machine=event.machine) for trial in event.trials]
@@ -283,8 +305,8 @@ class FleetRunner:
             block.lost += 1
             if block.lost >= MOST_LOST:
                 raise MeasurementError(
-                    f"{block.name} was lost on {counted(MOST_LOST, 'machine')}, the last time on {self._why_out}",
-                    hint="the machines' flushlab has left its logs in Ray's session folder there",
+                    f"{block.name} was lost {MOST_LOST} times, the last time on {self._why_out}",
+                    hint="the logs of its worker are in Ray's session folder on that machine",
                 )
 
     def _require_machines(self) -> None:
@@ -301,6 +323,35 @@ class FleetRunner:
                 f"no machine of the fleet is left: {self._why_out}",
                 hint="add machines with `flushlab fleet join`, then resume the campaign",
             )
+
+
+@dataclass(frozen=True)
+class OpenMachines:
+    """Machines that have been claimed for a campaign: a pool's `Fleet`.
+
+    Attributes:
+        names: of the machines.
+    """
+
+    machines: Machines
+    names: tuple[str, ...]
+
+    @contextmanager
+    def trials(self, work: Work) -> Iterator[RunTrial]:
+        """Opens the machines and runs the campaign's trials on them."""
+        watcher = work.watcher
+        names = self.machines.open(Opening(work.there, msgspec.json.encode(work.request), work.root_for))
+        watcher.say(f"fleet: {counted(len(names), 'machine')} ({', '.join(names)})")
+        runner = FleetRunner(
+            machines=self.machines,
+            names=names,
+            ahead=work.ahead,
+            arrivals=Arrivals(work.store, work.campaign_id),
+            watcher=watcher,
+            best_of=work.best_of,
+        )
+        yield runner.run
+        runner.forget_unused()
 
 
 def _cell(trial: Trial) -> tuple[str, int, str, int]:

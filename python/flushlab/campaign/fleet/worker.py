@@ -1,7 +1,7 @@
 """Worker: runs blocks of a campaign on one machine of a fleet, as `--resume` of that campaign would.
 
-Sits in `campaign.fleet`; lives in a process of its own on that machine. It knows no experiment: a task has all
-that a block needs. Its servers end with it (`process/guard.py`).
+Sits in `campaign.fleet`; lives in a process of its own on that machine. It knows no experiment: a task has
+all that a block needs. Its servers end with it (`process/guard.py`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import ExitStack
 import msgspec
 
 from flushlab.build import silent
-from flushlab.campaign.fleet.machines import Composed, Failure, Opening, RunTrial, Task
+from flushlab.campaign.fleet.machines import Failure, Opening, RunTrial, Task
 from flushlab.errors import FlushlabError
 from flushlab.experiment.blocks import run_block
 from flushlab.machine import cpu_count, memory_bytes
@@ -51,10 +51,11 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Worker:
-    """Runs blocks, one at a time. Its answers are JSON, so that nothing of them depends on how it is reached."""
+    """Runs blocks, one at a time. Its answers are JSON: nothing of them depends on how it is reached."""
 
     def __init__(self) -> None:
-        self._composed = Composed()
+        self.best_of: tuple[str, ...] = ()
+        """Arms that `best` is composed of, by the latest task."""
         self._stack = ExitStack()
         self._run: RunTrial | None = None
 
@@ -65,7 +66,7 @@ class Worker:
     def open(self, opening: Opening) -> bytes:
         """Opens the campaign's servers and data; JSON of a `Failure`, or null."""
         try:
-            self._run = self._stack.enter_context(opening.enter(opening.plan, self._composed, silent))
+            self._run = self._stack.enter_context(opening.enter(opening.plan, self, silent))
         except FlushlabError as error:
             return msgspec.json.encode(Failure.of(error))
         return b"null"
@@ -83,7 +84,7 @@ class Worker:
 
     def _trials(self, task: Task) -> list[Trial]:
         assert self._run is not None, "it was opened"
-        self._composed.best_of = task.best_of
+        self.best_of = task.best_of
         return trials_of(task, self._run)
 
 

@@ -10,20 +10,23 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeVar
 
 from flushlab.build import Progress
 from flushlab.campaign.data import Data
 from flushlab.campaign.facts import Resources
+from flushlab.campaign.fleet.machines import Enter, RunTrial
+from flushlab.campaign.other_load import check_other_load
 from flushlab.campaign.pool.running_server import has_all
-from flushlab.campaign.request import ArmGroup, SeriesRequest, TuneRequest
+from flushlab.campaign.request import ArmGroup, SeriesRequest, StoredRequest, TuneRequest
 from flushlab.campaign.scheduling import Capacity
 from flushlab.campaign.volumes import NoVolumes, Volumes
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import UsageError
+from flushlab.experiment.protocol import BlockAhead
 from flushlab.plan.plan import Plan
 from flushlab.process.running import publish_status
-from flushlab.record import Arm, Launch, Machine, ServerIdentity, Storage, Trial, Value, Warning
+from flushlab.record import Arm, Launch, Machine, OtherLoad, ServerIdentity, Storage, Trial, Value, Warning
 from flushlab.server import Server
 from flushlab.settings.admission import parse_settings
 from flushlab.settings.candidates import Candidate, raise_to_floor
@@ -32,6 +35,7 @@ from flushlab.settings.fit import Scaled
 from flushlab.settings.floor import Floor
 from flushlab.spec.kinds import BenchSpec, CompareSpec, SeriesSpec, TuneSpec
 from flushlab.spec.parts import FileSpec, RemoteAccess, ServerSpec, ServersSpec
+from flushlab.store import Store
 from flushlab.trial import ArmRunner, Draft, SlicedRunner, measure
 from flushlab.trial.sliced import SLICE_S
 from flushlab.workload import Timing, Workload, on_data
@@ -136,6 +140,48 @@ class RunnerInput(NamedTuple):
     database: str | None = None
     data: Data | None = None
     outlast_redo: bool = False
+
+
+class Work(NamedTuple):
+    """The trials of a campaign, and all that is needed to run them here or elsewhere.
+
+    Attributes:
+        request: of the campaign.
+        here: opens what runs them on this machine.
+        there: the same on another machine, from the stored request.
+        ahead: blocks that the experiment foresees.
+        best_of: arms that `best` is composed of.
+        store, campaign_id: where the campaign is kept.
+        watcher: told what happens.
+        root_for: words for what of it needs root; empty if nothing does.
+    """
+
+    request: StoredRequest
+    here: Callable[[], AbstractContextManager[RunTrial]]
+    there: Enter
+    ahead: Callable[[int], Sequence[BlockAhead]]
+    best_of: Callable[[], tuple[str, ...]]
+    store: Store
+    campaign_id: str
+    watcher: Watcher
+    root_for: str = ""
+
+
+class Fleet(Protocol):
+    """Machines that run the trials of a campaign."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the machines that are claimed, or foreseen."""
+        ...
+
+    def trials(self, work: Work) -> AbstractContextManager[RunTrial]:
+        """What runs the campaign's trials on them.
+
+        Raises:
+            UsageError: a machine cannot run it.
+        """
+        ...
 
 
 class Once(NamedTuple):
@@ -425,6 +471,14 @@ class ServerPool(ABC):
     def volumes(self, progress: Progress) -> Volumes:
         """Data roots and disks of arms that have their own; a context manager."""
         return NoVolumes()
+
+    def trials(self, work: Work) -> AbstractContextManager[RunTrial]:
+        """What runs a campaign's trials; its servers live as long as the context."""
+        return work.here()
+
+    def other_load(self, watcher: Watcher, *, wait: bool) -> OtherLoad | None:
+        """What others take of the machine before the first trial; see `check_other_load`."""
+        return check_other_load(self.folder, watcher, wait=wait)
 
     @abstractmethod
     def once(self, asked: Once, watcher: Watcher) -> Trial:

@@ -7,6 +7,7 @@ Galera cluster.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,8 +20,10 @@ from flushlab.build.build import Build
 from flushlab.build.verbose_help import verbose_help
 from flushlab.campaign.data import bytes_of
 from flushlab.campaign.facts import Resources
+from flushlab.campaign.fleet.machines import RunTrial
 from flushlab.campaign.other_load import check_other_load
 from flushlab.campaign.pool.protocol import (
+    Fleet,
     Once,
     RunnerInput,
     S,
@@ -28,6 +31,7 @@ from flushlab.campaign.pool.protocol import (
     ServerPool,
     UserFiles,
     UserSettings,
+    Work,
 )
 from flushlab.campaign.pool.room import copy_bytes, data_bytes_of, data_bytes_of_arms, room
 from flushlab.campaign.pool.user_settings import (
@@ -55,7 +59,7 @@ from flushlab.datadir import Snapshots, Volume
 from flushlab.errors import NoMemory, StartFailed
 from flushlab.machine import available_memory_bytes, home_path
 from flushlab.process.running import publish_status
-from flushlab.record import Arm, Launch, Machine, ServerIdentity, Storage, Trial, Value, Warning
+from flushlab.record import Arm, Launch, Machine, OtherLoad, ServerIdentity, Storage, Trial, Value, Warning
 from flushlab.server import DataDirectory, Sandbox
 from flushlab.server.sandbox.base_file import fit_here, require_taken
 from flushlab.server.sandbox.failures import refusal
@@ -87,6 +91,7 @@ class SandboxPool(ServerPool):
         nodes: of each server; a server alone has 1.
         latency_s: between nodes, there and back; 0: as on loopback.
         dry_run: servers that would be started: nothing is fetched, made or limited.
+        fleet: machines that the trials run on; None: this one.
     """
 
     build: Build
@@ -94,6 +99,7 @@ class SandboxPool(ServerPool):
     nodes: int = 1
     latency_s: float = 0.0
     dry_run: bool = False
+    fleet: Fleet | None = None
 
     crashes: ClassVar[int] = 30
     """Crashes of a tuning's winner, where nobody says how many."""
@@ -376,6 +382,14 @@ class SandboxPool(ServerPool):
     def volumes(self, progress: Progress) -> Volumes:
         """Data roots and disks of arms that have their own."""
         return (PaperVolumes if self.dry_run else Volumes)(self.volume, progress)
+
+    def trials(self, work: Work) -> AbstractContextManager[RunTrial]:
+        """What runs a campaign's trials: this machine, or those of the fleet."""
+        return work.here() if self.fleet is None else self.fleet.trials(work)
+
+    def other_load(self, watcher: Watcher, *, wait: bool) -> OtherLoad | None:
+        """What others take of this machine; of a fleet, each machine finds that out for itself."""
+        return super().other_load(watcher, wait=wait) if self.fleet is None else None
 
     # -- a single run
 

@@ -1,13 +1,15 @@
 """Target: the servers that a command names, before one is looked for. Sits in `campaign.pool`.
 
-`target_of` chooses: servers that flushlab starts, or a running one.
+`target_of` chooses: servers that flushlab starts, here or on a fleet, or a running one.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
@@ -27,7 +29,7 @@ from flushlab.machine import home_path
 from flushlab.process import reap
 from flushlab.process.network import require_network
 from flushlab.server.galera.cluster import require_size
-from flushlab.spec.kinds import BenchSpec
+from flushlab.spec.kinds import BenchSpec, CompareSpec, SeriesSpec
 from flushlab.spec.parts import (
     DEFAULT_SERVER,
     DataSpec,
@@ -72,7 +74,7 @@ class NewServers:
                 f"the campaign runs on your own server, {place}: its password is not stored",
                 hint="name the server again, with -h HOST -u USER -p and the permissions",
             )
-        return NewServers(earlier.server, earlier.storage)
+        return replace(self, server=earlier.server, storage=earlier.storage)
 
     def require_files(self, memory: str | None, *sources: object) -> None:
         """Refuses a limit of memory where nothing can be scaled.
@@ -109,6 +111,39 @@ class NewServers:
         yield kind(build, Volume(root), nodes, self.server.latency_s or 0.0, dry_run=True)
 
 
+@dataclass(frozen=True)
+class OnFleet(NewServers):
+    """Servers that flushlab starts on the machines of a fleet.
+
+    Attributes:
+        fleet: its address.
+    """
+
+    fleet: str
+
+    @contextmanager
+    def open(self, progress: Progress) -> Iterator[SandboxPool]:
+        """The servers; this machine decides the settings, and the machines of the fleet run the trials."""
+        require_ray()
+        from flushlab.campaign.fleet.ray_machines import (
+            claimed,  # only here: a campaign without one needs no Ray
+        )
+
+        with claimed(self.fleet, progress) as machines, super().open(progress) as pool:
+            yield replace(pool, fleet=machines)
+
+    @contextmanager
+    def look(self) -> Iterator[SandboxPool]:
+        """The servers in a dry run, which claims no machine."""
+        require_ray()
+        from flushlab.campaign.fleet.ray_machines import foreseen
+
+        with foreseen(self.fleet) as machines, super().look() as pool:
+            yield replace(pool, fleet=machines)
+
+
+FLEET = "FLUSHLAB_FLEET"
+"""Environment variable: the fleet of campaigns that flushlab starts servers for."""
 Target = NewServers | RemoteTarget
 """The servers that a command names, before one is looked for."""
 
@@ -151,6 +186,18 @@ def nodes_of(cluster: int | None, build: Build) -> int:
     return cluster
 
 
+def require_ray() -> None:
+    """Finds out whether Ray is installed.
+
+    Raises:
+        UsageError: it is not.
+    """
+    if find_spec("ray") is None:
+        raise UsageError(
+            "--fleet needs Ray, which is not installed", hint="install it: pip install 'flushlab[fleet]'"
+        )
+
+
 def target_of(spec: CampaignSpec | BenchSpec, workload: WorkloadSpec | None = None) -> Target:
     """The servers that a command names.
 
@@ -165,6 +212,8 @@ def target_of(spec: CampaignSpec | BenchSpec, workload: WorkloadSpec | None = No
         raise own_load.only_compared()
     if spec.remote.named_by:
         return RemoteTarget.of(spec.remote, spec.data.database, workload, spec.server)
+    if isinstance(spec, SeriesSpec | CompareSpec) and (fleet := spec.run.fleet or os.environ.get(FLEET)):
+        return OnFleet(spec.server, spec.storage, fleet)
     return NewServers(spec.server, spec.storage)
 
 

@@ -42,13 +42,22 @@ def test_the_block_of_a_lost_machine_runs_on_another_one() -> None:
     assert two.assign(1.0) == (Assignment("b", 0),)
 
 
-def test_a_machine_that_comes_back_gets_the_block_that_it_lost_only_if_no_other_is_free() -> None:
-    three = dispatch("a", "b", "c", blocks=3)
-    three.assign(0.0)
-    three.leaves("a")
-    three.joins("a")
-    three.ended("b", 1.0)
-    assert three.assign(1.0) == (Assignment("b", 0),)
+def test_a_block_waits_for_a_machine_that_has_not_tried_it() -> None:
+    two = dispatch("a", "b", blocks=2)
+    two.assign(0.0)
+    two.leaves("a")
+    two.joins("a")
+    assert two.assign(1.0) == ()
+    two.ended("b", 2.0)
+    assert two.assign(2.0) == (Assignment("b", 0),)
+
+
+def test_the_only_machine_tries_again() -> None:
+    one = dispatch("a", blocks=1)
+    one.assign(0.0)
+    one.ended("a", 1.0)
+    one.again(0, elsewhere_than="a")
+    assert one.assign(1.0) == (Assignment("a", 0),)
 
 
 def test_a_straggler_gets_a_copy_on_an_idle_machine_and_the_first_one_counts() -> None:
