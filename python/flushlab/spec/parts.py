@@ -323,6 +323,7 @@ class RunSpec(Spec, frozen=True, kw_only=True):
             metavar="ADDRESS",
             started=True,
             panel=SERVER,
+            rare=True,
         ),
     ] = None
     resume: Annotated[str | None, Option("Resume the campaign with this id.", metavar="ID")] = None

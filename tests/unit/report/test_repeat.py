@@ -197,6 +197,7 @@ CHANGES_NO_REQUEST = {
         "no_scale",
         "wait_for_quiet",
         "dry_run",
+        "fleet",
         "watch",
         "replay",
         "minimise",

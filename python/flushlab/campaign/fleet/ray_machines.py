@@ -138,7 +138,7 @@ def nodes() -> list[Node]:
 
 
 def _listed() -> list[dict[str, Any]]:
-    return list(ray.nodes())  # type: ignore[no-untyped-call]
+    return list(ray.nodes())
 
 
 @dataclass

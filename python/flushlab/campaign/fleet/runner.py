@@ -1,9 +1,7 @@
 """Runner: gives the loop of a campaign its trials in order, while machines run whole blocks ahead.
 
-    experiment.ask ──► FleetRunner.run ──► the block's trials, once it has arrived
-                            │ experiment.ahead: blocks that are due next
-                            ▼
-                        Dispatch ──► Machines ──► blocks in any order ──► stored, wait for their turn
+    experiment.ask -> FleetRunner.run -> the block's trials, once it has arrived
+    experiment.ahead -> Dispatch -> Machines -> blocks in any order -> stored, until it is their turn
 
 Sits in `campaign.fleet`, on the driver. The experiment learns trials in its own order, so the result is the
 same whichever machine was faster. A block that has arrived is stored at once: kill -9 of the driver loses the

@@ -68,8 +68,13 @@ class Fleet:
             block(machine, task)
             return trials_of(task, lambda request: trial_of(machine, request))
 
-        self.machines = ThreadMachines(machines, on_machine)
+        self._given = machines, on_machine
+        self.restart()
         self.store = Store(path / "store.sqlite")
+
+    def restart(self) -> None:
+        """New machines, as a new driver finds them."""
+        self.machines = ThreadMachines(*self._given)
 
     def runner(self, experiment: Series) -> FleetRunner:
         return FleetRunner(
@@ -265,6 +270,7 @@ def test_what_has_arrived_survives_the_driver_and_does_not_run_again(fleet: Make
     with pytest.raises(SystemExit):
         three.carry_out(experiment, killed)
     assert {1, 2} <= three.store.arrived("c").keys()
+    three.restart()
     three.ran.clear()
     assert three.carry_out(series()) == "done"
     assert not {1, 2} & {block for _, stage, block in three.ran if stage == "arms"}
