@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from statistics import fmean, geometric_mean
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from flushlab.campaign.facts import CampaignFacts, CampaignRun
+from flushlab.campaign.facts import ArmFacts, CampaignFacts, CampaignRun, FleetMachine
 from flushlab.campaign.request import ComparingRequest
 from flushlab.experiment.blocks import CONTROL
 from flushlab.experiment.objective import is_stalled, p99_us
@@ -28,6 +28,9 @@ alternate in slices, the limit applies to the share of the CPU time that other p
 
 LOPSIDED = 2.0
 """If one bound is this many times as far from the ratio as the other, a warning gives the reason."""
+
+LEAST_MACHINES = 3
+"""From so many machines on, intervals are about all machines like them; see `statistics.machines`."""
 
 GROWTH = 1.25
 """Data that are this many times as large at the end as at the beginning are another workload."""
@@ -94,8 +97,50 @@ def gathered(
         disturbed=disturbed(trials),
         others=run.others,
         machine=run.machine,
+        machines=fleet_machines(base),
         **rest,
     )
+
+
+def fleet_machines(base: Iterable[Trial]) -> tuple[FleetMachine, ...]:
+    """The machines that ran blocks, if there was a fleet.
+
+    Args:
+        base: the base's trials that have a result.
+    """
+    by_name: dict[str, list[Trial]] = {}
+    for trial in base:
+        by_name.setdefault(trial.machine, []).append(trial)
+    return tuple(
+        FleetMachine(name=name, blocks=len({(trial.stage, trial.block) for trial in own}), result=result)
+        for name, own in sorted(by_name.items())
+        if name and (result := mean_result(own)) is not None
+    )
+
+
+def of_fleet(arms: Iterable[ArmFacts]) -> Iterator[Warning]:
+    """What a reader should know of ratios of several machines.
+
+    Args:
+        arms: that were compared, without the control.
+    """
+    over = {arm.name: arm.machines for arm in arms if arm.machines is not None}
+    few = [arm for arm, one in over.items() if len(one.ratios) < LEAST_MACHINES]
+    if few:
+        which = "" if len(few) == len(over) else f" of {', '.join(few)}"
+        text = (
+            f"the intervals{which} hold for these two machines, not for others like them: that takes"
+            f" {LEAST_MACHINES} machines or more"
+        )
+        yield Warning("two-machines", text)
+    for arm, one in over.items():
+        if one.unstable:
+            least, most = one.slowest, max(one.ratios, key=lambda one: one.ratio.estimate)
+            text = (
+                f"the ratio of {arm} depends on the machine: {least.ratio.estimate:.2f} on {least.machine},"
+                f" {most.ratio.estimate:.2f} on {most.machine}"
+            )
+            yield Warning("depends-on-machine", text, arms=(arm,))
 
 
 def of_controls(*controls: Comparison | None) -> Iterator[Warning]:
@@ -152,16 +197,23 @@ def of_base(base: Sequence[Trial], sizes: Sizes) -> Iterator[Warning]:
         blind = "I/O settings" if all_wait else "settings that speed up reads"
         text = f"{fit}, so {blind} can show no gain here. If yours does not fit, your gains will differ."
         yield Warning("fits-in-pool", text)
-    figures = [trial.result for trial in base if trial.result is not None]
-    if (
-        len(figures) > 2
-        and (spread := (max(figures) - min(figures)) * len(figures) / sum(figures)) > NOISE_RANGE
-    ):
-        yield Warning("noisy", f"the base's results vary over {spread:.0%} of their mean")
+    by_machine: dict[str, list[float]] = {}
+    for trial in base:
+        if trial.result is not None:
+            by_machine.setdefault(trial.machine, []).append(trial.result)
+    spread = max(map(_spread, by_machine.values()), default=0.0)
+    if spread > NOISE_RANGE:
+        where = "" if len(by_machine) < 2 else " on one machine"
+        yield Warning("noisy", f"the base's results{where} vary over {spread:.0%} of their mean")
     seen = [trial.data_bytes for trial in base if trial.data_bytes]
     if seen and seen[-1] > GROWTH * seen[0]:
         grew = f"the data grew from {format_size(seen[0])} to {format_size(seen[-1])} from run to run"
         yield Warning("data-grew", f"{grew}: ratios are of all these sizes together")
+
+
+def _spread(figures: Sequence[float]) -> float:
+    """Range of results as a share of their mean; 0 for two or fewer."""
+    return (max(figures) - min(figures)) * len(figures) / sum(figures) if len(figures) > 2 else 0.0
 
 
 def of_machine(

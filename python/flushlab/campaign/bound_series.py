@@ -23,6 +23,7 @@ from flushlab.campaign.analysis import (
     mean_result,
     of_base,
     of_controls,
+    of_fleet,
     of_interim,
     of_machine,
 )
@@ -145,6 +146,7 @@ class BoundSeries(Analysis[Series]):
             *self._warnings(result, trials, run.ending),
             *self._of_bases(trials),
             *of_machine(trials, disk_iops=request.spec.storage.disk_iops, disk=request.spec.storage.disk),
+            *of_fleet(arms),
         ]
         control = None
         if result.control is not None:
@@ -152,6 +154,7 @@ class BoundSeries(Analysis[Series]):
             control = ArmFacts(
                 name=CONTROL,
                 comparison=result.control,
+                machines=result.machines.get(CONTROL),
                 p99=result.p99.get(CONTROL),
                 throughput=result.throughput.get(CONTROL),
                 observed=observed_of(own),
@@ -298,6 +301,7 @@ class BoundSeries(Analysis[Series]):
             floor=arm.floor,
             guarantees=arm.guarantees,
             comparison=result.comparisons.get(arm.name),
+            machines=result.machines.get(arm.name),
             against=arm.against,
             p99=result.p99.get(arm.name),
             throughput=result.throughput.get(arm.name),

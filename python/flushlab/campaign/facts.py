@@ -20,6 +20,7 @@ from flushlab.record import (
     Machine,
     ObservedLoad,
     OtherLoad,
+    OverMachines,
     Ratio,
     ServerIdentity,
     SourceText,
@@ -156,6 +157,8 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
         composed_of: arms that `best` is made of.
         server: the server that it ran on, where that is not the first one; else null.
         why_fresh: why each of its windows had a fresh server, where other arms were measured in slices.
+        machines: its ratio on every machine of the fleet; null where one machine ran all of its blocks, or
+            where no machine ran two of them.
         same_as: the arm with fewer changes that read back the same on its server, but for those without
             effect, or empty.
     """
@@ -186,6 +189,7 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
     server: ServerIdentity | None = None
     why_fresh: str = ""
     same_as: str = ""
+    machines: OverMachines | None = None
 
     @property
     def changes(self) -> dict[str, Value]:
@@ -227,6 +231,20 @@ class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):
     def verdict(self) -> str:
         """The floor, with the condition on the disk that it has."""
         return self.guarantees.get(FLOOR, self.floor)
+
+
+class FleetMachine(msgspec.Struct, frozen=True, kw_only=True):
+    """A machine of the fleet that ran blocks of a campaign.
+
+    Attributes:
+        name: in the fleet.
+        blocks: number of blocks of which the base has a result there.
+        result: geometric mean of the base's results there, in the workload's unit.
+    """
+
+    name: str
+    blocks: int
+    result: float
 
 
 class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -366,7 +384,8 @@ class CampaignFacts(msgspec.Struct, frozen=True, kw_only=True):
         data_bytes: size of the workload's data; null: not known.
         pool_bytes: size of the base's buffer pool; null: not known.
         redo_bytes: size of the base's redo log; null: not known.
-        machine: the machine that measured.
+        machine: the machine that measured; of a fleet, the one that the command ran on.
+        machines: the machines of a fleet that ran blocks, by name; empty without a fleet.
         warnings: caveats about the results.
         files: paths of what was written.
         tuning: what only a tuning has; else null.
@@ -403,6 +422,7 @@ class CampaignFacts(msgspec.Struct, frozen=True, kw_only=True):
     pool_bytes: int | None = None
     redo_bytes: int | None = None
     machine: Machine
+    machines: tuple[FleetMachine, ...] = ()
     warnings: tuple[Warning, ...] = ()
     files: tuple[str, ...] = ()
     tuning: TuningFacts | None = None

@@ -22,6 +22,7 @@ from flushlab.campaign.analysis import (
     mean_result,
     of_base,
     of_controls,
+    of_fleet,
     of_interim,
     of_machine,
 )
@@ -212,6 +213,7 @@ class TuneAnalysis(Analysis[Tune]):
                 *(checked.facts.warnings if checked.facts else ()),
                 *self._warnings(trials, confirmed, result.control, sizes),
                 *of_interim(result.confirmed),
+                *of_fleet(arm for name, arm in arms.items() if name != CONTROL),
                 *_cut_short(result.cut_short),
                 *(Warning("recovery-unchecked", text) for text in unchecked.values()),
             ),
@@ -245,6 +247,7 @@ class TuneAnalysis(Analysis[Tune]):
             guarantees=self._described(arm.settings),
             comparison=next((one for one in result.confirmed if one.arm == arm.name), None),
             p99=result.p99.get(arm.name),
+            machines=result.machines.get(arm.name),
             result=mean_result(own),
             p99_us=mean_p99_us(own),
             recovery_s=(recovery_s or {}).get(arm.name),

@@ -12,6 +12,7 @@ from flushlab.cli.campaign import FOUND, run_campaign
 from flushlab.cli.output import stdout
 from flushlab.spec import Option
 from flushlab.spec.kinds import CompareSpec
+from flushlab.spec.option import OUTPUT
 
 if TYPE_CHECKING:
     from flushlab.campaign.facts import CampaignFacts
@@ -30,6 +31,9 @@ def compare(
         Path | None,
         Option("Folder for compare.json, report.html and, where something is recommended, my.cnf and SQL."),
     ] = None,
+    per_machine: Annotated[
+        bool, Option("Show each ratio on each machine of a fleet.", panel=OUTPUT, rare=True)
+    ] = False,
 ) -> None:
     """Compare settings, option files or servers with each other.
 
@@ -53,8 +57,19 @@ def compare(
         files=FILES[:2] if several and not given.get("dry_run") else FILES,
         out=out,
         json=json,
-        more=_say_again,
+        more=partial(_say_more, per_machine),
     )
+
+
+def _say_more(per_machine: bool, facts: CampaignFacts) -> None:
+    """The ratios of each machine, if they are asked for; then the command that repeats the campaign."""
+    if per_machine:
+        from rich.console import Group
+
+        from flushlab.report.machines import table
+
+        stdout.print(Group("", *table(facts)))
+    _say_again(facts)
 
 
 def _say_again(facts: CampaignFacts) -> None:

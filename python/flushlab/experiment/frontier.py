@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from flushlab.record import Arm, Comparison, Ratio, Value
+from flushlab.record import Arm, Comparison, OverMachines, Ratio, Value
 from flushlab.settings.floor import Floor
 
 UNCHANGED = Ratio(estimate=1.0, low=1.0, high=1.0)
@@ -122,6 +122,7 @@ class TuneResult(msgspec.Struct, frozen=True, kw_only=True):
             theirs, or theirs were not measured.
         confirmed: all comparisons of the last interim analysis.
         p99: the same of p99 latency, by arm; without those whose workload has none.
+        machines: by arm, the objective's ratio on every machine of a fleet; empty where one machine ran all.
         dropped: by reduction.
         rejected: by the guards or from outside.
         excluded: refused by the server, or left out by a rule.
@@ -143,6 +144,7 @@ class TuneResult(msgspec.Struct, frozen=True, kw_only=True):
     yours: Comparison | None = None
     confirmed: tuple[Comparison, ...] = ()
     p99: Mapping[str, Comparison] = {}
+    machines: Mapping[str, OverMachines] = {}
     dropped: tuple[Dropped, ...] = ()
     rejected: tuple[Rejected, ...] = ()
     excluded: tuple[Excluded, ...] = ()

@@ -41,6 +41,11 @@ class OverMachines(msgspec.Struct, frozen=True, kw_only=True):
         return min(self.ratios, key=lambda one: one.ratio.estimate)
 
     @property
-    def holds_on(self) -> tuple[str, ...]:
-        """Machines on which the arm is proven faster."""
+    def better_on(self) -> tuple[str, ...]:
+        """Machines on which the arm is proven better than the base."""
         return tuple(one.machine for one in self.ratios if one.ratio.verdict == "faster")
+
+    @property
+    def worse_on(self) -> tuple[str, ...]:
+        """Machines on which it is proven worse."""
+        return tuple(one.machine for one in self.ratios if one.ratio.verdict == "slower")

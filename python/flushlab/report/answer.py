@@ -12,6 +12,7 @@ from flushlab.campaign.recommended import IF_LOST, allowed_below, by_workload, r
 from flushlab.experiment.frontier import FrontierPoint
 from flushlab.experiment.objective import LATENCIES, Objective, gain_words
 from flushlab.record import Ratio
+from flushlab.report.machines import on_slowest
 from flushlab.report.words import changes, the_base
 from flushlab.settings.durability import FLOOR
 from flushlab.units import counted
@@ -119,6 +120,7 @@ def _offers(facts: CampaignFacts, tuning: TuningFacts) -> Text:
 
 def _winning(facts: CampaignFacts, tuning: TuningFacts, winner: FrontierPoint) -> Text:
     text = _said("", winner.ratio, facts.objective, f"{the_base(facts)} at floor {winner.floor.value}")
+    text.append(on_slowest(facts.arm(winner.arm)), style="not bold")
     if winner.versus_yours is not None:
         beside = "\nAgainst your settings as they are: "
         text.append_text(_said(beside, winner.versus_yours, facts.objective, style="not bold"))
@@ -188,6 +190,7 @@ def _of_series(facts: CampaignFacts) -> Text:
 
 def _together(facts: CampaignFacts, best: ArmFacts, ratio: Ratio) -> Text:
     text = _said("", ratio, facts.objective, "the base")
+    text.append(on_slowest(best), style="not bold")
     text.append(f"\nTogether: {' + '.join(best.composed_of)}.", style="not bold")
     if not best.is_faster:
         latency = LATENCIES.get(facts.objective)
@@ -278,4 +281,5 @@ def _gain(text: Text, arm: ArmFacts, base: ArmFacts, facts: CampaignFacts, style
     assert arm.comparison is not None
     verb = "is" if facts.objective == "throughput" else "has"
     ratio, before = arm.comparison.ratio, f"{arm.name} {verb} "
-    return text.append_text(_said(before, ratio, facts.objective, base.name, style=style))
+    text.append_text(_said(before, ratio, facts.objective, base.name, style=style))
+    return text.append(on_slowest(arm), style="not bold")

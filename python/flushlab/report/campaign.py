@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from flushlab.campaign.analysis import LEAST_MACHINES
 from flushlab.campaign.facts import CampaignFacts
 from flushlab.campaign.recommended import Recommended, offered, recommended
 from flushlab.report import crash, tables
@@ -103,6 +104,9 @@ def _notes(facts: CampaignFacts) -> Iterator[RenderableType]:
         yield from (Text(words, style="dim") for words in ways(facts))
     if facts.base.observed is not None:
         yield Text(source_words(facts.base.observed), style="dim")
+    if len(facts.machines) >= LEAST_MACHINES:
+        each = f"{counted(len(facts.machines), 'machine')} ran the blocks"
+        yield Text(f"{each}; intervals are about all machines like them", style="dim")
     if facts.plan is not None and facts.plan.scale != 1:
         yield Text(f"tables at {facts.plan.scale:g} of the plan's size", style="dim")
     if known := " : ".join(f"{name} {size}" for name, size in sizes(facts).items()):

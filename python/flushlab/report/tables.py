@@ -20,6 +20,7 @@ from flushlab.experiment.objective import (
 )
 from flushlab.plan.plan import BASE, crossed
 from flushlab.record import Comparison, FactorEffect, Ratio
+from flushlab.report.machines import spread_words
 from flushlab.report.observed import observed_lines
 from flushlab.report.words import (
     AA_CONTROL,
@@ -142,6 +143,8 @@ def _about(arm: ArmFacts, base: ArmFacts, facts: CampaignFacts, what: str) -> It
     if arm is not base:
         yield from _latency(arm.p99, facts.objective)
         yield from _throughput(arm, facts)
+    if arm.machines is not None:
+        yield _below(spread_words(arm.machines))
     own = arm.guarantees if arm is base else changed(arm.guarantees, base.guarantees)
     failures_only = {name: text for name, text in own.items() if name != FLOOR}
     for failures, text in grouped(failures_only).items():

@@ -9,7 +9,13 @@ from flushlab.statistics.crossed import factor_effects
 from flushlab.statistics.dunnett import critical_value, exceedance, shift_for_power
 from flushlab.statistics.factorial import Effects, estimate_effects
 from flushlab.statistics.interim import InterimAnalyses, held
-from flushlab.statistics.machines import Machines, compare_over, effects_over, over_machines, spans
+from flushlab.statistics.machines import (
+    Machines,
+    compare_over,
+    detectable_over,
+    effects_over,
+    over_machines,
+)
 
 __all__ = [
     "RESOLUTION",
@@ -22,6 +28,7 @@ __all__ = [
     "compare_over",
     "contrasts",
     "critical_value",
+    "detectable_over",
     "effects_over",
     "estimate_effects",
     "exceedance",
@@ -29,5 +36,4 @@ __all__ = [
     "held",
     "over_machines",
     "shift_for_power",
-    "spans",
 ]

@@ -139,6 +139,22 @@ def over_machines(
     return over
 
 
+def detectable_over(
+    scores: Scores, base: str, machines: Machines, *, alpha: float, power: float
+) -> float | None:
+    """Smallest log gain of every arm that had been seen with this power; None below `LEAST` machines."""
+    if spans(scores, base, machines) < LEAST:
+        return None
+    found = [_by_machine(cells, scores[base], machines) for arm, cells in scores.items() if arm != base]
+    gains = []
+    for ratios in found:
+        if len(ratios) >= 2:
+            _, error, df = _student([one.estimate for one in ratios.values()])
+            limit = critical_value(_each(alpha, len(found)), 1, df)
+            gains.append(shift_for_power(limit, df, power) * error)
+    return max(gains, default=None)
+
+
 def effects_over(
     scores: Scores,
     arms: Mapping[Combination, str],

@@ -10,10 +10,12 @@ import pytest
 
 from flushlab.campaign.facts import CampaignFacts
 from flushlab.cli.campaign import FOUND, advised, hand_over
+from flushlab.cli.compare import compare
 from flushlab.errors import NotWritable
 from flushlab.record import Launch, ServerIdentity, SourceText, Storage, Value
 from flushlab.report import campaign
 from flushlab.store import Store
+from tests.golden.test_fleet_report import ON_FOUR, fleet
 from tests.golden.test_reports import RAISED, text_of
 from tests.unit.campaign.test_recommended import FLUSH, TWO_SERVERS, arm, compared
 from tests.unit.report import campaigns as made
@@ -144,3 +146,17 @@ def test_without_a_folder_the_steps_say_where_the_files_are() -> None:
     assert "what to do on your server\n" in told
     assert f"HTML page, with these files: flushlab report {ONE.campaign_id}" in told
     assert "wrote" not in told
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_comparison_shows_each_machine_if_it_is_asked_to(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *, asked: bool
+) -> None:
+    facts = fleet(ON_FOUR, 4)
+    with Store(Path("home") / "store.sqlite") as store:
+        store.create_campaign(facts.campaign_id, "compare", made.row("compare", facts).plan)
+    monkeypatch.setattr("flushlab.campaign.compare.compare", lambda **_: facts)
+    compare({}, per_machine=asked)
+    told = capsys.readouterr().out
+    assert ("ratio on                                      db1      db2" in told) is asked
+    assert "again: flushlab" in told

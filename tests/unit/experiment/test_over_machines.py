@@ -52,10 +52,10 @@ def test_an_arm_that_gains_on_most_machines_is_proven_on_them_and_not_for_the_ne
     assert result.comparisons["steady"].verdict == "faster"
     assert result.comparisons["moody"].verdict == "no difference found"
     assert result.machines["moody"].unstable
-    assert result.machines["moody"].holds_on == ("m0", "m1", "m2")
+    assert result.machines["moody"].better_on == ("m0", "m1", "m2")
     assert result.machines["moody"].slowest.machine == "m3"
     assert not result.machines["steady"].unstable
-    assert result.machines["steady"].holds_on == tuple(MOODY)
+    assert result.machines["steady"].better_on == tuple(MOODY)
 
 
 def test_on_one_machine_a_name_changes_nothing() -> None:

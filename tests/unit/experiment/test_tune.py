@@ -719,3 +719,42 @@ def test_variants_are_run_together_and_counted_in_the_budget() -> None:
     assert cells.total() <= 180
     confirm = Counter((name, block) for name, stage, block, _ in cells if stage == "confirm")
     assert set(confirm.values()) == {3}
+
+
+# -- several machines ------------------------------------------------------------------------------
+
+
+def confirmed_on(machines: int, *, moody: bool = False) -> Tune:
+    """A tuning whose confirmation blocks ran on machines in turns; the gain of `a` may depend on them."""
+    tune = Tune(plan(budget_trials=150))
+    trials = simulated(effect(a=1.5, b=1.1), noise=0.005)
+    while (request := tune.ask()) is not None:
+        trial = trials.run(request)
+        if request.stage == "confirm":
+            number = request.block % machines
+            depends = math.exp(0.5 * (-1) ** number) if moody and request.arm.settings["a"] else 1.0
+            assert trial.result is not None
+            trial = msgspec.structs.replace(
+                trial, machine=f"m{number}", result=trial.result * (1 + number) * depends
+            )
+        tune.tell(trial)
+    return tune
+
+
+def test_the_confirmation_on_several_machines_is_judged_once_over_them() -> None:
+    result = confirmed_on(4).result()
+    assert result.interim_analyses == 1
+    assert result.winner is not None
+    assert [one.machine for one in result.machines[result.winner.arm].ratios] == ["m0", "m1", "m2", "m3"]
+    alone = confirmed_on(1).result()
+    assert alone.blocks < result.blocks, "it stopped at an interim analysis"
+    assert alone.machines == {}
+
+
+def test_a_gain_that_depends_on_the_machine_wins_on_one_and_not_over_four() -> None:
+    assert confirmed_on(1, moody=True).result().winner is not None
+    four = confirmed_on(4, moody=True).result()
+    assert all(one.verdict == "no difference found" for one in four.confirmed)
+    assert any(one.unstable for one in four.machines.values())
+    assert four.detectable is not None
+    assert four.detectable > 0.5, "of four such machines, only a large gain would have been seen"

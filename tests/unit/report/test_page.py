@@ -25,6 +25,7 @@ from flushlab.spec.kinds import SeriesSpec
 from flushlab.spec.parts import WorkloadSpec
 from flushlab.store import CampaignRow
 from tests.golden.test_compare_report import FACTS, TWO
+from tests.golden.test_fleet_report import ON_FOUR, fleet
 from tests.golden.test_series_report import FACTORIAL, UNCROSSED
 from tests.unit.changed import changed
 from tests.unit.records import MARIADB, trial
@@ -539,6 +540,15 @@ def test_the_page_of_a_comparison_begins_with_its_own_answer() -> None:
     html = compared()
     assert f"{TWO} is 1.62× as fast as base" in text_of(html)
     assert Reader(html).sections[:2] == ["ratios", "time"]
+
+
+def test_the_page_of_a_fleet_shows_every_ratio_on_every_machine() -> None:
+    facts = fleet(ON_FOUR, 4)
+    seen = Reader(show(made.row("compare", facts), made.serial()[1]))
+    assert seen.sections[:2] == ["ratios", "machines"]
+    for words in ("db1", "db4", "1.48×", "1.40 – 1.56", "97%", "depends on the machine", "9,200"):
+        assert words in seen.text
+    assert "on the slowest machine (db3) 1.48" in seen.text
 
 
 def test_the_page_of_a_cluster_tells_what_its_nodes_did() -> None:

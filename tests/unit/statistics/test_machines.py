@@ -96,11 +96,11 @@ def test_the_arm_whose_ratio_depends_on_the_machine_is_named_with_its_ratios() -
     assert over["moody"].between_share > 0.9
     assert over["moody"].slowest.machine == "m4"
     assert over["moody"].slowest.ratio.estimate == pytest.approx(math.exp(-0.1), rel=0.05)
-    assert over["moody"].holds_on == ("m1", "m2", "m3")
+    assert over["moody"].better_on == ("m1", "m2", "m3")
     assert [(one.machine, one.blocks) for one in over["moody"].ratios] == [(name, 4) for name in FOUR]
     assert not over["quick"].unstable
     assert over["quick"].between_share < 0.5
-    assert over["quick"].holds_on == tuple(FOUR)
+    assert over["quick"].better_on == tuple(FOUR)
 
 
 def test_two_machines_show_their_difference_too() -> None:

@@ -2,7 +2,8 @@
 
 Sits in `experiment`, below `tune`; pure. Promises:
 
-- Results come from these blocks only, and from interim analyses that were fixed beforehand.
+- Results come from these blocks only, and from interim analyses that were fixed beforehand. Blocks of several
+  machines are judged at the end alone, and the machine is a random effect (`statistics.machines`).
 - So all intervals of all analyses hold with probability 1 - alpha, and a proven claim stays proven.
 - No rejected arm is handed over.
 """
@@ -20,9 +21,19 @@ from flushlab.experiment.frontier import UNCHANGED, FrontierPoint, Rejected
 from flushlab.experiment.objective import Objective, stall_share
 from flushlab.experiment.tune.plan import Guards
 from flushlab.experiment.tune.pool import Selection, Space
-from flushlab.record import Comparison, Ratio, Trial
+from flushlab.record import Comparison, OverMachines, Ratio, Trial
 from flushlab.settings.floor import Floor
-from flushlab.statistics import Scores, compare, contrasts, critical_value, held, shift_for_power
+from flushlab.statistics import (
+    Machines,
+    Scores,
+    compare_over,
+    contrasts,
+    critical_value,
+    detectable_over,
+    held,
+    over_machines,
+    shift_for_power,
+)
 
 WORTH_LOG = math.log(1.01)
 """A change that buys less than 1 % is not worth a line in an option file."""
@@ -41,6 +52,13 @@ class _Analysis(NamedTuple):
     scores: Scores
     guarded: dict[str, str]
     stalled: frozenset[str]
+    machines: Machines
+    over: dict[str, OverMachines]
+
+    @property
+    def several(self) -> bool:
+        """Whether several machines ran its blocks."""
+        return len(set(self.machines.values())) > 1
 
 
 class Confirmation:
@@ -90,14 +108,24 @@ class Confirmation:
         """
         apart, family = frozenset(self._sheet.stalled), len(self._sheet.arms) - 1
         scores = {by: self._sheet.scores(by, BASE, arms=arms, since=since) for by in self._sheet.measures}
+        machines = self._machines(since)
         found = {
-            by: compare(own, BASE, alpha=alpha, family=family, twin=CONTROL, apart=apart)
+            by: compare_over(own, BASE, machines, alpha=alpha, family=family, twin=CONTROL, apart=apart)
             for by, own in scores.items()
         }
         compared = {by: {one.arm: one for one in own} for by, own in found.items()}
-        one = _Analysis(blocks, alpha, compared, scores[self._objective], {}, apart)
+        own = scores[self._objective]
+        over = over_machines(own, BASE, machines, alpha=alpha, family=family, apart=apart)
+        one = _Analysis(blocks, alpha, compared, own, {}, apart, machines, over)
         self._analyses.append(one)
         one.guarded.update({name: why for name in self.selections if (why := self._guard(name))})
+
+    def has_several_machines(self, *, since: int = 0) -> bool:
+        """Whether machines of a fleet ran the blocks from this number on."""
+        return len(set(self._machines(since).values())) > 1
+
+    def _machines(self, since: int) -> dict[int, str]:
+        return {block: name for block, name in self._sheet.machines.items() if block >= since}
 
     @property
     def next_block(self) -> int:
@@ -156,9 +184,14 @@ class Confirmation:
             arm: its name.
             by: one of the measures; what is compared, if None.
         """
-        seen = (one.comparisons[by or self._objective] for one in self._analyses)
-        found = [found for one in seen if (found := one.get(arm)) is not None]
-        return held(found) if found else None
+        seen = [one for one in self._analyses if arm in one.comparisons[by or self._objective]]
+        seen = [one for one in seen if one.several] or seen  # one machine's claims are not about all of them
+        return held(one.comparisons[by or self._objective][arm] for one in seen) if seen else None
+
+    @property
+    def over_machines(self) -> dict[str, OverMachines]:
+        """Every arm's ratio on each machine, as of its last analysis; empty where one machine ran all."""
+        return {arm: found for one in self._analyses for arm, found in one.over.items()}
 
     def frontier(self, floors: Iterable[Floor]) -> tuple[FrontierPoint, ...]:
         """The best proven arm at each floor, safest first; empty before the first interim analysis.
@@ -219,7 +252,9 @@ class Confirmation:
         gains = []
         for one in self._analyses:
             calm = {arm: cells for arm, cells in one.scores.items() if arm == BASE or arm not in one.stalled}
-            if (found := contrasts(calm, BASE)) is not None:
+            if (least := detectable_over(calm, BASE, one.machines, alpha=one.alpha, power=power)) is not None:
+                gains.append(least)
+            elif (found := contrasts(calm, BASE)) is not None:
                 limit = critical_value(one.alpha, len(found.arms), found.df)
                 gains.append(shift_for_power(limit, found.df, power) * float(found.error.max()))
         return min(gains, default=None)
@@ -270,7 +305,9 @@ class Confirmation:
             found
             for one in self._analyses
             if other in one.scores
-            for found in compare(one.scores, other, alpha=one.alpha, only={arm}, apart=one.stalled)
+            for found in compare_over(
+                one.scores, other, one.machines, alpha=one.alpha, only={arm}, apart=one.stalled
+            )
         ]
         if found:
             return held(found)

@@ -139,6 +139,7 @@ class Tune:
             yours=confirmation.compared(YOURS),
             confirmed=confirmation.comparisons,
             p99={one.arm: one for one in confirmation.compared_by("p99")},
+            machines=confirmation.over_machines,
             dropped=tuple(self._reduction.dropped),
             rejected=confirmation.rejected,
             excluded=tuple(self._pool.excluded),
@@ -256,8 +257,10 @@ class Tune:
             arms = [arm for arm in arms if arm.name not in out]
             done = block + 1
             last = budget.is_spent(1 + len(arms)) and done >= budget.blocks.confirm_least
-            if done in interim.blocks or last:
-                confirmation.judge(done, interim.alpha_at(done), since=first, arms=group)
+            several = confirmation.has_several_machines(since=first)
+            if last or done == blocks or (done in interim.blocks and not several):
+                alpha = self._plan.alpha if several else interim.alpha_at(done)
+                confirmation.judge(done, alpha, since=first, arms=group)
                 if last or confirmation.is_clear(self._reduction.chosen, group):
                     break
                 always = (CONTROL, YOURS)

@@ -24,7 +24,7 @@ from flushlab.campaign.facts import CampaignFacts
 from flushlab.campaign.recommended import IF_LOST, Recommended, offered
 from flushlab.record import Trial
 from flushlab.report.carry_over import carry_over
-from flushlab.report.page import about, crash, measured, results
+from flushlab.report.page import about, crash, machines, measured, results
 from flushlab.report.page.arms import by_arm
 from flushlab.report.page.head import head, keys
 from flushlab.report.page.parts import Cell, Head, Section, Subject, Table, when
@@ -77,6 +77,7 @@ class Foot(NamedTuple):
 
 _STORY: tuple[Callable[[Subject], Iterator[Section]], ...] = (
     results.ratios,
+    machines.section,
     results.effects,
     results.frontier,
     measured.over_time,

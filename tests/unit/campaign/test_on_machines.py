@@ -1,0 +1,68 @@
+"""Facts of a series whose blocks ran on machines of a fleet."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from flushlab.campaign.facts import CampaignFacts
+from flushlab.record import Trial
+from tests.unit.campaign.test_bound_series import FLUSH, SYNC, run, series, slugs
+
+SPEED = {"db0": 1.0, "db1": 0.4, "db2": 2.5, "db3": 1.1}
+SYNC_GAIN = {"db0": 0.8, "db1": -0.3, "db2": 0.5, "db3": 0.1}
+"""Of the arm `sync`, besides what it gains everywhere."""
+
+
+def on(machines: int, tmp_path: Path) -> CampaignFacts:
+    def placed(trial: Trial) -> Trial:
+        name = f"db{trial.block % machines}"
+        gain = SYNC_GAIN[name] if trial.arm.name == "sync" else 0.0
+        assert trial.result is not None
+        result = trial.result * SPEED[name] * math.exp(gain)
+        return msgspec.structs.replace(trial, machine=name, result=result)
+
+    return run(series(tmp_path, FLUSH, SYNC, blocks=12), change=placed)
+
+
+def test_the_facts_tell_the_machines_and_each_arms_ratio_on_them(tmp_path: Path) -> None:
+    facts = on(4, tmp_path)
+    assert [(one.name, one.blocks) for one in facts.machines] == [(f"db{n}", 3) for n in range(4)]
+    assert facts.machines[1].result == pytest.approx(400, rel=0.05)
+    flush, sync = facts.arm("flush"), facts.arm("sync")
+    assert flush.comparison is not None
+    assert flush.comparison.verdict == "faster"
+    assert flush.machines is not None
+    assert len(flush.machines.better_on) == 4
+    assert sync.comparison is not None
+    assert sync.comparison.verdict == "no difference found"
+    assert sync.machines is not None
+    assert sync.machines.slowest.machine == "db1"
+    assert facts.control is not None
+    assert facts.control.machines is not None
+    assert not facts.control.machines.unstable
+
+
+def test_an_arm_that_depends_on_the_machine_is_a_warning_and_slow_machines_are_not_noise(
+    tmp_path: Path,
+) -> None:
+    facts = on(4, tmp_path)
+    (warning,) = [one for one in facts.warnings if one.slug == "depends-on-machine"]
+    assert warning.arms == ("sync",)
+    assert "on db1" in warning.text
+    assert "on db0" in warning.text
+    assert not {"noisy", "two-machines"} & set(slugs(facts))
+
+
+def test_of_two_machines_the_intervals_are_said_to_be_about_them(tmp_path: Path) -> None:
+    assert "two-machines" in slugs(on(2, tmp_path))
+
+
+def test_one_machine_of_a_fleet_is_as_no_fleet(tmp_path: Path) -> None:
+    facts = on(1, tmp_path)
+    assert [one.name for one in facts.machines] == ["db0"]
+    assert all(arm.machines is None for arm in facts.arms)
+    assert not {"two-machines", "depends-on-machine"} & set(slugs(facts))
