@@ -98,7 +98,7 @@ def _part(
 
 
 def _row(name: str, width: int, cells: Sequence[str], style: str = "") -> Iterator[Text]:
-    """A name and its figures; a long name takes a line of its own."""
+    """A name and its ratios; a long name takes a line of its own."""
     if len(name) > width:
         yield Text(name, style=style or "bold")
         name = ""
