@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -58,7 +58,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 def diagnose(evidence: Evidence) -> Diagnosis:
     """All findings on what was seen."""
     every = [found for find in FINDINGS if (found := find(evidence)) is not None]
-    findings = sorted(every, key=_rank)
+    findings = in_order(every)
     return Diagnosis(
         answer=_answer(evidence, findings),
         doubts=tuple(_doubts(evidence, findings)),
@@ -71,10 +71,20 @@ def diagnose(evidence: Evidence) -> Diagnosis:
     )
 
 
-def _rank(found: Finding) -> tuple[int, bool, float]:
-    """The most binding first."""
-    mid = found.share.mid if found.share is not None else 0.0
-    return _ORDER[found.strength], not found.names_cause, -mid
+def in_order(found: Iterable[Finding]) -> list[Finding]:
+    """The most binding first; one that others explain comes behind these."""
+    every = list(found)
+
+    def rank(one: Finding) -> tuple[int, bool, float, bool]:
+        causes = [
+            cause
+            for cause in every
+            if one.name in cause.shows_in and _ORDER[cause.strength] <= _ORDER[one.strength]
+        ]
+        mids = [each.share.mid if each.share is not None else 0.0 for each in (one, *causes)]
+        return _ORDER[one.strength], not one.names_cause, -min(mids), bool(causes)
+
+    return sorted(every, key=rank)
 
 
 def _answer(evidence: Evidence, findings: list[Finding]) -> str:

@@ -112,7 +112,9 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def time(self) -> WriteTime:
         """Where writers spent their time; empty if no connection can be seen."""
-        return self.write_time or WriteTime()
+        time = self.write_time or WriteTime()
+        queued = self.host.cpu_waiting if self.host is not None else None
+        return msgspec.structs.replace(time, queued=queued) if queued else time
 
     def syncs_at_commit(self) -> tuple[bool, bool]:
         """Whether the redo log and the binary log are synced at commit."""

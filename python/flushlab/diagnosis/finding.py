@@ -56,6 +56,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         changes: settings to try, the safest first.
         names_cause: a finding as strong that does comes before one that does not.
         is_proven: whether writers are seen to wait for this.
+        shows_in: findings that this one explains, if it is as strong: they come behind it.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     changes: tuple[Change, ...] = ()
     names_cause: bool = True
     is_proven: bool = True
+    shows_in: tuple[str, ...] = ()
 
     @property
     def strength(self) -> Strength:

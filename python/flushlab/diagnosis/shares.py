@@ -4,18 +4,24 @@ By Little's law the mean number of connections in a state is the time spent ther
 is all that it was seen to do, its client's turn included: a closed loop of connections is as fast as the sum
 of these allows. Connections that never wrote, or slept through, count nowhere.
 
-The interval is a jackknife's over equal stretches of the window: samples of one stretch are alike.
+A share is of the time of all writers. Its bound is of those that the wait affects: a writer that could gain
+less than half as much as they do together is left out (`_spared`). For connections that do alike, a share s
+of their time bounds the growth of their throughput by 1/(1-s). Those that are left out grow less, so the
+bound holds for all writers together. A wait may delay other states too; the bound includes these.
+
+The interval is a jackknife's over equal stretches of the window: samples of one stretch are alike. The
+affected writers are chosen once, from the whole window. A writer left out by chance raises the bound.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from flushlab.diagnosis.waits import ROW_LOCK, WAITS, is_write, wait_of
+from flushlab.diagnosis.waits import PROCESSOR, ROW_LOCK, WAITS, is_write, wait_of
 from flushlab.record import ServerIdentity
 from flushlab.telemetry.live.questions import ThreadState
 
@@ -24,6 +30,11 @@ _T_975 = 2.262
 """Student's t of 9 degrees of freedom at 97.5 %."""
 _ALL = 0.99
 """A share that may be so large leaves nothing to compute a bound from."""
+_ALIKE = 0.5
+"""Part of the gain of all affected writers that one of them may have at least."""
+_KNOWN = 30
+"""Samples of a writer below which it is not known to be spared: of connections that live for one transaction,
+each is seen once."""
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -31,21 +42,27 @@ class Share(msgspec.Struct, frozen=True):
 
     Attributes:
         low, mid, high: 0 to 1; low and high are the ends of the 95 % interval.
+        bounding: upper end of the same share in the time of the affected writers, with all that the wait
+            delays; null if it is `high`.
+        affected: number of these writers; null if all are.
     """
 
     low: float
     mid: float
     high: float
+    bounding: float | None = None
+    affected: int | None = None
 
     @property
     def at_most(self) -> float | None:
-        """Factor that throughput cannot exceed if this time goes, at the same number of connections; None if
-        it may be all of the time."""
-        return 1.0 / (1.0 - self.high) if self.high < _ALL else None
+        """Factor that the throughput of the affected writers cannot exceed if this time goes, at the same
+        number of connections; None if it may be all of their time."""
+        most = self.high if self.bounding is None else max(self.high, self.bounding)
+        return 1.0 / (1.0 - most) if most < _ALL else None
 
     def at_most_all(self, part: float) -> Share:
         """The share of something that is some part of this one, about so large: none of it to all of it."""
-        return Share(0.0, self.mid * min(1.0, part), self.high)
+        return msgspec.structs.replace(self, low=0.0, mid=self.mid * min(1.0, part))
 
 
 def times(factor: float) -> str:
@@ -65,6 +82,29 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     connections: Mapping[str, float]
 
 
+class Writer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Where one writer spent its time.
+
+    Attributes:
+        samples: in which it was seen.
+        connections: by wait, the part of the moments in which it was in it.
+        stretches: the same by stretch of the window.
+    """
+
+    samples: int
+    connections: Mapping[str, float]
+    stretches: Mapping[str, tuple[float, ...]]
+
+    def split(self, waits: tuple[str, ...]) -> tuple[float, float]:
+        """Time in these waits, and in others."""
+        inside = sum(self.connections.get(one, 0.0) for one in waits)
+        return inside, sum(self.connections.values()) - inside
+
+    def stretch(self, number: int) -> dict[str, float]:
+        """One stretch, as `connections`."""
+        return {wait: mean for wait, means in self.stretches.items() if (mean := means[number])}
+
+
 class WriteTime(msgspec.Struct, frozen=True, kw_only=True):
     """Where writers spent their time.
 
@@ -75,6 +115,9 @@ class WriteTime(msgspec.Struct, frozen=True, kw_only=True):
         stretches: the same by stretch of the window.
         steps: the same by step, shorter than a stretch; those without a sample are missing.
         step_s: length of a step.
+        each: the writers one by one; empty if they are not known apart.
+        queued: mean number of the server's threads that waited for a processor, in whatever state; 0 if that
+            is not seen.
     """
 
     samples: int = 0
@@ -83,6 +126,8 @@ class WriteTime(msgspec.Struct, frozen=True, kw_only=True):
     stretches: tuple[Mapping[str, float], ...] = ()
     steps: tuple[Step, ...] = ()
     step_s: float = 1.0
+    each: tuple[Writer, ...] = ()
+    queued: float = 0.0
 
     @property
     def total(self) -> float:
@@ -102,29 +147,92 @@ class WriteTime(msgspec.Struct, frozen=True, kw_only=True):
             waits: that it is in.
             delays: waits that it may lengthen besides.
         """
-        share, all_of_it = self.share(*waits), self.share(*waits, *delays)
-        if share is None or all_of_it is None:
-            return None
-        return msgspec.structs.replace(share.at_most_all(part), high=all_of_it.high)
+        found = self.share(*waits, delays=delays)
+        return None if found is None else found.at_most_all(part)
 
-    def share(self, *waits: str) -> Share | None:
-        """Part of these waits; None if no writer was seen."""
+    def share(self, *waits: str, delays: tuple[str, ...] = ()) -> Share | None:
+        """Part of these waits; None if no writer was seen.
+
+        Args:
+            waits: of which the share is.
+            delays: waits that these may lengthen besides: only the bound has them. `PROCESSOR` is all time
+                in which the server's threads may have waited for a processor.
+        """
         whole = _ratio(self.connections, waits)
         if whole is None:
             return None
+        all_of_it = tuple({*waits, *delays} - {PROCESSOR})
+        affected = _Affected(self, all_of_it)
+        low, high = self._interval(whole, self.stretches, waits)
+        if not affected.spared and not delays:
+            return Share(low, whole, high)
+        part = _ratio(affected.connections, all_of_it)
+        most = 1.0 if part is None else self._interval(part, affected.stretches, all_of_it)[1]
+        if PROCESSOR in delays:
+            most += affected.queued(all_of_it)
+        return Share(low, whole, high, min(1.0, most), affected.count)
+
+    def _interval(
+        self, whole: float, stretches: Sequence[Mapping[str, float]], waits: tuple[str, ...]
+    ) -> tuple[float, float]:
+        """Both ends of the 95 % interval of a share."""
         parts = [
-            found
-            for leave in self.stretches
-            if (found := _ratio(_less(self.stretches, leave), waits)) is not None
+            found for leave in stretches if (found := _ratio(_less(stretches, leave), waits)) is not None
         ]
         if len(parts) < 2:
-            return Share(0.0, whole, 1.0)
+            return 0.0, 1.0
         mean = sum(parts) / len(parts)
         spread = math.sqrt((len(parts) - 1) / len(parts) * sum((one - mean) ** 2 for one in parts))
         # A share of samples has a spread of its own where all stretches are alike by chance.
         spread = max(spread, math.sqrt(max(whole * (1 - whole), 1e-4) / max(self.samples, 1)))
         half = _T_975 * spread
-        return Share(max(0.0, whole - half), whole, min(1.0, whole + half))
+        return max(0.0, whole - half), min(1.0, whole + half)
+
+
+class _Affected:
+    """The writers that waits affect: each of them may gain at least half as much as they do together.
+
+    The gain that a share s allows is s/(1-s), the time in the waits by the time outside of them.
+
+    Attributes:
+        spared: the others.
+        count: number of writers that are affected; None if all are.
+        connections, stretches: as those of `WriteTime`, of the affected writers.
+    """
+
+    def __init__(self, time: WriteTime, waits: tuple[str, ...]) -> None:
+        self._queued = time.queued
+        self.spared = _spared(time, waits)
+        self.count = time.writers - len(self.spared) if self.spared else None
+        self.connections: Mapping[str, float] = _without(
+            time.connections, [one.connections for one in self.spared]
+        )
+        self.stretches: tuple[Mapping[str, float], ...] = tuple(
+            _without(stretch, [one.stretch(number) for one in self.spared])
+            for number, stretch in enumerate(time.stretches)
+        )
+
+    def queued(self, waits: tuple[str, ...]) -> float:
+        """Share of other waits in which the server's threads may have waited for a processor."""
+        total = sum(self.connections.values())
+        others = sum(mean for wait, mean in self.connections.items() if wait not in waits)
+        return min(others, self._queued) / total if total else 0.0
+
+
+def _spared(time: WriteTime, waits: tuple[str, ...]) -> list[Writer]:
+    """The writers that these waits do not affect."""
+    inside = sum(time.connections.get(one, 0.0) for one in waits)
+    outside = time.total - inside
+    found = []
+    for own_in, own_out, writer in sorted(
+        ((*one.split(waits), one) for one in time.each if one.samples >= _KNOWN),
+        key=lambda one: one[0] / one[1] if one[1] > 0 else math.inf,
+    ):
+        if own_in * outside >= _ALIKE * inside * own_out:
+            break
+        found.append(writer)
+        inside, outside = inside - own_in, outside - own_out
+    return found
 
 
 class Tally:
@@ -176,6 +284,7 @@ class Tally:
         whole = _mean(counts.values(), self._moments.total())
         statement = whole.get("statement", 0.0)
         part = min(1.0, row_lock_connections / statement) if statement else 0.0
+        stretches = _stretches(list(counts))
         return WriteTime(
             samples=self._moments.total(),
             writers=len(writers),
@@ -184,7 +293,7 @@ class Tally:
                 _with_row_locks(
                     _mean((counts[one] for one in steps), sum(self._moments[one] for one in steps)), part
                 )
-                for steps in _stretches(list(counts))
+                for steps in stretches
             ),
             steps=tuple(
                 Step(
@@ -194,7 +303,36 @@ class Tally:
                 for step, found in counts.items()
             ),
             step_s=self._step_s,
+            each=tuple(self._each(writers, stretches, part)),
         )
+
+    def _each(self, writers: set[int], stretches: list[list[int]], part: float) -> Iterator[Writer]:
+        """The writers one by one."""
+        seen: dict[int, dict[int, list[int]]] = {}
+        for number, steps in enumerate(stretches):
+            for step in steps:
+                for cell, count in self._cells[step].items():
+                    one, wait = divmod(cell, len(WAITS))
+                    if one in writers:
+                        own = seen.setdefault(one, {})
+                        own.setdefault(wait, [0] * len(stretches))[number] += count
+        moments = [sum(self._moments[step] for step in steps) for steps in stretches]
+        for own in seen.values():
+            counts = {WAITS[wait]: sum(found) for wait, found in own.items()}
+            means = {
+                WAITS[wait]: tuple(count / of for count, of in zip(found, moments, strict=True))
+                for wait, found in own.items()
+            }
+            if part and (found := means.get("statement")) is not None:
+                means |= {
+                    "statement": tuple(mean * (1 - part) for mean in found),
+                    ROW_LOCK: tuple(mean * part for mean in found),
+                }
+            yield Writer(
+                samples=sum(counts.values()),
+                connections=_with_row_locks(_mean((Counter(counts),), sum(moments)), part),
+                stretches=means,
+            )
 
     def _counts(self, step: int, writers: set[int]) -> Counter[str]:
         found = Counter[str]()
@@ -238,12 +376,21 @@ def _with_row_locks(connections: Mapping[str, float], part: float) -> dict[str, 
     return {**connections, "statement": statement * (1 - part), ROW_LOCK: statement * part}
 
 
+def _without(connections: Mapping[str, float], parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The same without these, of which it has all."""
+    found = dict(connections)
+    for one in parts:
+        for wait, mean in one.items():
+            found[wait] = max(0.0, found[wait] - mean)
+    return found
+
+
 def _ratio(connections: Mapping[str, float], waits: tuple[str, ...]) -> float | None:
     total = sum(connections.values())
     return sum(connections.get(one, 0.0) for one in waits) / total if total else None
 
 
-def _less(stretches: tuple[Mapping[str, float], ...], left_out: Mapping[str, float]) -> dict[str, float]:
+def _less(stretches: Sequence[Mapping[str, float]], left_out: Mapping[str, float]) -> dict[str, float]:
     found: dict[str, float] = {}
     for one in stretches:
         if one is not left_out:

@@ -22,6 +22,8 @@ WAITS: tuple[Wait, ...] = get_args(Wait)
 
 ROW_LOCK = "row lock"
 """Part of `statement` that no state tells; the server counts it."""
+PROCESSOR = "processor"
+"""Part of any wait that no state tells: a thread could go on, but for a processor. The kernel counts it."""
 _WORDS = {"statement": "executing", "client": "client's turn", ROW_LOCK: "row locks"}
 
 

@@ -34,8 +34,8 @@ class FoundDocument(msgspec.Struct, frozen=True, kw_only=True):
         strength: `binds`: a quarter of the writers' time or more; `contributes`: a tenth or more; `hint`:
             less, or without a measured share.
         share: of the writers' time, with a 95 % interval; null if it is not measured.
-        at_most: factor that throughput cannot exceed if this time goes, at this number of connections; null
-            without a share, or if it may be all of the time.
+        at_most: factor that the throughput of the writers that it affects cannot exceed if this time goes,
+            at this number of connections; null without a share, or if it may be all of their time.
         waits: that the share is of, or within; names as in `connections`.
         seen: evidence in the server's own numbers, with the statement that shows them.
         advice: in words.
@@ -251,9 +251,10 @@ def measured(found: Finding) -> str:
     verb = {"binds": "Binds", "contributes": "Contributes", "hint": "A hint"}[found.strength]
     bound = "It may be all of it: no bound can be computed."
     if found.at_most is not None:
-        bound = (
-            f"Without it, writes are at most {times(found.at_most)} as fast at this number of connections."
+        who = (
+            "writes" if share.affected is None else f"the {counted(share.affected, 'writer')} that it delays"
         )
+        bound = f"Without it, {who} are at most {times(found.at_most)} as fast at this number of connections."
     low, mid, high = percent(share.low), percent(share.mid), percent(share.high)
     return f"{verb}: {mid} [{low}, {high}] of the writers' time. {bound}"
 
@@ -269,6 +270,8 @@ def _finding(found: Finding, diagnosis: Diagnosis, *, full: bool) -> Iterator[st
     if share is not None:
         said = f": {percent(share.mid)} [{percent(share.low)}, {percent(share.high)}] of the time"
         said += f", at most {times(found.at_most)}" if found.at_most is not None else ", no bound"
+        if found.at_most is not None and share.affected is not None:
+            said += f" for {share.affected} of {counted(diagnosis.evidence.time.writers, 'writer')}"
     yield from _wrapped(f"{found.strength.upper()}  {found.title}{said}", "  ")
     for seen in found.seen:
         yield from _wrapped(f"  - {seen.text}", "    ")

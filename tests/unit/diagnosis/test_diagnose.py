@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from flushlab.diagnosis.diagnose import diagnose
+import msgspec
+
+from flushlab.diagnosis.diagnose import diagnose, in_order
+from flushlab.diagnosis.finding import Finding
+from flushlab.diagnosis.shares import Share
 from tests.unit.diagnosis.hosts import host
 from tests.unit.diagnosis.test_findings import BUSY, transaction
 from tests.unit.diagnosis.watched import COMMITTING, client, evidence, time_of, writer
 
-COMMITS = time_of(*[[writer(1, COMMITTING), writer(2, COMMITTING), writer(3), client(4), writer(4)]] * 5)
+DOES = (COMMITTING, COMMITTING, "updating", "updating", "")
+COMMITS = time_of(
+    *[
+        [
+            writer(number, state) if (state := DOES[(number + moment) % 5]) else client(number)
+            for number in range(5)
+        ]
+        for moment in range(5)
+    ]
+)
+"""Five writers that do alike: two commit, two execute, one waits for its client."""
 
 
 def test_the_most_binding_comes_first() -> None:
@@ -100,3 +114,45 @@ def test_a_cause_comes_before_what_it_shows_in() -> None:
         variables=relaxed, checkpoint_ages=ages, write_time=time_of([writer(1, COMMITTING), writer(2)])
     )
     assert [one.name for one in diagnose(seen).findings] == ["redo_capacity", "commit_sync"]
+
+
+def test_a_quota_comes_before_the_waits_for_a_processor_that_it_makes() -> None:
+    """MariaDB 10.11 with a fifth of a processor: 83 % of the time was threads', 82 % the quota's."""
+    turns = [
+        [writer((one + at) % 8) if one < 3 else client((one + at) % 8) for one in range(8)] for at in range(8)
+    ]
+    short = host(cpus=2, pressure=BUSY, cpu_quota=0.2, cpu_throttled_share=0.95, cpu_stopped_share=0.78)
+    seen = evidence(write_time=time_of(*turns), host=msgspec.structs.replace(short, cpu_waiting=6.9))
+    found = diagnose(seen).findings
+    assert [one.name for one in found[:3]] == ["cpu_quota", "cpu", "client"]
+    assert all(one.share is not None for one in found[:2]) and found[0].strength == "binds"
+
+
+def test_waits_for_rows_come_behind_the_old_snapshot_that_makes_searches_long() -> None:
+    """Rows stay locked for as long as statements search."""
+    counted = {
+        "innodb_rows_read": 1_000,
+        "innodb_history_list_length": 50_000,
+        "innodb_buffer_pool_read_requests": 40_000,
+        "innodb_row_lock_waits": 900,
+        "innodb_row_lock_time": 80_000,
+    }
+    seen = evidence(
+        counted,
+        {"innodb_history_list_length": 20_000},
+        transactions={7: transaction(7, age_s=60)},
+        write_time=time_of([writer(number) for number in range(10)], row_locks=8.0),
+    )
+    names = [one.name for one in diagnose(seen).findings]
+    assert names[:2] == ["purge_lag", "row_locks"]
+    without = msgspec.structs.replace(seen, transactions={})
+    assert diagnose(without).findings[0].name == "row_locks"
+
+
+def test_a_cause_that_is_weaker_explains_nothing() -> None:
+    weak = Finding(name="purge_lag", title="", share=Share(0.0, 0.2, 1.0), shows_in=("row_locks",))
+    strong = Finding(name="row_locks", title="", share=Share(0.5, 0.6, 0.7))
+    assert in_order([weak, strong]) == [strong, weak]
+    other = Finding(name="metadata_locks", title="", share=Share(0.3, 0.4, 0.5))
+    as_strong = msgspec.structs.replace(weak, share=Share(0.0, 0.5, 1.0))
+    assert in_order([strong, other, as_strong]) == [as_strong, strong, other]

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from random import Random
+
+import msgspec
 import pytest
 
 from flushlab.diagnosis.shares import STRETCHES, Share, Tally, WriteTime, times
-from flushlab.diagnosis.waits import ROW_LOCK
+from flushlab.diagnosis.waits import PROCESSOR, ROW_LOCK
 from flushlab.record import ServerIdentity
 from flushlab.telemetry.live.questions import ThreadState
 from tests.unit.diagnosis.watched import COMMITTING, MARIADB, MYSQL97, client, time_of, writer
+
+DOES = (COMMITTING, COMMITTING, "updating", "updating", "deleting from main table")
 
 
 def test_connections_in_a_state_are_its_part_of_the_time() -> None:
@@ -82,3 +87,80 @@ def test_commits_wait_behind_the_one_that_waits_for_a_replica(
     waiting = writer(1, "Waiting for semi-sync ACK from replica")
     time = time_of([waiting, writer(2, committing)], identity=identity)
     assert time.connections.get("semi-sync") == pytest.approx(2 * shared)
+
+
+def idle_holder() -> WriteTime:
+    """Eight writers wait for rows nearly all of their time; the ninth holds these in its client's turn."""
+    moments = []
+    for moment in range(60):
+        waiting = [client(number) if (moment + number) % 20 == 0 else writer(number) for number in range(8)]
+        moments.append([*waiting, writer(9, COMMITTING) if moment == 0 else client(9)])
+    return time_of(*moments, row_locks=7.6)
+
+
+def test_a_bound_is_that_of_the_connections_that_wait() -> None:
+    """Seen on MariaDB 10.11: 49× was the bound of all of them, and mending brought 195×."""
+    found = idle_holder().share(ROW_LOCK)
+    assert found is not None and found.affected == 8
+    assert found.mid == pytest.approx(7.6 / 9) and 1 / (1 - found.high) < 10
+    assert found.at_most is not None and found.at_most > 20  # a twentieth of their time is their clients'
+
+
+def test_connections_that_live_for_one_transaction_are_judged_together() -> None:
+    """Each is seen once, in one state."""
+    moments = [
+        [writer(10 * moment + number, COMMITTING if number < 5 else "updating") for number in range(10)]
+        for moment in range(40)
+    ]
+    found = time_of(*moments).share("commit")
+    assert found is not None and found.mid == pytest.approx(0.5) and found.affected is None
+    assert found.at_most == pytest.approx(1 / (1 - found.high))
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        [(8, 0.05, 0.2)],
+        [(8, 0.01, 0.19), (1, 1.5, 0.0)],
+        [(8, 0.02, 0.1), (8, 0.02, 0.01)],
+        [(1, 0.005, 0.05), (12, 0.05, 0.005)],
+        [(4, 0.003, 0.1), (4, 0.05, 0.1), (4, 0.3, 0.1)],
+    ],
+)
+def test_no_mending_gains_more_than_the_bound(kinds: list[tuple[int, float, float]]) -> None:
+    """Closed loops, for each kind a number of them with the mean seconds of work and of the wait."""
+    random = Random(20)
+    tally, waits = Tally(MYSQL97, 1.0), list[tuple[float, float]]()
+    for count, work_s, wait_s in kinds:
+        waits += [(work_s, wait_s)] * count
+    ends, commits = [0.0] * len(waits), [False] * len(waits)
+    for moment in range(300):
+        states = []
+        for number, both in enumerate(waits):
+            while ends[number] <= moment / 10:
+                commits[number] = not commits[number]
+                mean = both[commits[number]]
+                ends[number] += random.expovariate(1 / mean) if mean else 0.0
+            states.append(writer(number, COMMITTING) if commits[number] else writer(number))
+        tally.add(moment / 10, states)
+    found = tally.write_time().share("commit")
+    gain = sum(1 / work for work, _ in waits) / sum(1 / (work + wait) for work, wait in waits)
+    assert found is not None and (found.at_most is None or found.at_most >= gain)
+
+
+def test_a_bound_has_what_the_wait_delays() -> None:
+    time = time_of(*[[writer(1), writer(2, COMMITTING), client(3), writer(3)]] * 4)
+    alone, both = time.share("statement"), time.share("statement", delays=("commit",))
+    assert alone is not None and both is not None and both.at_most is None
+    assert (both.low, both.mid, both.high) == (alone.low, alone.mid, alone.high)
+
+
+def test_a_bound_has_the_time_in_which_threads_waited_for_a_processor() -> None:
+    """It may be in any state, but there is no more of it than of the other states."""
+    moments = [[writer(number, DOES[(number + moment) % 5]) for number in range(10)] for moment in range(5)]
+    time = time_of(*moments)
+    alone = time.share("commit")
+    assert alone is not None and alone.mid == 0.4
+    for queued, more in ((1.0, 0.1), (50.0, 0.6)):
+        found = msgspec.structs.replace(time, queued=queued).share("commit", delays=(PROCESSOR,))
+        assert found is not None and found.bounding == pytest.approx(min(1.0, alone.high + more))

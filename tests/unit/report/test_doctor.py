@@ -5,11 +5,18 @@ from __future__ import annotations
 import msgspec
 
 from flushlab.diagnosis.diagnose import Diagnosis, diagnose
-from flushlab.report.doctor import document, render
+from flushlab.report.doctor import document, measured, render
 from tests.unit.diagnosis.watched import COMMITTING, client, evidence, time_of, writer
 from tests.unit.telemetry.live.told import MYSQL57 as OLD
 
-BUSY = [writer(1, COMMITTING), writer(2, COMMITTING), writer(3, COMMITTING), client(4), writer(4)]
+BUSY = [
+    [
+        writer(one, COMMITTING) if (one + at) % 5 > 1 else (writer, client)[(one + at) % 5](one)
+        for one in range(5)
+    ]
+    for at in range(5)
+]
+"""Five writers that do alike: three commit, one executes, one waits for its client."""
 
 
 def bound() -> Diagnosis:
@@ -17,7 +24,7 @@ def bound() -> Diagnosis:
         evidence(
             {"binlog_cache_disk_use": 2, "binlog_cache_use": 100},
             variables={"innodb_log_buffer_size": "16777216"},
-            write_time=time_of(*[BUSY] * 10),
+            write_time=time_of(*BUSY * 2),
         )
     )
 
@@ -26,7 +33,7 @@ def test_the_answer_comes_first() -> None:
     lines = render(bound()).splitlines()
     assert lines[:2] == ["mysql@9.7.4, watched for 10 s", "db1:3306"]
     assert lines[3].startswith("Writes are bound: commits wait for the sync of redo log and binary log")
-    assert "Time of 4 writers, from 100 samples: commit 60%, " in "\n".join(lines)
+    assert "Time of 5 writers, from 100 samples: commit 60%, " in "\n".join(lines)
 
 
 def test_a_screen_has_no_hints_and_no_statements() -> None:
@@ -49,7 +56,7 @@ def test_a_change_has_its_cost_and_its_statement() -> None:
 
 
 def test_a_setting_that_takes_a_restart_is_a_line_of_the_option_file() -> None:
-    found = diagnose(evidence({"innodb_log_waits": 3}, identity=OLD, write_time=time_of(BUSY)))
+    found = diagnose(evidence({"innodb_log_waits": 3}, identity=OLD, write_time=time_of(*BUSY)))
     assert (
         "      [mysqld] innodb_log_buffer_size = 64M  # takes a restart"
         in render(found, full=True).splitlines()
@@ -59,8 +66,18 @@ def test_a_setting_that_takes_a_restart_is_a_line_of_the_option_file() -> None:
 def test_the_document_has_the_same() -> None:
     found = document(bound())
     assert found.schema == "flushlab.doctor/1"
-    assert (found.server, found.address, found.writers, found.samples) == ("mysql@9.7.4", "db1:3306", 4, 100)
+    assert (found.server, found.address, found.writers, found.samples) == ("mysql@9.7.4", "db1:3306", 5, 100)
     assert [one.strength for one in found.findings] == ["binds", "contributes", "hint"]
     first = msgspec.to_builtins(found)["findings"][0]
     assert first["at_most"] > 1 / (1 - first["share"]["mid"])
     assert first["changes"][0]["floor"]
+
+
+def test_a_bound_of_some_of_the_writers_says_how_many_they_are() -> None:
+    others = [writer(7, COMMITTING) if at == 0 else client(7) for at in range(5)]
+    time = time_of(*[[*states, other] for states, other in zip(BUSY, others, strict=True)] * 2)
+    found = diagnose(evidence(write_time=time))
+    assert "of the time, at most 3.5× for 5 of 6 writers" in " ".join(render(found).split())
+    share = found.findings[0].share
+    assert share is not None and share.affected == 5
+    assert "the 5 writers that it delays are at most 3.5× as fast" in measured(found.findings[0])

@@ -6,6 +6,7 @@ from flushlab.diagnosis.changes import changes
 from flushlab.diagnosis.counted import write_statements_per_s
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Change, Finding, Seen
+from flushlab.diagnosis.waits import PROCESSOR, ROW_LOCK
 from flushlab.units import format_size
 
 _MOST_OF_MEMORY = 0.7
@@ -36,7 +37,7 @@ def find(evidence: Evidence) -> Finding | None:
     return Finding(
         name="buffer_pool",
         title="statements wait for the buffer pool: free pages or pages from disk",
-        share=evidence.time.within(part, "statement", delays=("commit",)),
+        share=evidence.time.within(part, "statement", delays=("commit", "reading", ROW_LOCK, PROCESSOR)),
         waits=("statement",),
         seen=tuple(seen),
         advice="The pages that writes touch do not fit. Give the pool more of the machine's memory.",

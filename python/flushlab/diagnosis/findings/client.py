@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Finding, Seen
+from flushlab.diagnosis.waits import ROW_LOCK
 
 
 def find(evidence: Evidence) -> Finding | None:
@@ -23,7 +24,7 @@ def find(evidence: Evidence) -> Finding | None:
     return Finding(
         name="client",
         title="writers wait for their clients: round trips and the application's own work",
-        share=evidence.time.share("client"),
+        share=evidence.time.share("client", delays=(ROW_LOCK,)),
         waits=("client",),
         seen=tuple(seen),
         advice=(

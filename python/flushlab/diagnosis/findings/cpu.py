@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Finding, Seen
+from flushlab.diagnosis.waits import PROCESSOR, ROW_LOCK
 
 _BUSY = 0.5
 
@@ -15,13 +18,15 @@ def find(evidence: Evidence) -> Finding | None:
         return None
     if machine.cpu_pressure_share < _BUSY:
         return None
-    # Until a thread has read its next statement, its state is that of the client's turn.
-    waits: tuple[str, ...] = ("statement", "reading")
-    part = machine.cpu_pressure_share
+    waits = ("statement", "reading", "commit")
+    share = evidence.time.share(*waits, delays=(ROW_LOCK, PROCESSOR))
     waiting = evidence.host.cpu_waiting if evidence.host is not None else None
-    if waiting is not None:
-        waits = ("statement", "reading", "commit", "client")
-        part = waiting / max(sum(evidence.time.connections.get(one, 0.0) for one in waits), 1e-9)
+    if share is not None:
+        share = share.at_most_all(machine.cpu_pressure_share)
+    if share is not None and waiting is not None:
+        # Until a thread has read its next statement, its state is that of the client's turn.
+        part = min(1.0, waiting / max(evidence.time.total, 1e-9))
+        share = msgspec.structs.replace(share, mid=part, high=max(part, share.high))
     running = evidence.after.number("threads_running")
     seen = [
         Seen(
@@ -36,8 +41,9 @@ def find(evidence: Evidence) -> Finding | None:
     return Finding(
         name="cpu",
         title="the machine is short of processor time",
-        share=evidence.time.within(part, *waits),
-        waits=waits,
+        share=share,
+        waits=waits if waiting is None else (*waits, "client"),
+        shows_in=("client",) if waiting is not None else (),
         seen=tuple(seen),
         advice="Find who uses it (top, pidstat); fewer, larger statements take less of it.",
     )

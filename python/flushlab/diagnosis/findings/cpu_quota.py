@@ -26,6 +26,7 @@ def find(evidence: Evidence) -> Finding | None:
     return Finding(
         name="cpu_quota",
         title="the server's control group is out of processor time",
+        shows_in=("cpu", "client"),
         share=Share(least, (least + most) / 2, most) if evidence.time.total else None,
         seen=(
             Seen(

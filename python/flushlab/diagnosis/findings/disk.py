@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Finding, Seen
 from flushlab.diagnosis.host import HeldLimit, Host
+from flushlab.diagnosis.waits import ROW_LOCK
 from flushlab.machine.disk_use import DiskUse, Requests
 
 REACHED = 0.9
 """Part of a limit from which on requests wait for it: a limiter counts in slices, and a window has both ends
 of some."""
-_BUSY, _QUEUE = 0.95, 4.0
+_BUSY, _QUEUE = 0.8, 4.0
 
 
 def find(evidence: Evidence) -> Finding | None:
@@ -24,8 +25,8 @@ def find(evidence: Evidence) -> Finding | None:
     full = [one for one in host.disks if one.utilisation >= _BUSY and one.queue >= _QUEUE]
     if not reached and not full:
         return None
-    # Of a request in a queue of q, (q-1)/q of its time is that of the others.
-    part = 1.0 if reached else max(1.0 - 1.0 / one.queue for one in full)
+    # Of a request in a queue of q, (q-1)/q of its time is that of the others, while the disk is busy.
+    part = 1.0 if reached else max(one.utilisation * (1.0 - 1.0 / one.queue) for one in full)
     seen = [_limit(one) for one in reached]
     seen += [Seen(text) for one in host.disks for text in _of(one)]
     seen += [Seen(text) for text in _pressure(host)]
@@ -35,7 +36,7 @@ def find(evidence: Evidence) -> Finding | None:
         if reached
         else "the disk is saturated, so requests queue",
         names_cause=bool(reached),
-        share=evidence.time.within(part, "statement", "commit", "reading"),
+        share=evidence.time.within(part, "statement", "commit", "reading", delays=(ROW_LOCK,)),
         seen=tuple(seen),
         advice=(
             "Raise the limit (io.max, blkio.throttle; a container's or a cloud volume's size), or sync less"

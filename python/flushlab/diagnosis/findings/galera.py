@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Finding, Seen
+from flushlab.diagnosis.waits import ROW_LOCK
 
 
 def find(evidence: Evidence) -> Finding | None:
@@ -25,7 +26,7 @@ def find(evidence: Evidence) -> Finding | None:
         title="a slow node holds the cluster back"
         if is_paused
         else "commits wait for the cluster's certification",
-        share=time.share("certification", "flow control"),
+        share=time.share("certification", "flow control", delays=(ROW_LOCK,)),
         waits=("certification", "flow control"),
         seen=tuple(seen),
         advice=(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Finding, Seen
-from flushlab.diagnosis.waits import ROW_LOCK
+from flushlab.diagnosis.waits import PROCESSOR, ROW_LOCK
 from flushlab.telemetry.live.questions import OpenTransaction
 
 _MANY = 50_000
@@ -27,10 +27,11 @@ def find(evidence: Evidence) -> Finding | None:
     return Finding(
         name="large_transactions",
         title="large transactions beside small ones: their pages, redo and binary log delay the others",
-        share=evidence.time.within(sum(often) / len(often), *waits)
+        share=evidence.time.within(sum(often) / len(often), *waits, delays=("commit", "reading", PROCESSOR))
         if often and evidence.time.writers > len(large)
         else None,
         waits=waits,
+        shows_in=("cpu", "client"),
         seen=(
             Seen(
                 f"connection {largest.thread} has changed {largest.rows_modified:,} rows in one transaction,"

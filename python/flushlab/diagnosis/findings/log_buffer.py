@@ -8,6 +8,7 @@ from __future__ import annotations
 from flushlab.diagnosis.changes import changes
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Finding, Seen
+from flushlab.diagnosis.waits import ROW_LOCK
 from flushlab.units import format_size
 
 
@@ -21,7 +22,7 @@ def find(evidence: Evidence) -> Finding | None:
     return Finding(
         name="log_buffer",
         title="statements wait for room in the redo log buffer",
-        share=evidence.time.within(part, "statement", "commit"),
+        share=evidence.time.within(part, "statement", "commit", delays=(ROW_LOCK,)),
         waits=("statement", "commit"),
         seen=(
             Seen(f"{waits / evidence.seconds:,.1f} waits/s", "SHOW GLOBAL STATUS LIKE 'Innodb_log_waits'"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Finding, Seen
+from flushlab.diagnosis.waits import ROW_LOCK
 
 
 def find(evidence: Evidence) -> Finding | None:
@@ -14,7 +15,7 @@ def find(evidence: Evidence) -> Finding | None:
     return Finding(
         name="metadata_locks",
         title="writers wait for a table lock: DDL, a backup or LOCK TABLES",
-        share=evidence.time.share("metadata lock"),
+        share=evidence.time.share("metadata lock", delays=(ROW_LOCK,)),
         waits=("metadata lock",),
         seen=(
             Seen(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Finding, Seen
-from flushlab.diagnosis.shares import Share
+from flushlab.diagnosis.waits import PROCESSOR, ROW_LOCK
 from flushlab.units import format_size
 
 _MUCH = 0.25
@@ -30,7 +30,6 @@ def find(evidence: Evidence) -> Finding | None:
     # Without the server's own figure, the disk's has both.
     whole = rate + host.bytes_per_s if host.bytes_per_s is not None else disk.writes.bytes_per_s or 0.0
     part = min(1.0, rate / whole) if whole else 0.0
-    guess, most = evidence.time.within(part, "commit"), evidence.time.share("commit", "statement")
     if part < _MUCH:
         return None
     name = others[0].name
@@ -48,7 +47,7 @@ def find(evidence: Evidence) -> Finding | None:
         name="other_io",
         title=f"{name} writes to the server's disk, which is busy {disk.utilisation:.0%} of the time",
         # Commits wait for syncs; statements may wait for pages that are written or read.
-        share=Share(0.0, guess.mid, most.high) if guess and most else None,
+        share=evidence.time.within(part, "commit", delays=("statement", ROW_LOCK, PROCESSOR)),
         seen=tuple(seen),
         advice=(
             f"Whether writers wait for {name} is not seen. Stop it for a minute and watch again: that proves"

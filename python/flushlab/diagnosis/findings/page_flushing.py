@@ -5,6 +5,7 @@ from __future__ import annotations
 from flushlab.diagnosis.changes import changes
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Finding, Seen
+from flushlab.diagnosis.waits import PROCESSOR, ROW_LOCK
 
 _NEAR = 0.9
 
@@ -41,7 +42,9 @@ def find(evidence: Evidence) -> Finding | None:
         name="page_flushing",
         title="page flushing does not keep up: dirty pages are at their limit",
         share=evidence.time.within(
-            free / max(1.0, (evidence.commits or 0.0) * evidence.seconds), "statement", delays=("commit",)
+            free / max(1.0, (evidence.commits or 0.0) * evidence.seconds),
+            "statement",
+            delays=("commit", "reading", ROW_LOCK, PROCESSOR),
         ),
         waits=("statement",),
         seen=tuple(seen),

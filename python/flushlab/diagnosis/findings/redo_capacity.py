@@ -10,6 +10,7 @@ from __future__ import annotations
 from flushlab.diagnosis.changes import changes
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Finding, Seen
+from flushlab.diagnosis.waits import PROCESSOR, ROW_LOCK
 from flushlab.telemetry.live.questions import NO_LSN_BEFORE
 from flushlab.units import format_size
 
@@ -31,7 +32,9 @@ def find(evidence: Evidence) -> Finding | None:
     if near < 0.1:
         return None
     size = capacity or int(limit)
-    share = evidence.time.within(near, "statement", "commit") if len(ages) >= _ENOUGH else None
+    share = None
+    if len(ages) >= _ENOUGH:
+        share = evidence.time.within(near, "statement", "commit", delays=(ROW_LOCK, PROCESSOR))
     return Finding(
         name="redo_capacity",
         title="the redo log is nearly full: "

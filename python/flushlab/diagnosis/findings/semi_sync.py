@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Finding, Seen
+from flushlab.diagnosis.waits import ROW_LOCK
 
 
 def find(evidence: Evidence) -> Finding | None:
@@ -20,7 +21,7 @@ def find(evidence: Evidence) -> Finding | None:
     return Finding(
         name="semi_sync",
         title="commits wait for a semi-synchronous replica",
-        share=evidence.time.share("semi-sync"),
+        share=evidence.time.share("semi-sync", delays=(ROW_LOCK,)),
         waits=("semi-sync",),
         seen=tuple(seen),
         advice=(

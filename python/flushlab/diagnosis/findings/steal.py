@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Finding, Seen
+from flushlab.diagnosis.waits import PROCESSOR, ROW_LOCK
 
 _MUCH = 0.05
 
@@ -16,7 +17,9 @@ def find(evidence: Evidence) -> Finding | None:
     return Finding(
         name="steal",
         title="the hypervisor takes processor time from this machine",
-        share=evidence.time.within(machine.steal_share, "statement", "reading", "commit"),
+        share=evidence.time.within(
+            machine.steal_share, "statement", "reading", "commit", delays=(ROW_LOCK, PROCESSOR)
+        ),
         seen=(Seen(f"{machine.steal_share:.0%} of all processor time was stolen (/proc/stat)"),),
         advice="No setting helps: use a host with fewer neighbors, or an instance with its own processors.",
     )
