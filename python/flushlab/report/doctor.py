@@ -34,8 +34,8 @@ class FoundDocument(msgspec.Struct, frozen=True, kw_only=True):
         strength: `binds`: a quarter of the writers' time or more; `contributes`: a tenth or more; `hint`:
             less, or without a measured share.
         share: of the writers' time, with a 95 % interval; null if it is not measured.
-        at_most: factor that the throughput of the writers that it affects cannot exceed if this time goes,
-            at this number of connections; null without a share, or if it may be all of their time.
+        at_most: most that the affected writers' throughput may grow to without this time, as a factor, at
+            this number of connections; null if unknown.
         waits: that the share is of, or within; names as in `connections`.
         seen: evidence in the server's own numbers, with the statement that shows them.
         advice: in words.

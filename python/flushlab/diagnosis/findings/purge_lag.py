@@ -1,8 +1,8 @@
 """Purge lag: old row versions pile up behind an old snapshot or slow purge. Pure.
 
-Searches go through rows that are deleted but not purged, and lock these too. What that costs is told by the
-pages that are read per row, and by locks on rows that nobody read: MySQL's manual has it that TRX_ROWS_LOCKED
-"might include delete-marked rows that are physically present but not visible to the transaction".
+Searches go through rows that are deleted but not purged, and lock these too. The cost shows in the pages that
+are read per row, and in locks on rows that nobody read. MySQL's manual on TRX_ROWS_LOCKED: it "might include
+delete-marked rows that are physically present but not visible to the transaction".
 """
 
 from __future__ import annotations
