@@ -117,7 +117,7 @@ class Node:
 
 
 @contextmanager
-def testbed(
+def fleet_testbed(
     count: int, *, cpus: float | None = None, memory_bytes: int | None = None
 ) -> Iterator[tuple[Node, ...]]:
     """Nodes with numbers from 1; each has `cpus` and `memory_bytes` at most."""

@@ -113,11 +113,12 @@ def _start(
         folder=str(folder),
     )
     ownership.make(str(folder), {"what": "files of Ray", "name": folder.name, "token": token})
+    # Ray opens its folder to everybody, so it gets one below ours.
     command = [
         *(sys.executable, "-m", "ray.scripts.scripts", "start", "--block", *words),
         *("--node-ip-address", address, "--node-name", name or socket.gethostname()),
         *("--labels", ",".join(f"{key}={value}" for key, value in reach.labels().items())),
-        *("--temp-dir", str(folder), "--object-store-memory", str(STORE_BYTES)),
+        *("--temp-dir", str(folder / "r"), "--object-store-memory", str(STORE_BYTES)),
         *("--min-worker-port=0", "--max-worker-port=0", "--include-log-monitor=false"),
         *(["--include-dashboard=false"] if role == "head" else []),
     ]
