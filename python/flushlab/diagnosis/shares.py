@@ -319,7 +319,7 @@ class Tally:
         moments = [sum(self._moments[step] for step in steps) for steps in stretches]
         for own in seen.values():
             counts = {WAITS[wait]: sum(found) for wait, found in own.items()}
-            means = {
+            means: dict[str, tuple[float, ...]] = {
                 WAITS[wait]: tuple(count / of for count, of in zip(found, moments, strict=True))
                 for wait, found in own.items()
             }

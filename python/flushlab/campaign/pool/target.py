@@ -25,6 +25,8 @@ from flushlab.campaign.pool.sandboxes import SandboxPool
 from flushlab.campaign.volumes import paper_root
 from flushlab.datadir import Volume, open_volume
 from flushlab.errors import UsageError
+from flushlab.fleet.connect import environment_for
+from flushlab.fleet.reach import parse_address
 from flushlab.machine import home_path
 from flushlab.process import reap
 from flushlab.process.network import require_network
@@ -124,7 +126,7 @@ class OnFleet(NewServers):
     @contextmanager
     def open(self, progress: Progress) -> Iterator[SandboxPool]:
         """The servers; this machine decides the settings, and the machines of the fleet run the trials."""
-        require_ray()
+        self._prepare_ray()
         from flushlab.campaign.fleet.ray_machines import (
             claimed,  # only here: a campaign without one needs no Ray
         )
@@ -135,11 +137,16 @@ class OnFleet(NewServers):
     @contextmanager
     def look(self) -> Iterator[SandboxPool]:
         """The servers in a dry run, which claims no machine."""
-        require_ray()
+        self._prepare_ray()
         from flushlab.campaign.fleet.ray_machines import foreseen
 
         with foreseen(self.fleet) as machines, super().look() as pool:
             yield replace(pool, fleet=machines)
+
+    def _prepare_ray(self) -> None:
+        """Sets the variables that Ray reads when it is imported: the fleet's token and certificate."""
+        require_ray()
+        os.environ.update(environment_for(parse_address(self.fleet)))
 
 
 FLEET = "FLUSHLAB_FLEET"
