@@ -29,7 +29,7 @@ from flushlab.version import __version__
 _NAME = "store.sqlite"
 _ID = re.compile(r"[a-z0-9][a-z0-9-]*")
 _HINT = "set FLUSHLAB_HOME to a folder that is writable"
-VERSION = 3
+VERSION = 2
 """Of the schema; a file has it as its `user_version`."""
 _SCHEMA = f"""
     BEGIN;
@@ -50,15 +50,18 @@ _SCHEMA = f"""
         kind TEXT NOT NULL CHECK (kind IN ('trial', 'crash')),
         PRIMARY KEY (campaign_id, number)
     ) STRICT;
-    CREATE TABLE arrived (
+    PRAGMA user_version = {VERSION};
+    COMMIT;
+"""
+_ARRIVED = """
+    CREATE TABLE IF NOT EXISTS arrived (
         campaign_id TEXT NOT NULL REFERENCES campaign (id),
         number INTEGER NOT NULL,
         block BLOB NOT NULL,
         PRIMARY KEY (campaign_id, number)
-    ) STRICT;
-    PRAGMA user_version = {VERSION};
-    COMMIT;
+    ) STRICT
 """
+"""A table that is added where it is absent: stores without it are as readable."""
 
 State = Literal["running", "interrupted", "failed", "done"]
 
@@ -139,6 +142,7 @@ class Store:
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = FULL")
             self._connection.execute("PRAGMA foreign_keys = ON")
+            self._connection.execute(_ARRIVED)
 
     @classmethod
     def existing(cls, path: Path) -> Store:
