@@ -9,7 +9,7 @@ is Student's with one degree of freedom less than machines: exact for blocks of 
 interaction (H. Scheffé, *The Analysis of Variance*, 1959, chapter 8). Limits hold for all arms at once by
 Šidák (JASA 62 (1967) 626-633). Nothing is pooled over arms. A variance shared by the arms that look stable
 would halve the intervals at few machines, and covers too little where arms differ between machines
-moderately: 58 % at three machines (`benchmarks/fleet_statistics.py --pooled`).
+moderately: 82 to 85 % in simulations (`benchmarks/fleet_statistics.py --pooled`).
 
 Below `LEAST` machines the comparison is that of the blocks, and its intervals are about these machines only.
 
