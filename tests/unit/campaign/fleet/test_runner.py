@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import msgspec
 import pytest
@@ -23,7 +24,7 @@ from tests.waiting import wait_until
 EFFECTS = {"fast": 1.5, "slow": 0.6, "same": 1.0}
 
 
-def series(blocks: int = 8, **changes: object) -> Series:
+def series(blocks: int = 8, **changes: Any) -> Series:
     return Series(
         SeriesPlan(
             base=Arm(name="base", settings={}),
@@ -32,7 +33,7 @@ def series(blocks: int = 8, **changes: object) -> Series:
             ),
             blocks=blocks,
             compose=lambda names: Arm(name="best", settings={"innodb_io_capacity": len(names)}),
-            **changes,  # type: ignore[arg-type]
+            **changes,
         )
     )
 
@@ -110,8 +111,8 @@ class Fleet:
 def fleet(tmp_path: Path) -> Iterator[Callable[..., Fleet]]:
     made = list[Fleet]()
 
-    def make(*machines: str, **given: object) -> Fleet:
-        made.append(Fleet(tmp_path, *machines, **given))  # type: ignore[arg-type]
+    def make(*machines: str, **given: Any) -> Fleet:
+        made.append(Fleet(tmp_path, *machines, **given))
         return made[-1]
 
     yield make
