@@ -107,10 +107,11 @@ def status(
     """
     from flushlab.fleet.connect import connected
     from flushlab.fleet.machines import survey
+    from flushlab.units import counted
 
     require_writable(json)
     with connected(_where(address)) as connection:
-        say(f"{len(connection.nodes)} machines measure their disks …")
+        say(f"measuring the disks of {counted(len(connection.nodes), 'machine')} …")
         machines = survey(connection.nodes)
     emit_json(
         {"schema": "flushlab.fleet-status/1", "fleet": str(connection.address), "machines": machines}, json

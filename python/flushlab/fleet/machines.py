@@ -23,7 +23,7 @@ CELL_S = 1.0
 """Window of each measurement on the disk, and of the look at other load."""
 ANSWER_S = 60.0
 CLOCK_S = 60.0
-"""A clock that is off by more is reported."""
+"""A clock that is off by more makes certificates and the times in records wrong."""
 _FILE_BYTES = 16 << 20
 
 

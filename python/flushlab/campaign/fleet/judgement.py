@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from flushlab.campaign.fleet.worker import MachineFacts
+from flushlab.fleet.machines import CLOCK_S
 from flushlab.units import format_seconds, format_size
 
-CLOCK_S = 60.0
-"""A clock that is off by more makes certificates and the times in records wrong."""
 MEMORY_SHARE = 0.9
 """Machines of one kind differ by what their firmware takes."""
 

@@ -8,8 +8,6 @@ detection are used as they are; a block never moves by itself, since the dispatc
 
 from __future__ import annotations
 
-import os
-import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -29,8 +27,6 @@ from flushlab.campaign.fleet.worker import MachineFacts, Worker
 from flushlab.errors import FlushlabError, HarnessError, UsageError
 from flushlab.record import Trial
 
-NAMESPACE = "flushlab"
-REACH_S = 5.0
 ANSWER_S = 60.0
 """Longest wait for a worker process to start: its machine may be busy."""
 CLOSE_S = 5.0
@@ -53,80 +49,24 @@ class Node(NamedTuple):
 
 
 @contextmanager
-def claimed(address: str, progress: Progress) -> Iterator[OpenMachines]:
-    """The machines of a fleet that no other campaign has, claimed while the context lasts.
+def claimed(progress: Progress) -> Iterator[OpenMachines]:
+    """The machines of the fleet that no other campaign has, claimed while the context lasts; needs a
+    connection (`flushlab.fleet.connect`).
 
     Raises:
-        UsageError: nothing answers, another version of Ray or Python, or a machine that is not fit.
+        UsageError: a machine that is not fit.
     """
-    with connected(address):
-        machines = RayMachines(progress, Needs(MachineFacts.here()))
-        try:
-            machines.claim()
-            yield OpenMachines(machines, machines.names)
-        finally:
-            machines.close()
-
-
-@contextmanager
-def foreseen(address: str) -> Iterator[OpenMachines]:
-    """The machines of a fleet in a dry run: none is claimed, no worker is started.
-
-    Raises:
-        UsageError: nothing answers, or another version of Ray or Python.
-    """
-    with connected(address) as found:
-        yield OpenMachines(RayMachines(silent, Needs(MachineFacts.here())), tuple(one.name for one in found))
-
-
-@contextmanager
-def connected(address: str) -> Iterator[list[Node]]:
-    """A connection to a fleet while the context lasts; its living nodes.
-
-    Raises:
-        UsageError: nothing answers, or a cluster of another version of Ray or Python.
-    """
-    _reach(address)
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    machines = RayMachines(progress, Needs(MachineFacts.here()))
     try:
-        ray.init(
-            address=address, namespace=NAMESPACE, log_to_driver=False, configure_logging=False,
-        )  # fmt: skip
-    except (RayError, ConnectionError, RuntimeError, ValueError) as error:
-        raise _refused(address, error) from error
-    try:
-        yield nodes()
+        machines.claim()
+        yield OpenMachines(machines, machines.names)
     finally:
-        ray.shutdown()
+        machines.close()
 
 
-def _reach(address: str) -> None:
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdigit():
-        raise UsageError(
-            f"--fleet {address} is not HOST:PORT", hint="`flushlab fleet status` on the first machine has it"
-        )
-    try:
-        with socket.create_connection((host.strip("[]"), int(port)), REACH_S):
-            return
-    except OSError as error:
-        raise UsageError(
-            f"no fleet answers at {address}: {error.strerror or error}",
-            hint="start one with `flushlab fleet start`, or correct the address",
-        ) from error
-
-
-def _refused(address: str, error: Exception) -> FlushlabError:
-    text = " ".join(str(error).split())
-    if "ersion mismatch" in text:
-        return UsageError(
-            f"the fleet at {address} runs another version: {text}",
-            hint="install the same Python and flushlab[fleet] on every machine",
-        )
-    return UsageError(
-        f"the fleet at {address} cannot be joined from here: {text}",
-        hint="run the command on a machine of the fleet; `flushlab fleet join` makes this one a part of it",
-    )
+def foreseen() -> OpenMachines:
+    """The machines of the fleet in a dry run: none is claimed, no worker is started; needs a connection."""
+    return OpenMachines(RayMachines(silent, Needs(MachineFacts.here())), tuple(one.name for one in nodes()))
 
 
 def nodes() -> list[Node]:

@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
@@ -25,7 +24,7 @@ from flushlab.campaign.pool.sandboxes import SandboxPool
 from flushlab.campaign.volumes import paper_root
 from flushlab.datadir import Volume, open_volume
 from flushlab.errors import UsageError
-from flushlab.fleet.connect import environment_for
+from flushlab.fleet.connect import connected
 from flushlab.fleet.reach import parse_address
 from flushlab.machine import home_path
 from flushlab.process import reap
@@ -125,28 +124,27 @@ class OnFleet(NewServers):
 
     @contextmanager
     def open(self, progress: Progress) -> Iterator[SandboxPool]:
-        """The servers; this machine decides the settings, and the machines of the fleet run the trials."""
-        self._prepare_ray()
-        from flushlab.campaign.fleet.ray_machines import (
-            claimed,  # only here: a campaign without one needs no Ray
-        )
+        """The servers; this machine decides the settings, and the machines of the fleet run the trials.
 
-        with claimed(self.fleet, progress) as machines, super().open(progress) as pool:
-            yield replace(pool, fleet=machines)
+        Raises:
+            ExtraMissing: no Ray.
+            FleetError: as `connected`.
+        """
+        with connected(parse_address(self.fleet)):
+            # Imports Ray: only here, once the variables of this fleet are set.
+            from flushlab.campaign.fleet.ray_machines import claimed
+
+            with claimed(progress) as machines, super().open(progress) as pool:
+                yield replace(pool, fleet=machines)
 
     @contextmanager
     def look(self) -> Iterator[SandboxPool]:
-        """The servers in a dry run, which claims no machine."""
-        self._prepare_ray()
-        from flushlab.campaign.fleet.ray_machines import foreseen
+        """The servers in a dry run, which claims no machine; errors as of `open`."""
+        with connected(parse_address(self.fleet)):
+            from flushlab.campaign.fleet.ray_machines import foreseen
 
-        with foreseen(self.fleet) as machines, super().look() as pool:
-            yield replace(pool, fleet=machines)
-
-    def _prepare_ray(self) -> None:
-        """Sets the variables that Ray reads when it is imported: the fleet's token and certificate."""
-        require_ray()
-        os.environ.update(environment_for(parse_address(self.fleet)))
+            with super().look() as pool:
+                yield replace(pool, fleet=foreseen())
 
 
 FLEET = "FLUSHLAB_FLEET"
@@ -193,18 +191,6 @@ def nodes_of(cluster: int | None, build: Build) -> int:
     return cluster
 
 
-def require_ray() -> None:
-    """Finds out whether Ray is installed.
-
-    Raises:
-        UsageError: it is not.
-    """
-    if find_spec("ray") is None:
-        raise UsageError(
-            "--fleet needs Ray, which is not installed", hint="install it: pip install 'flushlab[fleet]'"
-        )
-
-
 def target_of(spec: CampaignSpec | BenchSpec, workload: WorkloadSpec | None = None) -> Target:
     """The servers that a command names.
 
@@ -220,6 +206,11 @@ def target_of(spec: CampaignSpec | BenchSpec, workload: WorkloadSpec | None = No
     if spec.remote.named_by:
         return RemoteTarget.of(spec.remote, spec.data.database, workload, spec.server)
     if isinstance(spec, SeriesSpec | CompareSpec) and (fleet := spec.run.fleet or os.environ.get(FLEET)):
+        if spec.run.wait_for_quiet:
+            raise UsageError(
+                "--wait-for-quiet looks at this machine alone, and the blocks run on the fleet's",
+                hint="leave it out; `flushlab fleet status` shows the load of each machine",
+            )
         return OnFleet(spec.server, spec.storage, fleet)
     return NewServers(spec.server, spec.storage)
 
