@@ -1,0 +1,210 @@
+"""A fleet of two machines, each in a network namespace of its own: start, join, status, stop."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from flushlab.build import Build
+from flushlab.machine import home
+from tests.fleet_testbed import Node, fleet_testbed
+from tests.waiting import wait_until
+
+pytestmark = [
+    pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra: pip install 'flushlab[fleet]'"),
+    pytest.mark.xdist_group("fleet"),
+]
+needs_root = pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("nsenter") is None or shutil.which("ip") is None,
+    reason="network namespaces need root, ip and nsenter",
+)
+JOIN = ("fleet", "join", "--key", "-")
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[tuple[Node, Node]]:
+    """Two machines: a fleet runs on the first, the second has joined."""
+    with fleet_testbed(2) as (first, second):
+        started = first.flushlab("fleet", "start", "--listen", first.address, "--name", "one")
+        assert started.returncode == 0, started.stderr
+        (line,) = started.stdout.splitlines()
+        assert line.endswith(f"/fleet/key | flushlab fleet join {first.address}:9377 --key -")
+        wrong = key_of(first).replace('"token":"', '"token":"0')
+        refused = second.flushlab(*JOIN, first.address, given=wrong)
+        assert (refused.returncode, "refuses the key" in refused.stderr) == (3, True), refused.stderr
+        assert not processes(second)
+        joined = second.flushlab(*JOIN, first.address, "--name", "two", given=key_of(first))
+        assert joined.returncode == 0, joined.stderr
+        yield first, second
+
+
+def key_of(node: Node) -> str:
+    return (node.home / "fleet" / "key").read_text()
+
+
+def processes(node: Node) -> list[int]:
+    return [pid for pid in node.pids() if not _is_zombie(pid)]
+
+
+def _has_no_server(node: Node) -> bool:
+    return not any("mariadbd" in _name(pid) for pid in processes(node))
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text()
+    except OSError:
+        return ""
+
+
+def _is_clean(node: Node) -> bool:
+    return not processes(node)
+
+
+def _is_zombie(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+@needs_root
+def test_status_has_both_machines_with_their_disks(pair: tuple[Node, Node]) -> None:
+    done = pair[1].flushlab("fleet", "status", "--json", "-")
+    assert done.returncode == 0, done.stderr
+    machines = json.loads(done.stdout)["machines"]
+    assert sorted((one["name"], one["problem"]) for one in machines) == [("one", ""), ("two", "")]
+    for one in machines:
+        assert one["sync_us_p50"] > 0
+        assert one["ceiling_per_s"] > 0
+        assert one["cpu_count"] >= 1
+
+
+@needs_root
+def test_no_process_has_a_secret_in_its_arguments(pair: tuple[Node, Node]) -> None:
+    for node in pair:
+        token = (node.home / "fleet" / "token").read_text()
+        found = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in processes(node)]
+        assert len(found) >= 3
+        assert not [words for words in found if token.encode() in words]
+        assert token not in (node.home / "fleet" / "ray.log").read_text()
+
+
+@needs_root
+def test_files_of_a_fleet_are_closed_to_others(pair: tuple[Node, Node]) -> None:
+    for node in pair:
+        folder = node.home / "fleet"
+        assert folder.stat().st_mode & 0o077 == 0
+        record = json.loads((folder / "node.json").read_text())
+        assert Path(record["folder"]).stat().st_mode & 0o077 == 0
+
+
+@needs_root
+def test_who_has_no_certificate_gets_no_answer(pair: tuple[Node, Node]) -> None:
+    code = (
+        "import socket, ssl; c = ssl.create_default_context(); c.check_hostname = False;"
+        "c.verify_mode = ssl.CERT_NONE; c.set_alpn_protocols(['h2']);"
+        f"s = c.wrap_socket(socket.create_connection(('{pair[0].address}', 9377)));"
+        "s.settimeout(20); s.sendall(b'PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n'); print(len(s.recv(100)))"
+    )
+    done = pair[1].run(sys.executable, "-c", code)
+    assert done.returncode != 0 or done.stdout.strip() == "0", done.stdout
+
+
+@needs_root
+def test_a_machine_is_in_one_fleet_at_most(pair: tuple[Node, Node]) -> None:
+    again = pair[1].flushlab(*JOIN, pair[0].address, given=key_of(pair[0]))
+    second_start = pair[0].flushlab("fleet", "start")
+    for done in (again, second_start):
+        assert (done.returncode, "already" in done.stderr) == (3, True), done.stderr
+
+
+@needs_root
+@pytest.mark.server("mariadb@10.11")
+def test_blocks_of_a_comparison_run_on_both_machines_and_no_server_is_left(
+    pair: tuple[Node, Node], build: Callable[[str], Build]
+) -> None:
+    build("mariadb@10.11")
+    for node in pair:
+        (node.home / "builds").symlink_to(home() / "builds")  # no registry is in reach of a namespace
+    done = pair[0].flushlab(
+        *("compare", "innodb_flush_log_at_trx_commit=1", "innodb_flush_log_at_trx_commit=2"),
+        *("--server", "mariadb@10.11", "--fresh", "--blocks", "4", "--duration", "8", "--json", "-"),
+        *("--fleet", pair[0].address),
+    )
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)
+    (arm,) = [one for one in facts["arms"] if one["name"].endswith("=2")]
+    assert arm["comparison"]["blocks"] == 4
+    assert sorted(one["machine"] for one in arm["machines"]["ratios"]) == ["one", "two"]
+    for node in pair:
+        wait_until(partial(_has_no_server, node), f"the end of the servers of {node.name}")
+
+
+@needs_root
+def test_stop_on_the_first_machine_leaves_nothing_anywhere(pair: tuple[Node, Node]) -> None:
+    folders = [json.loads((node.home / "fleet" / "node.json").read_text())["folder"] for node in pair]
+    done = pair[0].flushlab("fleet", "stop")
+    assert done.returncode == 0, done.stderr
+    for node, folder in zip(pair, folders, strict=True):
+        wait_until(partial(_is_clean, node), f"the end of {node.name}")
+        assert not Path(folder).exists()
+        assert {one.name for one in (node.home / "fleet").iterdir()} == {"lock", "ray.log"}
+
+
+@pytest.fixture
+def own_home(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = Path(f"/tmp/flushlab-fleet-test-{os.getpid()}")
+    monkeypatch.setenv("FLUSHLAB_HOME", str(folder))
+    yield folder
+    flushlab("fleet", "stop")
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def flushlab(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "flushlab", *words], capture_output=True, text=True)
+
+
+def test_without_listen_everything_is_on_loopback_and_a_killed_keeper_leaves_nothing(own_home: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    started = flushlab("fleet", "start", "--port", str(port))
+    assert started.returncode == 0, started.stderr
+    record = json.loads((own_home / "fleet" / "node.json").read_text())
+    own = marked(record["token"])
+    assert len(own) >= 4
+    if shutil.which("ss"):
+        said = subprocess.run(["ss", "-Hltnp"], capture_output=True, text=True, check=True).stdout
+        lines = [line for line in said.splitlines() if any(f"pid={pid}," in line for pid in own)]
+        assert len(lines) >= 3
+        assert not [line for line in lines if not re.search(r"127\.0\.0\.1\]?:", line.split()[3])], lines
+    os.kill(record["keeper"]["pid"], 9)
+    stopped = flushlab("fleet", "stop")
+    assert stopped.returncode == 0, stopped.stderr
+    assert not marked(record["token"])
+    assert not Path(record["folder"]).exists()
+
+
+def marked(token: str) -> set[int]:
+    from flushlab.fleet import local_node
+
+    return {one.pid for one in local_node.marked(token)}
+
+
+def test_a_port_that_is_taken_is_told(own_home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        done = flushlab("fleet", "start", "--port", str(listener.getsockname()[1]))
+    assert (done.returncode, "--port" in done.stderr) == (3, True), done.stderr
+    assert not (own_home / "fleet" / "key").exists()
