@@ -197,17 +197,20 @@ def of_base(base: Sequence[Trial], sizes: Sizes) -> Iterator[Warning]:
         blind = "I/O settings" if all_wait else "settings that speed up reads"
         text = f"{fit}, so {blind} can show no gain here. If yours does not fit, your gains will differ."
         yield Warning("fits-in-pool", text)
-    by_machine: dict[str, list[float]] = {}
+    by_machine: dict[str, list[Trial]] = {}
     for trial in base:
-        if trial.result is not None:
-            by_machine.setdefault(trial.machine, []).append(trial.result)
-    spread = max(map(_spread, by_machine.values()), default=0.0)
+        by_machine.setdefault(trial.machine, []).append(trial)
+    found = [[trial.result for trial in own if trial.result is not None] for own in by_machine.values()]
+    spread = max(map(_spread, found), default=0.0)
     if spread > NOISE_RANGE:
         where = "" if len(by_machine) < 2 else " on one machine"
         yield Warning("noisy", f"the base's results{where} vary over {spread:.0%} of their mean")
-    seen = [trial.data_bytes for trial in base if trial.data_bytes]
-    if seen and seen[-1] > GROWTH * seen[0]:
-        grew = f"the data grew from {format_size(seen[0])} to {format_size(seen[-1])} from run to run"
+    seen = [[trial.data_bytes for trial in own if trial.data_bytes] for own in by_machine.values()]
+    first, last = max(
+        ((own[0], own[-1]) for own in seen if own), key=lambda one: one[1] / one[0], default=(0, 0)
+    )
+    if last > GROWTH * first:
+        grew = f"the data grew from {format_size(first)} to {format_size(last)} from run to run"
         yield Warning("data-grew", f"{grew}: ratios are of all these sizes together")
 
 

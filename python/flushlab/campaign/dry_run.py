@@ -6,6 +6,7 @@ against simulated trials. What only the first run can tell stays unknown.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -68,7 +69,7 @@ def of_series(request: SeriesRequest, pool: ServerPool) -> Forecast:
     groups = request.groups if request.running else ()
     least = sum(group.blocks * (2 + len(group.arms)) for group in groups)
     most = least + (3 * groups[-1].blocks if request.best and groups else 0)
-    data_bytes = data_bytes_of_arms(request)
+    data_bytes, machines = data_bytes_of_arms(request), max(1, len(pool.machines))
     arms = [arm.settings for arm in (request.base, *request.running)]
     return Forecast(
         arms=tuple(
@@ -84,9 +85,10 @@ def of_series(request: SeriesRequest, pool: ServerPool) -> Forecast:
         trial_s=_group_s(request, groups[0]) / (groups[0].blocks * (2 + len(groups[0].arms)))
         if known and len(groups) == 1
         else None,
-        least_s=START_S + sum(_group_s(request, group) for group in groups) if known else None,
-        likely_s=START_S + most_s(request) if known else None,
+        least_s=START_S + sum(_group_s(request, group, machines) for group in groups) if known else None,
+        likely_s=START_S + most_s(request, machines) if known else None,
         most_s=None,
+        machines=pool.machines,
         resources=pool.resources(
             arms,
             data_bytes,
@@ -101,26 +103,32 @@ def of_series(request: SeriesRequest, pool: ServerPool) -> Forecast:
     )
 
 
-def most_s(request: SeriesRequest) -> float:
-    """About what a series takes, with all blocks of `best`; its windows do not end by themselves."""
+def most_s(request: SeriesRequest, machines: int = 1) -> float:
+    """About what a series takes, with all blocks of `best`; its windows do not end by themselves.
+
+    Args:
+        request: of the series.
+        machines: that run blocks at the same time.
+    """
     groups = request.groups if request.running else ()
-    seconds = sum(_group_s(request, group) for group in groups)
+    seconds = sum(_group_s(request, group, machines) for group in groups)
     if request.best and groups:
-        seconds += _group_s(request, msgspec.structs.replace(groups[-1], arms=("best",)))
+        seconds += _group_s(request, msgspec.structs.replace(groups[-1], arms=("best",)), machines)
     return seconds
 
 
-def _group_s(request: SeriesRequest, group: ArmGroup) -> float:
-    cells = 2 + len(group.arms)
+def _group_s(request: SeriesRequest, group: ArmGroup, machines: int = 1) -> float:
+    """Of all blocks of a group, as many after each other as the machine with most of them has."""
+    cells, blocks = 2 + len(group.arms), math.ceil(group.blocks / machines)
     timing = group.timing(request.timing)
     one_s = trial_s(
         request.workload, timing, kept_running=group.kept_running, cluster=request.spec.server.cluster
     )
-    trials_s = group.blocks * cells * one_s
+    trials_s = blocks * cells * one_s
     if not group.kept_running or request.workload == own_load.NAME:
         return trials_s
     if group.places:  # clusters, on which arms alternate in slices; the user's own runs already
-        trials_s += SWITCH_S * group.blocks * cells * max(1, round(group.seconds / CLUSTER_SLICE_S))
+        trials_s += SWITCH_S * blocks * cells * max(1, round(group.seconds / CLUSTER_SLICE_S))
         trials_s += NODE_S * (request.spec.server.cluster or 0) * group.places
     return trials_s + STARTUP_S * cells
 

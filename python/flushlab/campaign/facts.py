@@ -111,6 +111,7 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
         most_s: the budget, or null.
         resources: memory and disk of this machine.
         writes: what would be written, by place.
+        machines: the fleet's, which run blocks at the same time; empty: this machine runs them.
     """
 
     arms: tuple[PlannedArm, ...]
@@ -122,6 +123,7 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     most_s: float | None
     resources: Resources
     writes: Mapping[str, str]
+    machines: tuple[str, ...] = ()
 
 
 class ArmFacts(msgspec.Struct, frozen=True, kw_only=True):

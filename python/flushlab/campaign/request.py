@@ -55,6 +55,7 @@ class ComparingRequest(StoredRequest, frozen=True, kw_only=True):
 
     Attributes:
         machine: the machine that it began on.
+        fleet: address of the fleet whose machines run the blocks; empty: that machine runs them.
         has: settings that the servers have without having been asked for; none where each is started for its
             arm.
         persisted: what SET PERSIST has stored there; None: not known.
@@ -66,6 +67,7 @@ class ComparingRequest(StoredRequest, frozen=True, kw_only=True):
 
     spec: TuneSpec | SeriesSpec | CompareSpec
     machine: Machine
+    fleet: str = ""
     has: Mapping[str, Value] = {}
     persisted: Mapping[str, str] | None = None
     dataset_key: Mapping[str, str] = {}

@@ -281,6 +281,7 @@ def decide(
         build=pool.identity.name,
         build_id=pool.key,
         machine=pool.machine(),
+        fleet=asked.target.on_fleet,
         has=here.has,
         persisted=pool.persisted(),
         plan=plan.name,
@@ -293,7 +294,7 @@ def decide(
         claims=tuple(one for one in plan.claims if not asked.only or {one.arm, one.against} <= answerable),
         floor=spec.floor or plan.floor,
         blocks=asked.blocks or plan.blocks,
-        interim=asked.interim,
+        interim=asked.interim and not asked.target.on_fleet,
         objective=asked.objective,
         timing=parse_timing(asked.window_s or plan.window),
         best=plan.best and len(asked.only) != 1,  # of one arm it would be that arm once more
@@ -502,6 +503,7 @@ def carry_out(request: SeriesRequest, pool: ServerPool, volumes: Volumes, sessio
 
     arms = {arm.name: arm.name for arm in request.running}
     watcher.names({BASE: request.base_name, **arms, CONTROL: CONTROL})
+    watcher.spreads(len(pool.machines))
     work = Work(
         request=request,
         here=lambda: _serving(bound, experiment, pool, volumes, watcher),
@@ -516,7 +518,9 @@ def carry_out(request: SeriesRequest, pool: ServerPool, volumes: Volumes, sessio
     with pool.trials(work) as run_trial:
         others = pool.other_load(watcher, wait=session.wait_for_quiet)
         access = _permitted(request.spec, pool)
-        campaign = Run(_about(request), experiment, session.store.trials, run_trial, conclude, access)
+        campaign = Run(
+            _about(request, len(pool.machines)), experiment, session.store.trials, run_trial, conclude, access
+        )
         return run_campaign(request, pool.key, session.after(others), campaign)
 
 
@@ -596,7 +600,7 @@ def _require_taken(plan: Plan, pool: ServerPool) -> None:
         pool.require_taken(known)
 
 
-def _about(request: SeriesRequest) -> str:
+def _about(request: SeriesRequest, machines: int) -> str:
     arms = len(request.running)
     if not arms:
         return f"{request.plan}: none of its arms can run here"
@@ -609,7 +613,8 @@ def _about(request: SeriesRequest) -> str:
         return words
     if (latency := LATENCIES.get(request.objective)) is not None:
         words += f", compared by {latency}"
-    return f"{words}, about {format_seconds(most_s(request))}"
+    some = f" on {counted(machines, 'machine')}" if machines else ""
+    return f"{words}{some}, about {format_seconds(most_s(request, machines or 1))}"
 
 
 def _threads(plan: Plan) -> int:

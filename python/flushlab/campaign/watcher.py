@@ -72,6 +72,7 @@ class Watcher:
         self._crashes: dict[str, Counter[str]] = {}
         self._others: deque[float] = deque(maxlen=LATEST)
         self._is_busy = False
+        self._machines = 1
 
     def warn(self, text: str) -> None:
         """A line that should not be overlooked."""
@@ -80,6 +81,10 @@ class Watcher:
     def names(self, names: Mapping[str, str]) -> None:
         """The arms that will run and what people call them, in the order in which these know them."""
         self._names = names
+
+    def spreads(self, machines: int) -> None:
+        """So many machines run blocks at the same time."""
+        self._machines = max(1, machines)
 
     @property
     def called(self) -> Mapping[str, str]:
@@ -164,7 +169,9 @@ class Watcher:
         left = progress.total - done + progress.after
         if not spent.trials or left <= 0:
             return None
-        return progress.left_s or spent.repeated_s / spent.trials * left
+        if progress.left_s is not None:
+            return progress.left_s / self._machines
+        return spent.repeated_s / spent.trials * left  # what ran side by side on a fleet is subtracted in it
 
     def _line(self, trial: Trial, progress: Progress, spent: Spent) -> str:
         if trial.outcome == "discarded":

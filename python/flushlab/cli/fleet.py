@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from flushlab.cli import options
 from flushlab.cli.declare import Group
 from flushlab.cli.output import console, emit_json, print_warning, require_writable, say, stdout
+from flushlab.fleet import PORT
 from flushlab.spec import Option
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def start(
             "This machine's address for the others; without it, the fleet is on loopback.", metavar="ADDRESS"
         ),
     ] = None,
-    port: Annotated[int, Option("Port of the first machine.")] = 9377,
+    port: Annotated[int, Option("Port of the first machine.")] = PORT,
     name: Name = None,
 ) -> None:
     """Start a fleet whose first machine this is.

@@ -82,7 +82,8 @@ class SeriesPlan(msgspec.Struct, frozen=True, kw_only=True):
             The rounds of `best` are as many as those of the last group that a part of `best` comes from.
         compose: makes `best`; None: there is none.
         objective: what is compared.
-        interim: the arms are judged at interim analyses too, not only at the end.
+        interim: the arms are judged at interim analyses too, not only at the end. Not with a fleet: an
+            analysis before the second machine's first block would prove what holds on the first one.
         precision: with `interim`, an arm leaves once its interval is within so much (0.02 is ± 2 %). Base and
             control stay until the last arm has left. So do arms that are compared with each other or crossed,
             because their ratios are judged at the end alone.
@@ -307,8 +308,6 @@ class Series:
         interim = self._interim[arms]
         if interim is None or arms.finished not in interim.blocks or BASE in arms.out:
             return
-        if self._has_several_machines:
-            return
         alpha = interim.alpha_at(arms.finished)
         for by in arms.measures:
             scores = {name: cells for name, cells in arms.scores(by).items() if name not in arms.settled}
@@ -326,20 +325,13 @@ class Series:
             }
 
     def _held(self, by: Objective) -> dict[str, Comparison]:
-        """What interim analyses have proven of the arms and the control, on one machine."""
-        if self._has_several_machines:
-            return {}
+        """What interim analyses have proven of the arms and the control."""
         out = self._out()
         return {
             name: held(found)
             for (measure, name), found in self._seen.items()
             if measure == by and name not in out
         }
-
-    @property
-    def _has_several_machines(self) -> bool:
-        """Whether machines of a fleet ran the arms' blocks."""
-        return len(set(self._machines.values())) > 1
 
     @property
     def _machines(self) -> dict[int, str]:

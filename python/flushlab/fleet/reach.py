@@ -22,10 +22,9 @@ from typing import NamedTuple
 import msgspec
 
 from flushlab.errors import ExtraMissing, FleetError, UsageError
+from flushlab.fleet import PORT
 from flushlab.version import __version__
 
-PORT = 9377
-"""Of the first machine, if none is asked for; below 10002, from where on Ray numbers its workers."""
 _CONNECT_S = 5.0
 _ANSWER_S = 30.0
 _KEY_HINT = "pass the key of that fleet, as `flushlab fleet start` there printed"

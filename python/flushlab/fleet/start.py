@@ -22,8 +22,8 @@ import msgspec
 
 from flushlab import atomic
 from flushlab.errors import FleetError, PortTaken, UsageError
+from flushlab.fleet import PORT, local_node, reach
 from flushlab.fleet import key as keys
-from flushlab.fleet import local_node, reach
 from flushlab.fleet.key import FleetKey
 from flushlab.fleet.local_node import MARK, NodeRecord
 from flushlab.fleet.reach import Address
@@ -37,7 +37,7 @@ _READY_S = 90.0
 _STARTED = "Ray runtime started."
 
 
-def start(listen: str | None = None, port: int = reach.PORT, name: str | None = None) -> NodeRecord:
+def start(listen: str | None = None, port: int = PORT, name: str | None = None) -> NodeRecord:
     """Starts a fleet whose first machine this is.
 
     Raises:

@@ -20,7 +20,7 @@ from flushlab.record import ServerIdentity
 from flushlab.report.words import sizes
 from flushlab.settings.fit import SCALED
 from flushlab.settings.floor import Floor
-from flushlab.units import format_latency, format_size
+from flushlab.units import counted, format_latency, format_size
 
 
 class CarryOver(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +74,10 @@ def _lines(facts: CampaignFacts, servers: Sequence[ServerIdentity]) -> Iterator[
     absolute = "seconds are" if facts.unit == "s" else f"{facts.unit or 'throughput'} and latency are"
     machine = facts.machine
     here = f"{machine.cpu_count} CPUs, {format_size(machine.memory_bytes)}, {machine.filesystem}"
-    yield CarryOver(what="results", carries="no", why=f"{absolute} this machine's ({here})")
+    whose = f"this machine's ({here})"
+    if facts.machines:
+        whose = f"those of the fleet's {counted(len(facts.machines), 'machine')}"
+    yield CarryOver(what="results", carries="no", why=f"{absolute} {whose}")
     if any(arm.recovery_s is not None for arm in (facts.base, *facts.arms)):
         yield CarryOver(what="recovery", carries="no", why="it depends on the redo log and the disk there")
 

@@ -98,9 +98,13 @@ def _rows(forecast: Forecast) -> Iterator[tuple[str, str]]:
     each = "" if forecast.trial_s is None else f", about {format_seconds(forecast.trial_s)} each"
     many = f"at least {least}" if most is None else f"{least} to {most}" if most > least else f"{least}"
     yield "trials", many + each
+    if forecast.machines:
+        yield "machines", f"{', '.join(forecast.machines)}; each runs whole blocks"
     yield "time", _time(forecast)
     if forecast.resources.servers:
         yield from _sizes(forecast.resources)
+    if forecast.machines and forecast.resources.servers:
+        yield "", "memory and disk are this machine's; the others need as much"
 
 
 def _time(forecast: Forecast) -> str:

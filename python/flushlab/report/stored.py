@@ -152,4 +152,7 @@ def command(request: Request) -> str:
     remote = getattr(spec, "remote", None)
     if remote is not None and remote.has_flags:  # they name the account, which the address lacks
         spec = msgspec.structs.replace(spec, remote=msgspec.structs.replace(remote, dsn=None))
+    run = getattr(spec, "run", None)
+    if run is not None and (fleet := getattr(request, "fleet", "")):
+        spec = msgspec.structs.replace(spec, run=msgspec.structs.replace(run, fleet=fleet))
     return " \\\n  ".join([f"flushlab {spec.kind}", *words(spec)])

@@ -83,6 +83,11 @@ def test_data_that_grew_from_run_to_run_are_a_caveat(sizes: tuple[int | None, ..
     assert ("data-grew" in {one.slug for one in found}) is grew
 
 
+def test_data_of_two_machines_are_not_compared() -> None:
+    base = [trial(data_bytes=size * MIB, machine=name) for size, name in ((10, "db1"), (30, "db2"))]
+    assert "data-grew" not in {one.slug for one in of_base(base, Sizes(None, None, None))}
+
+
 def test_p99_of_an_arm_is_the_mean_of_its_trials_where_all_have_one() -> None:
     assert mean_p99_us([trial(), trial()]) == pytest.approx(1_900)
     assert mean_p99_us([trial(), trial(load=None)]) is None

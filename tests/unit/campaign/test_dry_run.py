@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -10,6 +14,7 @@ import flushlab
 from flushlab.build.verbose_help import Answer
 from flushlab.campaign.facts import CampaignFacts, Forecast
 from flushlab.campaign.pool import target
+from flushlab.campaign.scheduling import START_S
 from flushlab.datadir import DataRoot
 from flushlab.errors import BudgetTooSmall, UsageError
 from flushlab.record import Storage
@@ -104,6 +109,21 @@ def test_a_comparison_is_foretold_too(nowhere: Path) -> None:
     assert found.trials_least == found.trials_most == 12
     assert found.resources.pool_bytes == 1024 * MIB
     assert not nowhere.exists()
+
+
+def test_blocks_of_a_fleet_run_at_the_same_time(nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def foretold(**more: Any) -> Forecast:
+        arms: dict[str, Any] = {"now": {}, "relaxed": {"innodb_flush_log_at_trx_commit": 2}}
+        return seen(flushlab.compare(arms, blocks=12, duration=60, fresh=True, dry_run=True, **more))
+
+    machines = SimpleNamespace(foreseen=lambda: SimpleNamespace(names=("db1", "db2", "db3", "db4")))
+    monkeypatch.setattr(target, "connected", lambda _: nullcontext())
+    monkeypatch.setitem(sys.modules, "flushlab.campaign.fleet.ray_machines", machines)
+    alone, on_four = foretold(), foretold(fleet="127.0.0.1:9377")
+    assert (alone.machines, on_four.machines) == ((), ("db1", "db2", "db3", "db4"))
+    assert on_four.trials_least == alone.trials_least
+    assert alone.least_s is not None and on_four.least_s is not None
+    assert on_four.least_s - START_S == pytest.approx((alone.least_s - START_S) / 4)
 
 
 def test_what_has_begun_is_no_dry_run() -> None:

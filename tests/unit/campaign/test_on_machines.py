@@ -10,6 +10,7 @@ import pytest
 
 from flushlab.campaign.facts import CampaignFacts
 from flushlab.record import Trial
+from flushlab.report.carry_over import carry_over
 from tests.unit.campaign.test_bound_series import FLUSH, SYNC, run, series, slugs
 
 SPEED = {"db0": 1.0, "db1": 0.4, "db2": 2.5, "db3": 1.1}
@@ -66,3 +67,12 @@ def test_one_machine_of_a_fleet_is_as_no_fleet(tmp_path: Path) -> None:
     assert [one.name for one in facts.machines] == ["db0"]
     assert all(arm.machines is None for arm in facts.arms)
     assert not {"two-machines", "depends-on-machine"} & set(slugs(facts))
+
+
+def test_results_of_a_fleet_are_not_said_to_be_of_the_machine_that_asks(tmp_path: Path) -> None:
+    of_fleet, alone = (
+        {line.what: line.why for line in carry_over(facts)}["results"]
+        for facts in (on(3, tmp_path), run(series(tmp_path, FLUSH, SYNC, blocks=12)))
+    )
+    assert "the fleet's 3 machines" in of_fleet
+    assert "this machine's" in alone

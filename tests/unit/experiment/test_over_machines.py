@@ -64,14 +64,6 @@ def test_on_one_machine_a_name_changes_nothing() -> None:
     assert named.machines == {}
 
 
-def test_with_several_machines_nothing_is_claimed_and_no_arm_leaves_before_the_end() -> None:
-    many, told = done(on_machine_of_block(4), interim=True, precision=0.2)
-    assert len(told) == 12 * 4
-    assert many.progress.found == {}
-    assert many.result() == done(on_machine_of_block(4))[0].result()
-    assert len(done(on_machine_of_block(1), interim=True, precision=0.2)[1]) < 12 * 4
-
-
 def test_a_cell_of_another_machine_than_its_block_is_left_out() -> None:
     def stray(request: Request) -> str:
         lost = request.block == 5 and request.arm.name == "steady"

@@ -241,6 +241,11 @@ class ServerPool(ABC):
     def machine(self) -> Machine:
         """This machine."""
 
+    @property
+    def machines(self) -> tuple[str, ...]:
+        """Names of the fleet's machines that run the trials; empty: this machine runs them."""
+        return ()
+
     # -- how a campaign names its servers in what it stores
 
     @property

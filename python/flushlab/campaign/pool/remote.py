@@ -93,6 +93,11 @@ class RemoteTarget:
     access: RemoteAccess
     server: ServerSpec | ServersSpec
 
+    @property
+    def on_fleet(self) -> str:
+        """No fleet runs the blocks."""
+        return ""
+
     @classmethod
     def of(
         cls,
@@ -126,7 +131,7 @@ class RemoteTarget:
         """The same: a plan's server is one that flushlab would start."""
         return self
 
-    def resuming(self, earlier: CampaignSpec) -> RemoteTarget:
+    def resuming(self, earlier: CampaignSpec, fleet: str = "") -> RemoteTarget:
         """The server of a campaign that goes on.
 
         Raises:

@@ -375,6 +375,11 @@ class SandboxPool(ServerPool):
             latency_s=self.latency_s,
         )
 
+    @property
+    def machines(self) -> tuple[str, ...]:
+        """Names of the fleet's machines."""
+        return () if self.fleet is None else self.fleet.names
+
     def other(self, server: str, progress: Progress) -> Self:
         """Servers of another build, on the same volume."""
         return replace(self, build=find_build(server, get=not self.dry_run, progress=progress))

@@ -64,17 +64,33 @@ class NewServers:
         nodes = asked.cluster if asked.cluster is not None else cluster
         return replace(self, server=msgspec.structs.replace(asked, server=build, cluster=nodes))
 
-    def resuming(self, earlier: CampaignSpec) -> NewServers:
+    @property
+    def on_fleet(self) -> str:
+        """Address of the fleet that runs the blocks; empty: this machine runs them."""
+        return ""
+
+    def resuming(self, earlier: CampaignSpec, fleet: str = "") -> NewServers:
         """The servers that the campaign was begun with.
 
+        Args:
+            earlier: the campaign's.
+            fleet: address of the fleet that it began on.
+
         Raises:
-            UsageError: the campaign ran on the user's own server.
+            UsageError: the campaign ran on the user's own server, or on no fleet where one is named.
         """
         if place := earlier.remote.place:
             raise UsageError(
                 f"the campaign runs on your own server, {place}: its password is not stored",
                 hint="name the server again, with -h HOST -u USER -p and the permissions",
             )
+        if self.on_fleet and not fleet:
+            raise UsageError(
+                "the campaign began on this machine alone, and its blocks cannot go on elsewhere",
+                hint=f"leave --fleet out (or unset {FLEET}), or start a new campaign",
+            )
+        if fleet:
+            return OnFleet(earlier.server, earlier.storage, self.on_fleet or fleet)
         return replace(self, server=earlier.server, storage=earlier.storage)
 
     def require_files(self, memory: str | None, *sources: object) -> None:
@@ -121,6 +137,11 @@ class OnFleet(NewServers):
     """
 
     fleet: str
+
+    @property
+    def on_fleet(self) -> str:
+        """Address of the fleet."""
+        return self.fleet
 
     @contextmanager
     def open(self, progress: Progress) -> Iterator[SandboxPool]:
@@ -210,6 +231,11 @@ def target_of(spec: CampaignSpec | BenchSpec, workload: WorkloadSpec | None = No
             raise UsageError(
                 "--wait-for-quiet looks at this machine alone, and the blocks run on the fleet's",
                 hint="leave it out; `flushlab fleet status` shows the load of each machine",
+            )
+        if spec.precision is not None:
+            raise UsageError(
+                "--precision ends a campaign early, and blocks of several machines are judged at the end",
+                hint="leave it out, and say how many blocks with --blocks",
             )
         return OnFleet(spec.server, spec.storage, fleet)
     return NewServers(spec.server, spec.storage)

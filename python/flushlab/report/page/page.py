@@ -154,7 +154,8 @@ def _what_now(subject: Subject, advice: Sequence[Advice]) -> Iterator[Section]:
         server = one.recommended.server
         lead = "Verify the change under the load that it is to help."
         if not subject.facts.is_remote:
-            lead = "The results on this page are this machine's. Verify the change where it is to help."
+            whose = "the fleet's machines'" if subject.facts.machines else "this machine's"
+            lead = f"The results on this page are {whose}. Verify the change where it is to help."
         rows = tuple(
             (Cell(line.what, "name"), Cell(line.carries), Cell(line.why))
             for line in carry_over(subject.facts, server)
