@@ -50,7 +50,7 @@ class Node:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            preexec_fn=self._enter,
+            preexec_fn=self.enter,
         )
 
     def run(self, *words: str, given: str = "", timeout_s: float = 120.0) -> subprocess.CompletedProcess[str]:
@@ -62,7 +62,7 @@ class Node:
             capture_output=True,
             text=True,
             timeout=timeout_s,
-            preexec_fn=self._enter,
+            preexec_fn=self.enter,
         )
 
     def flushlab(
@@ -78,6 +78,14 @@ class Node:
     def cut(self) -> None:
         """Drops every packet from and to this node, without a word to either side."""
         _ip("-n", self._hub, "link", "set", self._port, "down")
+
+    def limit_cpus(self, cpus: float) -> None:
+        """Gives the node so many processors from now on; its testbed was made with `cpus`."""
+        unified = (_V1 / "cgroup.controllers").exists()
+        for group in self.groups:
+            for file, value in _cpu_files(cpus, unified=unified).items():
+                if (group / file).exists():
+                    (group / file).write_text(value)
 
     def heal(self) -> None:
         """Lets packets through again."""
@@ -111,16 +119,18 @@ class Node:
             if all(_is_zombie(pid) for pid in found):
                 return
 
-    def _enter(self) -> None:
+    def enter(self) -> None:
+        """Puts the process that calls it into the control group."""
         for group in self.groups:
             (group / "cgroup.procs").write_text(str(os.getpid()))
 
 
 @contextmanager
 def fleet_testbed(
-    count: int, *, cpus: float | None = None, memory_bytes: int | None = None
+    count: int, *, cpus: float | None = None, memory_bytes: int | None = None, disk_bytes: int | None = None
 ) -> Iterator[tuple[Node, ...]]:
-    """Nodes with numbers from 1; each has `cpus` and `memory_bytes` at most."""
+    """Nodes with numbers from 1; each has `cpus` and `memory_bytes` at most, and a disk of `disk_bytes`, in
+    memory, for all that flushlab keeps."""
     bed = f"fl{secrets.token_hex(2)}"
     root = Path(tempfile.mkdtemp(prefix="fleet-testbed-"))
     root.chmod(0o755)
@@ -134,6 +144,9 @@ def fleet_testbed(
         for number in range(1, count + 1):
             groups = _groups(f"{bed}-{number}", cpus, memory_bytes, undo)
             node = Node(bed, number, root / f"home{number}", groups)
+            if disk_bytes is not None:
+                _disk(node.home.parent / f"disk{number}", disk_bytes, undo)
+                node.home = node.home.parent / f"disk{number}" / "home"
             _namespace(node.namespace, undo)
             port = f"p{number}"
             _ip(
@@ -157,6 +170,12 @@ def fleet_testbed(
             undo.callback(node.kill_all)
             nodes.append(node)
         yield tuple(nodes)
+
+
+def _disk(place: Path, size_bytes: int, undo: Undo) -> None:
+    place.mkdir()
+    _run("mount", "-t", "tmpfs", "-o", f"size={size_bytes},mode=755", "tmpfs", str(place))
+    undo.callback(_run, "umount", "--lazy", str(place))
 
 
 def _namespace(name: str, undo: Undo) -> None:
@@ -212,4 +231,8 @@ def _is_zombie(pid: int) -> bool:
 
 
 def _ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+    _run("ip", *words)
+
+
+def _run(*words: str) -> None:
+    subprocess.run(words, check=True, capture_output=True, text=True)
