@@ -6,7 +6,7 @@ blocks releases the interpreter. Ctrl-C is seen within 200 ms wherever a call ca
 `stop` within two seconds, `close_window` once the transactions that are open have ended.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, final
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "describe_rows",
     "late_indexes",
     "measure_disk",
+    "merge_windows",
     "parse_toml",
     "prepare_tables",
     "python_seconds",
@@ -127,6 +128,13 @@ class LoadRun:
                 with fewer ids than `table_size`).
         """
 
+    def round_trips(self, count: int) -> bytes:
+        """JSON of a `Latency` of so many COM_PINGs on the first connection, before the start.
+
+        Raises:
+            CoreError: usage if it was started before, or `count` is 0; server.
+        """
+
     def start(self) -> None:
         """Starts the thread.
 
@@ -167,6 +175,9 @@ class LoadRun:
             CoreError: what made the load fail, if it has (such a window is no measurement); usage if
                 no window is open; measurement if a transaction does not end within 15 s.
         """
+
+    def close_window_part(self) -> bytes:
+        """The same in full, for `merge_windows`: opaque JSON."""
 
     def pause(self) -> None:
         """Begins no further event and comes back when the running ones have ended and nothing is open on the
@@ -401,6 +412,17 @@ def check_pattern(pattern: str) -> None:
 
     Raises:
         ValueError: its reason.
+    """
+
+def merge_windows(parts: Sequence[bytes]) -> bytes:
+    """JSON of the `LoadResult` of what several load generators measured in windows that began and ended at
+    the same moments. Histograms are added bin by bin: percentiles are those of all events together.
+
+    Args:
+        parts: of `LoadRun.close_window_part`.
+
+    Raises:
+        CoreError: usage if there is none, or they are of different loads; measurement if a counter overflows.
     """
 
 def check_schedule(rate: float, profile: str, kind: str) -> None:

@@ -232,6 +232,11 @@ impl Connection {
         Error::lost(&self.peer, &io::ErrorKind::TimedOut.into())
     }
 
+    /// Asks for an answer that costs the server next to nothing.
+    pub fn ping(&mut self) -> Result<(), Error> {
+        self.ask(command::ping, |_| Ok(())).map(drop)
+    }
+
     /// Runs a statement in the text protocol and drops its rows.
     pub fn query(&mut self, sql: &str) -> Result<Completed, Error> {
         self.query_bytes(sql.as_bytes())

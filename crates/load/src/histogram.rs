@@ -64,6 +64,78 @@ pub(crate) fn record(latencies: &mut Latencies, took: Duration) -> bool {
     capped
 }
 
+/// All values of a histogram with how often they came, ascending: what it is made of, to the last count.
+fn bins(latencies: &Latencies) -> Vec<(u64, u32)> {
+    let recorded = latencies.iter_recorded();
+    recorded
+        .map(|at| (at.value_iterated_to(), at.count_at_value()))
+        .collect()
+}
+
+/// Adds the counts of `other`, bin by bin; whether a bin has become too large for its counter.
+pub(crate) fn add(latencies: &mut Latencies, other: &Latencies) -> bool {
+    let due = latencies.len() + other.len();
+    latencies.add(other).expect("all histograms have the same bounds");
+    latencies.len() != due || bins(latencies).iter().map(|(_, n)| u64::from(*n)).sum::<u64>() != due
+}
+
+/// Histograms as JSON: their bins.
+pub(crate) mod as_bins {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::{bins, latencies, Latencies};
+
+    type Bins = Vec<(u64, u32)>;
+
+    fn of<E: serde::de::Error>(bins: Bins) -> Result<Latencies, E> {
+        let mut some = latencies();
+        for (value, count) in bins {
+            some.record_n(value, count)
+                .map_err(|_| E::custom("a latency that no histogram has"))?;
+        }
+        Ok(some)
+    }
+
+    pub fn serialize<S: Serializer>(some: &Latencies, to: S) -> Result<S::Ok, S::Error> {
+        bins(some).serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Latencies, D::Error> {
+        of(Bins::deserialize(from)?)
+    }
+
+    /// Several of them.
+    pub mod all {
+        use super::*;
+
+        pub fn serialize<'a, S: Serializer>(
+            some: impl IntoIterator<Item = &'a Latencies>,
+            to: S,
+        ) -> Result<S::Ok, S::Error> {
+            to.collect_seq(some.into_iter().map(bins))
+        }
+
+        pub fn deserialize<'de, D: Deserializer<'de>, T: FromIterator<Latencies>>(
+            from: D,
+        ) -> Result<T, D::Error> {
+            Vec::<Bins>::deserialize(from)?.into_iter().map(of).collect()
+        }
+    }
+
+    /// One, or none.
+    pub mod maybe {
+        use super::*;
+
+        pub fn serialize<S: Serializer>(some: &Option<Latencies>, to: S) -> Result<S::Ok, S::Error> {
+            some.as_ref().map(bins).serialize(to)
+        }
+
+        pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Latencies>, D::Error> {
+            Option::<Bins>::deserialize(from)?.map(of).transpose()
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

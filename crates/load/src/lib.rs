@@ -16,10 +16,12 @@
 //! * `control`: what threads and their owner share.
 //! * `dialer`: opens connections as a load needs them.
 //! * `seconds`: the seconds of a window, written to files as they end.
-//! * `closed`: from a window that was closed to its [`result`], the JSON of `flushlab.record.load`.
+//! * `closed`: from a window that was closed, or those of several load generators, to the [`result`], the JSON of
+//!   `flushlab.record.load`.
 //! * `meter`: what the load's thread counts; `histogram`: its latencies; `usage`: what the thread itself takes.
 //! * [`spec`]: what goes in: the JSON of `flushlab.record.load`.
 //! * `workload`: what one event says; one file per workload.
+//! * `share`: the part of a load that one of several load generators drives.
 //! * `layout`: what the tables of a workload look like.
 //! * `schedule`: when events are due in an open loop; `transaction`: when a connection commits by itself;
 //!   `streams`: whose random numbers are whose; `policy`: how the kernel schedules threads.
@@ -69,6 +71,7 @@ mod script_survey;
 mod scripted;
 mod seconds;
 mod session;
+mod share;
 pub mod spec;
 mod stream;
 mod streams;
@@ -82,6 +85,7 @@ mod workload;
 
 pub use bulk::{sample_rows, FillProgress, FillResult, FillRun};
 pub use cancellation::Cancellation;
+pub use closed::WindowPart;
 pub use dump::late_indexes::late_parts;
 pub use dump::queue::StreamProgress;
 pub use endpoint::{CONNECT_TIMEOUT, READ_TIMEOUT};

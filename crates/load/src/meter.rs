@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::histogram::{latencies, record, Latencies, LiveLatencies};
+use serde::{Deserialize, Serialize};
+
+use crate::histogram::{add, as_bins, latencies, record, Latencies, LiveLatencies};
 use crate::result::ErrorCount;
 use crate::usage::{Accounts, Thread};
 use crate::workload::Effect;
@@ -125,7 +127,7 @@ pub(crate) struct SecondsOver {
 /// An event counts where it ended; what it adds to the figure counts there too, but only once its
 /// transaction is committed, however late. So neither end of a window favours or punishes a
 /// transaction that lies across it.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Window {
     pub events: u64,
     /// What was acknowledged, by the second in which its event ended.
@@ -133,24 +135,33 @@ pub(crate) struct Window {
     pub acknowledged: u64,
     pub updated: u64,
     pub rolled_back: u64,
+    #[serde(with = "as_bins")]
     pub latencies: Latencies,
     /// By kind of statement.
+    #[serde(with = "as_bins::all")]
     pub statements: Vec<Latencies>,
     /// Of events, by kind of transaction.
+    #[serde(with = "as_bins::all")]
     pub transactions: Vec<Latencies>,
+    #[serde(skip)]
     transaction_of: Vec<usize>,
     pub commits: u64,
     pub errors: Vec<ErrorCount>,
     /// Of events, their attempts and COMMITs that ended in an error.
+    #[serde(with = "as_bins")]
     pub failed: Latencies,
     /// Events whose latency was longer than what it counts as.
     pub capped: u64,
     pub lost_connections: u64,
     /// How late events were begun while a connection was free.
+    #[serde(with = "as_bins::maybe")]
     pub lag: Option<Latencies>,
+    #[serde(skip)]
     seconds: Option<Seconds>,
     /// What waits for a commit, by connection and second.
+    #[serde(skip)]
     waiting: Vec<Vec<(usize, Effect)>>,
+    #[serde(skip)]
     closed: bool,
 }
 
@@ -216,6 +227,33 @@ impl Window {
                 .collect(),
             overrun: seconds.overrun,
         })
+    }
+
+    /// Adds what another load generator counted in its own window, which has the same kinds and began at the same
+    /// moment; whether a counter of a histogram has overflowed.
+    pub fn add(&mut self, other: &Self) -> bool {
+        self.events += other.events;
+        self.acknowledged += other.acknowledged;
+        self.updated += other.updated;
+        self.rolled_back += other.rolled_back;
+        self.commits += other.commits;
+        self.capped += other.capped;
+        self.lost_connections += other.lost_connections;
+        for (second, amount) in other.per_second.iter().enumerate() {
+            add_second(&mut self.per_second, second, *amount);
+        }
+        for error in &other.errors {
+            add_error(&mut self.errors, error.clone());
+        }
+        let pairs = [
+            (&mut self.latencies, &other.latencies),
+            (&mut self.failed, &other.failed),
+        ];
+        let kinds = self.statements.iter_mut().zip(&other.statements);
+        let transactions = self.transactions.iter_mut().zip(&other.transactions);
+        let lag = self.lag.iter_mut().zip(&other.lag);
+        let all = pairs.into_iter().chain(kinds).chain(transactions).chain(lag);
+        all.fold(false, |overflown, (into, from)| add(into, from) || overflown)
     }
 
     fn is_settled(&self) -> bool {
@@ -461,10 +499,7 @@ fn add_second(per_second: &mut Vec<u64>, second: usize, amount: u64) {
 fn count_error(errors: &mut Vec<ErrorCount>, error: &Error) {
     let errno = error.errno.unwrap_or_default();
     let sqlstate = error.sqlstate.as_deref().unwrap_or_default();
-    match errors
-        .iter_mut()
-        .find(|known| known.errno == errno && known.sqlstate == sqlstate)
-    {
+    match known_error(errors, errno, sqlstate) {
         Some(known) => known.count += 1,
         None => errors.push(ErrorCount {
             errno,
@@ -473,6 +508,19 @@ fn count_error(errors: &mut Vec<ErrorCount>, error: &Error) {
             count: 1,
         }),
     }
+}
+
+fn add_error(errors: &mut Vec<ErrorCount>, error: ErrorCount) {
+    match known_error(errors, error.errno, &error.sqlstate) {
+        Some(known) => known.count += error.count,
+        None => errors.push(error),
+    }
+}
+
+fn known_error<'a>(errors: &'a mut [ErrorCount], errno: u16, sqlstate: &str) -> Option<&'a mut ErrorCount> {
+    errors
+        .iter_mut()
+        .find(|known| known.errno == errno && known.sqlstate == sqlstate)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What comes out: the JSON of `flushlab.record.load`.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::histogram::Latencies;
 
@@ -49,7 +49,7 @@ impl Latency {
 }
 
 /// How often a server error came (`flushlab.record.ErrorCount`).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorCount {
     /// The server's error number.
     pub errno: u16,

@@ -1,23 +1,24 @@
 //! A running load.
 
-use std::sync::atomic::AtomicU64;
 use std::sync::{mpsc, Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::closed::{whole_seconds, Closed};
+use crate::closed::{busy, whole_seconds, Closed, WindowPart};
 use crate::connection::Connection;
 use crate::control::Control;
 use crate::dialer::Dialer;
 use crate::drive::blocking;
 use crate::drive::polling::Polling;
 use crate::handoff::Handoff;
+use crate::histogram::{latencies, record};
 use crate::meter::{Meter, Shape, Window};
 use crate::reconnect::Reconnect;
-use crate::result::{LoadProgress, LoadResult, LoadSeen};
+use crate::result::{Latency, LoadProgress, LoadResult, LoadSeen};
 use crate::schedule::Schedule;
 use crate::seconds::SecondsWriter;
 use crate::session::Session;
+use crate::share::Share;
 use crate::spec::LoadSpec;
 use crate::streams::Stream;
 use crate::sync::locked;
@@ -109,7 +110,7 @@ impl LoadRun {
     pub fn connect(spec: &LoadSpec, cancellation: Arc<Cancellation>) -> Result<Self, Error> {
         let dialer = Dialer::new(spec.clone(), cancellation);
         let mut ready = Vec::with_capacity(spec.threads as usize);
-        let mut new_keys: NewKeys = Arc::new([]);
+        let mut new_keys = NewKeys::beyond(Vec::new(), spec.share);
         let mut statements = Vec::new();
         let mut transactions = Vec::new();
         let notes = spec.acks.as_ref().map(Acks::open).transpose()?;
@@ -119,11 +120,11 @@ impl LoadRun {
             })?;
             if number == 0 {
                 let largest = check_tables(&mut connection, spec)?;
-                new_keys = largest.into_iter().map(|key| AtomicU64::new(key + 1)).collect();
+                new_keys = NewKeys::beyond(largest, spec.share);
             }
             let rank = Rank {
-                number,
-                of: spec.threads,
+                number: spec.share.first_connection + number,
+                of: spec.share.connections,
             };
             let inner = spec.workload.open(&spec.tables, rank, &new_keys);
             let mut workload = match &notes {
@@ -149,6 +150,24 @@ impl LoadRun {
         })
     }
 
+    /// How long the first connection waits for answers that cost the server next to nothing, before the load is
+    /// started: what the network, with TLS where there is TLS, takes of each statement.
+    ///
+    /// # Errors
+    /// [`Kind::Usage`] if it was started or stopped before, or `count` is 0; those of a lost connection.
+    pub fn round_trips(&mut self, count: u32) -> Result<Latency, Error> {
+        let Some((connection, _)) = self.ready.first_mut() else {
+            return Err(Error::usage("the load was started or stopped before"));
+        };
+        let mut some = latencies();
+        for _ in 0..count {
+            let sent = Instant::now();
+            connection.ping()?;
+            record(&mut some, sent.elapsed());
+        }
+        Latency::of(&some).ok_or_else(|| Error::usage("no round trip was asked for"))
+    }
+
     /// Starts the thread: one drives all connections.
     ///
     /// # Errors
@@ -163,7 +182,7 @@ impl LoadRun {
         let spec = &self.dialer.spec;
         let start = Instant::now();
         let schedule = spec.plan.clone().map(|plan| {
-            let arrivals = Stream::Arrivals.random(spec.seed);
+            let arrivals = Stream::Arrivals(spec.share.generator).random(spec.seed);
             Schedule::new(plan, arrivals, start)
         });
         let control = Arc::new(Control::new(spec.ignored_errors.clone(), schedule, spec.commit));
@@ -200,12 +219,16 @@ impl LoadRun {
     /// The connections with what they need to run.
     fn sessions(&mut self, start: Instant) -> Vec<Session> {
         let spec = &self.dialer.spec;
-        let of = self.ready.len() as u32;
+        let Share {
+            first_connection,
+            connections,
+            ..
+        } = spec.share;
         let ready = std::mem::take(&mut self.ready).into_iter().enumerate();
         let session = |(index, (connection, workload)): (usize, _)| {
-            let number = index as u32;
+            let number = first_connection + index as u32;
             let random = Stream::Connection(number).random(spec.seed);
-            let transaction = Transaction::new(spec.commit, start, number, of);
+            let transaction = Transaction::new(spec.commit, start, number, connections);
             Session::new(connection, workload, random, transaction, index, start)
         };
         ready.map(session).collect()
@@ -306,6 +329,18 @@ impl LoadRun {
         &mut self,
         mut interrupted: impl FnMut() -> bool,
     ) -> Result<Option<LoadResult>, Error> {
+        let part = self.close_window_part_unless(&mut interrupted)?;
+        Ok(part.map(WindowPart::result))
+    }
+
+    /// The same in full, to be merged with the windows of other load generators.
+    ///
+    /// # Errors
+    /// As [`Self::close_window`].
+    pub fn close_window_part_unless(
+        &mut self,
+        mut interrupted: impl FnMut() -> bool,
+    ) -> Result<Option<WindowPart>, Error> {
         let running = running(&mut self.running)?;
         let opened = running
             .window
@@ -335,19 +370,22 @@ impl LoadRun {
         let Some(unwritten) = unwritten else {
             return Ok(None);
         };
+        let usage = (opened.usage, usage);
         let closed = Closed {
             unwritten,
             window,
             length,
-            usage: (opened.usage, usage),
-            statements: &self.statements,
-            transactions: &self.transactions,
+            shortest: length,
+            busy: busy(&usage, length),
+            usage,
+            statements: self.statements.clone(),
+            transactions: self.transactions.clone(),
             counts_rows: spec.workload.counts_rows(),
             commits_itself: spec.commit != Commit::Auto,
             amount: spec.workload.amount(),
             offered,
         };
-        Ok(Some(closed.result()))
+        Ok(Some(WindowPart(closed)))
     }
 
     /// Begins no further event, and comes back when the running ones have ended and nothing is open on the

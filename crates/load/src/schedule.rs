@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use flushlab_rows::{Bits, Random};
+use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
@@ -193,6 +194,14 @@ impl Plan {
             poisson,
         }))
     }
+
+    /// The plan of a part of the load.
+    pub fn scaled(self, factor: f64) -> Self {
+        Self {
+            profile: self.profile.scaled(factor),
+            ..self
+        }
+    }
 }
 
 /// Refuses a rate, a profile and a kind that make no schedule, before there is a server to load.
@@ -280,7 +289,7 @@ impl Arrivals {
 }
 
 /// What became of a schedule in a window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OfferedLoad {
     /// Events that were due in the window.
     pub due: u64,

@@ -12,6 +12,7 @@ use crate::layout::TableSet;
 use crate::policy::Policy;
 use crate::schedule::Plan;
 use crate::seconds::SecondFiles;
+use crate::share::Share;
 use crate::transaction::Commit;
 use crate::workload::{kind, within, Acks, Asked, JsonOltp, JsonRand, JsonTxn, JsonUpsert, Kind};
 use crate::{Cancellation, Error};
@@ -39,6 +40,8 @@ struct Json {
     ssl_ca: String,
     database: String,
     threads: u32,
+    #[serde(default)]
+    share: Option<Share>,
     tables: u32,
     table_size: u32,
     rand_type: String,
@@ -163,6 +166,8 @@ pub struct LoadSpec {
     pub(crate) nodes: Nodes,
     pub(crate) database: String,
     pub(crate) threads: u32,
+    /// Which part of a load these connections are.
+    pub(crate) share: Share,
     pub(crate) tables: TableSet,
     /// When events are due; none in a closed loop.
     pub(crate) plan: Option<Plan>,
@@ -192,7 +197,7 @@ impl LoadSpec {
             oltp: json.oltp,
             txn: json.txn,
         };
-        let (workload, commit) = kind(&json.workload, asked)?;
+        let (mut workload, commit) = kind(&json.workload, asked)?;
         if json.acks.is_some() && commit != Commit::Auto {
             return Err(Error::usage(
                 "acks need transactions that end with their event: commit_rows and commit_seconds exclude it",
@@ -203,6 +208,11 @@ impl LoadSpec {
         }
         let distribution = json.rand.distribution(&json.rand_type)?;
         within("threads", json.threads, 1, MAX_THREADS)?;
+        let share = json
+            .share
+            .unwrap_or(Share::whole(json.threads))
+            .checked(json.threads)?;
+        workload.divide(share)?;
         within("tables", json.tables, 1, MAX_TABLES)?;
         within("table_size", json.table_size, 1, MAX_TABLE_SIZE)?;
         if json.database.is_empty() || json.database.contains('\0') {
@@ -229,12 +239,14 @@ impl LoadSpec {
             nodes: Nodes::of(json.endpoint, json.peers, &json.cluster_load, transport)?,
             database: json.database,
             threads: json.threads,
+            share,
             tables: TableSet {
                 count: json.tables,
                 size: json.table_size,
                 distribution,
             },
-            plan: Plan::parse(json.rate, &json.profile, &json.rate_kind, amount)?,
+            plan: Plan::parse(json.rate, &json.profile, &json.rate_kind, amount)?
+                .map(|plan| plan.scaled(share.of_connections(json.threads))),
             policy: policy(&json.client_sched)?,
             reconnect: json.reconnect,
             seconds: SecondFiles {

@@ -5,8 +5,8 @@ use flushlab_rows::Random;
 /// What draws random numbers in a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stream {
-    /// The gaps of a Poisson process.
-    Arrivals,
+    /// The gaps of a Poisson process, of the load generator with that number, from 0.
+    Arrivals(u32),
     /// The events of the connection with that number, from 0.
     Connection(u32),
     /// The rows of the table with that number, from 1.
@@ -17,7 +17,7 @@ impl Stream {
     /// Its generator under that seed.
     pub fn random(self, seed: u64) -> Random {
         let (kind, number) = match self {
-            Self::Arrivals => (0, 0),
+            Self::Arrivals(number) => (0, number),
             Self::Connection(number) => (1, number),
             Self::Table(number) => (2, number),
         };
@@ -37,7 +37,8 @@ mod tests {
     fn no_two_uses_draw_the_same_numbers() {
         let connections = (0..1000).map(Stream::Connection);
         let tables = (1..1000).map(Stream::Table);
-        let all: Vec<_> = connections.chain(tables).chain([Stream::Arrivals]).collect();
+        let arrivals = (0..10).map(Stream::Arrivals);
+        let all: Vec<_> = connections.chain(tables).chain(arrivals).collect();
         let first: HashSet<u64> = all.iter().map(|stream| stream.random(7).bits()).collect();
         assert_eq!(first.len(), all.len());
         // The next run's first connection is not this one's second.

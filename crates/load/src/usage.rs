@@ -7,6 +7,8 @@ use std::time::Duration;
 use nix::time::{clock_gettime, ClockId};
 use nix::unistd::{gettid, Pid};
 
+use serde::{Deserialize, Serialize};
+
 use crate::result::ClientCost;
 
 /// Where the system time in clock ticks stands behind the name of a thread; the user time stands before it
@@ -39,7 +41,7 @@ impl Thread {
 }
 
 /// What the kernel counts of a thread.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Accounts {
     user_ticks: u64,
     system_ticks: u64,
@@ -90,7 +92,7 @@ impl Waits {
 }
 
 /// What a thread had taken at some moment.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Usage {
     pub cpu: Duration,
     pub accounts: Option<Accounts>,
@@ -99,6 +101,21 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
+    /// What two threads had taken together; the kernel's accounts only if both have them.
+    pub fn and(self, other: Self) -> Self {
+        let accounts = self.accounts.zip(other.accounts);
+        Self {
+            cpu: self.cpu + other.cpu,
+            accounts: accounts.map(|(one, two)| Accounts {
+                user_ticks: one.user_ticks + two.user_ticks,
+                system_ticks: one.system_ticks + two.system_ticks,
+                voluntary_switches: one.voluntary_switches + two.voluntary_switches,
+                involuntary_switches: one.involuntary_switches + two.involuntary_switches,
+            }),
+            waits: (self.waits.0 + other.waits.0, self.waits.1 + other.waits.1),
+        }
+    }
+
     /// What the thread took since `before`, in which `events` ended; none without the kernel's accounts.
     pub fn cost_since(&self, before: &Self, events: u64) -> Option<ClientCost> {
         let (begin, end) = (before.accounts?, self.accounts?);

@@ -6,6 +6,7 @@ use crate::Error;
 
 const COM_QUIT: u8 = 0x01;
 const COM_QUERY: u8 = 0x03;
+const COM_PING: u8 = 0x0E;
 const COM_STMT_PREPARE: u8 = 0x16;
 const COM_STMT_EXECUTE: u8 = 0x17;
 const COM_STMT_CLOSE: u8 = 0x19;
@@ -43,6 +44,11 @@ impl Param<'_> {
 /// Ends the connection; the server does not answer.
 pub fn quit(out: &mut Vec<u8>) -> Result<(), Error> {
     frame(out, 0, |out| out.push(COM_QUIT))
+}
+
+/// Asks for an answer, and nothing else.
+pub fn ping(out: &mut Vec<u8>) -> Result<(), Error> {
+    frame(out, 0, |out| out.push(COM_PING))
 }
 
 /// Runs `sql` in the text protocol.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flushlab_load::spec::LoadSpec;
-use flushlab_load::{Cancellation, Error, ScriptSpec};
+use flushlab_load::{Cancellation, Error, ScriptSpec, WindowPart};
 use parking_lot::Mutex;
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
@@ -144,6 +144,11 @@ impl LoadRun {
         Ok(Self(Mutex::new(run)))
     }
 
+    fn round_trips<'py>(&self, py: Python<'py>, count: u32) -> PyResult<Bound<'py, PyBytes>> {
+        let latency = self.with(py, |run| run.round_trips(count))?;
+        json(py, &latency)
+    }
+
     fn start(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, flushlab_load::LoadRun::start)
     }
@@ -168,6 +173,16 @@ impl LoadRun {
         match (result, signal) {
             (_, Some(signal)) => Err(signal),
             (Some(result), None) => json(py, &result),
+            (None, None) => unreachable!("a signal alone interrupts it"),
+        }
+    }
+
+    fn close_window_part<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let mut signal = None;
+        let part = self.with(py, |run| run.close_window_part_unless(|| raised(&mut signal)))?;
+        match (part, signal) {
+            (_, Some(signal)) => Err(signal),
+            (Some(part), None) => json(py, &part),
             (None, None) => unreachable!("a signal alone interrupts it"),
         }
     }
@@ -373,6 +388,15 @@ fn prepare_tables(py: Python<'_>, spec: &[u8]) -> PyResult<()> {
 }
 
 #[pyfunction]
+fn merge_windows<'py>(py: Python<'py>, parts: Vec<Vec<u8>>) -> PyResult<Bound<'py, PyBytes>> {
+    let merged = py.detach(|| {
+        let parts = parts.iter().map(|part| WindowPart::from_json(part));
+        WindowPart::merged(parts.collect::<Result<_, _>>()?)
+    });
+    json(py, &merged.map_err(|error| core_error(py, error))?)
+}
+
+#[pyfunction]
 fn check_schedule(py: Python<'_>, rate: f64, profile: &str, kind: &str) -> PyResult<()> {
     flushlab_load::check_schedule(rate, profile, kind).map_err(|error| core_error(py, error))
 }
@@ -426,6 +450,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(toml::parse_toml, module)?)?;
     module.add_function(wrap_pyfunction!(prepare_tables, module)?)?;
     module.add_function(wrap_pyfunction!(check_schedule, module)?)?;
+    module.add_function(wrap_pyfunction!(merge_windows, module)?)?;
     module.add_function(wrap_pyfunction!(count_statements, module)?)?;
     module.add_function(wrap_pyfunction!(run_script, module)?)?;
     module.add_function(wrap_pyfunction!(binlog::check_binlogs, module)?)?;

@@ -260,6 +260,22 @@ IGNORED_ERRORS = (1213, 1020, 1205)
 """As sysbench's: a deadlock, a row that has changed, a lock wait timeout."""
 
 
+class ShareSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of a load that one of several load generators drives.
+
+    Attributes:
+        generator: which one, from 0; keys and sequences of each are its own.
+        generators: how many there are.
+        first_connection: number of its first connection among those of the whole load, from 0.
+        connections: of the whole load.
+    """
+
+    generator: int
+    generators: int
+    first_connection: int
+    connections: int
+
+
 class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One load, or the preparation of its tables.
 
@@ -268,6 +284,8 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
         ssl_ca: file of the certificates that `verify_ca` and `verify_identity` trust.
         database: schema that holds the tables.
         threads: connections; one thread drives them all.
+        share: which part of a load these connections are; None: all of it. A rate or a profile is that of the
+            whole load.
         rand_type: distribution of ids; sysbench 1.0.20's default is `special`.
         rate: intended transactions or rows per second over all connections (open loop: latency counts from
             the intended start), or 0 for as fast as the server answers (closed loop).
@@ -301,6 +319,7 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
     ssl_ca: str = ""
     database: str = "sbtest"
     threads: int = 1
+    share: ShareSpec | None = None
     tables: int = 1
     table_size: int = 10_000
     rand_type: str = "special"
@@ -575,6 +594,22 @@ class ClientCost(msgspec.Struct, frozen=True, kw_only=True):
     system_us_per_event: float | None = None
 
 
+class LoadClient(msgspec.Struct, frozen=True, kw_only=True):
+    """A machine that drove a part of a load over the network.
+
+    Attributes:
+        machine: its name in the fleet.
+        connections: of its part.
+        round_trip_us: of COM_PING on one connection, before the load began.
+        busy: share of the window that its load's thread was on a CPU.
+    """
+
+    machine: str
+    connections: int
+    round_trip_us: Latency
+    busy: float
+
+
 class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
     """What one measured window gave.
 
@@ -603,6 +638,9 @@ class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
         client: how that thread took the time; None in records of earlier versions, and without `/proc`.
         rows: inserted, updated and so on, where rows are counted.
         kinds: time per kind of statement of a script, the most time first; empty for others.
+        clients: machines that drove the load, if they are others than the server's. The fields above are of
+            all of them together; `client_busy` is of the busiest.
+        clients_skew_us: between the first and the last of these machines that opened its window.
     """
 
     seconds: float
@@ -626,6 +664,8 @@ class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
     capped: int = 0
     unwritten: str | None = None
     client: ClientCost | None = None
+    clients: tuple[LoadClient, ...] = ()
+    clients_skew_us: int = 0
 
     @property
     def is_stall(self) -> bool:

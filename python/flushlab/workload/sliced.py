@@ -195,6 +195,8 @@ def together(results: Sequence[LoadResult]) -> LoadResult:
         )
         if loops
         else None,
+        clients=results[-1].clients,
+        clients_skew_us=max(one.clients_skew_us for one in results),
     )
 
 

@@ -7,6 +7,8 @@ use super::oltp::{Oltp, OltpEvents};
 use super::txn::{Txn, TxnEvents};
 use super::upsert::{NewKeys, Upsert, Upserts};
 use crate::layout::{Layout, TableSet};
+use crate::share::Share;
+use crate::Error;
 
 /// A workload's name, with the options that are its own.
 #[derive(Debug, Clone)]
@@ -38,6 +40,24 @@ impl Kind {
             Self::Oltp(oltp) => Some(Layout::Sbtest(oltp.table)),
             Self::Upsert(upsert) => Some(Layout::Upsert(upsert.key)),
             Self::Txn(_) | Self::AckedInserts => None,
+        }
+    }
+
+    /// Keeps the counters that all connections share apart from those of other load generators.
+    pub fn divide(&mut self, share: Share) -> Result<(), Error> {
+        if share.generators == 1 {
+            return Ok(());
+        }
+        match self {
+            Self::Oltp(oltp) if oltp.makes_ids() => Err(Error::usage(
+                "oltp_insert with auto_inc=off takes one load generator: its ids are one sequence",
+            )),
+            Self::Txn(txn) => {
+                let txn = Arc::get_mut(txn).expect("no connection has it yet");
+                txn.divide(share);
+                Ok(())
+            }
+            Self::Oltp(_) | Self::Upsert(_) | Self::AckedInserts => Ok(()),
         }
     }
 

@@ -138,6 +138,11 @@ impl Oltp {
         })
     }
 
+    /// Whether the client makes the ids of inserted rows.
+    pub fn makes_ids(&self) -> bool {
+        self.unique.is_some()
+    }
+
     /// Whether an event has no statement.
     pub fn is_empty(&self) -> bool {
         self.steps

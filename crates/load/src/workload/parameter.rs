@@ -166,6 +166,14 @@ pub(crate) enum Generator {
 }
 
 impl Generator {
+    /// Leaves numbers that all connections share to the other ones of `of` load generators.
+    pub fn divide(&mut self, number: i64, of: i64) {
+        if let Self::SharedSequence { next, step } = self {
+            next.fetch_add(step.wrapping_mul(number), Ordering::Relaxed);
+            *step = step.wrapping_mul(of);
+        }
+    }
+
     /// Draws the next value. Allocates nothing if `value` has room for it.
     pub fn draw(&mut self, random: &mut Random, value: &mut Value) {
         match self {
@@ -340,6 +348,19 @@ mod tests {
         };
         assert_eq!(texts(together.clone(), 2), ["1", "2"]);
         assert_eq!(texts(together, 2), ["3", "4"]);
+    }
+
+    #[test]
+    fn a_shared_sequence_is_dealt_out_to_load_generators() {
+        let of = |number| {
+            let mut shared = Generator::SharedSequence {
+                next: Arc::new(AtomicI64::new(10)),
+                step: 5,
+            };
+            shared.divide(number, 2);
+            texts(shared, 3)
+        };
+        assert_eq!([of(0), of(1)], [["10", "20", "30"], ["15", "25", "35"]]);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use flushlab_rows::{Bits, Random};
 use super::event::{Effect, Next, Rank, Workload};
 use super::parameter::{Content, Generator, Value};
 use crate::connection::{Connection, Statement};
+use crate::share::Share;
 use crate::{Error, Kind};
 
 const ER_UNSUPPORTED_PS: u16 = 1295;
@@ -80,6 +81,13 @@ impl Think {
 }
 
 impl Txn {
+    /// Keeps the sequences that all connections share apart from those of other load generators.
+    pub fn divide(&mut self, share: Share) {
+        for generator in &mut self.generators {
+            generator.divide(i64::from(share.generator), i64::from(share.generators));
+        }
+    }
+
     /// The names of all statements, in the order of their numbers.
     fn names(&self) -> Vec<String> {
         let mut names = Vec::new();

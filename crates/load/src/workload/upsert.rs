@@ -9,6 +9,7 @@ use flushlab_rows::{Bits, Random};
 use super::event::{Effect, Next, Rank, Workload};
 use crate::connection::{Connection, Statement};
 use crate::layout::{Key, Layout, TableSet};
+use crate::share::Share;
 use crate::Error;
 
 const ER_PARSE: u16 = 1064;
@@ -26,7 +27,27 @@ pub(crate) struct Upsert {
 }
 
 /// The next key that each table has not seen yet; one for all connections.
-pub(crate) type NewKeys = Arc<[AtomicU64]>;
+#[derive(Debug, Clone)]
+pub(crate) struct NewKeys {
+    next: Arc<[AtomicU64]>,
+    step: u64,
+}
+
+impl NewKeys {
+    /// Those beyond the largest key of each table, apart from those of other load generators.
+    pub fn beyond(largest: Vec<u64>, share: Share) -> Self {
+        let first = |key| AtomicU64::new(key + 1 + u64::from(share.generator));
+        Self {
+            next: largest.into_iter().map(first).collect(),
+            step: u64::from(share.generators),
+        }
+    }
+
+    #[inline]
+    fn take(&self, table: u32) -> u64 {
+        self.next[table as usize].fetch_add(self.step, Ordering::Relaxed)
+    }
+}
 
 /// INSERT … ON DUPLICATE KEY UPDATE of whole rows, several per statement.
 ///
@@ -102,12 +123,12 @@ impl Workload for Upserts {
     fn next(&mut self, random: &mut Random, out: &mut Vec<u8>) -> Result<Next, Error> {
         let turn = self.turn;
         self.turn = (turn + 1) % self.tables.len();
-        let new_key = &self.new_keys[self.tables[turn] as usize];
+        let table = self.tables[turn];
         for row in &mut self.rows {
             row.k = if random.unit() < self.hit_ratio {
                 i64::from(self.set.draw(random))
             } else {
-                new_key.fetch_add(1, Ordering::Relaxed) as i64
+                self.new_keys.take(table) as i64
             };
             write_c(&mut row.c, random);
             write_pad(&mut row.pad, random);
@@ -164,6 +185,24 @@ mod tests {
         (0..of)
             .map(|number| dealt(tables, Rank { number, of }).collect())
             .collect()
+    }
+
+    #[test]
+    fn new_keys_of_several_load_generators_never_meet() {
+        let of = |generator| {
+            let share = Share {
+                generator,
+                generators: 3,
+                first_connection: generator,
+                connections: 3,
+            };
+            let keys = NewKeys::beyond(vec![100, 7], share);
+            [keys.take(0), keys.take(0), keys.take(1)]
+        };
+        assert_eq!(
+            [of(0), of(1), of(2)],
+            [[101, 104, 8], [102, 105, 9], [103, 106, 10]]
+        );
     }
 
     #[test]
