@@ -15,6 +15,7 @@ affected writers are chosen once, from the whole window. A writer left out by ch
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -86,11 +87,13 @@ class Writer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Where one writer spent its time.
 
     Attributes:
+        thread: of the connection.
         samples: in which it was seen.
         connections: by wait, the part of the moments in which it was in it.
         stretches: the same by stretch of the window.
     """
 
+    thread: int
     samples: int
     connections: Mapping[str, float]
     stretches: Mapping[str, tuple[float, ...]]
@@ -183,10 +186,7 @@ class WriteTime(msgspec.Struct, frozen=True, kw_only=True):
             return 0.0, 1.0
         mean = sum(parts) / len(parts)
         spread = math.sqrt((len(parts) - 1) / len(parts) * sum((one - mean) ** 2 for one in parts))
-        # A share of samples has a spread of its own where all stretches are alike by chance.
-        spread = max(spread, math.sqrt(max(whole * (1 - whole), 1e-4) / max(self.samples, 1)))
-        half = _T_975 * spread
-        return max(0.0, whole - half), min(1.0, whole + half)
+        return _score_interval(whole, spread, self.samples)
 
 
 class _Affected:
@@ -280,47 +280,47 @@ class Tally:
                 counters; taken out of `statement`.
         """
         writers = set[int]().union(*self._writers.values())
-        counts = {step: self._counts(step, writers) for step in sorted(self._moments)}
-        whole = _mean(counts.values(), self._moments.total())
+        means = {step: self._of_step(step, writers) for step in sorted(self._moments)}
+        spans = _spans(list(means))
+        whole = _weighed(means, spans)
         statement = whole.get("statement", 0.0)
         part = min(1.0, row_lock_connections / statement) if statement else 0.0
-        stretches = _stretches(list(counts))
+        stretches = _stretches(list(means))
         return WriteTime(
             samples=self._moments.total(),
             writers=len(writers),
             connections=_with_row_locks(whole, part),
             stretches=tuple(
-                _with_row_locks(
-                    _mean((counts[one] for one in steps), sum(self._moments[one] for one in steps)), part
-                )
+                _with_row_locks(_weighed(means, {one: spans[one] for one in steps}), part)
                 for steps in stretches
             ),
             steps=tuple(
-                Step(
-                    at_s=step * self._step_s,
-                    connections=_with_row_locks(_mean((found,), self._moments[step]), part),
-                )
-                for step, found in counts.items()
+                Step(at_s=step * self._step_s, connections=_with_row_locks(found, part))
+                for step, found in means.items()
             ),
             step_s=self._step_s,
-            each=tuple(self._each(writers, stretches, part)),
+            each=tuple(self._each(writers, stretches, spans, part)),
         )
 
-    def _each(self, writers: set[int], stretches: list[list[int]], part: float) -> Iterator[Writer]:
+    def _each(
+        self, writers: set[int], stretches: list[list[int]], spans: Mapping[int, float], part: float
+    ) -> Iterator[Writer]:
         """The writers one by one."""
-        seen: dict[int, dict[int, list[int]]] = {}
+        seen: dict[int, dict[int, list[float]]] = {}
+        samples = Counter[int]()
         for number, steps in enumerate(stretches):
             for step in steps:
+                weight = spans[step] / self._moments[step]
                 for cell, count in self._cells[step].items():
                     one, wait = divmod(cell, len(WAITS))
                     if one in writers:
                         own = seen.setdefault(one, {})
-                        own.setdefault(wait, [0] * len(stretches))[number] += count
-        moments = [sum(self._moments[step] for step in steps) for steps in stretches]
-        for own in seen.values():
-            counts = {WAITS[wait]: sum(found) for wait, found in own.items()}
+                        own.setdefault(wait, [0.0] * len(stretches))[number] += count * weight
+                        samples[one] += count
+        lengths = [sum(spans[step] for step in steps) for steps in stretches]
+        for one, own in seen.items():
             means: dict[str, tuple[float, ...]] = {
-                WAITS[wait]: tuple(count / of for count, of in zip(found, moments, strict=True))
+                WAITS[wait]: tuple(count / of for count, of in zip(found, lengths, strict=True))
                 for wait, found in own.items()
             }
             if part and (found := means.get("statement")) is not None:
@@ -328,19 +328,19 @@ class Tally:
                     "statement": tuple(mean * (1 - part) for mean in found),
                     ROW_LOCK: tuple(mean * part for mean in found),
                 }
+            whole = {WAITS[wait]: sum(found) / sum(lengths) for wait, found in own.items()}
             yield Writer(
-                samples=sum(counts.values()),
-                connections=_with_row_locks(_mean((Counter(counts),), sum(moments)), part),
-                stretches=means,
+                thread=one, samples=samples[one], connections=_with_row_locks(whole, part), stretches=means
             )
 
-    def _counts(self, step: int, writers: set[int]) -> Counter[str]:
+    def _of_step(self, step: int, writers: set[int]) -> dict[str, float]:
+        """By wait, the mean number of writers in it."""
         found = Counter[str]()
         for cell, count in self._cells[step].items():
             one, wait = divmod(cell, len(WAITS))
             if one in writers:
                 found[WAITS[wait]] += count
-        return found
+        return {wait: count / self._moments[step] for wait, count in found.items()}
 
 
 _NUMBERS = {wait: number for number, wait in enumerate(WAITS)}
@@ -361,11 +361,22 @@ def _stretches(steps: list[int]) -> list[list[int]]:
     return [*found.values()]
 
 
-def _mean(counts: Iterable[Counter[str]], moments: int) -> dict[str, float]:
-    whole = Counter[str]()
-    for found in counts:
-        whole.update(found)
-    return {wait: count / moments for wait, count in whole.items()}
+def _spans(steps: list[int]) -> dict[int, float]:
+    """How many steps each of these stands for: one without a sample is half of either neighbor's. A server
+    that answers slowly is sampled less often then, and its time counts all the same."""
+    if not steps:
+        return {}
+    between = [(after - before) / 2 for before, after in itertools.pairwise(steps)]
+    return dict(zip(steps, map(sum, zip([0.5, *between], [*between, 0.5], strict=True)), strict=True))
+
+
+def _weighed(means: Mapping[int, Mapping[str, float]], spans: Mapping[int, float]) -> dict[str, float]:
+    """Mean of some steps, each as long as it stands for."""
+    length, found = sum(spans.values()), dict[str, float]()
+    for step, span in spans.items():
+        for wait, mean in means[step].items():
+            found[wait] = found.get(wait, 0.0) + mean * span
+    return {wait: sum_of / length for wait, sum_of in found.items()}
 
 
 def _with_row_locks(connections: Mapping[str, float], part: float) -> dict[str, float]:
@@ -383,6 +394,21 @@ def _without(connections: Mapping[str, float], parts: Sequence[Mapping[str, floa
         for wait, mean in one.items():
             found[wait] = max(0.0, found[wait] - mean)
     return found
+
+
+def _score_interval(share: float, spread: float, samples: int) -> tuple[float, float]:
+    """Wilson's interval of a share with this standard error, or with that of a share of so many samples if
+    all stretches are alike by chance.
+
+    It is that of as many independent samples as have such a standard error. A share near 1 varies less than
+    one in the middle; an interval that is as wide on both sides would reach 1, and leave no bound.
+    """
+    own = share * (1 - share)
+    known = max(1.0, min(samples, own / spread**2) if own and spread else samples)
+    wide = _T_975**2 / known
+    half = _T_975 * math.sqrt(own / known + wide / known / 4)
+    middle = share + wide / 2
+    return max(0.0, (middle - half) / (1 + wide)), min(1.0, (middle + half) / (1 + wide))
 
 
 def _ratio(connections: Mapping[str, float], waits: tuple[str, ...]) -> float | None:

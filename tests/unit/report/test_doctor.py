@@ -77,7 +77,7 @@ def test_a_bound_of_some_of_the_writers_says_how_many_they_are() -> None:
     others = [writer(7, COMMITTING) if at == 0 else client(7) for at in range(5)]
     time = time_of(*[[*states, other] for states, other in zip(BUSY, others, strict=True)] * 2)
     found = diagnose(evidence(write_time=time))
-    assert "of the time, at most 3.5× for 5 of 6 writers" in " ".join(render(found).split())
+    assert "of the time, at most 3.4× for 5 of 6 writers" in " ".join(render(found).split())
     share = found.findings[0].share
     assert share is not None and share.affected == 5
-    assert "the 5 writers that it delays are at most 3.5× as fast" in measured(found.findings[0])
+    assert "the 5 writers that it delays are at most 3.4× as fast" in measured(found.findings[0])

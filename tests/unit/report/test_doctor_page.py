@@ -49,7 +49,7 @@ def test_the_page_has_the_answer_the_half_minute_and_each_finding(page: str) -> 
         "watched for 30 s",
         "commits/s, reads too 1,000",
         "2025-11-21 10:02 UTC",
-        "10.5 of 16.0 busy writers wait for their commit, on average SELECT STATE, COUNT(*)",
+        "10.6 of 16.0 busy writers wait for their commit, on average SELECT STATE, COUNT(*)",
         "innodb_flush_log_at_trx_commit=2 floor second instead of strict",
         "-- Untested on this server. Until its next restart: SET GLOBAL innodb_flush_log_at_trx_commit = 2;",
         "[mysqld] innodb_log_buffer_size = 64M",
