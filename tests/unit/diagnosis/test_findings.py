@@ -356,6 +356,20 @@ def test_a_large_transaction_weighs_as_often_as_it_is_seen() -> None:
     assert found.share is not None and found.share.mid == pytest.approx(0.25)  # commits wait for the disk
 
 
+def test_the_begin_of_a_large_transaction_does_not_hide_those_before() -> None:
+    large, next_one = transaction(7, modified=200_000), transaction(7, modified=10)
+    looks = ((), (large,), (next_one,), (transaction(7), transaction(1, modified=3)))
+    seen = evidence(
+        transactions={7: next_one},
+        looks=looks,
+        write_time=time_of([writer(1), writer(2)]),
+        variables={"innodb_flush_log_at_trx_commit": "2", "sync_binlog": "0"},
+    )
+    found = found_in(seen)["large_transactions"]
+    assert found.share is not None and found.share.mid == pytest.approx(0.5)
+    assert "200,000 rows" in found.seen[0].text
+
+
 def test_an_idle_holder_of_locks_is_named() -> None:
     holder = msgspec.structs.replace(transaction(7, age_s=30, modified=1), idle=True)
     seen = evidence({"innodb_row_lock_waits": 5}, transactions={7: holder})
