@@ -67,8 +67,9 @@ def advisor(server: Sandbox) -> Iterator[str]:
 
 def _told(*words: str) -> str:
     done = subprocess.run(words, capture_output=True, text=True, timeout=_LONGEST_S, check=False)
-    if not done.stdout.strip():
-        raise FlushlabError(f"{words[0]} told nothing: {done.stderr.strip()[-300:]}")
+    if done.returncode or not done.stdout.strip():
+        why = done.stderr.strip().splitlines() or ["it told nothing"]
+        raise FlushlabError(f"{words[0]} stopped with exit code {done.returncode}: {why[-1][-300:]}")
     return done.stdout
 
 

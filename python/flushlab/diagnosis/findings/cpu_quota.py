@@ -5,8 +5,8 @@ time. The lower end is the time in which all processors were stopped, if they we
 that uses its quota on all processors runs for quota/processors of a period at least; the rest is the upper
 end.
 
-No bound comes of it: background threads, and threads that spin for a latch whose holder is stopped, use up
-the same quota, so a larger one may bring more than in proportion. 14 times as many transactions were seen
+No bound comes of it. Background threads use up the same quota, and so do threads that spin for a latch whose
+holder is stopped: a larger quota may bring more than in proportion. 14 times as many transactions were seen
 with 10 times the processor time (MariaDB 10.11).
 """
 
