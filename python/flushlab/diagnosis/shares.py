@@ -328,7 +328,7 @@ class Tally:
                     "statement": tuple(mean * (1 - part) for mean in found),
                     ROW_LOCK: tuple(mean * part for mean in found),
                 }
-            whole = {WAITS[wait]: sum(found) / sum(lengths) for wait, found in own.items()}
+            whole: dict[str, float] = {WAITS[wait]: sum(found) / sum(lengths) for wait, found in own.items()}
             yield Writer(
                 thread=one, samples=samples[one], connections=_with_row_locks(whole, part), stretches=means
             )
