@@ -299,7 +299,7 @@ def test_port_that_is_lost_meanwhile_is_replaced(
         taken.listen()
         free_port, given = module.free_port, list[int]()
 
-        def port() -> int:
+        def port(host: str) -> int:
             given.append(free_port() if given else taken.getsockname()[1])
             return given[-1]
 

@@ -15,8 +15,10 @@ from flushlab.errors import MeasurementError
 from flushlab.record import LoadProgress, LoadResult, RowCounts
 from flushlab.server import Sandbox
 from flushlab.workload import Measured, Timing, UpsertWorkload
+from flushlab.workload.generators import SeveralLoads, clock_of
 from flushlab.workload.upsert import DATABASE
 from tests.conftest import StartSandbox, flavors
+from tests.threaded_generator import Threaded
 from tests.waiting import PATIENCE_S
 
 SERVERS = flavors("mariadb@10.11", "mysql@8.0", "mysql@5.7", first=2)
@@ -241,3 +243,27 @@ def until(load: _core.LoadRun, condition: Callable[[LoadProgress], bool]) -> Loa
 def sent(load: _core.LoadRun) -> int:
     """Rows of all statements of a load that were answered."""
     return until(load, lambda progress: True).events * SMALL.rows
+
+
+def test_new_rows_of_two_load_generators_never_meet(server_of: Servers) -> None:
+    server = server_of()
+    workload = msgspec.structs.replace(SMALL, threads=4, hit_ratio=0.0)
+    workload.prepare(server)
+    generators = [Threaded("one"), Threaded("two", ahead_s=1000.0)]
+    clocks = {one.machine: clock_of(one) for one in generators}
+    load = SeveralLoads(workload.driving(server).spec, generators, clocks)
+    try:
+        load.start()
+        load.open_window()
+        deadline = time.monotonic() + PATIENCE_S
+        while msgspec.json.decode(load.progress(), type=LoadProgress).events < 200:
+            assert time.monotonic() < deadline
+        result = msgspec.json.decode(load.close_window(), type=LoadResult)
+        load.pause()
+    finally:
+        load.stop()
+    assert result.rows is not None
+    assert result.rows.committed > 0
+    assert result.rows.updated == 0  # a key that both had made would be a row that is there
+    assert [one.connections for one in result.clients] == [2, 2]
+    assert new_rows(server, workload) >= result.rows.committed

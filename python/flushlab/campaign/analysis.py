@@ -12,7 +12,7 @@ from flushlab.campaign.request import ComparingRequest
 from flushlab.experiment.blocks import CONTROL
 from flushlab.experiment.objective import is_stalled, p99_us
 from flushlab.experiment.protocol import Experiment
-from flushlab.record import Comparison, ServerIdentity, Trial, Warning
+from flushlab.record import Comparison, LoadClient, ServerIdentity, Trial, Warning
 from flushlab.settings.configuration import Configuration
 from flushlab.units import counted, format_size
 
@@ -98,6 +98,7 @@ def gathered(
         others=run.others,
         machine=run.machine,
         machines=fleet_machines(base),
+        clients=clients_of(base),
         **rest,
     )
 
@@ -116,6 +117,17 @@ def fleet_machines(base: Iterable[Trial]) -> tuple[FleetMachine, ...]:
         for name, own in sorted(by_name.items())
         if name and (result := mean_result(own)) is not None
     )
+
+
+def clients_of(base: Iterable[Trial]) -> tuple[LoadClient, ...]:
+    """The machines that drove the load, as in the window with the median round trip.
+
+    Args:
+        base: the base's trials that have a result.
+    """
+    found = [trial.load.clients for trial in base if trial.load is not None and trial.load.clients]
+    found.sort(key=lambda clients: max(one.round_trip_us.p50 for one in clients))
+    return found[len(found) // 2] if found else ()
 
 
 def of_fleet(arms: Iterable[ArmFacts]) -> Iterator[Warning]:

@@ -17,6 +17,7 @@ from flushlab.record import (
     Comparison,
     CrashFacts,
     FactorEffect,
+    LoadClient,
     Machine,
     ObservedLoad,
     OtherLoad,
@@ -388,6 +389,8 @@ class CampaignFacts(msgspec.Struct, frozen=True, kw_only=True):
         redo_bytes: size of the base's redo log; null: not known.
         machine: the machine that measured; of a fleet, the one that the command ran on.
         machines: the machines of a fleet that ran blocks, by name; empty without a fleet.
+        clients: the machines that drove the load over the network, as in the base's window with the median
+            round trip; empty where the server's machine drove it.
         warnings: caveats about the results.
         files: paths of what was written.
         tuning: what only a tuning has; else null.
@@ -425,6 +428,7 @@ class CampaignFacts(msgspec.Struct, frozen=True, kw_only=True):
     redo_bytes: int | None = None
     machine: Machine
     machines: tuple[FleetMachine, ...] = ()
+    clients: tuple[LoadClient, ...] = ()
     warnings: tuple[Warning, ...] = ()
     files: tuple[str, ...] = ()
     tuning: TuningFacts | None = None

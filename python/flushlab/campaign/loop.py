@@ -240,7 +240,7 @@ def run_or_resume(
     with publish_status(spec.kind, server=spec.server.build, **status), open_store() as store:
         earlier = stored_request(store, resume, spec.kind, stored_as) if resume else None
         if earlier is not None:
-            target = target.resuming(earlier.spec, earlier.fleet)
+            target = target.resuming(earlier.spec, earlier.fleet, earlier.clients)
         with target.open(watcher.say) as pool:
             session = Session(
                 store,

@@ -55,7 +55,8 @@ class ComparingRequest(StoredRequest, frozen=True, kw_only=True):
 
     Attributes:
         machine: the machine that it began on.
-        fleet: address of the fleet whose machines run the blocks; empty: that machine runs them.
+        fleet: address of the fleet whose machines run the blocks or drive the load; empty: that machine does.
+        clients: machines of the fleet that drive the load; none: the machines of the servers do.
         has: settings that the servers have without having been asked for; none where each is started for its
             arm.
         persisted: what SET PERSIST has stored there; None: not known.
@@ -68,6 +69,7 @@ class ComparingRequest(StoredRequest, frozen=True, kw_only=True):
     spec: TuneSpec | SeriesSpec | CompareSpec
     machine: Machine
     fleet: str = ""
+    clients: tuple[str, ...] = ()
     has: Mapping[str, Value] = {}
     persisted: Mapping[str, str] | None = None
     dataset_key: Mapping[str, str] = {}

@@ -272,6 +272,8 @@ def decide(
         arm.name: build_workload(arm.workload.name, arm.workload.options, folder=loaded.folder)
         for arm in (bound.base, *bound.arms)
     }
+    for each in workloads.values():
+        asked.target.require_load(each)
     if compared and not pool.restarts:
         _require_same_tables(workloads)
     texts = (source for workload in workloads.values() for source in sources_of(workload))
@@ -281,7 +283,8 @@ def decide(
         build=pool.identity.name,
         build_id=pool.key,
         machine=pool.machine(),
-        fleet=asked.target.on_fleet,
+        fleet=asked.target.needed_fleet,
+        clients=asked.target.driven_by,
         has=here.has,
         persisted=pool.persisted(),
         plan=plan.name,

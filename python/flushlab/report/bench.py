@@ -12,6 +12,7 @@ from rich.text import Text
 
 from flushlab.errors import ValueOutOfRange
 from flushlab.record import KindTime, Latency, Launch, LoadResult, NodeActivity, Trial
+from flushlab.report.clients import load_came_from
 from flushlab.report.words import disk_words
 from flushlab.settings.durability import Verdict, described, verdict
 from flushlab.units import format_latency, format_seconds
@@ -165,6 +166,8 @@ def _add_load(table: Table, load: LoadResult) -> None:
     if load.client_cpu_us_per_event is not None:
         busy = "" if load.client_busy is None else f", busy {load.client_busy:.0%} of the time"
         table.add_row("client", f"{load.client_cpu_us_per_event:.1f} µs of CPU per {event}{busy}")
+    if load.clients:
+        table.add_row("from", load_came_from(load.clients))
     for error in load.errors:
         table.add_row("error", Text(f"{error.count:,} × {error.errno} ({error.sqlstate}): {error.message}"))
     if load.failed is not None:

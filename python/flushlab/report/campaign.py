@@ -23,6 +23,7 @@ from flushlab.report.carry_over import (
     render_offers,
     render_what_now,
 )
+from flushlab.report.clients import load_came_from
 from flushlab.report.observed import demand_words, source_words
 from flushlab.report.words import base_name, base_words, changes, servers, sizes, ways
 from flushlab.units import counted, format_seconds, format_spread
@@ -104,6 +105,8 @@ def _notes(facts: CampaignFacts) -> Iterator[RenderableType]:
         yield from (Text(words, style="dim") for words in ways(facts))
     if facts.base.observed is not None:
         yield Text(source_words(facts.base.observed), style="dim")
+    if facts.clients:
+        yield Text(load_came_from(facts.clients), style="dim")
     if len(facts.machines) >= LEAST_MACHINES:
         each = f"{counted(len(facts.machines), 'machine')} ran the blocks"
         yield Text(f"{each}; intervals are about all machines like them", style="dim")

@@ -154,5 +154,6 @@ def command(request: Request) -> str:
         spec = msgspec.structs.replace(spec, remote=msgspec.structs.replace(remote, dsn=None))
     run = getattr(spec, "run", None)
     if run is not None and (fleet := getattr(request, "fleet", "")):
-        spec = msgspec.structs.replace(spec, run=msgspec.structs.replace(run, fleet=fleet))
+        clients = getattr(request, "clients", ())
+        spec = msgspec.structs.replace(spec, run=msgspec.structs.replace(run, fleet=fleet, client=clients))
     return " \\\n  ".join([f"flushlab {spec.kind}", *words(spec)])

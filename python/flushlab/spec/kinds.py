@@ -11,6 +11,7 @@ from flushlab.record import CrashKind
 from flushlab.settings.floor import Floor
 from flushlab.spec.option import DATA, OUTPUT, SERVER, SURE, Option, Spec, Without
 from flushlab.spec.parts import (
+    CLIENT,
     BaseSpec,
     CrashWorkloadSpec,
     DataSpec,
@@ -132,7 +133,7 @@ class TuneSpec(Spec, frozen=True, kw_only=True):
             rare=True,
         ),
     ] = None
-    run: Annotated[RunSpec, Without(("fleet",))] = RunSpec()
+    run: Annotated[RunSpec, Without(("fleet", "client"))] = RunSpec()
 
 
 class SeriesSpec(Spec, frozen=True, kw_only=True, tag="series"):
@@ -248,6 +249,19 @@ class BenchSpec(Spec, frozen=True, kw_only=True):
         str | None, Option("Write a CSV file with a line per second.", path=True, panel=OUTPUT)
     ] = None
     wait_for_quiet: Annotated[bool, _Quiet] = False
+    fleet: Annotated[
+        str | None,
+        Option(
+            "The fleet of the machines that --client names: HOST:PORT; default: FLUSHLAB_FLEET.",
+            metavar="ADDRESS",
+            needs="client",
+            hint="add --client MACHINE",
+            started=True,
+            panel=SERVER,
+            rare=True,
+        ),
+    ] = None
+    client: Annotated[tuple[str, ...], CLIENT] = ()
 
 
 class CrashSpec(Spec, frozen=True, kw_only=True):
@@ -341,7 +355,7 @@ class CrashSpec(Spec, frozen=True, kw_only=True):
             "With --replay: find the smallest set of unsynced sectors that explains the failure.", rare=True
         ),
     ] = False
-    run: Annotated[RunSpec, Without(("wait_for_quiet", "dry_run", "fleet"))] = RunSpec()
+    run: Annotated[RunSpec, Without(("wait_for_quiet", "dry_run", "fleet", "client"))] = RunSpec()
 
 
 class FillSpec(Spec, frozen=True, kw_only=True):

@@ -303,6 +303,15 @@ class BaseSpec(FileSpec, frozen=True, kw_only=True):
     ] = {}
 
 
+CLIENT = Option(
+    "Drive the load of a server here from this machine of the fleet; repeatable.",
+    metavar="MACHINE",
+    started=True,
+    panel=SERVER,
+    rare=True,
+)
+
+
 class RunSpec(Spec, frozen=True, kw_only=True):
     """How a campaign is run; nothing of it is kept with the campaign."""
 
@@ -326,4 +335,5 @@ class RunSpec(Spec, frozen=True, kw_only=True):
             rare=True,
         ),
     ] = None
+    client: Annotated[tuple[str, ...], CLIENT] = ()
     resume: Annotated[str | None, Option("Resume the campaign with this id.", metavar="ID")] = None

@@ -25,7 +25,8 @@ from flushlab.build.build import Build
 from flushlab.datadir import DataRoot, LimitedDisk, SlowDisk, Snapshot, Volume
 from flushlab.errors import FlushlabError, MeasurementError, ServerError
 from flushlab.record import Arm, Stage, Trial, Value
-from flushlab.server import DataDirectory, Sandbox
+from flushlab.server import DataDirectory, Instance, Sandbox
+from flushlab.server.clients import Clients
 from flushlab.server.galera.cluster import Cluster
 from flushlab.server.remote.group import RemoteGroup
 from flushlab.trial.measurement import NOT_STARTED, Draft, measure
@@ -173,6 +174,7 @@ class TrialRunner(ArmRunner):
         arguments: of the server, alike for every arm.
         nodes: of the Galera cluster that every trial starts; 1: a server alone.
         latency_s: between them, there and back; 0: as on loopback.
+        clients: machines that load the servers; None: this one does.
         held: stopped servers whose data the next trial goes on with, by snapshot and place; runners that are
             replaced copies of one another share them.
     """
@@ -185,6 +187,7 @@ class TrialRunner(ArmRunner):
     arguments: tuple[str, ...] = ()
     nodes: int = 1
     latency_s: float = 0.0
+    clients: Clients | None = None
     held: dict[tuple[Path, Path], Sandbox] = field(default_factory=dict)
 
     def with_arm(self, workload: Workload, timing: Timing, volume: Volume | None) -> Self:
@@ -275,6 +278,7 @@ class TrialRunner(ArmRunner):
             settings=arm.settings,
             arguments=self.arguments,
             data=DataDirectory(self.data_root, snapshot=snapshot, disk_limit=self.disk_limit),
+            instance=Instance(clients=self.clients),
         )
 
 

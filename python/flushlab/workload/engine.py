@@ -27,6 +27,7 @@ from flushlab.record import (
     SslMode,
     Warning,
 )
+from flushlab.server.clients import USER, Load, clients_of
 from flushlab.server.node_group import quorum_problem
 from flushlab.server.protocol import Server
 from flushlab.units import counted
@@ -36,6 +37,8 @@ from flushlab.workload.protocol import Driving, Measured, Timing, Window
 _POLL_S = 0.05
 _LEVEL_SPREAD = 0.15  # the last seconds of a warm-up may differ by this share of their mean
 _LEVEL_SECONDS = 2
+_NETWORK_BOUND = 0.5
+"""Share of the statements' time from which on the network bounds a closed loop."""
 _RATE_MISSED = 0.01  # share of an intended rate that may be missing without a word
 _PAGE_READS, _REDO_WRITTEN = "Innodb_buffer_pool_reads", "Innodb_os_log_written"
 _PAGE_READS_PER_EVENT = 0.01  # "page reads are near zero"
@@ -295,14 +298,31 @@ def measured(driving: Driving, result: LoadResult, warm_up_s: float, warnings: I
     )
 
 
-def connected(driving: Driving, server: Server) -> _core.LoadRun:
+def connected(driving: Driving, server: Server) -> Load:
     """The load, connected and not started; to the nodes of a cluster, if it is to go there.
 
     Raises:
-        UsageError: it is to go to a cluster's nodes, and there is one server.
+        UsageError: it is to go to a cluster's nodes, and there is one server; it has fewer connections than
+            clients.
         ServerDied, MeasurementError, ServerError: it cannot be.
     """
     spec = driving.spec
+    if (clients := clients_of(server)) is not None:
+        there = msgspec.structs.replace(
+            spec,
+            endpoint=msgspec.structs.replace(
+                spec.endpoint,
+                user=USER,
+                password="",
+                socket=None,
+                host=clients.access.address,
+                option_file=None,
+                get_server_public_key=False,
+            ),
+            transport="tcp",
+            ssl_mode="verify_identity",
+        )
+        return native(lambda: clients.connect(there), server)
     if spec.cluster_load != "one":
         peers = tuple(node.endpoint for node in server.nodes[1:])
         require_cluster(spec.cluster_load, 1 + len(peers))
@@ -337,7 +357,7 @@ class LoadInterrupted(KeyboardInterrupt):
         self.unit = unit
 
 
-def _interrupted(load: _core.LoadRun, unit: str) -> KeyboardInterrupt:
+def _interrupted(load: Load, unit: str) -> KeyboardInterrupt:
     """What is raised for a Ctrl-C: with what was measured, if there is something."""
     try:
         return LoadInterrupted(msgspec.json.decode(load.close_window(), type=LoadResult), unit)
@@ -345,7 +365,7 @@ def _interrupted(load: _core.LoadRun, unit: str) -> KeyboardInterrupt:
         return KeyboardInterrupt()
 
 
-def closed(load: _core.LoadRun, server: Server) -> LoadResult:
+def closed(load: Load, server: Server) -> LoadResult:
     """Closes the load's window."""
     return msgspec.json.decode(native(load.close_window, server), type=LoadResult)
 
@@ -361,7 +381,7 @@ def preload(server: Server, database: str, reads: Iterable[str]) -> None:
             server.query(sql)
 
 
-def raise_if_failed(load: _core.LoadRun, server: Server) -> LoadProgress:
+def raise_if_failed(load: Load, server: Server) -> LoadProgress:
     """A glance at a load.
 
     Raises:
@@ -378,7 +398,7 @@ def raise_if_failed(load: _core.LoadRun, server: Server) -> LoadProgress:
 
 
 def warm_up(
-    load: _core.LoadRun, server: Server, timing: Timing, driving: Driving, status: LoadStatus
+    load: Load, server: Server, timing: Timing, driving: Driving, status: LoadStatus
 ) -> list[Warning]:
     """Waits until throughput is level and page reads are near zero, within the timing's bounds."""
     reads_before, events_before = _status(server, _PAGE_READS), 0
@@ -411,7 +431,7 @@ def _status(server: Server, name: str) -> int:
     return int(server.query(f"SHOW GLOBAL STATUS LIKE '{name}'")[0][1])
 
 
-def _wait(load: _core.LoadRun, server: Server, timing: Timing, status: LoadStatus, losses: Losses) -> None:
+def _wait(load: Load, server: Server, timing: Timing, status: LoadStatus, losses: Losses) -> None:
     started = time.monotonic()
     redo_before = _status(server, _REDO_WRITTEN) if timing.redo_bytes else 0
     ask_at = started
@@ -433,6 +453,17 @@ def _wait(load: _core.LoadRun, server: Server, timing: Timing, status: LoadStatu
         time.sleep(min(_POLL_S, left) if left > 0 else _POLL_S)
 
 
+def _network_share(result: LoadResult) -> float:
+    """Share of the time of all statements that their round trips over the network take; 0 without clients."""
+    if not result.clients or not result.statements:
+        return 0.0
+    connections = sum(one.connections for one in result.clients)
+    trip_us = sum(one.connections * one.round_trip_us.mean for one in result.clients) / connections
+    count = sum(one.count for one in result.statements)
+    spent_us = sum(one.count * one.latency_us.mean for one in result.statements)
+    return min(1.0, trip_us * count / spent_us) if spent_us else 0.0
+
+
 def _caveats(result: LoadResult) -> Iterator[Warning]:
     if result.is_stall:
         yield Warning("nothing-committed", f"nothing was committed in a window of {result.seconds:.1f} s")
@@ -443,6 +474,9 @@ def _caveats(result: LoadResult) -> Iterator[Warning]:
     if result.client_bound:
         text = f"the client's thread was on a CPU for {result.client_busy or 0:.0%} of the window: "
         yield Warning("client-bound", text + "the result is the client's limit, not the server's")
+    if (share := _network_share(result)) >= _NETWORK_BOUND:
+        text = f"the network's round trips are {share:.0%} of the statements' time: "
+        yield Warning("network-bound", text + "a nearer client, or more connections, would load it more")
     if result.stalls:
         text = f"{counted(len(result.stalls), 'second')} below a tenth of the median second"
         yield Warning("stalls", text)

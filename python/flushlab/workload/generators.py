@@ -35,7 +35,10 @@ _numbers = count()
 class Reached(Protocol):
     """A generator, as who uses it sees it."""
 
-    machine: str
+    @property
+    def machine(self) -> str:
+        """Its machine's name."""
+        ...
 
     def call(self, method: str, *arguments: object) -> Callable[[], Any]:
         """Calls a method of `Generator` without a wait; what waits for the result."""

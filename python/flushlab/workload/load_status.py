@@ -10,10 +10,10 @@ from itertools import count
 
 import msgspec
 
-from flushlab import _core
 from flushlab.process.running import live_status
 from flushlab.record import LoadProgress, LoadResult, LoadSeen
 from flushlab.record.running import LoadTotals
+from flushlab.server.clients import Load
 
 _numbers = count(1)
 
@@ -26,7 +26,7 @@ class LoadStatus:
         unit: of its throughput.
     """
 
-    def __init__(self, load: _core.LoadRun, unit: str) -> None:
+    def __init__(self, load: Load, unit: str) -> None:
         self._load = load
         self._unit = unit
         self._board = live_status()

@@ -198,6 +198,7 @@ CHANGES_NO_REQUEST = {
         "wait_for_quiet",
         "dry_run",
         "fleet",
+        "client",
         "watch",
         "replay",
         "minimise",
@@ -337,6 +338,14 @@ def test_the_command_says_what_was_compared_also_where_nobody_asked(
 ) -> None:
     again = repeated(kind, ask(kind, *words))
     assert again[again.index("--objective") + 1] == "p99"
+
+
+def test_the_command_names_the_fleet_and_the_machines_that_drove_the_load(ask: Any) -> None:
+    request = ask("compare", *TWO)
+    driven = msgspec.structs.replace(request, fleet="10.0.0.1:9377", clients=("load1", "load2"))
+    again = repeated("compare", driven)
+    assert again[again.index("--fleet") + 1] == "10.0.0.1:9377"
+    assert [again[at + 1] for at, word in enumerate(again) if word == "--client"] == ["load1", "load2"]
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,19 @@ import msgspec
 import pytest
 
 from flushlab.errors import MeasurementError
-from flushlab.record import ErrorCount, LoadProgress, LoadResult
+from flushlab.record import (
+    Endpoint,
+    ErrorCount,
+    Latency,
+    LoadClient,
+    LoadProgress,
+    LoadResult,
+    LoadSpec,
+    StatementLatency,
+)
+from flushlab.server.clients import Access
 from flushlab.workload import Measured, Timing, engine
+from flushlab.workload.protocol import Driving
 
 NOTHING = LoadResult(seconds=8.0, events=0, throughput=0.0, per_second=(0,) * 8, latency_us=None, commits=0)
 DEADLOCKS = (ErrorCount(errno=1213, sqlstate="40001", message="Deadlock found", count=3),)
@@ -81,3 +92,43 @@ def test_a_window_that_waits_for_redo_is_hardly_longer_than_that_takes(
     assert takes_s <= now[0] - 100 <= 1.1 * takes_s + 0.1
     pauses = [later - before for before, later in pairwise(asked[1:])]
     assert all(gap >= min(0.1 * at, 1.0) - 1e-6 for at, gap in zip(asked[1:], pauses, strict=False))
+
+
+def _over_the_network(trip_us: float, statement_us: float) -> LoadResult:
+    trip = Latency(mean=trip_us, p50=1, p95=1, p99=1, p999=1, max=1)
+    took = Latency(mean=statement_us, p50=1, p95=1, p99=1, p999=1, max=1)
+    client = LoadClient(machine="two", connections=4, round_trip_us=trip, busy=0.1)
+    update = StatementLatency(statement="UPDATE", count=10, latency_us=took)
+    return msgspec.structs.replace(
+        NOTHING, events=10, throughput=1.0, statements=(update,), clients=(client,)
+    )
+
+
+@pytest.mark.parametrize(("trip_us", "slugs"), [(600.0, ["network-bound"]), (400.0, [])])
+def test_a_network_that_takes_half_of_the_time_is_told(
+    trip_us: float, slugs: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = driven(_over_the_network(trip_us, 1000.0), monkeypatch)
+    assert [one.slug for one in found.warnings] == slugs
+    assert not slugs or "are 60% of the statements' time" in found.warnings[0].text
+
+
+def test_a_load_that_comes_from_elsewhere_is_reached_without_its_password() -> None:
+    asked: list[LoadSpec] = []
+
+    def connect(spec: LoadSpec) -> Any:
+        asked.append(spec)
+
+    access = Access(address="10.0.0.1", hosts=("10.0.0.2",), password="secret", identity="")
+    server: Any = SimpleNamespace(clients=SimpleNamespace(access=access, connect=connect), nodes=[])
+    local = Endpoint(user="flushlab", password="local", socket="/s", host="10.0.0.1", port=3306)
+    spec = LoadSpec(workload="oltp_insert", endpoint=local)
+    engine.connected(Driving(spec=spec, unit="transactions/s"), server)
+    (sent,) = asked
+    assert (sent.transport, sent.ssl_mode) == ("tcp", "verify_identity")
+    assert (sent.endpoint.user, sent.endpoint.host, sent.endpoint.port) == ("flushlab_load", "10.0.0.1", 3306)
+    assert (sent.endpoint.password, sent.endpoint.socket, sent.endpoint.get_server_public_key) == (
+        "",
+        None,
+        False,
+    )

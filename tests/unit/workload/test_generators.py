@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 import pytest
@@ -14,7 +13,6 @@ import pytest
 from flushlab import _core
 from flushlab.errors import UsageError
 from flushlab.record import Endpoint, LoadProgress, LoadResult, LoadSeen, LoadSpec
-from flushlab.workload.generator import Generator
 from flushlab.workload.generators import (
     SeveralLoads,
     clock_of,
@@ -22,6 +20,7 @@ from flushlab.workload.generators import (
     progress_of,
     seen_of,
 )
+from tests.threaded_generator import Threaded
 
 SPEC = LoadSpec(workload="oltp_insert", endpoint=Endpoint(user="u", password="", host="h", port=1), threads=7)
 LATENCY = {"mean": 100.0, "p50": 100, "p90": 100, "p95": 100, "p99": 200, "p999": 200, "max": 250}
@@ -98,33 +97,6 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[FakeRun]:
     monkeypatch.setattr(_core, "LoadRun", FakeRun)
     monkeypatch.setattr(FakeRun, "made", [])
     return FakeRun.made
-
-
-class Threaded:
-    """A generator in this process, whose clock is ahead of this process's by so much."""
-
-    def __init__(self, machine: str, ahead_s: float = 0.0) -> None:
-        self.machine, self._ahead_s, self._generator = machine, ahead_s, Generator()
-
-    def call(self, method: str, *arguments: Any) -> Callable[[], Any]:
-        done: list[Any] = []
-        thread = threading.Thread(target=lambda: done.append(self._called(method, *arguments)))
-        thread.start()
-
-        def wait() -> Any:
-            thread.join()
-            return done[0]
-
-        return wait
-
-    def _called(self, method: str, *arguments: Any) -> Any:
-        if method == "clock":
-            return self._generator.clock() + self._ahead_s
-        if method == "act" and arguments[2] is not None:
-            number, action, at_s = arguments
-            said = json.loads(self._generator.act(number, action, at_s - self._ahead_s))
-            return json.dumps({**said, "at_s": said["at_s"] + self._ahead_s}).encode()
-        return getattr(self._generator, method)(*arguments)
 
 
 def several(*generators: Threaded, spec: LoadSpec = SPEC) -> SeveralLoads:

@@ -36,7 +36,7 @@ LOOK_S = 5.0
 MOST_WORKERS = 3
 """Workers that are started on one node, after the first ones were lost."""
 QUEUE_S = 2.0
-_GUARDS_SURVIVE = {"RAY_kill_child_processes_on_worker_exit": "0"}
+GUARDS_SURVIVE = {"RAY_kill_child_processes_on_worker_exit": "0"}
 """By default a worker that is killed takes its children along. Guards must outlive it: they end the servers
 and remove the folders."""
 
@@ -151,7 +151,7 @@ class RayMachines:
                     max_restarts=0,
                     max_task_retries=0,
                     scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
-                    runtime_env={"env_vars": _GUARDS_SURVIVE},
+                    runtime_env={"env_vars": GUARDS_SURVIVE},
                 )
                 .remote()
             )
@@ -191,7 +191,7 @@ class RayMachines:
             try:
                 failure = msgspec.json.decode(ray.get(reference), type=Failure | None)
             except RayError as error:
-                raise HarnessError(f"machine {name} was lost as it opened: {_reason(error)}") from error
+                raise HarnessError(f"machine {name} was lost as it opened: {reason(error)}") from error
             if failure is not None:
                 raise failure.error(name)
         self._looked_s = time.monotonic()
@@ -215,7 +215,7 @@ class RayMachines:
         claimed = self._forget(machine)
         if claimed is not None:
             self._barred.add(claimed.node.id)
-            _kill(claimed.actor)
+            kill(claimed.actor)
 
     def close(self) -> None:
         busy = {machine for machine, _ in self._running.values()}
@@ -224,7 +224,7 @@ class RayMachines:
             ray.wait([actor.close.remote() for actor in idle], num_returns=len(idle), timeout=CLOSE_S)
         joining = [*self._joining.values(), *self._opening.values()]
         for one in (*self._claimed.values(), *joining):
-            _kill(one.actor)
+            kill(one.actor)
 
     def _events(self, reference: Any) -> Iterator[Event]:
         if reference in self._joining:
@@ -240,7 +240,7 @@ class RayMachines:
             answer = msgspec.json.decode(ray.get(reference), type=tuple[Trial, ...] | Failure)
         except RayError as error:
             self._forget(machine)
-            return Lost(machine, _reason(error))
+            return Lost(machine, reason(error))
         if isinstance(answer, Failure):
             return Failed(machine, number, answer)
         return Ended(machine, number, answer)
@@ -291,7 +291,7 @@ class RayMachines:
 
     def _leave_out(self, claimed: _Claimed, why: str) -> None:
         self._barred.add(claimed.node.id)
-        _kill(claimed.actor)
+        kill(claimed.actor)
         self.progress(f"left out: {why}")
 
 
@@ -301,15 +301,16 @@ def _no_worker(name: str, error: Exception) -> FlushlabError:
             f"machine {name} has no flushlab of this version",
             hint="install the same flushlab[fleet] there, in the Python that runs Ray",
         )
-    return HarnessError(f"machine {name} has lost its worker: {_reason(error)}")
+    return HarnessError(f"machine {name} has lost its worker: {reason(error)}")
 
 
-def _reason(error: BaseException) -> str:
+def reason(error: BaseException) -> str:
     """The first line of what Ray tells of a loss."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
 
 
-def _kill(actor: Any) -> None:
+def kill(actor: Any) -> None:
+    """Ends a worker, if it is not gone."""
     with suppress(RayError, ValueError):
         ray.kill(actor, no_restart=True)

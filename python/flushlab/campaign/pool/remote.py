@@ -98,6 +98,16 @@ class RemoteTarget:
         """No fleet runs the blocks."""
         return ""
 
+    @property
+    def needed_fleet(self) -> str:
+        """Nor drives the load."""
+        return ""
+
+    @property
+    def driven_by(self) -> tuple[str, ...]:
+        """This machine drives the load."""
+        return ()
+
     @classmethod
     def of(
         cls,
@@ -131,7 +141,7 @@ class RemoteTarget:
         """The same: a plan's server is one that flushlab would start."""
         return self
 
-    def resuming(self, earlier: CampaignSpec, fleet: str = "") -> RemoteTarget:
+    def resuming(self, earlier: CampaignSpec, fleet: str = "", clients: tuple[str, ...] = ()) -> RemoteTarget:
         """The server of a campaign that goes on.
 
         Raises:

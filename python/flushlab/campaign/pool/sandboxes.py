@@ -61,6 +61,7 @@ from flushlab.machine import available_memory_bytes, home_path
 from flushlab.process.running import publish_status
 from flushlab.record import Arm, Launch, Machine, OtherLoad, ServerIdentity, Storage, Trial, Value, Warning
 from flushlab.server import DataDirectory, Sandbox
+from flushlab.server.clients import Clients
 from flushlab.server.sandbox.base_file import fit_here, require_taken
 from flushlab.server.sandbox.failures import refusal
 from flushlab.settings.candidates import Candidate, propose
@@ -92,6 +93,7 @@ class SandboxPool(ServerPool):
         latency_s: between nodes, there and back; 0: as on loopback.
         dry_run: servers that would be started: nothing is fetched, made or limited.
         fleet: machines that the trials run on; None: this one.
+        clients: machines that load the servers; None: this one.
     """
 
     build: Build
@@ -100,6 +102,7 @@ class SandboxPool(ServerPool):
     latency_s: float = 0.0
     dry_run: bool = False
     fleet: Fleet | None = None
+    clients: Clients | None = None
 
     crashes: ClassVar[int] = 30
     """Crashes of a tuning's winner, where nobody says how many."""
@@ -373,6 +376,7 @@ class SandboxPool(ServerPool):
             arguments=asked.launch.arguments,
             nodes=self.nodes,
             latency_s=self.latency_s,
+            clients=self.clients,
         )
 
     @property

@@ -17,6 +17,7 @@ from flushlab.build import Progress, find_build, silent
 from flushlab.build.build import Build
 from flushlab.build.galera import galera_for, require_galera_flavor
 from flushlab.campaign.data import Data, open_data
+from flushlab.campaign.fleet.clients import require_drivable
 from flushlab.campaign.pool.clusters import ClusterPool
 from flushlab.campaign.pool.protocol import CampaignSpec
 from flushlab.campaign.pool.remote import RemoteTarget
@@ -30,6 +31,7 @@ from flushlab.machine import home_path
 from flushlab.process import reap
 from flushlab.process.network import require_network
 from flushlab.server.galera.cluster import require_size
+from flushlab.server.start import is_kept
 from flushlab.spec.kinds import BenchSpec, CompareSpec, SeriesSpec
 from flushlab.spec.parts import (
     DEFAULT_SERVER,
@@ -69,21 +71,41 @@ class NewServers:
         """Address of the fleet that runs the blocks; empty: this machine runs them."""
         return ""
 
-    def resuming(self, earlier: CampaignSpec, fleet: str = "") -> NewServers:
+    @property
+    def needed_fleet(self) -> str:
+        """Address of the fleet that runs the blocks or drives the load; empty: none does."""
+        return self.on_fleet
+
+    @property
+    def driven_by(self) -> tuple[str, ...]:
+        """Machines of the fleet that drive the load; none: the server's machine does."""
+        return ()
+
+    def resuming(self, earlier: CampaignSpec, fleet: str = "", clients: tuple[str, ...] = ()) -> NewServers:
         """The servers that the campaign was begun with.
 
         Args:
             earlier: the campaign's.
             fleet: address of the fleet that it began on.
+            clients: machines of it that drive the load.
 
         Raises:
-            UsageError: the campaign ran on the user's own server, or on no fleet where one is named.
+            UsageError: the campaign ran on the user's own server, on no fleet where one is named, or with
+                other clients than are named.
         """
         if place := earlier.remote.place:
             raise UsageError(
                 f"the campaign runs on your own server, {place}: its password is not stored",
                 hint="name the server again, with -h HOST -u USER -p and the permissions",
             )
+        if self.driven_by not in ((), clients):
+            drove = f"came from {', '.join(clients)}" if clients else "came from the server's machine"
+            raise UsageError(
+                f"the load of the campaign {drove}, and cannot come from elsewhere now",
+                hint="leave --client out, or start a new campaign",
+            )
+        if clients:
+            return WithClients(earlier.server, earlier.storage, self.needed_fleet or fleet, clients)
         if self.on_fleet and not fleet:
             raise UsageError(
                 "the campaign began on this machine alone, and its blocks cannot go on elsewhere",
@@ -168,6 +190,57 @@ class OnFleet(NewServers):
                 yield replace(pool, fleet=foreseen())
 
 
+@dataclass(frozen=True)
+class WithClients(NewServers):
+    """Servers that flushlab starts on this machine and other machines of a fleet load.
+
+    Attributes:
+        fleet: its address.
+        clients: names of the machines.
+    """
+
+    fleet: str
+    clients: tuple[str, ...]
+
+    @property
+    def needed_fleet(self) -> str:
+        """Address of the fleet."""
+        return self.fleet
+
+    @property
+    def driven_by(self) -> tuple[str, ...]:
+        """Names of the machines."""
+        return self.clients
+
+    def require_load(self, workload: Workload) -> None:
+        """Refuses a workload that the clients cannot drive."""
+        super().require_load(workload)
+        require_drivable(workload)
+
+    @contextmanager
+    def open(self, progress: Progress) -> Iterator[SandboxPool]:
+        """The servers; errors as of `OnFleet.open`.
+
+        Raises:
+            UsageError: a machine that is not in the fleet, or is this one.
+        """
+        with connected(parse_address(self.fleet)):
+            from flushlab.campaign.fleet.ray_clients import claimed
+
+            with claimed(self.clients, progress) as clients, super().open(progress) as pool:
+                yield replace(pool, clients=clients)
+
+    @contextmanager
+    def look(self) -> Iterator[SandboxPool]:
+        """The servers in a dry run, which claims no machine; errors as of `open`."""
+        with connected(parse_address(self.fleet)):
+            from flushlab.campaign.fleet.ray_clients import find
+
+            find(self.clients)
+            with super().look() as pool:
+                yield pool
+
+
 FLEET = "FLUSHLAB_FLEET"
 """Environment variable: the fleet of campaigns that flushlab starts servers for."""
 Target = NewServers | RemoteTarget
@@ -226,6 +299,15 @@ def target_of(spec: CampaignSpec | BenchSpec, workload: WorkloadSpec | None = No
         raise own_load.only_compared()
     if spec.remote.named_by:
         return RemoteTarget.of(spec.remote, spec.data.database, workload, spec.server)
+    if isinstance(spec, BenchSpec) and spec.client:
+        if is_kept(spec.server.build):
+            raise UsageError(
+                f"{spec.server.build} listens on this machine only, so that no --client reaches it",
+                hint="bench a server that is started for it, such as --server mariadb",
+            )
+        return _with_clients(spec, spec.client, spec.fleet)
+    if isinstance(spec, SeriesSpec | CompareSpec) and spec.run.client:
+        return _with_clients(spec, spec.run.client, spec.run.fleet)
     if isinstance(spec, SeriesSpec | CompareSpec) and (fleet := spec.run.fleet or os.environ.get(FLEET)):
         if spec.run.wait_for_quiet:
             raise UsageError(
@@ -239,6 +321,21 @@ def target_of(spec: CampaignSpec | BenchSpec, workload: WorkloadSpec | None = No
             )
         return OnFleet(spec.server, spec.storage, fleet)
     return NewServers(spec.server, spec.storage)
+
+
+def _with_clients(
+    spec: BenchSpec | SeriesSpec | CompareSpec, clients: tuple[str, ...], fleet: str | None
+) -> WithClients:
+    fleet = fleet or os.environ.get(FLEET)
+    if not fleet:
+        raise UsageError(
+            "--client names a machine of a fleet, and no fleet is named",
+            hint=f"add --fleet ADDRESS or set {FLEET}; `flushlab fleet start` prints it",
+        )
+    if spec.server.cluster is not None:
+        raise UsageError("--client loads one server, not a cluster", hint="remove --cluster or --client")
+    names = [name.strip() for words in clients for name in words.split(",")]
+    return WithClients(spec.server, spec.storage, fleet, tuple(name for name in names if name))
 
 
 def _path(text: str | None) -> Path | None:

@@ -15,6 +15,8 @@ from flushlab import atomic
 from flushlab.build import Build
 from flushlab.machine import ServerUser
 from flushlab.record import Endpoint
+from flushlab.server import clients
+from flushlab.server.clients import Access
 from flushlab.server.sandbox.paths import SandboxPaths
 from flushlab.server.sandbox.ports import HOST
 
@@ -37,28 +39,41 @@ def endpoint(paths: SandboxPaths, host: str, port: int, password: str) -> Endpoi
     )
 
 
-def account_sql(build: Build, password: str) -> str:
+def account_sql(build: Build, password: str, access: Access | None = None) -> str:
     """SQL that makes flushlab's account, or gives it this password; one statement per line, none binlogged.
+
+    With clients it logs in from this machine only, and they have an account of their own.
 
     `mysql_native_password` where the server has it on by default, so that every client can log in; MySQL has
     it off since 8.4.
     """
-    if build.flavor == "mariadb":
-        identified = f"IDENTIFIED VIA mysql_native_password USING PASSWORD('{password}')"
-    elif not logs_in_by_sha2(build):
-        identified = f"IDENTIFIED WITH mysql_native_password BY '{password}'"
-    else:
-        identified = f"IDENTIFIED BY '{password}'"
+    identified = _identified(build, password)
     # Where an address is resolved, the server takes both `localhost` and `127.0.0.1` for exact, and MySQL 8.0
     # logs in as either. `%` is for servers that resolve none: they listen on loopback only.
     lines = ["SET sql_log_bin = 0;", f"DROP USER IF EXISTS '{USER}'@'{HOST}';"]
-    for host in ("localhost", "%"):
+    for host in ("localhost", access.address if access else "%"):
         lines += [
             f"CREATE USER IF NOT EXISTS '{USER}'@'{host}' {identified};",
             f"ALTER USER '{USER}'@'{host}' {identified};",
             f"GRANT ALL PRIVILEGES ON *.* TO '{USER}'@'{host}' WITH GRANT OPTION;",
         ]
+    if access is not None:
+        identified = f"{_identified(build, access.password)} REQUIRE SSL"
+        for host in access.hosts:
+            lines += [
+                f"CREATE USER IF NOT EXISTS '{clients.USER}'@'{host}' {identified};",
+                f"ALTER USER '{clients.USER}'@'{host}' {identified};",
+                f"GRANT ALL PRIVILEGES ON *.* TO '{clients.USER}'@'{host}';",
+            ]
     return "\n".join(lines) + "\n"
+
+
+def _identified(build: Build, password: str) -> str:
+    if build.flavor == "mariadb":
+        return f"IDENTIFIED VIA mysql_native_password USING PASSWORD('{password}')"
+    if not logs_in_by_sha2(build):
+        return f"IDENTIFIED WITH mysql_native_password BY '{password}'"
+    return f"IDENTIFIED BY '{password}'"
 
 
 def logs_in_by_sha2(build: Build) -> bool:

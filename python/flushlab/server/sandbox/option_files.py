@@ -58,6 +58,8 @@ def server_option_file(
     endpoint: Endpoint,
     settings: Mapping[str, Value],
     membership: Membership | None = None,
+    *,
+    has_clients: bool = False,
 ) -> str:
     """Content of the server's option file: the sandbox's own lines first, then the settings."""
     settings, provider_options = without_parts(settings, build.flavor, build.version)
@@ -73,7 +75,7 @@ def server_option_file(
         f"port = {endpoint.port}",
         *always(build),
         *_alone(build),
-        *_certificate(build, paths, membership),
+        *(_certificate(paths) if has_clients or _gets_certificate(build, membership) else ()),
         *(membership.options(provider_options) if membership else ()),
     ]
     # MySQL 5.7 refuses log_bin without a server_id; 1 is the default of MariaDB and of MySQL 8.0.
@@ -107,10 +109,12 @@ def _alone(build: Build) -> list[str]:
     return [f"skip_{replica}_start", "event_scheduler = OFF", last]
 
 
-def _certificate(build: Build, paths: SandboxPaths, membership: Membership | None) -> list[str]:
+def _gets_certificate(build: Build, membership: Membership | None) -> bool:
     """A node of a cluster makes its own: what copies its data to another node would read these lines, too."""
-    if not makes_its_own(build) or membership is not None:
-        return []
+    return makes_its_own(build) and membership is None
+
+
+def _certificate(paths: SandboxPaths) -> list[str]:
     return [f"{name} = {paths.certificate}" for name in ("ssl_cert", "ssl_key")]
 
 

@@ -25,15 +25,15 @@ LOWEST, HIGHEST = 10_000, 65_535
 _TRIES = 100
 
 
-def free_port() -> int:
-    """A port on loopback that nobody uses now; if possible none that an outgoing connection may be given."""
+def free_port(host: str = HOST) -> int:
+    """A port that nobody uses now; if possible none that an outgoing connection may be given."""
     outgoing = _outgoing()
     below = range(LOWEST, min(max(LOWEST, outgoing.start), HIGHEST + 1))
     usable = [*below, *range(max(LOWEST, outgoing.stop), HIGHEST + 1)]
     for port in [*sample(usable, min(_TRIES, len(usable))), 0]:  # 0: the kernel chooses
         with socket.socket() as probe:
             try:
-                probe.bind((HOST, port))
+                probe.bind((host, port))
             except OSError:
                 if not port:
                     raise

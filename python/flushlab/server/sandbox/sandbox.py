@@ -1,8 +1,9 @@
 """Sandbox: a private server in its own folder.
 
-Server layer; implements `Server`. It listens on a unix socket and on loopback only, under a random password,
-as an unprivileged user. An owned sandbox is gone when flushlab is gone, in whatever way; a kept one lives
-until it is stopped. Ready means that a query succeeded over the socket and over TCP.
+Server layer; implements `Server`. It listens on a unix socket and on loopback, or on an address that its
+clients reach, under a random password, as an unprivileged user. An owned sandbox is gone when flushlab is
+gone, in whatever way; a kept one lives until it is stopped. Ready means that a query succeeded over the
+socket and over TCP.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from flushlab.machine import server_user
 from flushlab.process import Guard, reap, run_record
 from flushlab.record import DiskEmulation, Endpoint, Launch, ServerIdentity, Storage, Value
 from flushlab.server import variables
+from flushlab.server.clients import Clients
 from flushlab.server.control import ConnectionGone, Control
 from flushlab.server.protocol import Applied, SingleServer
 from flushlab.server.sandbox import account, contents, failures, log, ports, reconfigure
@@ -158,8 +160,9 @@ class Sandbox(SingleServer):
         paths = SandboxPaths.choose(membership.name if membership else instance.name, root)
         if instance.port is not None:
             ports.require_free_port(instance.port)
-        host = membership.address if membership else ports.HOST
-        port = membership.place.sql_port if membership else instance.port or ports.free_port()
+        clients = instance.clients
+        host = membership.address if membership else clients.access.address if clients else ports.HOST
+        port = membership.place.sql_port if membership else instance.port or ports.free_port(host)
         reap()
         with ExitStack() as undo:
             disk = None
@@ -485,6 +488,11 @@ class Sandbox(SingleServer):
         from_disk = [partial(keeping.remove, self.name)] if self.kept else []
         undo_all([partial(self._end, number), self.close, *from_disk])
 
+    @property
+    def clients(self) -> Clients | None:
+        """Machines that load it over the network; None: this one does."""
+        return self._spec.instance.clients
+
     def __enter__(self) -> Self:
         return self
 
@@ -518,8 +526,8 @@ class Sandbox(SingleServer):
             except PortTaken:
                 if self._port_is_fixed or attempt == _PORT_TRIES - 1:
                     raise
-                port, password = ports.free_port(), self.endpoint.password
-                self.endpoint = account.endpoint(self._paths, ports.HOST, port, password)
+                host, password = self.endpoint.host or ports.HOST, self.endpoint.password
+                self.endpoint = account.endpoint(self._paths, host, ports.free_port(host), password)
                 self._control = Control(self.endpoint)
                 self._spawn(guard)
             except StartFailed:
@@ -553,12 +561,18 @@ class Sandbox(SingleServer):
 
     def _write_options(self) -> None:
         content = server_option_file(
-            self.build, self._paths, self.endpoint, self._spec.settings, self.membership
+            self.build,
+            self._paths,
+            self.endpoint,
+            self._spec.settings,
+            self.membership,
+            has_clients=self.clients is not None,
         )
         account.write_private(self._paths.server_options, content, server_user())
         certificate = self._paths.certificate
         if str(certificate) in content and not certificate.exists():
-            account.write_private(certificate, self_signed(), server_user())
+            identity = self.clients.access.identity if self.clients else self_signed()
+            account.write_private(certificate, identity, server_user())
         if self.kept and self._guard is None:
             self._write_kept()
 

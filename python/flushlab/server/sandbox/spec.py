@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from flushlab.build import Build
 from flushlab.datadir import DataRoot, SlowDisk
 from flushlab.record import DiskProfile, Value
+from flushlab.server.clients import Clients
 
 if TYPE_CHECKING:
     from flushlab.datadir import LimitedDisk, Snapshot, Snapshots
@@ -84,6 +85,7 @@ class Instance:
         password: of flushlab's account, without quotes; random if None.
         connects: the server may open connections, as replicas and nodes of a cluster must; the kernel refuses
             those of any other sandbox.
+        clients: machines that load it over the network; None: it listens on loopback only.
     """
 
     name: str | None = None
@@ -91,6 +93,7 @@ class Instance:
     port: int | None = None
     password: str | None = None
     connects: bool = False
+    clients: Clients | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -62,7 +62,9 @@ class Start:
         paths.clear_socket()
         account.write_secret(paths.client_options, option_files.client_option_file(self.endpoint))
         build, membership = self.spec.build, self._membership
-        accounts = account.account_sql(build, self.endpoint.password)
+        clients = self.spec.instance.clients
+        access = clients.access if clients else None
+        accounts = account.account_sql(build, self.endpoint.password, access)
         if membership:
             accounts = f"SET SESSION wsrep_on = OFF;\n{accounts}"  # every node makes them for itself
         connects = membership is not None or self.spec.instance.connects

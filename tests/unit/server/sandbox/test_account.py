@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from flushlab.build import Build
+from flushlab.server.clients import Access
 from flushlab.server.sandbox.account import account_sql, new_password, write_secret
 from tests.unit.builds import MARIADB, MYSQL57, MYSQL80, MYSQL97
 
@@ -41,3 +42,20 @@ def test_secret_file_is_readable_by_its_owner_only_and_replaces_a_link(tmp_path:
     write_secret(file, "new")
     assert stat.S_IMODE(file.lstat().st_mode) == 0o600
     assert victim.read_text() == "old"
+
+
+def test_clients_log_in_from_their_hosts_with_tls_and_flushlab_from_this_machine() -> None:
+    access = Access(address="10.0.0.1", hosts=("10.0.0.2", "10.0.0.3"), password="theirs", identity="")
+    text = account_sql(MARIADB, "ours", access)
+    assert "%" not in text
+    made = [line for line in text.splitlines() if line.startswith("CREATE USER")]
+    assert [line.split()[5] for line in made] == [
+        "'flushlab'@'localhost'",
+        "'flushlab'@'10.0.0.1'",
+        "'flushlab_load'@'10.0.0.2'",
+        "'flushlab_load'@'10.0.0.3'",
+    ]
+    assert [("theirs" in line, "REQUIRE SSL" in line) for line in made] == [(False, False)] * 2 + [
+        (True, True)
+    ] * 2
+    assert "theirs" not in repr(access)

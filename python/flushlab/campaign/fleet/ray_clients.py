@@ -1,0 +1,127 @@
+"""Ray: clients of a campaign's servers are actors on other nodes. Sits in `campaign.fleet`; imports Ray.
+
+Machines are claimed as those that run blocks are (`ray_machines.py`), the server's too: nothing of another
+campaign runs beside a load or a server.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import ray
+from ray.exceptions import GetTimeoutError, RayActorError, RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from flushlab.build import Progress
+from flushlab.campaign.fleet.clients import ClientWorker, FleetClients, Place, chosen
+from flushlab.campaign.fleet.ray_machines import ANSWER_S, GUARDS_SURVIVE, QUEUE_S, kill, nodes, reason
+from flushlab.campaign.fleet.worker import Worker
+from flushlab.errors import HarnessError, MeasurementError
+from flushlab.fleet import local_node, secret
+from flushlab.server.clients import Access
+
+
+@dataclass(frozen=True)
+class RayGenerator:
+    """A generator in an actor.
+
+    Attributes:
+        machine: its name.
+    """
+
+    machine: str
+    actor: Any
+
+    def call(self, method: str, *arguments: object) -> Callable[[], Any]:
+        """Calls a method without a wait; what waits for its result."""
+        return partial(self._result, getattr(self.actor, method).remote(*arguments))
+
+    def _result(self, reference: Any) -> Any:
+        try:
+            return ray.get(reference)
+        except RayError as error:
+            raise MeasurementError(
+                f"the client {self.machine} was lost: {reason(error)}",
+                hint="see `flushlab fleet status`; the campaign can be resumed",
+            ) from error
+
+
+@contextmanager
+def claimed(names: Sequence[str], progress: Progress) -> Iterator[FleetClients]:
+    """Clients of these names, claimed while the context lasts; needs a connection (`flushlab.fleet.connect`).
+
+    Raises:
+        UsageError: as `chosen`.
+        FleetError: this machine listens on loopback only.
+        HarnessError: a machine starts no worker.
+    """
+    found, server = find(names)
+    identity, nonce = secret.identity(), secrets.token_hex(16)
+    record = local_node.read()
+    assert record is not None, "it has an identity"
+    access = Access(
+        address=record.address,
+        hosts=tuple(one.address for one in found),
+        password=secret.password(nonce),
+        identity=identity,
+    )
+    with ExitStack() as undo:
+        undo.callback(kill, _claim(server, Worker, progress))
+        actors = list[Any]()
+        for place in found:
+            actors.append(_claim(place, ClientWorker, progress, nonce))
+            undo.callback(kill, actors[-1])
+        for place, actor in zip(found, actors, strict=True):
+            _await(place.name, actor)
+        generators = [RayGenerator(one.name, actor) for one, actor in zip(found, actors, strict=True)]
+        yield FleetClients(access, generators)
+
+
+def find(names: Sequence[str]) -> tuple[list[Place], Place]:
+    """The machines of these names, and this one, where the server runs; errors as of `claimed`."""
+    addresses = {str(one["NodeID"]): str(one["NodeManagerAddress"]) for one in ray.nodes()}
+    here = str(ray.get_runtime_context().get_node_id())
+    places = [Place(one.name, one.id, addresses[one.id]) for one in nodes()]
+    return chosen(names, places, here), next(one for one in places if one.id == here)
+
+
+def _claim(place: Place, worker: type, progress: Progress, *arguments: object) -> Any:
+    """A worker on a machine, once no other campaign has it."""
+    said = False
+    while True:
+        try:
+            return (
+                ray.remote(worker)
+                .options(
+                    name=f"machine {place.id}",
+                    num_cpus=0,
+                    max_restarts=0,
+                    max_task_retries=0,
+                    scheduling_strategy=NodeAffinitySchedulingStrategy(place.id, soft=False),
+                    runtime_env={"env_vars": GUARDS_SURVIVE},
+                )
+                .remote(*arguments)
+            )
+        except ValueError:  # the name is taken
+            if not said:
+                progress(f"another campaign runs on {place.name}; waiting for it")
+            said = True
+            time.sleep(QUEUE_S)
+
+
+def _await(name: str, actor: Any) -> None:
+    try:
+        ray.get(actor.clock.remote(), timeout=ANSWER_S)
+    except GetTimeoutError:
+        raise HarnessError(
+            f"the client {name} has not started a worker within {ANSWER_S:.0f} s",
+            hint="see `flushlab fleet status`",
+        ) from None
+    except RayActorError as error:
+        raise HarnessError(f"the client {name} has lost its worker: {reason(error)}") from error

@@ -1,0 +1,138 @@
+"""A server that another machine of the fleet loads over the network, in two network namespaces."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from flushlab.build import Build
+from flushlab.machine import home
+from tests.fleet_testbed import Node, fleet_testbed
+from tests.waiting import wait_until
+
+pytestmark = [
+    pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra: pip install 'flushlab[fleet]'"),
+    pytest.mark.skipif(
+        os.geteuid() != 0 or shutil.which("nsenter") is None or shutil.which("ip") is None,
+        reason="network namespaces need root, ip and nsenter",
+    ),
+    pytest.mark.xdist_group("fleet"),
+]
+COMPARE = ("compare", "innodb_flush_log_at_trx_commit=1", "innodb_flush_log_at_trx_commit=2")
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[tuple[Node, Node]]:
+    """Two machines: a fleet runs on `one`, `two` has joined."""
+    with fleet_testbed(2) as (first, second):
+        started = first.flushlab("fleet", "start", "--listen", first.address, "--name", "one")
+        assert started.returncode == 0, started.stderr
+        key = (first.home / "fleet" / "key").read_text()
+        joined = second.flushlab(*("fleet", "join", "--key", "-", first.address, "--name", "two"), given=key)
+        assert joined.returncode == 0, joined.stderr
+        yield first, second
+
+
+def servers(node: Node) -> list[int]:
+    return [pid for pid in node.pids() if "mariadbd" in _name(pid)]
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text()
+    except OSError:
+        return ""
+
+
+@pytest.mark.server("mariadb@10.11")
+def test_a_comparison_is_loaded_from_the_other_machine_and_its_network_is_measured(
+    pair: tuple[Node, Node], build: Callable[[str], Build]
+) -> None:
+    build("mariadb@10.11")
+    one, two = pair
+    (one.home / "builds").symlink_to(home() / "builds")  # no registry is in reach of a namespace
+    running = one.popen(
+        *(
+            sys.executable,
+            "-m",
+            "flushlab",
+            *COMPARE,
+            "--server",
+            "mariadb@10.11",
+        ),
+        *(
+            "--fresh",
+            "--blocks",
+            "2",
+            "--duration",
+            "6",
+            "--tables",
+            "1",
+            "--table-size",
+            "1000",
+            "--json",
+            "-",
+        ),
+        *("--fleet", one.address, "--client", "two"),
+    )
+    listening = set[str]()
+    arguments = list[bytes]()
+
+    def look() -> bool:
+        for pid in servers(one):
+            found = one.run("ss", "-Hltnp").stdout.splitlines()
+            listening.update(line.split()[3] for line in found if f"pid={pid}," in line)
+        arguments.extend(_words(pid) for node in pair for pid in node.pids())
+        return running.poll() is not None
+
+    with running:
+        wait_until(look, "the end of the comparison", pause_s=0.5)
+        said, errors = running.communicate()
+    assert running.returncode == 0, errors
+    hosts = {where.rpartition(":")[0] for where in listening}
+    assert one.address in hosts
+    assert hosts <= {one.address, "127.0.0.1"}  # data are prepared on a server that has no clients
+    token = (one.home / "fleet" / "token").read_bytes().strip()
+    assert not [words for words in arguments if token in words or b"aZ9-" in words]
+    assert not servers(two)
+    facts = json.loads(said)
+    (client,) = facts["clients"]
+    assert (client["machine"], client["connections"]) == ("two", 16)
+    assert 0 < client["round_trip_us"]["p50"] <= client["round_trip_us"]["p99"]
+    wait_until(partial(_has_no_server, one), "the end of the servers")
+
+
+def _has_no_server(node: Node) -> bool:
+    return not servers(node)
+
+
+def _words(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--client", "three"), "no machine of that name"),
+        (("--client", "one"), "the server runs on that machine"),
+        (("--client", "two,two"), "given twice"),
+        (("--client", "two", "--workload", "command: true"), "--client drives loads of flushlab's own"),
+        (("--client", "two", "--cluster", "3"), "loads one server"),
+    ],
+)
+def test_a_client_that_cannot_be_one_is_refused(
+    pair: tuple[Node, Node], words: tuple[str, ...], says: str
+) -> None:
+    done = pair[0].flushlab(*COMPARE, "--server", "mariadb@10.11", "--fleet", pair[0].address, *words)
+    assert (done.returncode, says in done.stderr) == (2, True), done.stderr
