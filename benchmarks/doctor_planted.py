@@ -449,7 +449,12 @@ KINDS: Mapping[str, Kind] = {
         mends_beside=True,
     ),
     "semi-sync": Kind(
-        ("semi_sync",), one([UPDATE]), settings=RELAXED, beside=slow_replica, mends_beside=True
+        ("semi_sync",),
+        one([UPDATE]),
+        settings=RELAXED,
+        beside=slow_replica,
+        mends_beside=True,
+        not_on=("mysql@5.7", "mysql@8.0"),  # these builds lack the plugin
     ),
     "galera-slow-node": Kind(
         ("galera",),

@@ -17,8 +17,10 @@ from __future__ import annotations
 
 import itertools
 import math
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Self
 
 import msgspec
 
@@ -235,6 +237,22 @@ def _spared(time: WriteTime, waits: tuple[str, ...]) -> list[Writer]:
     return found
 
 
+class _Counted(NamedTuple):
+    """A counter in little memory: thousands of connections make hundreds of thousands of cells."""
+
+    cells: array[int]
+    counts: array[int]
+
+    @classmethod
+    def of(cls, counter: Counter[int]) -> Self:
+        """The same counts."""
+        return cls(array("q", counter), array("i", counter.values()))
+
+    def items(self) -> Iterator[tuple[int, int]]:
+        """As those of a counter."""
+        return zip(self.cells, self.counts, strict=True)
+
+
 class Tally:
     """Counts moments; `write_time` concludes.
 
@@ -247,16 +265,15 @@ class Tally:
         self._identity = identity
         self._step_s = step_s
         self._moments: Counter[int] = Counter()
-        self._cells: dict[int, Counter[int]] = {}
-        """By step: how often a connection was in a wait, the two as one number. Thousands of connections make
-        hundreds of thousands of these."""
-        self._writers: dict[int, set[int]] = {}
+        self._cells: dict[int, _Counted | Counter[int]] = {}
+        """By step: how often a connection was in a wait, the two as one number."""
+        self._writers: dict[int, Collection[int]] = {}
 
     def add(self, at_s: float, states: Iterable[ThreadState]) -> None:
         """One moment, so many seconds after the window's begin."""
         step = int(at_s / self._step_s)
         self._moments[step] += 1
-        cells, writers = self._cells.setdefault(step, Counter()), self._writers.setdefault(step, set())
+        cells, writers = self._opened(step)
         known = [(seen, wait) for seen in states if (wait := wait_of(seen, self._identity)) is not None]
         is_held = any(wait == "semi-sync" for _, wait in known) and self._identity.flavor == "mysql"
         for seen, wait in known:
@@ -265,6 +282,19 @@ class Tally:
             # MySQL's group waits for the replica while the next one waits for the group.
             held = "semi-sync" if is_held and wait == "commit" else wait
             cells[seen.id * len(WAITS) + _NUMBERS[held]] += 1
+
+    def _opened(self, step: int) -> tuple[Counter[int], set[int]]:
+        """A step's cells and writers, to add to; the other steps are packed."""
+        cells, writers = self._cells.get(step), self._writers.get(step, ())
+        if isinstance(cells, Counter) and isinstance(writers, set):
+            return cells, writers
+        for one, counted in self._cells.items():
+            if isinstance(counted, Counter):
+                self._cells[one] = _Counted.of(counted)
+                self._writers[one] = array("q", self._writers[one])
+        opened = Counter(dict(cells.items()) if cells is not None else {}), set(writers)
+        self._cells[step], self._writers[step] = opened
+        return opened
 
     def forget(self, until_s: float) -> None:
         """Counts the steps that ended by then no more."""

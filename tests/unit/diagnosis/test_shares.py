@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from random import Random
 
 import msgspec
@@ -99,6 +100,27 @@ def test_time_with_fewer_samples_counts_as_much() -> None:
     assert sum(map(sum, zip(*found.each[0].stretches.values(), strict=True))) == pytest.approx(
         len(found.stretches)
     )
+
+
+def test_thousands_of_writers_take_little_memory() -> None:
+    """A counter took some 100 bytes for each connection, state and second."""
+    ids, seconds = range(1000, 3000), 10
+    tally = Tally(MYSQL97)
+    tracemalloc.start()
+    for moment in range(3 * seconds):
+        tally.add(moment / 3, [(writer, committing, client)[(one + moment) % 3](one) for one in ids])
+    used = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert used < 35 * 3 * len(ids) * seconds
+
+
+def test_a_moment_may_come_late() -> None:
+    tally = Tally(MYSQL97)
+    for at_s in (0.0, 1.0, 0.5):
+        tally.add(at_s, [writer(1), committing(2)])
+    found = tally.write_time()
+    assert (found.samples, found.writers) == (3, 2)
+    assert found.connections == {"statement": 1.0, "commit": 1.0}
 
 
 def test_nobody_who_writes_has_no_share() -> None:
