@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -17,7 +17,7 @@ from flushlab.build import Progress
 from flushlab.campaign.pool import remote_use
 from flushlab.campaign.pool.protocol import Use
 from flushlab.diagnosis.load import LoadObserver
-from flushlab.errors import MeasurementError, UsageError
+from flushlab.errors import CountersReset, MeasurementError, UsageError
 from flushlab.record import ObservedLoad, together
 from flushlab.server.control import READ_ONLY_VARIABLE, StatementFailed
 from flushlab.server.identifier import quoted
@@ -34,6 +34,8 @@ from flushlab.workload.sliced import Sliceable
 
 CONNECTIONS = 2
 """Of flushlab: one that reads, one that changes settings."""
+TRIES = 3
+"""At a slice whose counters somebody sets back: a monitor that does so each minute spoils one of many."""
 
 
 @contextmanager
@@ -123,12 +125,30 @@ class ObservedSlices:
     def slice(
         self, seconds: float, window: Callable[[], None] = lambda: None, lead_s: float = 0.0
     ) -> ObservedLoad:
-        """Observes the load for so long, after a lead that does not count."""
+        """Observes the load for so long, after a lead that does not count.
+
+        A slice in which somebody set the server's counters back is observed again.
+
+        Raises:
+            CountersReset: they were set back in each of `TRIES` slices.
+        """
         time.sleep(max(lead_s, LEAD_S))
         window()
-        found = self._observer.observe(seconds)
+        found = self._observed(seconds)
         window()
         return found
+
+    def _observed(self, seconds: float) -> ObservedLoad:
+        for _ in range(TRIES - 1):
+            with suppress(CountersReset):
+                return self._observer.observe(seconds)
+        try:
+            return self._observer.observe(seconds)
+        except CountersReset as error:
+            raise CountersReset(
+                f"{error}, in each of {TRIES} slices of {seconds:g} s",
+                hint="find who runs it, and let it rest for the comparison",
+            ) from error
 
     def measured(self, results: Sequence[ObservedLoad]) -> Measured:
         """What the slices give together.
