@@ -167,7 +167,7 @@ def _add_load(table: Table, load: LoadResult) -> None:
         busy = "" if load.client_busy is None else f", busy {load.client_busy:.0%} of the time"
         table.add_row("client", f"{load.client_cpu_us_per_event:.1f} µs of CPU per {event}{busy}")
     if load.clients:
-        table.add_row("from", load_came_from(load.clients))
+        table.add_row("from", load_came_from(load.clients, load.clients_skew_us))
     for error in load.errors:
         table.add_row("error", Text(f"{error.count:,} × {error.errno} ({error.sqlstate}): {error.message}"))
     if load.failed is not None:
