@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from flushlab import _core
 from flushlab.errors import UsageError
 from flushlab.fleet import secret
 from flushlab.record import LoadSpec
@@ -116,4 +117,9 @@ class FleetClients:
         """The load on a server; clocks are compared anew, as they drift."""
         for one in self.generators:
             self._clocks[one.machine] = clock_of(one)
-        return SeveralLoads(spec, self.generators, dict(self._clocks))
+        try:
+            return SeveralLoads(spec, self.generators, dict(self._clocks))
+        except _core.CoreError as error:
+            if "ssl_mode" in (error.hint or ""):  # which is not for the user to choose here
+                error.hint = "clients on other machines need TLS: choose another server, or remove --client"
+            raise

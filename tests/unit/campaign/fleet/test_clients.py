@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
-from flushlab.campaign.fleet.clients import Place, chosen, completed, require_drivable
+from flushlab import _core
+from flushlab.campaign.fleet.clients import FleetClients, Place, chosen, completed, require_drivable
 from flushlab.campaign.pool.target import WithClients, target_of
 from flushlab.errors import FleetError, UsageError
 from flushlab.fleet import secret
 from flushlab.record import Endpoint, LoadSpec
+from flushlab.server.clients import Access
 from flushlab.spec.kinds import BenchSpec, CompareSpec
 from flushlab.spec.parts import RemoteAccess, RunSpec, ServerOrKeptSpec, ServersSpec
 from flushlab.workload import parse_workload
+from flushlab.workload.generator import Acted, Refused
+from tests.threaded_generator import Threaded
 
 HERE = Place("db", "id-db", "10.0.0.1")
 LOADS = [Place("load1", "id-1", "10.0.0.2"), Place("load2", "id-2", "10.0.0.3")]
@@ -129,3 +135,25 @@ def test_bench_takes_clients_too_but_not_for_a_server_that_was_kept() -> None:
     kept = ServerOrKeptSpec(server="sandbox:mine")
     with pytest.raises(UsageError, match="no --client reaches it"):
         target_of(BenchSpec(server=kept, fleet="10.0.0.1", client=("load1",)))
+
+
+class Refusing(Threaded):
+    """A client whose server has no TLS that it knows."""
+
+    def call(self, method: str, *arguments: Any) -> Callable[[], Any]:
+        if method != "connect":
+            return super().call(method, *arguments)
+        refused = Refused(
+            kind="server",
+            message="no TLS",
+            text="no TLS",
+            hint="choose the ssl_mode disabled, or a newer server",
+        )
+        return lambda: msgspec.json.encode(Acted(refused=refused))
+
+
+def test_a_server_without_a_common_tls_is_refused_with_a_way_out_that_is_one() -> None:
+    access = Access(address="10.0.0.1", hosts=("10.0.0.2",), password="", identity="")
+    with pytest.raises(_core.CoreError, match="machine load1: no TLS") as refused:
+        FleetClients(access, [Refusing("load1")]).connect(SPEC)
+    assert "remove --client" in (refused.value.hint or "")
