@@ -45,11 +45,13 @@ class RayGenerator:
     def _result(self, reference: Any) -> Any:
         try:
             return ray.get(reference)
-        except RayError as error:
+        except RayActorError as error:
             raise MeasurementError(
-                f"the client {self.machine} was lost: {reason(error)}",
-                hint="see `flushlab fleet status`; the campaign can be resumed",
+                f"the client {self.machine} does not answer any more",
+                hint="see `flushlab fleet status`: its machine or its network is gone",
             ) from error
+        except RayError as error:
+            raise MeasurementError(f"the client {self.machine} failed: {reason(error)}") from error
 
 
 @contextmanager
