@@ -512,7 +512,7 @@ KINDS: Mapping[str, Kind] = {
         by_flavor=_large_redo,
         beside=huge,
         mends_beside=True,
-        settle_s=10.0,
+        settle_s=25.0,
         disk="bandwidth=40M",
     ),
     "old-snapshot": Kind(
