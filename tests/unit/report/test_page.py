@@ -15,7 +15,7 @@ from flushlab.campaign.recommended import Recommended
 from flushlab.campaign.recommended import recommended as recommended_of
 from flushlab.errors import StorageError
 from flushlab.experiment.frontier import FrontierPoint
-from flushlab.record import Arm, Machine, NodeActivity, Slice, SourceText, Trial, Warning
+from flushlab.record import Arm, Latency, LoadClient, Machine, NodeActivity, Slice, SourceText, Trial, Warning
 from flushlab.record.source import SourceKind
 from flushlab.report.page import page
 from flushlab.report.page.page import Advice
@@ -549,6 +549,14 @@ def test_the_page_of_a_fleet_shows_every_ratio_on_every_machine() -> None:
     for words in ("db1", "db4", "1.48×", "1.40 – 1.56", "97%", "depends on the machine", "9,200"):
         assert words in seen.text
     assert "on the slowest machine (db3) 1.48" in seen.text
+
+
+def test_the_page_says_from_where_the_load_came() -> None:
+    trip = Latency(mean=60.0, p50=60, p95=100, p99=140, p999=150, max=200)
+    client = LoadClient(machine="load1", connections=16, round_trip_us=trip, busy=0.1)
+    facts = msgspec.structs.replace(fleet(ON_FOUR, 4), clients=(client,))
+    seen = Reader(show(made.row("compare", facts), made.serial()[1]))
+    assert "from load1 over the network; round trip 0.060 ms (99 %: 0.14 ms)" in seen.text
 
 
 def test_the_page_of_a_cluster_tells_what_its_nodes_did() -> None:

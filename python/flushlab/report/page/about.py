@@ -12,6 +12,7 @@ from flushlab.errors import ValueOutOfRange
 from flushlab.plan.shipped import PIPED
 from flushlab.record import SourceText, Value
 from flushlab.redact import HIDDEN, values_without_passwords
+from flushlab.report.clients import load_came_from
 from flushlab.report.page.parts import Cell, OnServer, Section, Subject, Table, when
 from flushlab.report.stored import Request, command, workload_of
 from flushlab.report.words import disk_words, sizes, spell
@@ -49,6 +50,8 @@ def _known(facts: CampaignFacts) -> Iterator[tuple[str, str]]:
     found = facts.machine
     if found.is_client:
         yield "client", "flushlab ran on the machine below; the server's host cannot be seen"
+    if facts.clients:
+        yield "load", load_came_from(facts.clients).removeprefix("the load came ")
     yield "processor", f"{found.cpu_model}, {found.cpu_count} usable"
     yield "memory", format_size(found.memory_bytes)
     yield "kernel", found.kernel
