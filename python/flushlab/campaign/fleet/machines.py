@@ -16,7 +16,7 @@ import msgspec
 
 from flushlab import errors
 from flushlab.build import Progress
-from flushlab.errors import FlushlabError
+from flushlab.errors import FlushlabError, HarnessError
 from flushlab.experiment.protocol import BlockAhead, Request
 from flushlab.record import Trial
 
@@ -68,8 +68,10 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     hint: str | None = None
 
     @classmethod
-    def of(cls, error: FlushlabError) -> Failure:
-        """The failure that an error is."""
+    def of(cls, error: Exception) -> Failure:
+        """The failure that an error is; one that is not flushlab's own is a fault of the harness."""
+        if not isinstance(error, FlushlabError):
+            return cls(kind=HarnessError.__name__, message=f"{type(error).__name__}: {error}")
         return cls(kind=type(error).__name__, message=error.message, hint=error.hint)
 
     def error(self, machine: str) -> FlushlabError:

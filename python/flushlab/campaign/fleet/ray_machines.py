@@ -8,6 +8,7 @@ detection are used as they are; a block never moves by itself, since the dispatc
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -24,7 +25,7 @@ from flushlab.campaign.fleet.judgement import Needs, problems
 from flushlab.campaign.fleet.machines import Ended, Event, Failed, Failure, Joined, Lost, Opening, Task
 from flushlab.campaign.fleet.runner import OpenMachines
 from flushlab.campaign.fleet.worker import MachineFacts, Worker
-from flushlab.errors import FlushlabError, HarnessError, UsageError
+from flushlab.errors import FleetError, FlushlabError, HarnessError, UsageError
 from flushlab.record import Trial
 
 ANSWER_S = 60.0
@@ -33,9 +34,13 @@ CLOSE_S = 5.0
 """Longest wait for an idle machine to end its servers in order; then its guard ends them."""
 LOOK_S = 5.0
 """So often new nodes are looked for."""
+HEAD_S = 30.0
+"""Longest silence of the first machine; a short loss of the network passes. After 60 s, Ray 2.60 ends every
+process that is connected to it (`gcs_rpc_server_reconnect_timeout_s`)."""
 MOST_WORKERS = 3
 """Workers that are started on one node, after the first ones were lost."""
 QUEUE_S = 2.0
+_CONNECT_S = 2.0
 GUARDS_SURVIVE = {"RAY_kill_child_processes_on_worker_exit": "0"}
 """By default a worker that is killed takes its children along. Guards must outlive it: they end the servers
 and remove the folders."""
@@ -108,6 +113,7 @@ class RayMachines:
     _workers: dict[str, int] = field(default_factory=dict)
     _work: Opening | None = None
     _looked_s: float = 0.0
+    _silent_since_s: float | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -167,13 +173,27 @@ class RayMachines:
             try:
                 found[name] = msgspec.json.decode(ray.get(reference, timeout=ANSWER_S), type=MachineFacts)
             except GetTimeoutError:
-                raise HarnessError(
-                    f"machine {name} has not started a worker within {ANSWER_S:.0f} s",
-                    hint="see `flushlab fleet status`",
-                ) from None
+                self._lose(
+                    name,
+                    HarnessError(
+                        f"machine {name} has not started a worker within {ANSWER_S:.0f} s",
+                        hint="see `flushlab fleet status`",
+                    ),
+                )
             except (RayActorError, RayTaskError) as error:
-                raise _no_worker(name, error) from error
+                self._lose(name, _no_worker(name, error))
         return found
+
+    def _lose(self, name: str, error: FlushlabError) -> None:
+        """Leaves a machine out before its first block.
+
+        Raises:
+            FlushlabError: it was the last one, or it lacks what a user can give it.
+        """
+        if len(self._claimed) == 1 or isinstance(error, UsageError):
+            raise error
+        kill(self._claimed.pop(name).actor)
+        self.progress(f"left out: {error.message}")
 
     def _require_fit(self, facts: Mapping[str, MachineFacts]) -> None:
         found = [text for name, one in facts.items() for text in problems(name, one, self.needs)]
@@ -191,7 +211,8 @@ class RayMachines:
             try:
                 failure = msgspec.json.decode(ray.get(reference), type=Failure | None)
             except RayError as error:
-                raise HarnessError(f"machine {name} was lost as it opened: {reason(error)}") from error
+                self._lose(name, HarnessError(f"machine {name} was lost as it opened: {reason(error)}"))
+                continue
             if failure is not None:
                 raise failure.error(name)
         self._looked_s = time.monotonic()
@@ -218,6 +239,8 @@ class RayMachines:
             kill(claimed.actor)
 
     def close(self) -> None:
+        if self._silent_since_s is not None:
+            return  # Ray would wait for the first machine; workers end with this process
         busy = {machine for machine, _ in self._running.values()}
         idle = [one.actor for name, one in self._claimed.items() if name not in busy]
         with suppress(RayError):
@@ -257,6 +280,8 @@ class RayMachines:
         if self._work is None or now - self._looked_s < LOOK_S:
             return
         self._looked_s = now
+        if not self._head_answers(now):
+            return
         here = {
             one.node.id for one in (*self._claimed.values(), *self._joining.values(), *self._opening.values())
         }
@@ -265,6 +290,26 @@ class RayMachines:
                 continue
             if node.name not in self._claimed and (claimed := self._try_to_claim(node)) is not None:
                 self._joining[claimed.actor.facts.remote()] = claimed
+
+    def _head_answers(self, now: float) -> bool:
+        """Whether the first machine answers; without it, Ray cannot be asked.
+
+        Raises:
+            FleetError: it has been silent for too long. Ray would end this process a little later.
+        """
+        place = str(ray.get_runtime_context().gcs_address)
+        if answers(place):
+            self._silent_since_s = None
+            return True
+        if self._silent_since_s is None:
+            self._silent_since_s = now
+            self.progress(f"the first machine of the fleet, {place}, does not answer; waiting for it")
+        elif now - self._silent_since_s > HEAD_S:
+            raise FleetError(
+                f"the first machine of the fleet, {place}, has not answered for {HEAD_S:.0f} s",
+                hint="start the fleet there again, join the other machines, then resume the campaign",
+            )
+        return False
 
     def _open_joined(self, reference: Any) -> None:
         claimed = self._joining.pop(reference)
@@ -308,6 +353,16 @@ def reason(error: BaseException) -> str:
     """The first line of what Ray tells of a loss."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
+
+
+def answers(place: str) -> bool:
+    """Whether somebody takes connections at HOST:PORT."""
+    host, _, port = place.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=_CONNECT_S).close()
+    except OSError:
+        return False
+    return True
 
 
 def kill(actor: Any) -> None:

@@ -14,7 +14,6 @@ import msgspec
 
 from flushlab.build import silent
 from flushlab.campaign.fleet.machines import Failure, Opening, RunTrial, Task
-from flushlab.errors import FlushlabError
 from flushlab.experiment.blocks import run_block
 from flushlab.machine import cpu_count, memory_bytes
 from flushlab.record import Trial
@@ -67,7 +66,7 @@ class Worker:
         """Opens the campaign's servers and data; JSON of a `Failure`, or null."""
         try:
             self._run = self._stack.enter_context(opening.enter(opening.plan, self, silent))
-        except FlushlabError as error:
+        except Exception as error:  # noqa: BLE001  it travels as words, or the driver has only Ray's
             return msgspec.json.encode(Failure.of(error))
         return b"null"
 
@@ -75,7 +74,7 @@ class Worker:
         """Runs a block; JSON of its trials in the order in which they ended, or of a `Failure`."""
         try:
             return msgspec.json.encode(self._trials(msgspec.json.decode(task, type=Task)))
-        except FlushlabError as error:
+        except Exception as error:  # noqa: BLE001  it travels as words, or the driver has only Ray's
             return msgspec.json.encode(Failure.of(error))
 
     def close(self) -> None:

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import socket
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from flushlab.campaign.fleet.judgement import Needs
+from flushlab.campaign.fleet.machines import Opening
+from flushlab.campaign.fleet.worker import MachineFacts
+from flushlab.errors import FleetError, HarnessError
+
+pytest.importorskip("ray")
+
+from ray.exceptions import RayActorError, RayError
+
+from flushlab.campaign.fleet import ray_machines
+from flushlab.campaign.fleet.ray_machines import HEAD_S, LOOK_S, Node, RayMachines
+
+
+class Call:
+    """A method of an actor, whose answer is known."""
+
+    def __init__(self, answer: bytes | Exception) -> None:
+        self.answer = answer
+
+    def remote(self, *_: object) -> Call:
+        return self
+
+
+def get(call: Call, timeout: float = 0.0) -> bytes:
+    if isinstance(call.answer, Exception):
+        raise call.answer
+    return call.answer
+
+
+def machines(
+    monkeypatch: pytest.MonkeyPatch, place: str = "", **opened: bytes | Exception
+) -> tuple[RayMachines, list[str]]:
+    """Machines whose workers answer so when they are opened."""
+    context = SimpleNamespace(gcs_address=place)
+    fake = SimpleNamespace(get=get, kill=lambda *_, **__: None, get_runtime_context=lambda: context)
+    monkeypatch.setattr(ray_machines, "ray", fake)
+    said = list[str]()
+    found = RayMachines(said.append, Needs(MachineFacts.here()))
+    facts = Call(msgspec.json.encode(MachineFacts.here()))
+    for name, answer in opened.items():
+        actor: Any = SimpleNamespace(facts=facts, open=Call(answer))
+        found._claimed[name] = ray_machines._Claimed(Node(name, name), actor)
+    return found, said
+
+
+def lost() -> Exception:
+    error: Exception = RayError("The node died.\nmore of it")
+    return error
+
+
+def nothing(*_: object) -> Any:
+    pytest.fail("entered")
+
+
+def test_a_machine_that_is_lost_as_it_opens_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    two, said = machines(monkeypatch, m1=b"null", m2=lost())
+    assert two.open(Opening(nothing, b"")) == ("m1",)
+    assert said == ["left out: machine m2 was lost as it opened: The node died."]
+
+
+def test_a_machine_that_loses_its_worker_before_it_opens_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    two, said = machines(monkeypatch, m1=b"null", m2=b"null")
+    two._claimed["m2"].actor.facts = Call(RayActorError(error_msg="its node died"))
+    assert two.open(Opening(nothing, b"")) == ("m1",)
+    assert said == ["left out: machine m2 has lost its worker: its node died"]
+
+
+def test_the_last_machine_that_is_lost_as_it_opens_ends_the_campaign(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, _ = machines(monkeypatch, m1=lost())
+    with pytest.raises(HarnessError, match="machine m1 was lost as it opened: The node died"):
+        one.open(Opening(nothing, b""))
+
+
+def test_a_first_machine_that_stays_silent_ends_the_campaign_with_a_way_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        place = f"127.0.0.1:{listener.getsockname()[1]}"
+        one, said = machines(monkeypatch, place)
+        assert one._head_answers(0.0)
+    assert not one._head_answers(LOOK_S)
+    assert not one._head_answers(LOOK_S + HEAD_S)
+    assert said == [f"the first machine of the fleet, {place}, does not answer; waiting for it"]
+    with pytest.raises(FleetError, match="has not answered for 30 s") as raised:
+        one._head_answers(LOOK_S + HEAD_S + 1.0)
+    assert raised.value.hint
+    assert "resume" in raised.value.hint
+
+
+def test_a_first_machine_that_answers_again_is_no_longer_counted_as_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    heard = [False, True, False, False]
+    monkeypatch.setattr(ray_machines, "answers", lambda place: heard.pop(0))
+    one, _ = machines(monkeypatch, "10.0.0.1:9377")
+    assert [one._head_answers(at) for at in (0.0, 30.0, 60.0, 90.0)] == [False, True, False, False]

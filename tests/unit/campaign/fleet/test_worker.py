@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+from flushlab.build import Progress
+from flushlab.campaign.fleet.machines import Composed, Failure, Opening, RunTrial, Task
+from flushlab.campaign.fleet.worker import Worker
+from flushlab.errors import HarnessError, NoSpace
+from flushlab.experiment.protocol import BlockAhead, Request
+from flushlab.record import Arm, Trial
+
+
+def entering(error: Exception) -> Opening:
+    @contextmanager
+    def enter(plan: bytes, composed: Composed, progress: Progress) -> Iterator[RunTrial]:
+        raise error
+        yield
+
+    return Opening(enter, b"")
+
+
+def test_an_error_that_is_not_flushlabs_travels_as_words_from_the_opening() -> None:
+    failure = msgspec.json.decode(Worker().open(entering(ValueError("no such plan"))), type=Failure)
+    error = failure.error("m2")
+    assert isinstance(error, HarnessError)
+    assert str(error) == "machine m2: ValueError: no such plan"
+
+
+def test_a_full_disk_keeps_its_kind_on_the_way() -> None:
+    error = NoSpace("/data is full", hint="free some")
+    failure = msgspec.json.decode(Worker().open(entering(error)), type=Failure)
+    assert (failure.kind, failure.message, failure.hint) == ("NoSpace", "/data is full", "free some")
+
+
+def test_an_error_that_is_not_flushlabs_travels_as_words_from_a_block() -> None:
+    def breaks(request: Request) -> Trial:
+        raise ZeroDivisionError("float division by zero")
+
+    @contextmanager
+    def enter(plan: bytes, composed: Composed, progress: Progress) -> Iterator[RunTrial]:
+        yield breaks
+
+    worker = Worker()
+    assert worker.open(Opening(enter, b"")) == b"null"
+    arms = (Arm(name="base", settings={}),)
+    task = Task(block=BlockAhead(stage="arms", block=0, arms=arms))
+    failure = msgspec.json.decode(worker.run(msgspec.json.encode(task)), type=Failure)
+    assert (failure.kind, failure.message) == ("HarnessError", "ZeroDivisionError: float division by zero")
