@@ -58,6 +58,7 @@ def of_tune(tuning: TuneAnalysis, pool: ServerPool) -> Forecast:
         least_s=seconds[0],
         likely_s=None if seconds[1] is None else min(seconds[1], request.budget_s or seconds[1]),
         most_s=request.budget_s,
+        machines=pool.machines,
         resources=pool.resources(request.run, data_bytes, request.side_by_side or 1),
         writes=_writes(request.run, pool, request.spec.storage.data_root),
     )

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
@@ -24,11 +25,19 @@ from flushlab.campaign.crash.plan import CrashPlan
 from flushlab.campaign.data import Data, data_of, settled_data
 from flushlab.campaign.dry_run import of_tune
 from flushlab.campaign.facts import STEADY_MINUTES, CampaignFacts, CampaignRun
-from flushlab.campaign.loop import Budget, Ending, Run, Session, run_campaign, run_or_resume
+from flushlab.campaign.fleet.machines import Composed, RunTrial
+from flushlab.campaign.loop import (
+    Budget,
+    Ending,
+    Run,
+    Session,
+    require_same_build,
+    run_campaign,
+    run_or_resume,
+)
 from flushlab.campaign.objective import objective_of
-from flushlab.campaign.other_load import check_other_load
-from flushlab.campaign.pool.protocol import RunnerInput, Search, ServerPool, Use
-from flushlab.campaign.pool.target import Target, target_of
+from flushlab.campaign.pool.protocol import RunnerInput, Search, ServerPool, Use, Work
+from flushlab.campaign.pool.target import NewServers, Target, target_of
 from flushlab.campaign.pool.user_settings import texts_of
 from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.scheduling import BESIDE_MOST
@@ -38,7 +47,7 @@ from flushlab.errors import BudgetTooSmall, UsageError
 from flushlab.experiment.blocks import BASE
 from flushlab.experiment.objective import Objective
 from flushlab.experiment.protocol import Request
-from flushlab.record import Arm, CrashFacts, Launch, OtherLoad, Trial, Value, Warning
+from flushlab.record import Arm, CrashFacts, Launch, Trial, Value, Warning
 from flushlab.settings.candidates import Candidate
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.fit import Scaled, names_fixed
@@ -47,7 +56,7 @@ from flushlab.spec.build import build, stored
 from flushlab.spec.kinds import CrashSpec, TuneSpec
 from flushlab.spec.parts import CrashWorkloadSpec, ServerSpec
 from flushlab.spec.sugar import taking
-from flushlab.trial import ArmRunner
+from flushlab.trial import ArmRunner, SlicedRunner
 from flushlab.trial.switching import restart_settings
 from flushlab.units import counted
 from flushlab.workload import (
@@ -71,11 +80,13 @@ STEADY = Timing(warm_up_s=5.0, max_warm_up_s=30.0, seconds=20.0, max_seconds=180
 
 
 class TuneInput(NamedTuple):
-    """A tuning, before a server is looked for: what was asked for, what is compared, the user's data."""
+    """A tuning, before a server is looked for: what was asked for, what is compared, the user's data, the
+    address of the fleet."""
 
     spec: TuneSpec
     objective: Objective = "throughput"
     data: Data | None = None
+    fleet: str = ""
 
 
 @taking(TuneSpec, progress="Takes a line at a time.")
@@ -98,7 +109,8 @@ def tune(*, progress: Progress | Watcher = silent, **given: Any) -> CampaignFact
     if spec.run.resume is None:
         objective = objective_of(spec.objective, workload.name, workload.options)
         require_sensible(spec, target)
-        asked = TuneInput(spec, objective, target.open_data(spec.data, workload.name, watcher.say))
+        data = target.open_data(spec.data, workload.name, watcher.say)
+        asked = TuneInput(spec, objective, data, target.on_fleet)
 
     def go(earlier: TuneRequest | None, pool: ServerPool, session: Session) -> CampaignFacts:
         return carry_out(earlier or decide(asked, pool, watcher), pool, session)
@@ -162,6 +174,7 @@ def decide(asked: TuneInput, pool: ServerPool, watcher: Watcher) -> TuneRequest:
         build=pool.identity.name,
         build_id=pool.key,
         machine=pool.machine(),
+        fleet=asked.fleet,
         persisted=pool.persisted(),
         folder=str(Path.cwd()),
         workload_digest=fingerprint(workload),
@@ -309,63 +322,147 @@ def carry_out(request: TuneRequest, pool: ServerPool, session: Session) -> Campa
     candidates = counted(len(request.candidates), "candidate")
     by = "p99 latency" if request.objective == "p99" else "throughput"
 
-    def run_trial(asked: Request) -> Trial:
-        if request.side_by_side:
-            return sliced.run(asked)
-        return runner.run(asked.arm, stage=asked.stage, block=asked.block, variant=asked.variant)
-
     def crash_winner(campaign_id: str, name: str, settings: Mapping[str, Value]) -> CrashFacts:
-        sliced.close()
+        here.end_servers()
         watcher.say(f"{name}: {request.crashes} crashes before it is handed over")
         plan = _crash_plan(request, settings, pool, watcher)
         return crash_settings(plan, {name: settings}, session.store, campaign_id)
 
-    def conclude(campaign_id: str, ending: Ending, others: OtherLoad | None, *, ran: bool) -> CampaignFacts:
+    def conclude(campaign_id: str, ending: Ending) -> CampaignFacts:
         recovers, result = ran and ending != "interrupted" and pool.restarts, experiment.result()
         last = {BASE, *(point.arm for point in result.frontier)}
-        if ran and not (recovers and sliced.keeps_running(last)):
-            sliced.close()  # else the servers that ran equally long recover
+        if not recovers:
+            here.end_servers()
+        else:
+            pool.rest()
+            if result.proposed and not here.open().keeps_running(last):
+                here.end_servers()  # else the servers that ran equally long recover
         if recovers and result.proposed:
             watcher.say("measuring how long the base and the proposed settings take to recover after SIGKILL")
         return tuning.conclude(
             experiment,
             session.store.trials(campaign_id),
             CampaignRun(campaign_id=campaign_id, ending=ending, machine=pool.machine(), others=others),
-            sliced if recovers else None,
+            here.open() if recovers and result.proposed else None,
             partial(crash_winner, campaign_id) if request.crashes and recovers else None,
         )
 
-    def place_of(arm: Arm) -> str:
-        return repr(sorted(restart_settings(arm.settings, pool.identity).items()))
-
-    def whole(others: OtherLoad | None = None, *, ran: bool) -> CampaignFacts:
+    def whole(run_trial: RunTrial) -> CampaignFacts:
+        on = f" on {counted(len(pool.machines), 'machine')}" if pool.machines else ""
         campaign = Run(
-            about=f"{candidates} down to the floor {request.lowest}, compared by {by}",
+            about=f"{candidates} down to the floor {request.lowest}, compared by {by}{on}",
             experiment=experiment,
             known=session.store.trials,
             run_trial=run_trial,
-            conclude=lambda campaign_id, ending: conclude(campaign_id, ending, others, ran=ran),
+            conclude=conclude,
             access=pool.access,
             budget=Budget(seconds=request.budget_s, trials=request.spec.trials),
         )
         return run_campaign(request, pool.key, session.after(others), campaign)
 
-    if experiment.ask() is None:
-        return whole(ran=False)  # nothing is left to try, which takes no server
-    use = Use(
-        workloads=_workloads(request)[:1],
-        database=request.spec.data.database,
-        arms=request.run,
-        connections=request.side_by_side * sum(request.spec.threads),
-        lasts_s=request.budget_s,
-    )
-    with (
-        pool.used(use, watcher.say),
-        _runner(request, pool, watcher) as runner,
-        pool.sliced(lambda _: runner, request.seed, place_of) as sliced,
-    ):
-        runner.load(request.base)
-        return whole(check_other_load(pool.folder, watcher, wait=session.wait_for_quiet), ran=True)
+    ran, others = experiment.ask() is not None, None
+    with _Here(request, pool, watcher) as here:
+        if not ran:  # nothing is left to try, which takes no server
+            return whole(here.run)
+        watcher.spreads(len(pool.machines))
+        work = Work(
+            request=request,
+            here=here.trials,
+            there=on_machine,
+            ahead=experiment.ahead,
+            best_of=tuple,
+            store=session.store,
+            campaign_id=session.campaign_id,
+            watcher=watcher,
+            root_for=_root_for(request.spec),
+        )
+        with pool.trials(work) as run_trial:
+            others = pool.other_load(watcher, wait=session.wait_for_quiet)
+            return whole(run_trial)
+
+
+@contextmanager
+def on_machine(plan: bytes, composed: Composed, progress: Progress) -> Iterator[RunTrial]:
+    """Everything that trials need on a machine of a fleet, which has the build and the data.
+
+    Args:
+        plan: JSON of the `TuneRequest`.
+        composed: not used: a tuning has no `best`.
+        progress: takes a line at a time.
+    """
+    request, watcher = msgspec.json.decode(plan, type=TuneRequest), Watcher(progress)
+    with NewServers(request.spec.server, request.spec.storage).open(progress) as pool:
+        require_same_build(request, pool.key)
+        with _Here(request, pool, watcher) as here, here.trials() as run_trial:
+            yield run_trial
+
+
+def _root_for(spec: TuneSpec) -> str:
+    """What of a tuning needs root; empty if nothing does."""
+    if spec.storage.disk is not None:
+        return "a slow disk"
+    if spec.storage.disk_iops is not None:
+        return "a limited disk"
+    return "a network latency" if spec.server.network_latency is not None else ""
+
+
+class _Here:
+    """A tuning's servers on this machine, open from when they are first needed until the context ends."""
+
+    def __init__(self, request: TuneRequest, pool: ServerPool, watcher: Watcher) -> None:
+        self._request = request
+        self._pool = pool
+        self._watcher = watcher
+        self._stack = ExitStack()
+        self._runner: ArmRunner | None = None
+        self._sliced: SlicedRunner | None = None
+
+    def run(self, asked: Request) -> Trial:
+        """Runs one trial."""
+        sliced = self.open()
+        if self._request.side_by_side:
+            return sliced.run(asked)
+        assert self._runner is not None
+        return self._runner.run(asked.arm, stage=asked.stage, block=asked.block, variant=asked.variant)
+
+    @contextmanager
+    def trials(self) -> Iterator[RunTrial]:
+        """What runs trials, with everything open."""
+        self.open()
+        yield self.run
+
+    def open(self) -> SlicedRunner:
+        """Makes the data and opens the servers, once."""
+        if self._sliced is None:
+            request, pool, watcher = self._request, self._pool, self._watcher
+            use = Use(
+                workloads=_workloads(request)[:1],
+                database=request.spec.data.database,
+                arms=request.run,
+                connections=request.side_by_side * sum(request.spec.threads),
+                lasts_s=request.budget_s,
+            )
+            self._stack.enter_context(pool.used(use, watcher.say))
+            runner = self._stack.enter_context(_runner(request, pool, watcher))
+            sliced = pool.sliced(lambda _: runner, request.seed, self._place)
+            self._sliced = self._stack.enter_context(sliced)
+            runner.load(request.base)
+            self._runner = runner
+        return self._sliced
+
+    def end_servers(self) -> None:
+        """Ends the servers that were kept running."""
+        if self._sliced is not None:
+            self._sliced.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _place(self, arm: Arm) -> str:
+        return repr(sorted(restart_settings(arm.settings, self._pool.identity).items()))
 
 
 def _crash_plan(

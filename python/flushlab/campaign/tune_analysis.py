@@ -117,6 +117,7 @@ class TuneAnalysis(Analysis[Tune]):
             ),
             start_s=START_S,
             startup_s=STARTUP_S if request.side_by_side else 0.0,
+            spread=bool(request.fleet),
             side_by_side=request.side_by_side,
             seed=request.seed,
             objective=request.objective,
@@ -214,6 +215,7 @@ class TuneAnalysis(Analysis[Tune]):
                 *self._warnings(trials, confirmed, result.control, sizes),
                 *of_interim(result.confirmed),
                 *of_fleet(arm for name, arm in arms.items() if name != CONTROL),
+                *_of_selection(trials),
                 *_cut_short(result.cut_short),
                 *(Warning("recovery-unchecked", text) for text in unchecked.values()),
             ),
@@ -337,6 +339,27 @@ def _note_recovery(
         else:
             unchecked.pop(arm.name, None)
             return
+
+
+def _of_selection(trials: Iterable[Trial]) -> Iterator[Warning]:
+    """On which machines of a fleet the settings were selected and confirmed."""
+    machines = dict[bool, set[str]]()
+    for trial in trials:
+        if trial.machine and trial.stage != "recovery":
+            machines.setdefault(trial.stage == "confirm", set()).add(trial.machine)
+    selected, confirmed = machines.get(False, set[str]()), machines.get(True, set[str]())
+    if not confirmed:
+        return
+    both, where = selected & confirmed, ", ".join(sorted(confirmed))
+    if both:
+        text = (
+            f"{', '.join(sorted(both))} both selected and confirmed: that the settings win on other machines"
+            " is not shown; it takes two machines or more, from the first block to the last"
+        )
+        yield Warning("confirmed-where-selected", text)
+    else:
+        text = f"selected on {', '.join(sorted(selected))}; confirmed on {where}, which did not select"
+        yield Warning("confirmed-elsewhere", text)
 
 
 def _cut_short(reason: str) -> Iterator[Warning]:

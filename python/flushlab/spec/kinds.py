@@ -133,7 +133,7 @@ class TuneSpec(Spec, frozen=True, kw_only=True):
             rare=True,
         ),
     ] = None
-    run: Annotated[RunSpec, Without(("fleet", "client"))] = RunSpec()
+    run: Annotated[RunSpec, Without(("client",))] = RunSpec()
 
 
 class SeriesSpec(Spec, frozen=True, kw_only=True, tag="series"):

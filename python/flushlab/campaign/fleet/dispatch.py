@@ -3,7 +3,8 @@
 Sits in `campaign.fleet`; pure: without Ray, and with the caller's clock. A machine runs one block at a time.
 The machine with the fewest finished blocks gets the next one, so that the machines contribute evenly. The
 block of a lost machine runs elsewhere. A straggler's block is given to an idle machine too, and the first
-copy counts.
+copy counts. Where blocks choose what later blocks confirm, half of the machines choose and the others
+confirm: what was chosen for its luck on one machine is not confirmed by it.
 """
 
 from __future__ import annotations
@@ -11,12 +12,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 STRAGGLER = 2.0
 """A block that takes longer than this many medians is given to another machine too."""
 KNOWN_BLOCKS = 2
 """Finished blocks of a kind without which nobody knows how long such a block takes."""
+
+
+Role = Literal["any", "select", "confirm"]
+"""What a block is for: it runs on any machine, chooses what is confirmed, or confirms it."""
 
 
 class Wanted(NamedTuple):
@@ -25,10 +30,12 @@ class Wanted(NamedTuple):
     Attributes:
         number: of the block; smaller numbers are due earlier.
         kind: blocks of one kind take equally long.
+        role: what it is for.
     """
 
     number: int
     kind: str = ""
+    role: Role = "any"
 
 
 class Assignment(NamedTuple):
@@ -54,6 +61,7 @@ class Dispatch:
     _ended: set[int] = field(default_factory=set)
     _tried: dict[int, set[str]] = field(default_factory=dict)
     _seconds: dict[str, list[float]] = field(default_factory=dict)
+    _selecting: set[str] = field(default_factory=set)
 
     @property
     def machines(self) -> tuple[str, ...]:
@@ -73,6 +81,10 @@ class Dispatch:
         """A machine takes part from now on."""
         assert machine not in self._machines, machine
         self._machines[machine] = _Machine(done=min((one.done for one in self._machines.values()), default=0))
+
+    def selected(self, machines: Iterable[str]) -> None:
+        """These machines ran blocks that choose, in an earlier session too."""
+        self._selecting.update(machines)
 
     def leaves(self, machine: str) -> int | None:
         """A machine takes part no longer; the block that it ran is due again. Returns that block."""
@@ -137,7 +149,16 @@ class Dispatch:
 
     def _chosen(self, free: Sequence[str], block: int) -> str | None:
         """A machine that has not tried the block before; None while only such a machine is busy."""
-        tried = self._tried.get(block, set())
-        if tried.issuperset(self._machines):
-            return free[0]
-        return next((name for name in free if name not in tried), None)
+        fit = self._fit_for(self._wanted[block].role)
+        left = fit - self._tried.get(block, set()) or fit
+        return next((name for name in free if name in left), None)
+
+    def _fit_for(self, role: Role) -> set[str]:
+        """Machines that may run such a block. Those that choose are fixed with the first block that does, and
+        confirm only where no other machine is left."""
+        here = set(self._machines)
+        if role == "select":
+            if not here & self._selecting:
+                self._selecting.update([*self._machines][: max(1, len(here) // 2)])
+            return here & self._selecting
+        return here - self._selecting or here if role == "confirm" else here

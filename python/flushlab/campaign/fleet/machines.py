@@ -138,6 +138,10 @@ class Machines(Protocol):
         """Ends what runs on a machine; nothing more is heard of it. It may be lost already."""
         ...
 
+    def rest(self) -> None:
+        """Ends the servers on all machines, and blocks that still run; no further block is submitted."""
+        ...
+
     def close(self) -> None:
         """Ends what runs on all machines, without waiting for blocks."""
         ...
@@ -160,7 +164,7 @@ class ThreadMachines:
         """Machines that were dismissed, in that order."""
         self.ended = list[int]()
         """Blocks whose ends `wait` has returned, or will return."""
-        self.closed = False
+        self.rested = self.closed = False
 
     def open(self, opening: Opening) -> tuple[str, ...]:
         return tuple(self._names)
@@ -203,6 +207,9 @@ class ThreadMachines:
     def dismiss(self, machine: str) -> None:
         self._gone.add(machine)
         self.dismissed.append(machine)
+
+    def rest(self) -> None:
+        self.rested = True
 
     def close(self) -> None:
         self.closed = True

@@ -238,6 +238,13 @@ class RayMachines:
             self._barred.add(claimed.node.id)
             kill(claimed.actor)
 
+    def rest(self) -> None:
+        for machine in {machine for machine, _ in self._running.values()}:
+            self.dismiss(machine)
+        idle = [one.actor for one in self._claimed.values()]
+        with suppress(RayError):
+            ray.wait([actor.close.remote() for actor in idle], num_returns=len(idle), timeout=CLOSE_S)
+
     def close(self) -> None:
         if self._silent_since_s is not None:
             return  # Ray would wait for the first machine; workers end with this process

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from flushlab.campaign.fleet.dispatch import Dispatch, Wanted
+from flushlab.campaign.fleet.dispatch import Dispatch, Role, Wanted
 from flushlab.campaign.fleet.health import Health
 from flushlab.campaign.fleet.machines import (
     Ended,
@@ -92,6 +92,17 @@ class Arrivals:
             found[number] = msgspec.structs.replace(block, trials=tuple(trials))
         return found
 
+    def machines(self, stages: Collection[Stage]) -> set[str]:
+        """The machines that ran blocks of these stages in earlier sessions."""
+        blocks = self.store.arrived(self.campaign_id).values()
+        arrived = [msgspec.json.decode(record, type=ArrivedBlock) for record in blocks]
+        trials = [*self.store.trials(self.campaign_id), *(trial for one in arrived for trial in one.trials)]
+        return {trial.machine for trial in trials if trial.machine and trial.stage in stages}
+
+
+_SELECT: tuple[Stage, ...] = ("calibrate", "screen", "reduce")
+"""Stages of a tuning whose blocks choose what is confirmed."""
+
 
 @dataclass
 class _Block:
@@ -117,6 +128,12 @@ class _Block:
     @property
     def kind(self) -> str:
         return f"{self.ahead.stage}: {', '.join(sorted(arm.name for arm in self.ahead.arms))}"
+
+    @property
+    def wanted(self) -> Wanted:
+        stage = self.ahead.stage
+        role: Role = "select" if stage in _SELECT else "confirm" if stage == "confirm" else "any"
+        return Wanted(self.number, self.kind, role)
 
     @property
     def name(self) -> str:
@@ -197,6 +214,7 @@ class FleetRunner:
             ahead = BlockAhead(stage=one.stage, block=one.block, arms=())
             self._blocks[number] = _Block(number, frozenset(one.arms), ahead, [*one.trials])
             self._next = number + 1
+        self._dispatch.selected(self.arrivals.machines(_SELECT))
         for name in self.names:
             self._dispatch.joins(name)
 
@@ -216,9 +234,10 @@ class FleetRunner:
         for number in left:
             del self._blocks[number]
             self.arrivals.forget(number)
-        self._dispatch.wants(
-            Wanted(block.number, block.kind) for block in self._blocks.values() if block.trials is None
-        )
+        self._want()
+
+    def _want(self) -> None:
+        self._dispatch.wants(block.wanted for block in self._blocks.values() if block.trials is None)
 
     def _of(self, request: Request) -> _Block:
         names = {arm.name for arm in request.beside} | {request.arm.name}
@@ -237,9 +256,7 @@ class FleetRunner:
         block.ahead = msgspec.structs.replace(block.ahead, arms=arms)
         block.trials = None
         self._dispatch.again(block.number)
-        self._dispatch.wants(
-            Wanted(one.number, one.kind) for one in self._blocks.values() if one.trials is None
-        )
+        self._want()
 
     def _start_blocks(self) -> None:
         for machine, number in self._dispatch.assign(self.clock()):
@@ -333,6 +350,10 @@ class OpenMachines:
 
     machines: Machines
     names: tuple[str, ...]
+
+    def rest(self) -> None:
+        """Ends the servers on the machines, which stay claimed."""
+        self.machines.rest()
 
     @contextmanager
     def trials(self, work: Work) -> Iterator[RunTrial]:

@@ -175,6 +175,10 @@ class Fleet(Protocol):
         """Of the machines that are claimed, or foreseen."""
         ...
 
+    def rest(self) -> None:
+        """Ends the servers on them; they stay claimed."""
+        ...
+
     def trials(self, work: Work) -> AbstractContextManager[RunTrial]:
         """What runs the campaign's trials on them.
 
@@ -480,6 +484,10 @@ class ServerPool(ABC):
     def trials(self, work: Work) -> AbstractContextManager[RunTrial]:
         """What runs a campaign's trials; its servers live as long as the context."""
         return work.here()
+
+    def rest(self) -> None:
+        """Ends the servers on the machines of a fleet, so that this machine is left to what follows."""
+        return
 
     def other_load(self, watcher: Watcher, *, wait: bool) -> OtherLoad | None:
         """What others take of the machine before the first trial; see `check_other_load`."""

@@ -396,6 +396,11 @@ class SandboxPool(ServerPool):
         """What runs a campaign's trials: this machine, or those of the fleet."""
         return work.here() if self.fleet is None else self.fleet.trials(work)
 
+    def rest(self) -> None:
+        """Ends the servers on the fleet's machines."""
+        if self.fleet is not None:
+            self.fleet.rest()
+
     def other_load(self, watcher: Watcher, *, wait: bool) -> OtherLoad | None:
         """What others take of this machine; of a fleet, each machine finds that out for itself."""
         return super().other_load(watcher, wait=wait) if self.fleet is None else None

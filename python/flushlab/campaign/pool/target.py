@@ -32,7 +32,7 @@ from flushlab.process import reap
 from flushlab.process.network import require_network
 from flushlab.server.galera.cluster import require_size
 from flushlab.server.start import is_kept
-from flushlab.spec.kinds import BenchSpec, CompareSpec, SeriesSpec
+from flushlab.spec.kinds import BenchSpec, CompareSpec, SeriesSpec, TuneSpec
 from flushlab.spec.parts import (
     DEFAULT_SERVER,
     DataSpec,
@@ -308,13 +308,14 @@ def target_of(spec: CampaignSpec | BenchSpec, workload: WorkloadSpec | None = No
         return _with_clients(spec, spec.client, spec.fleet)
     if isinstance(spec, SeriesSpec | CompareSpec) and spec.run.client:
         return _with_clients(spec, spec.run.client, spec.run.fleet)
-    if isinstance(spec, SeriesSpec | CompareSpec) and (fleet := spec.run.fleet or os.environ.get(FLEET)):
+    compares = isinstance(spec, TuneSpec | SeriesSpec | CompareSpec)
+    if compares and (fleet := spec.run.fleet or os.environ.get(FLEET)):
         if spec.run.wait_for_quiet:
             raise UsageError(
                 "--wait-for-quiet looks at this machine alone, and the blocks run on the fleet's",
                 hint="leave it out; `flushlab fleet status` shows the load of each machine",
             )
-        if spec.precision is not None:
+        if not isinstance(spec, TuneSpec) and spec.precision is not None:
             raise UsageError(
                 "--precision ends a campaign early, and blocks of several machines are judged at the end",
                 hint="leave it out, and say how many blocks with --blocks",

@@ -42,6 +42,9 @@ KEPT_RUNNING = Blocks(confirm_least=6, confirm_most=120, reduce_most=24, screen_
 SCREEN_SERVERS_MOST = 8
 """Mixtures screened in each context on servers kept running: starting the servers is most of their cost."""
 
+BESIDE_BASE = 4
+"""Mixtures screened in a block with the base, where machines of a fleet run blocks on fresh servers."""
+
 END_TRIALS = 2.5
 """Trials' worth of time that is kept for the end: the base and the winner recover from SIGKILL under load."""
 
@@ -194,7 +197,8 @@ class Budget:
         total = left + self.trials // self._plan.variants
         reserve = self.confirm_least
         share = min(SCREEN_SHARE * total, SCREEN_RUNS_PER_CANDIDATE * (free + 1) * contexts)
-        runs = int(min(max(share, 4 * contexts), max(left - reserve, 4 * contexts)))
+        each = 1 + self._base_share
+        runs = int(min(max(share / each, 4 * contexts), max((left - reserve) / each, 4 * contexts)))
         return runs // (2 * contexts) * 2 * contexts
 
     def screen_blocks(self, arms: int, servers: int) -> int:
@@ -238,7 +242,13 @@ class Budget:
             runs = self.screen_runs(len(self._pool.free()), contexts)
             cells = runs + math.ceil(runs / self.room) + (bought + 1 if bought >= 2 else 0)
             return self.blocks.screen_least * cells
-        return (2 * (bought + 1) if bought >= 2 else 0) + 4 * contexts
+        mixtures = math.ceil(4 * contexts * (1 + self._base_share))
+        return (2 * (bought + 1) if bought >= 2 else 0) + mixtures
+
+    @property
+    def _base_share(self) -> float:
+        """Trials of the base for each mixture on a fresh server."""
+        return 1 / BESIDE_BASE if self._plan.spread else 0.0
 
     def _startups_least(self) -> int:
         """Servers that the smallest valid campaign has still to start, where they run side by side."""

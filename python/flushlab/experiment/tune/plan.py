@@ -60,6 +60,7 @@ class TunePlan(msgspec.Struct, frozen=True, kw_only=True):
             is not. 0: every trial starts a fresh one.
         start_s: about how long it takes until the first trial.
         startup_s: about how long it takes until one takes slices, as far as that is known before the first.
+        spread: machines of a fleet run the blocks, so that every block that chooses holds its own base.
     """
 
     base: Mapping[str, Value]
@@ -83,6 +84,7 @@ class TunePlan(msgspec.Struct, frozen=True, kw_only=True):
     side_by_side: int = 0
     start_s: float = 0.0
     startup_s: float = 0.0
+    spread: bool = False
 
     @property
     def runs_at(self) -> Floor:

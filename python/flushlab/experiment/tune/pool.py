@@ -262,15 +262,18 @@ class Rounds:
     def __init__(self, plan: TunePlan, pool: Pool) -> None:
         self._plan, self._pool = plan, pool
         self._running: BlockAhead | None = None
-        self._following = 0
+        self._then: Sequence[Sequence[Arm]] = ()
 
     def ahead(self, most: int) -> tuple[BlockAhead, ...]:
-        """The round that runs, and rounds of the same arms that may follow."""
+        """The round that runs, and rounds that may follow."""
         due = self._running
         if due is None:
             return ()
-        count = min(most, 1 + self._following)
-        return tuple(msgspec.structs.replace(due, block=due.block + number) for number in range(count))
+        coming = [due.arms, *map(tuple, self._then)]
+        return tuple(
+            msgspec.structs.replace(due, block=due.block + number, arms=arms)
+            for number, arms in enumerate(coming[:most])
+        )
 
     def run(
         self,
@@ -280,6 +283,7 @@ class Rounds:
         *,
         spare: Callable[[], float] = lambda: math.inf,
         following: int = 0,
+        then: Sequence[Sequence[Arm]] = (),
     ) -> Steps[Round]:
         """One round.
 
@@ -289,6 +293,7 @@ class Rounds:
             block: its number in the stage.
             spare: trials that it may take from now on; see `run_block`.
             following: rounds of the same arms that may come after it.
+            then: arms of the rounds that may come after these.
 
         Raises:
             MeasurementError: the base cannot be measured.
@@ -299,7 +304,7 @@ class Rounds:
                 f"{arm.name} keeps {level}, below {self._plan.runs_at}"
             )
         is_first = stage == "calibrate" and block == 0
-        self._following = following
+        self._then = (*(tuple(arms) for _ in range(following)), *then)
         self._running = BlockAhead(
             stage=stage,
             block=block,
@@ -316,9 +321,11 @@ class Rounds:
             self._pool.exclude_unchanged(name, trials[0])
         return finished
 
-    def block(self, arms: Sequence[Arm], stage: Stage, block: int) -> Steps[dict[str, tuple[Trial, ...]]]:
+    def block(
+        self, arms: Sequence[Arm], stage: Stage, block: int, *, following: int
+    ) -> Steps[dict[str, tuple[Trial, ...]]]:
         """A round of arms with at most one change each: whoever fails is out for good."""
-        finished, out, _ = yield from self.run(arms, stage, block)
+        finished, out, _ = yield from self.run(arms, stage, block, following=following)
         for name, reason in out.items():
             self._pool.exclude_arm(name, reason)
         return finished

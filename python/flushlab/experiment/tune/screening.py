@@ -11,11 +11,11 @@ from typing import NamedTuple
 from flushlab.experiment.blocks import BASE, is_disturbed
 from flushlab.experiment.objective import score
 from flushlab.experiment.protocol import Steps
-from flushlab.experiment.tune.budget import Budget
+from flushlab.experiment.tune.budget import BESIDE_BASE, Budget
 from flushlab.experiment.tune.confirmation import WORTH_LOG
 from flushlab.experiment.tune.plan import TunePlan
 from flushlab.experiment.tune.pool import Pool, Rounds, Selection, half_on
-from flushlab.record import Trial
+from flushlab.record import Arm, Trial
 from flushlab.settings.floor import Floor
 from flushlab.statistics import Effects, estimate_effects
 from flushlab.statistics.one_thread import np
@@ -25,13 +25,15 @@ CLEAR = 2.0
 
 
 class Run(NamedTuple):
-    """A screening cell; `disturbed` if other load was in it each time that it was tried."""
+    """A screening cell; `disturbed` if other load was in it each time that it was tried. `machine` is empty
+    without a fleet."""
 
     selection: Selection
     context: int
     block: int
     score: float
     disturbed: bool = False
+    machine: str = ""
 
 
 @dataclass
@@ -63,7 +65,8 @@ class Screening:
             for block in range(number * enough, (number + 1) * enough):
                 rows = [(frozenset[int](), 0), *(row for row in group if row[0] <= self._pool.usable)]
                 arms = [self._pool.arm(selection) for selection, _ in rows]
-                finished = yield from self._rounds.block(arms, "screen", block)
+                following = (number + 1) * enough - block - 1
+                finished = yield from self._rounds.block(arms, "screen", block, following=following)
                 for (selection, context), arm in zip(rows, arms, strict=True):
                     self.add(selection, context, block, finished.get(arm.name, ()))
 
@@ -92,6 +95,8 @@ class Screening:
         queue = [(selection, context) for row in rows for context, selection in row]
         if self._budget.kept_running:
             yield from self._side_by_side(queue, first)
+        elif self._plan.spread:
+            yield from self._beside_base(queue, first)
         else:
             yield from self._one_by_one(queue, first)
         self._estimate()
@@ -107,6 +112,24 @@ class Screening:
             selection = planned & (self._pool.usable | self.contexts[context])
             yield from self._screen_run(selection, context, first + number // 4)
 
+    def _beside_base(self, queue: Sequence[tuple[Selection, int]], first: int) -> Steps[None]:
+        """Each mixture once, on a fresh server, in blocks with the base: machines run several blocks at once,
+        and none of them is compared with another."""
+        blocks = [list(queue[start : start + BESIDE_BASE]) for start in range(0, len(queue), BESIDE_BASE)]
+        for number, planned in enumerate(blocks):
+            if not self._pool.usable or self._budget.cells() <= self._budget.confirm_least:
+                return
+            then = [self._arms_beside_base(one) for one in blocks[number + 1 :]]
+            yield from self._screen_group(self._left_of(planned), first + number, then=then)
+
+    def _left_of(self, planned: Sequence[tuple[Selection, int]]) -> list[tuple[Selection, int]]:
+        """Mixtures without what has left the pool."""
+        return [(one & (self._pool.usable | self.contexts[context]), context) for one, context in planned]
+
+    def _arms_beside_base(self, planned: Sequence[tuple[Selection, int]]) -> list[Arm]:
+        arms = [self._pool.base, *(self._pool.arm(selection) for selection, _ in self._left_of(planned))]
+        return list({arm.name: arm for arm in arms}.values())
+
     def _side_by_side(self, queue: Sequence[tuple[Selection, int]], first: int) -> Steps[None]:
         """Groups of mixtures beside the base, until all effects are clear or their share is spent; what slows
         down everywhere leaves the groups that follow."""
@@ -117,23 +140,26 @@ class Screening:
                 self._estimate()
                 self._drop_harmful()
             blocks = self._budget.screen_blocks(arms, sum(map(len, groups[number:])) + (not number))
-            group = [
-                (one & (self._pool.usable | self.contexts[context]), context) for one, context in planned
-            ]
+            group = self._left_of(planned)
             for done, block in enumerate(range(first, first + blocks)):
                 spent = self._budget.cells() <= self._budget.confirm_least
                 if not group or spent or (done >= self._budget.blocks.screen_least and self._is_clear()):
                     break
-                group = yield from self._screen_group(group, block)
+                group = yield from self._screen_group(group, block, following=blocks - done - 1)
             first += blocks
 
     def _screen_group(
-        self, group: list[tuple[Selection, int]], block: int
+        self,
+        group: list[tuple[Selection, int]],
+        block: int,
+        *,
+        following: int = 0,
+        then: Sequence[Sequence[Arm]] = (),
     ) -> Steps[list[tuple[Selection, int]]]:
         """One block of a group and the base; what is left of the group."""
         rows = {self._pool.arm(row[0]).name: row for row in ((frozenset[int](), 0), *group)}
         arms = [self._pool.arm(selection) for selection, _ in rows.values()]
-        finished, out, _ = yield from self._rounds.run(arms, "screen", block)
+        finished, out, _ = yield from self._rounds.run(arms, "screen", block, following=following, then=then)
         for name, trials in finished.items():
             self.add(*rows[name], block, trials)
         for name, reason in out.items():
@@ -249,13 +275,17 @@ class Screening:
         """Takes the trials of a cell, if it has any."""
         if trials:
             found = score(trials, self._plan.objective)
-            self.runs.append(Run(selection, context, block, found, is_disturbed(trials)))
+            is_bad = is_disturbed(trials)
+            self.runs.append(Run(selection, context, block, found, is_bad, trials[0].machine))
 
     def _screen_run(self, selection: Selection, context: int, block: int) -> Steps[None]:
         if not selection <= self._pool.usable:
             return
         arm = self._pool.arm(selection)
-        finished, out, _ = yield from self._rounds.run([arm], "screen", block)
+        arms = [self._pool.base, arm] if self._plan.spread and selection else [arm]
+        finished, out, _ = yield from self._rounds.run(arms, "screen", block)
+        if len(arms) > 1:
+            self.add(frozenset(), 0, block, finished.get(BASE, ()))
         self.add(selection, context, block, finished.get(arm.name, ()))
         if arm.name in out:
             yield from self._find_culprit(selection, out[arm.name], block)
@@ -282,7 +312,8 @@ class Screening:
         """Effects of all candidates in all contexts, from the runs so far that were not disturbed; from all
         where these are less than half of them."""
         undisturbed = [run for run in self.runs if not run.disturbed]
-        runs = undisturbed if 2 * len(undisturbed) >= len(self.runs) else self.runs
+        runs = _on_one_level(undisturbed if 2 * len(undisturbed) >= len(self.runs) else self.runs)
+        blocks = dict[tuple[str, int], int]()
         if len(runs) < 2:
             return
         on = np.zeros((len(runs), max(len(self._pool.space.candidates), 1)), dtype=bool)
@@ -292,7 +323,7 @@ class Screening:
         self.effects = estimate_effects(
             on,
             np.array([run.context for run in runs]),
-            np.array([run.block for run in runs]),
+            np.array([blocks.setdefault((run.machine, run.block), len(blocks)) for run in runs]),
             np.array([run.score for run in runs]),
             contexts=len(self.contexts),
         )
@@ -305,6 +336,19 @@ class Screening:
             if worse[index] < 0:
                 reason = f"slower in screening, about {100 * -math.expm1(self.effects.mean[0, index]):.0f} %"
                 self._pool.exclude(index, reason, refused=False)
+
+
+def _on_one_level(runs: Sequence[Run]) -> list[Run]:
+    """Runs of several machines, each relative to the base on its own machine; those of a machine without the
+    base are left out."""
+    if len({run.machine for run in runs}) < 2:
+        return list(runs)
+    base = dict[str, list[float]]()
+    for run in runs:
+        if not run.selection:
+            base.setdefault(run.machine, []).append(run.score)
+    levels = {machine: sum(scores) / len(scores) for machine, scores in base.items()}
+    return [run._replace(score=run.score - levels[run.machine]) for run in runs if run.machine in levels]
 
 
 def _even_groups(rows: Sequence[tuple[Selection, int]], room: int) -> list[list[tuple[Selection, int]]]:

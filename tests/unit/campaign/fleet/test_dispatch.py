@@ -169,3 +169,46 @@ def test_a_machine_that_hangs_costs_no_more_than_three_blocks_time() -> None:
     simulated = Simulated(4, 40, seconds)
     assert sorted(simulated.counted) == list(range(40))
     assert simulated.took_s <= 10.0 * (40 / 3 + 3)
+
+
+def tuning(*machines: str) -> Dispatch:
+    made = dispatch(*machines)
+    made.wants(Wanted(number, role="select") for number in range(8))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("machines", "select"), [("a", "a"), ("ab", "a"), ("abc", "a"), ("abcd", "ab"), ("abcde", "ab")]
+)
+def test_half_of_the_machines_select_and_the_others_confirm(machines: str, select: str) -> None:
+    made = tuning(*machines)
+    assert [one.machine for one in made.assign(0.0)] == [*select]
+    for machine in select:
+        made.ended(machine, 1.0)
+    made.wants(Wanted(number, role="confirm") for number in range(10, 18))
+    others = [*machines.strip(select)] or [*machines]
+    assert [one.machine for one in made.assign(1.0)] == others
+
+
+def test_one_of_the_others_selects_where_those_that_did_are_lost() -> None:
+    made = tuning("a", "b", "c")
+    made.assign(0.0)
+    assert made.leaves("a") == 0
+    assert made.assign(1.0) == (Assignment("b", 0),)
+    made.wants([Wanted(10, role="confirm")])
+    assert made.assign(2.0) == (Assignment("c", 10),)
+
+
+def test_a_machine_that_selected_in_an_earlier_session_does_not_confirm() -> None:
+    made = dispatch("a", "b")
+    made.selected(["b", "gone"])
+    made.wants([Wanted(0, role="confirm"), Wanted(1, role="confirm")])
+    assert made.assign(0.0) == (Assignment("a", 0),)
+
+
+def test_a_machine_that_selected_confirms_where_no_other_is_left() -> None:
+    made = dispatch("a", "b")
+    made.selected(["a"])
+    made.leaves("b")
+    made.wants([Wanted(0, role="confirm")])
+    assert made.assign(0.0) == (Assignment("a", 0),)
