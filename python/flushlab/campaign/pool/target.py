@@ -308,8 +308,9 @@ def target_of(spec: CampaignSpec | BenchSpec, workload: WorkloadSpec | None = No
         return _with_clients(spec, spec.client, spec.fleet)
     if isinstance(spec, SeriesSpec | CompareSpec) and spec.run.client:
         return _with_clients(spec, spec.run.client, spec.run.fleet)
-    compares = isinstance(spec, TuneSpec | SeriesSpec | CompareSpec)
-    if compares and (fleet := spec.run.fleet or os.environ.get(FLEET)):
+    if isinstance(spec, BenchSpec):
+        return NewServers(spec.server, spec.storage)
+    if fleet := spec.run.fleet or os.environ.get(FLEET):
         if spec.run.wait_for_quiet:
             raise UsageError(
                 "--wait-for-quiet looks at this machine alone, and the blocks run on the fleet's",
