@@ -725,8 +725,9 @@ def test_variants_are_run_together_and_counted_in_the_budget() -> None:
 
 
 def confirmed_on(machines: int, *, moody: bool = False) -> Tune:
-    """A tuning whose confirmation blocks ran on machines in turns; the gain of `a` may depend on them."""
-    tune = Tune(plan(budget_trials=150))
+    """A tuning whose confirmation blocks ran on machines in turns; the gain of `a` may depend on them. One
+    machine is no fleet."""
+    tune = Tune(plan(budget_trials=150, spread=machines > 1))
     trials = simulated(effect(a=1.5, b=1.1), noise=0.005)
     while (request := tune.ask()) is not None:
         trial = trials.run(request)
@@ -749,6 +750,15 @@ def test_the_confirmation_on_several_machines_is_judged_once_over_them() -> None
     alone = confirmed_on(1).result()
     assert alone.blocks < result.blocks, "it stopped at an interim analysis"
     assert alone.machines == {}
+
+
+def test_nothing_is_claimed_of_a_fleet_before_the_last_block() -> None:
+    tune, trials = Tune(plan(budget_trials=150, spread=True)), simulated(effect(a=1.5, b=1.1), noise=0.005)
+    while (request := tune.ask()) is not None:
+        assert tune.progress.best is None
+        assert not tune.progress.found
+        tune.tell(msgspec.structs.replace(trials.run(request), machine="m0"))
+    assert tune.result().winner is not None
 
 
 def test_a_gain_that_depends_on_the_machine_wins_on_one_and_not_over_four() -> None:

@@ -55,11 +55,6 @@ class _Analysis(NamedTuple):
     machines: Machines
     over: dict[str, OverMachines]
 
-    @property
-    def several(self) -> bool:
-        """Whether several machines ran its blocks."""
-        return len(set(self.machines.values())) > 1
-
 
 class Confirmation:
     """Scores of base, control and arms over fresh blocks, and what may be claimed from them."""
@@ -119,10 +114,6 @@ class Confirmation:
         one = _Analysis(blocks, alpha, compared, own, {}, apart, machines, over)
         self._analyses.append(one)
         one.guarded.update({name: why for name in self.selections if (why := self._guard(name))})
-
-    def has_several_machines(self, *, since: int = 0) -> bool:
-        """Whether machines of a fleet ran the blocks from this number on."""
-        return len(set(self._machines(since).values())) > 1
 
     def _machines(self, since: int) -> dict[int, str]:
         return {block: name for block, name in self._sheet.machines.items() if block >= since}
@@ -185,7 +176,6 @@ class Confirmation:
             by: one of the measures; what is compared, if None.
         """
         seen = [one for one in self._analyses if arm in one.comparisons[by or self._objective]]
-        seen = [one for one in seen if one.several] or seen  # one machine's claims are not about all of them
         return held(one.comparisons[by or self._objective][arm] for one in seen) if seen else None
 
     @property

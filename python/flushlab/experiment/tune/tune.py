@@ -257,9 +257,8 @@ class Tune:
             arms = [arm for arm in arms if arm.name not in out]
             done = block + 1
             last = budget.is_spent(1 + len(arms)) and done >= budget.blocks.confirm_least
-            several = confirmation.has_several_machines(since=first)
-            if last or done == blocks or (done in interim.blocks and not several):
-                alpha = self._plan.alpha if several else interim.alpha_at(done)
+            if last or done == blocks or (done in interim.blocks and not self._plan.spread):
+                alpha = self._plan.alpha if self._plan.spread else interim.alpha_at(done)
                 confirmation.judge(done, alpha, since=first, arms=group)
                 if last or confirmation.is_clear(self._reduction.chosen, group):
                     break
