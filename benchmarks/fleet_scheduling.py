@@ -2,7 +2,7 @@
 
 Run by `make bench`; needs root (a network namespace for each machine), Ray, and no server:
 
-    python benchmarks/fleet_scheduling.py [--machines 4] [--arms 12] [--blocks 8] [--trial SECONDS] [--pairs 5]
+    python benchmarks/fleet_scheduling.py [--machines 4] [--arms 12] [--blocks 8] [--trial 0.5] [--pairs 5]
 
 Trials sleep, with results of known effects: what is measured is the driver, Ray and the transport, not the
 machine. Each pair runs the series on the fleet, then in this process without one. Exits with 1 unless
@@ -168,6 +168,12 @@ def overhead_s(fleet: Run, asked: argparse.Namespace) -> float:
     return (fleet.seconds - slept_s) / (waves * stages)
 
 
+def say(text: str) -> None:
+    """A line on stdout."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
 def main() -> int:
     """Runs the pairs."""
     parser = argparse.ArgumentParser(
@@ -181,21 +187,21 @@ def main() -> int:
     parser.add_argument("--drive", metavar="ADDRESS", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.drive is not None:
-        print(json.dumps(on_fleet(asked.drive, asked)))
+        say(json.dumps(on_fleet(asked.drive, asked)))
         return 0
     efficiencies, overheads, differ = [], [], 0
     for fleet, one in _pairs(asked):
         efficiencies.append(one.seconds / asked.machines / fleet.seconds)
         overheads.append(overhead_s(fleet, asked))
         differ += fleet.verdicts != one.verdicts
-        print(
+        verdicts = "same" if fleet.verdicts == one.verdicts else "DIFFER"
+        say(
             f"{asked.machines} machines {fleet.seconds:.1f} s ({fleet.before_s:.1f} s before), one"
             f" {one.seconds:.1f} s; efficiency {efficiencies[-1]:.3f}, {overheads[-1]:.3f} s besides for a"
-            f" block; blocks {fleet.by_machine}; verdicts {'same' if fleet.verdicts == one.verdicts else 'DIFFER'}",
-            flush=True,
+            f" block; blocks {fleet.by_machine}; verdicts {verdicts}"
         )
     efficiency, overhead = median(efficiencies), median(overheads)
-    print(
+    say(
         f"median efficiency {efficiency:.3f} ({min(efficiencies):.3f} to {max(efficiencies):.3f}), overhead"
         f" {overhead:.3f} s for a block ({min(overheads):.3f} to {max(overheads):.3f})"
     )
@@ -211,7 +217,7 @@ def _pairs(asked: argparse.Namespace) -> Iterator[tuple[Run, Run]]:
         words = (sys.executable, __file__, "--drive", f"{node.address}:9377", *given)
         done = node.run(*words, timeout_s=600.0)
         if done.returncode:
-            raise subprocess.CalledProcessError(done.returncode, words, done.stdout, done.stderr)
+            raise RuntimeError(f"ended with {done.returncode}\n{done.stdout}\n{done.stderr}")
         return Run(*json.loads(done.stdout.splitlines()[-1]))
 
     with fleet_testbed(asked.machines) as (first, *others):

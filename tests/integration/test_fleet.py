@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -150,6 +151,62 @@ def test_blocks_of_a_comparison_run_on_both_machines_and_no_server_is_left(
     assert sorted(one["machine"] for one in arm["machines"]["ratios"]) == ["one", "two"]
     for node in pair:
         wait_until(partial(_has_no_server, node), f"the end of the servers of {node.name}")
+
+
+@needs_root
+@pytest.mark.server("mariadb@10.11")
+def test_a_second_campaign_waits_for_the_first_and_ctrl_c_leaves_no_server(
+    pair: tuple[Node, Node], build: Callable[[str], Build], tmp_path: Path
+) -> None:
+    build("mariadb@10.11")
+    for node in pair:
+        if not (node.home / "builds").exists():
+            (node.home / "builds").symlink_to(home() / "builds")
+    first, second = (Campaign(node, pair[0].address, tmp_path / node.name) for node in pair)
+    with first:
+        first.says("fleet: 2 machines (one, two)")
+        with second:
+            second.says("another campaign runs on every machine (one, two); waiting for it")
+            assert "fleet:" not in second.said()
+            first.interrupt()
+            second.says("fleet: ")
+            second.interrupt()
+    for node in pair:
+        wait_until(partial(_has_no_server, node), f"the end of the servers of {node.name}")
+
+
+class Campaign:
+    """A comparison that does not end by itself."""
+
+    def __init__(self, node: Node, fleet: str, folder: Path) -> None:
+        self._node, self._words = node, ("--fleet", fleet)
+        self._err, self._out = folder.with_suffix(".err"), folder.with_suffix(".out")
+
+    def __enter__(self) -> None:
+        self._process = self._node.popen(
+            *("sh", "-c", 'exec "$@" > "$0.out" 2> "$0.err"', str(self._err.with_suffix(""))),
+            *(sys.executable, "-m", "flushlab", "compare"),
+            *("innodb_flush_log_at_trx_commit=1", "innodb_flush_log_at_trx_commit=2", *self._words),
+            *("--server", "mariadb@10.11", "--fresh", "--blocks", "200", "--duration", "4000"),
+        )
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.communicate()
+
+    def said(self) -> str:
+        """All that it has said so far."""
+        return self._err.read_text() if self._err.exists() else ""
+
+    def says(self, words: str) -> None:
+        """Waits until it has said so."""
+        wait_until(lambda: words in self.said(), words)
+
+    def interrupt(self) -> None:
+        """Ctrl-C; its end is an end in order."""
+        self._process.send_signal(signal.SIGINT)
+        assert self._process.wait(60) == 130, self.said()
 
 
 @needs_root
