@@ -115,7 +115,7 @@ def carried_out(experiment: Series, run_trial: RunTrial, store: Store, before_s:
     seconds = time.monotonic() - began
     blocks = {(one.stage, one.block): one.machine for one in store.trials("c")}
     places = list(blocks.values())
-    verdicts = {name: one.verdict for name, one in experiment.result().comparisons.items()}
+    verdicts: dict[str, str] = {name: one.verdict for name, one in experiment.result().comparisons.items()}
     return Run(seconds, before_s, verdicts, {name: places.count(name) for name in sorted(set(places))})
 
 
@@ -162,10 +162,11 @@ def alone(asked: argparse.Namespace) -> Run:
 
 def overhead_s(fleet: Run, asked: argparse.Namespace) -> float:
     """Of a block: what the fleet took beyond the sleep of as many blocks as must follow each other."""
-    waves = math.ceil(asked.blocks / asked.machines)
+    waves: int = math.ceil(asked.blocks / asked.machines)
     stages = 2 if "best" in fleet.verdicts else 1
-    slept_s = waves * asked.trial * ((2 + asked.arms) + (3 if stages == 2 else 0))
-    return (fleet.seconds - slept_s) / (waves * stages)
+    trial_s: float = asked.trial
+    cells: int = 2 + asked.arms + (3 if stages == 2 else 0)
+    return (fleet.seconds - waves * trial_s * cells) / (waves * stages)
 
 
 def say(text: str) -> None:
