@@ -89,4 +89,4 @@ def test_a_limit_of_the_control_group_is_found(shared_sandbox: Any) -> None:
     assert found.host is not None
     (limit,) = found.host.io_limits
     assert (limit.unit, limit.limit) == ("writes/s", WRITES_PER_S)
-    assert diagnose(found).findings[0].name == "disk"
+    assert limit.used > 0
