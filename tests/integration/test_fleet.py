@@ -20,7 +20,7 @@ import pytest
 from flushlab.build import Build
 from flushlab.machine import home
 from tests.fleet_testbed import Node, fleet_testbed
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = [
     pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra: pip install 'flushlab[fleet]'"),
@@ -206,7 +206,7 @@ class Campaign:
     def interrupt(self) -> None:
         """Ctrl-C; its end is an end in order."""
         self._process.send_signal(signal.SIGINT)
-        assert self._process.wait(60) == 130, self.said()
+        assert self._process.wait(PATIENCE_S) == 130, self.said()
 
 
 @needs_root
