@@ -16,11 +16,10 @@ from typing import Any
 
 import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayError
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from flushlab.build import Progress
 from flushlab.campaign.fleet.clients import ClientWorker, FleetClients, Place, chosen
-from flushlab.campaign.fleet.ray_machines import ANSWER_S, GUARDS_SURVIVE, QUEUE_S, kill, nodes, reason
+from flushlab.campaign.fleet.ray_machines import ANSWER_S, QUEUE_S, kill, nodes, reason, worker_on
 from flushlab.campaign.fleet.worker import Worker
 from flushlab.errors import HarnessError, MeasurementError
 from flushlab.fleet import local_node, secret
@@ -74,14 +73,15 @@ def claimed(names: Sequence[str], progress: Progress) -> Iterator[FleetClients]:
         identity=identity,
     )
     with ExitStack() as undo:
-        undo.callback(kill, _claim(server, Worker, progress))
-        actors = list[Any]()
+        actors = dict[Place, Any]()
+        # In the same order everywhere: two commands that want the same machines never wait for each other.
+        for place in sorted((server, *found), key=lambda one: one.id):
+            given = (Worker,) if place == server else (ClientWorker, nonce)
+            actors[place] = _claim(place, *given, progress=progress)
+            undo.callback(kill, actors[place])
         for place in found:
-            actors.append(_claim(place, ClientWorker, progress, nonce))
-            undo.callback(kill, actors[-1])
-        for place, actor in zip(found, actors, strict=True):
-            _await(place.name, actor)
-        generators = [RayGenerator(one.name, actor) for one, actor in zip(found, actors, strict=True)]
+            _await(place.name, actors[place])
+        generators = [RayGenerator(place.name, actors[place]) for place in found]
         yield FleetClients(access, generators)
 
 
@@ -93,28 +93,15 @@ def find(names: Sequence[str]) -> tuple[list[Place], Place]:
     return chosen(names, places, here), next(one for one in places if one.id == here)
 
 
-def _claim(place: Place, worker: type, progress: Progress, *arguments: object) -> Any:
+def _claim(place: Place, worker: type, *arguments: object, progress: Progress) -> Any:
     """A worker on a machine, once no other campaign has it."""
     said = False
-    while True:
-        try:
-            return (
-                ray.remote(worker)
-                .options(
-                    name=f"machine {place.id}",
-                    num_cpus=0,
-                    max_restarts=0,
-                    max_task_retries=0,
-                    scheduling_strategy=NodeAffinitySchedulingStrategy(place.id, soft=False),
-                    runtime_env={"env_vars": GUARDS_SURVIVE},
-                )
-                .remote(*arguments)
-            )
-        except ValueError:  # the name is taken
-            if not said:
-                progress(f"another campaign runs on {place.name}; waiting for it")
-            said = True
-            time.sleep(QUEUE_S)
+    while (actor := worker_on(place.id, worker, *arguments)) is None:
+        if not said:
+            progress(f"another campaign runs on {place.name}; waiting for it")
+        said = True
+        time.sleep(QUEUE_S)
+    return actor
 
 
 def _await(name: str, actor: Any) -> None:

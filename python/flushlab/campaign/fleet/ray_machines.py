@@ -148,20 +148,8 @@ class RayMachines:
 
     def _try_to_claim(self, node: Node) -> _Claimed | None:
         """The machine; None if another campaign has it."""
-        try:
-            actor = (
-                ray.remote(Worker)
-                .options(
-                    name=f"machine {node.id}",
-                    num_cpus=0,
-                    max_restarts=0,
-                    max_task_retries=0,
-                    scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
-                    runtime_env={"env_vars": GUARDS_SURVIVE},
-                )
-                .remote()
-            )
-        except ValueError:  # the name is taken
+        actor = worker_on(node.id, Worker)
+        if actor is None:
             return None
         self._workers[node.id] = self._workers.get(node.id, 0) + 1
         return _Claimed(node, actor)
@@ -370,6 +358,25 @@ def answers(place: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def worker_on(node_id: str, worker: type, *arguments: object) -> Any | None:
+    """A worker on a node, under the name that claims the machine; None if another campaign has it."""
+    try:
+        return (
+            ray.remote(worker)
+            .options(
+                name=f"machine {node_id}",
+                num_cpus=0,
+                max_restarts=0,
+                max_task_retries=0,
+                scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False),
+                runtime_env={"env_vars": GUARDS_SURVIVE},
+            )
+            .remote(*arguments)
+        )
+    except ValueError:  # the name is taken
+        return None
 
 
 def kill(actor: Any) -> None:
