@@ -6,6 +6,8 @@ Fleet layer. Ray has one connection per process. The process must run on a machi
 from __future__ import annotations
 
 import os
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -55,6 +57,7 @@ def connected(address: Address) -> Iterator[Connection]:
     import ray
 
     ray.shutdown()
+    before = signal.getsignal(signal.SIGTERM)
     try:
         # Ray knows this machine's node by its address; on loopback it would look for another one.
         ray.init(
@@ -69,6 +72,8 @@ def connected(address: Address) -> Iterator[Connection]:
             f"Ray does not connect to {address}: {_last_line(error)}",
             hint="run this on a machine of the fleet: `flushlab fleet join` makes this machine one",
         ) from error
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, before)  # Ray's ends the process without a word
     try:
         yield Connection(address, found)
     finally:
