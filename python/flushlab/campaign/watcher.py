@@ -171,7 +171,9 @@ class Watcher:
             return None
         if progress.left_s is not None:
             return progress.left_s / self._machines
-        return spent.repeated_s / spent.trials * left  # what ran side by side on a fleet is subtracted in it
+        return (
+            max(0.0, spent.repeated_s) / spent.trials * left
+        )  # what ran side by side on a fleet is subtracted in it
 
     def _line(self, trial: Trial, progress: Progress, spent: Spent) -> str:
         if trial.outcome == "discarded":
