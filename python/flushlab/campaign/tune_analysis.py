@@ -353,8 +353,8 @@ def _of_selection(trials: Iterable[Trial]) -> Iterator[Warning]:
     both, where = selected & confirmed, ", ".join(sorted(confirmed))
     if both:
         text = (
-            f"{', '.join(sorted(both))} both selected and confirmed: that the settings win on other machines"
-            " is not shown; it takes two machines or more, from the first block to the last"
+            f"{', '.join(sorted(both))} both selected and confirmed, so nothing shows that the settings win"
+            " on other machines; a fleet of two machines or more shows it"
         )
         yield Warning("confirmed-where-selected", text)
     else:
