@@ -31,11 +31,12 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -235,11 +236,15 @@ def stored(node: Node, campaign: str) -> list[Cell]:
     return found
 
 
-def _cell(record: dict[str, object]) -> Cell:
-    arm = record["arm"]
-    assert isinstance(arm, dict)
+def _cell(record: Mapping[str, Any]) -> Cell:
     number = record.get("variant", 0)
-    return record.get("stage", ""), record.get("block", 0), arm["name"], number, record.get("result")  # type: ignore[return-value]
+    return (
+        record.get("stage", ""),
+        record.get("block", 0),
+        record["arm"]["name"],
+        number,
+        record.get("result"),
+    )
 
 
 def servers(root: Path) -> list[int]:
@@ -500,7 +505,6 @@ def _carry_out(
 
 def _folder(root: Path, number: int) -> Path:
     folder = root / f"run{number}"
-    shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     return folder
 

@@ -96,8 +96,8 @@ def test_a_machine_without_a_fleet_derives_nothing(fleet: Path) -> None:
     assert "--listen" in (refused.value.hint or "")
 
 
-def compare(**run: object) -> CompareSpec:
-    return CompareSpec(run=RunSpec(**run))  # type: ignore[arg-type]
+def compare(**run: Any) -> CompareSpec:
+    return CompareSpec(run=RunSpec(**run))
 
 
 def test_clients_may_be_a_list(monkeypatch: pytest.MonkeyPatch) -> None:

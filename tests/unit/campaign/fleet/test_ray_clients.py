@@ -10,6 +10,7 @@ pytest.importorskip("ray")
 
 from flushlab.campaign.fleet import ray_clients
 from flushlab.campaign.fleet.clients import Place
+from flushlab.fleet import local_node, secret
 
 ONE, TWO = Place("db1", "id-1", "10.0.0.1"), Place("db2", "id-2", "10.0.0.2")
 
@@ -28,9 +29,9 @@ def test_two_commands_that_load_each_others_machines_claim_them_in_one_order(
     monkeypatch.setattr(ray_clients, "_claim", claim)
     monkeypatch.setattr(ray_clients, "_await", lambda *_: None)
     monkeypatch.setattr(ray_clients, "kill", killed.append)
-    monkeypatch.setattr(ray_clients.secret, "identity", lambda: "key")
-    monkeypatch.setattr(ray_clients.secret, "password", lambda nonce: "password")
-    monkeypatch.setattr(ray_clients.local_node, "read", lambda: SimpleNamespace(address=server.address))
+    monkeypatch.setattr(secret, "identity", lambda: "key")
+    monkeypatch.setattr(secret, "password", lambda nonce: "password")
+    monkeypatch.setattr(local_node, "read", lambda: SimpleNamespace(address=server.address))
     with ray_clients.claimed([client.name], lambda _: None) as clients:
         assert clients.names == (client.name,)
         assert clients.access.address == server.address
