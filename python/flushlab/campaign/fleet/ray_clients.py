@@ -113,4 +113,4 @@ def _await(name: str, actor: Any) -> None:
             hint="see `flushlab fleet status`",
         ) from None
     except RayActorError as error:
-        raise HarnessError(f"the client {name} has lost its worker: {reason(error)}") from error
+        raise HarnessError(f"the client {name} was lost: {reason(error)}") from error

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import ray
-from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
+from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayActorError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from flushlab.build import Progress, silent
@@ -202,7 +202,7 @@ class RayMachines:
                 self._lose(name, HarnessError(f"machine {name} was lost as it opened: {reason(error)}"))
                 continue
             if failure is not None:
-                raise failure.error(name)
+                self._lose(name, failure.error(name))
         self._looked_s = time.monotonic()
         return self.names
 
@@ -341,11 +341,15 @@ def _no_worker(name: str, error: Exception) -> FlushlabError:
             f"machine {name} has no flushlab of this version",
             hint="install the same flushlab[fleet] there, in the Python that runs Ray",
         )
-    return HarnessError(f"machine {name} has lost its worker: {reason(error)}")
+    return HarnessError(f"machine {name} was lost: {reason(error)}")
 
 
 def reason(error: BaseException) -> str:
-    """The first line of what Ray tells of a loss."""
+    """Why something was lost: of a worker in flushlab's words, else the first line of Ray's."""
+    if isinstance(error, ActorUnavailableError):
+        return "its worker does not answer"
+    if isinstance(error, RayActorError):
+        return "its worker has ended, or the machine is gone"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
 

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from flushlab.campaign.fleet.judgement import Needs
-from flushlab.campaign.fleet.machines import Opening
+from flushlab.campaign.fleet.machines import Failure, Opening
 from flushlab.campaign.fleet.worker import MachineFacts
-from flushlab.errors import FleetError, HarnessError
+from flushlab.errors import FleetError, HarnessError, NoSpace, UsageError
 
 pytest.importorskip("ray")
 
@@ -71,7 +71,21 @@ def test_a_machine_that_loses_its_worker_before_it_opens_is_left_out(monkeypatch
     two, said = machines(monkeypatch, m1=b"null", m2=b"null")
     two._claimed["m2"].actor.facts = Call(RayActorError(error_msg="its node died"))
     assert two.open(Opening(nothing, b"")) == ("m1",)
-    assert said == ["left out: machine m2 has lost its worker: its node died"]
+    assert said == ["left out: machine m2 was lost: its worker has ended, or the machine is gone"]
+
+
+def test_a_machine_whose_disk_is_full_as_it_opens_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    full = msgspec.json.encode(Failure.of(NoSpace("the disk is full", hint="make room")))
+    two, said = machines(monkeypatch, m1=b"null", m2=full)
+    assert two.open(Opening(nothing, b"")) == ("m1",)
+    assert said == ["left out: machine m2: the disk is full"]
+
+
+def test_a_plan_that_a_machine_refuses_ends_the_campaign(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = msgspec.json.encode(Failure.of(UsageError("another binary", hint="start anew")))
+    two, _ = machines(monkeypatch, m1=b"null", m2=refused)
+    with pytest.raises(UsageError, match="machine m2: another binary"):
+        two.open(Opening(nothing, b""))
 
 
 def test_the_last_machine_that_is_lost_as_it_opens_ends_the_campaign(monkeypatch: pytest.MonkeyPatch) -> None:
