@@ -118,7 +118,7 @@ def _answer(evidence: Evidence, findings: list[Finding]) -> str:
 def _bound(found: Finding) -> str:
     if found.at_most is not None:
         return f" Without it, at most {times(found.at_most)}."
-    return " It may be all of the time: no bound can be computed." if found.share is not None else ""
+    return f" {found.share.unbounded}" if found.share is not None else ""
 
 
 def _doubts(evidence: Evidence, findings: list[Finding]) -> list[str]:

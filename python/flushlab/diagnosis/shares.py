@@ -48,6 +48,7 @@ class Share(msgspec.Struct, frozen=True):
         bounding: upper end of the same share in the time of the affected writers, with all that the wait
             delays; null if it is `high`.
         affected: number of these writers; null if all are.
+        proportional: throughput grows in proportion to the time that goes, or less; false: it may grow more.
     """
 
     low: float
@@ -55,13 +56,22 @@ class Share(msgspec.Struct, frozen=True):
     high: float
     bounding: float | None = None
     affected: int | None = None
+    proportional: bool = True
 
     @property
     def at_most(self) -> float | None:
         """Factor that the throughput of the affected writers cannot exceed if this time goes, at the same
-        number of connections; None if it may be all of their time."""
+        number of connections; None if there is no bound (`unbounded`)."""
         most = self.high if self.bounding is None else max(self.high, self.bounding)
-        return 1.0 / (1.0 - most) if most < _ALL else None
+        return 1.0 / (1.0 - most) if most < _ALL and self.proportional else None
+
+    @property
+    def unbounded(self) -> str:
+        """Why there is no bound, where there is none."""
+        why = (
+            "It may be all of the time" if self.proportional else "Mending may bring more than in proportion"
+        )
+        return f"{why}: no bound can be computed."
 
     def at_most_all(self, part: float) -> Share:
         """The share of something that is some part of this one, about so large: none of it to all of it."""

@@ -249,7 +249,7 @@ def measured(found: Finding) -> str:
     if share is None:
         return "A hint: no share of the writers' time is measured."
     verb = {"binds": "Binds", "contributes": "Contributes", "hint": "A hint"}[found.strength]
-    bound = "It may be all of it: no bound can be computed."
+    bound = share.unbounded
     if found.at_most is not None:
         who = (
             "writes" if share.affected is None else f"the {counted(share.affected, 'writer')} that it delays"

@@ -31,7 +31,7 @@ def find(evidence: Evidence) -> Finding | None:
         name="cpu_quota",
         title="the server's control group is out of processor time",
         shows_in=("cpu", "client"),
-        share=Share(least, (least + most) / 2, most, bounding=1.0) if evidence.time.total else None,
+        share=Share(least, (least + most) / 2, most, proportional=False) if evidence.time.total else None,
         seen=(
             Seen(
                 f"throttled in {throttled:.0%} of the periods, stopped for {least:.0%} of the time or more,"
