@@ -9,14 +9,14 @@ from flushlab.units import format_latency
 
 
 def load_came_from(clients: Sequence[LoadClient], skew_us: int | None = None) -> str:
-    """`the load came from db2 over the network; round trip 0.21 ms (99 %: 0.40 ms)`.
+    """`the load came from db2 over the network; round trip 0.21 ms (p99 0.40 ms)`.
 
     Args:
         clients: the machines.
         skew_us: between their windows' beginnings, of one window.
     """
     trips = [
-        f"{format_latency(one.round_trip_us.p50)} (99 %: {format_latency(one.round_trip_us.p99)})"
+        f"{format_latency(one.round_trip_us.p50)} (p99 {format_latency(one.round_trip_us.p99)})"
         for one in clients
     ]
     if len(clients) == 1:

@@ -556,7 +556,7 @@ def test_the_page_says_from_where_the_load_came() -> None:
     client = LoadClient(machine="load1", connections=16, round_trip_us=trip, busy=0.1)
     facts = msgspec.structs.replace(fleet(ON_FOUR, 4), clients=(client,))
     seen = Reader(show(made.row("compare", facts), made.serial()[1]))
-    assert "from load1 over the network; round trip 0.060 ms (99 %: 0.14 ms)" in seen.text
+    assert "from load1 over the network; round trip 0.060 ms (p99 0.14 ms)" in seen.text
 
 
 def test_the_page_of_a_cluster_tells_what_its_nodes_did() -> None:
