@@ -20,6 +20,8 @@ from pathlib import Path
 
 from flushlab.undo import Undo
 
+LONGEST_S = 900.0
+"""For a program to its end: machines that run tests give a twentieth of a core."""
 _V1 = Path("/sys/fs/cgroup")
 
 
@@ -53,7 +55,9 @@ class Node:
             preexec_fn=self.enter,
         )
 
-    def run(self, *words: str, given: str = "", timeout_s: float = 120.0) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *words: str, given: str = "", timeout_s: float = LONGEST_S
+    ) -> subprocess.CompletedProcess[str]:
         """Runs a program here to its end."""
         return subprocess.run(
             self.command(*words),
@@ -66,7 +70,7 @@ class Node:
         )
 
     def flushlab(
-        self, *words: str, given: str = "", timeout_s: float = 120.0
+        self, *words: str, given: str = "", timeout_s: float = LONGEST_S
     ) -> subprocess.CompletedProcess[str]:
         """Runs a command of flushlab here."""
         return self.run(sys.executable, "-m", "flushlab", *words, given=given, timeout_s=timeout_s)
