@@ -342,7 +342,7 @@ def test_bench_that_was_disturbed_starts_with_discarded() -> None:
 
 
 def test_tune_of_a_command_says_how_to_time_it_there() -> None:
-    (one,) = recommended(changed(FACTS, workload="command: ./load.sh --all", unit="s"))
+    (one,) = recommended(changed(FACTS, load_command="./load.sh --all", unit="s"))
     assert "time ./load.sh --all" in one.next_steps[1].commands
 
 

@@ -53,7 +53,7 @@ from flushlab.settings.configuration import NO_BINLOG, Configuration
 from flushlab.settings.floor import Floor
 from flushlab.spec.parts import as_change
 from flushlab.units import counted, format_size
-from flushlab.workload import changed, workload_options
+from flushlab.workload import changed, command_of, workload_options
 
 _SIZES = ("threads", "tables", "table_size")
 
@@ -171,6 +171,7 @@ class BoundSeries(Analysis[Series]):
             run,
             title=request.title,
             workload=workload_words(request),
+            load_command=without_passwords(command_of(request.workload)),
             floor=request.floor or "",
             base=ArmFacts(
                 name=request.base_name,

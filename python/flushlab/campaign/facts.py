@@ -368,6 +368,7 @@ class CampaignFacts(msgspec.Struct, frozen=True, kw_only=True):
         title: the question that a plan asks; empty of a tuning.
         server: the first, or only, server.
         workload: the workload in words, with its size.
+        load_command: the shell command that makes the load; empty: there is none.
         sources: the texts that ran, as they were at the start.
         objective: what `comparison` and its verdicts compare: `throughput`, `p99` (latency), or `latency`: of
             a load that was only observed, a transaction's mean time in its write statements and commit.
@@ -409,6 +410,7 @@ class CampaignFacts(msgspec.Struct, frozen=True, kw_only=True):
     title: str = ""
     server: ServerIdentity
     workload: str
+    load_command: str = ""
     sources: tuple[SourceText, ...] = ()
     objective: Objective = "throughput"
     unit: str

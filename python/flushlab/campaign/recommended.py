@@ -171,7 +171,7 @@ def recommended(facts: CampaignFacts) -> tuple[Recommended, ...]:
         found = iter([_of_point(facts, tuning, chosen)] if chosen is not None else [])
     else:
         found = _of_servers(facts)
-    return tuple(structs.replace(one, next_steps=_next_steps(one)) for one in found)
+    return tuple(structs.replace(one, next_steps=_next_steps(one, facts.load_command)) for one in found)
 
 
 def offered(facts: CampaignFacts) -> tuple[Recommended, ...]:
@@ -289,15 +289,15 @@ def _of_servers(facts: CampaignFacts) -> Iterator[Recommended]:
             )
 
 
-def _next_steps(one: Recommended) -> tuple[Step, ...]:
+def _next_steps(one: Recommended, load_command: str) -> tuple[Step, ...]:
     """What to do on the real server with the files: check, look, change, look again, and how to go back.
     Nothing where there are none."""
     if not one.has_files:
         return ()
     checked = f"flushlab settings --check my.cnf --server {one.server.name} --floor {one.floor}"
     look = ["mysql --table < verify.sql"]
-    if one.workload.startswith("command:"):
-        look.append(f"time {one.workload.removeprefix('command:').strip()}")
+    if load_command:
+        look.append(f"time {load_command}")
     persisted = one.server.persists  # settings.sql prints what is persisted and about to be overwritten
     change = "Add my.cnf to its option file and restart it, or set what needs no restart:"
     if not persisted:

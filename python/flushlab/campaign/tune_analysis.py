@@ -50,7 +50,7 @@ from flushlab.settings.configuration import Configuration
 from flushlab.settings.durability import Guarantees, described, guarantees, keeps, level
 from flushlab.settings.floor import Floor
 from flushlab.trial import REDO_WRAPS, SlicedRunner
-from flushlab.workload import workload_options
+from flushlab.workload import command_of, workload_options
 
 RECOVERY_RATIO = 2.0
 RECOVERY_SLACK_S = 5.0
@@ -193,6 +193,7 @@ class TuneAnalysis(Analysis[Tune]):
             base,
             run,
             workload=_workload_words(request),
+            load_command=without_passwords(command_of(request.workload)),
             floor=request.spec.floor.value,
             base=ArmFacts(
                 name=BASE,

@@ -177,6 +177,11 @@ def settled_name(name: str) -> str:
     return f"{kind}{file.absolute()}"
 
 
+def command_of(name: str) -> str:
+    """The shell command in a workload's name; empty: flushlab itself makes the load."""
+    return name.removeprefix(command.PREFIX).strip() if name.startswith(command.PREFIX) else ""
+
+
 def _kind(name: str) -> str:
     """The key of `_OPTIONS` for a workload."""
     if name.endswith(".lua") and not name.startswith(command.PREFIX):

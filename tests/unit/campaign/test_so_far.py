@@ -9,6 +9,7 @@ import pytest
 
 from flushlab.campaign.facts import CampaignRun
 from flushlab.campaign.pool.running_server import UNSEEN
+from flushlab.campaign.recommended import recommended
 from flushlab.campaign.request import TuneRequest
 from flushlab.campaign.so_far import facts_so_far
 from flushlab.campaign.tune_analysis import TuneAnalysis
@@ -20,7 +21,7 @@ from flushlab.settings.candidates import Candidate
 from flushlab.settings.durability import FLOOR
 from flushlab.settings.floor import Floor
 from flushlab.spec.kinds import TuneSpec
-from flushlab.spec.parts import RemoteAccess
+from flushlab.spec.parts import RemoteAccess, WorkloadSpec
 from flushlab.store import CampaignRow
 from flushlab.workload import Timing
 from tests.unit.campaign.test_bound_series import BASE, FLUSH, MACHINE, MARIADB, STORAGE, effect, series
@@ -84,6 +85,25 @@ def test_a_killed_series_shows_the_arms_of_its_finished_blocks(tmp_path: Path) -
     assert (facts.blocks, facts.plan.blocks) == (3, 5)
     flush = facts.arms[0].comparison
     assert flush is not None and flush.ratio.low < 1.5 < flush.ratio.high
+
+
+def test_a_command_with_options_can_be_timed_as_the_next_step_says(tmp_path: Path) -> None:
+    command = WorkloadSpec(name="command: ./load.sh -n 5", options={"reset": "none"})
+    bound = series(tmp_path, FLUSH)
+    base = msgspec.structs.replace(bound.request.base, workload=command)
+    compared = msgspec.structs.replace(bound.request, base=base)
+    tuned = tune_request()
+    tuned = msgspec.structs.replace(tuned, spec=msgspec.structs.replace(tuned.spec, workload=command))
+    for kind, request, experiment in (
+        ("series", compared, bound.experiment()),
+        ("tune", tuned, TuneAnalysis(tuned, MARIADB, STORAGE, Launch()).experiment()),
+    ):
+        facts = facts_so_far(row(request, kind), simulate(experiment, 1_000))
+        assert facts is not None
+        (one,) = recommended(facts)
+        assert [line for step in one.next_steps for line in step.commands if line.startswith("time ")] == [
+            "time ./load.sh -n 5"
+        ]
 
 
 OWN = RemoteAccess(dsn="mysql://USER:PASSWORD@db.example:3306", allow_writes=True, allow_set_global=True)
