@@ -22,6 +22,7 @@ from flushlab.campaign.data import Data, data_of, needing_data, settled_data
 from flushlab.campaign.dry_run import most_s, of_series
 from flushlab.campaign.facts import CampaignFacts, CampaignRun
 from flushlab.campaign.fleet.machines import Composed, RunTrial
+from flushlab.campaign.fleet.root import root_for
 from flushlab.campaign.loop import (
     Ending,
     Run,
@@ -516,7 +517,7 @@ def carry_out(request: SeriesRequest, pool: ServerPool, volumes: Volumes, sessio
         store=session.store,
         campaign_id=session.campaign_id,
         watcher=watcher,
-        root_for=_root_for(request),
+        root_for=root_for(request.spec.server, request.spec.storage, request.base, *request.running),
     )
     with pool.trials(work) as run_trial:
         others = pool.other_load(watcher, wait=session.wait_for_quiet)
@@ -562,17 +563,6 @@ def on_machine(plan: bytes, composed: Composed, progress: Progress) -> Iterator[
         bound = BoundSeries(request, pool.identity, pool.storage)
         with _serving(bound, composed, pool, volumes, watcher) as run_trial:
             yield run_trial
-
-
-def _root_for(request: SeriesRequest) -> str:
-    """What of a series needs root; empty if nothing does."""
-    spec = request.spec
-    arms = (request.base, *request.running)
-    if any(disk is not None for disk in (spec.storage.disk, *(arm.disk for arm in arms))):
-        return "a slow disk"
-    if any(iops is not None for iops in (spec.storage.disk_iops, *(arm.disk_iops for arm in arms))):
-        return "a limited disk"
-    return "a network latency" if spec.server.network_latency is not None else ""
 
 
 def _used(request: SeriesRequest, pool: ServerPool, watcher: Watcher) -> AbstractContextManager[None]:

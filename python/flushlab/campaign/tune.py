@@ -26,6 +26,7 @@ from flushlab.campaign.data import Data, data_of, settled_data
 from flushlab.campaign.dry_run import of_tune
 from flushlab.campaign.facts import STEADY_MINUTES, CampaignFacts, CampaignRun
 from flushlab.campaign.fleet.machines import Composed, RunTrial
+from flushlab.campaign.fleet.root import root_for
 from flushlab.campaign.loop import (
     Budget,
     Ending,
@@ -374,7 +375,7 @@ def carry_out(request: TuneRequest, pool: ServerPool, session: Session) -> Campa
             store=session.store,
             campaign_id=session.campaign_id,
             watcher=watcher,
-            root_for=_root_for(request.spec),
+            root_for=root_for(request.spec.server, request.spec.storage),
         )
         with pool.trials(work) as run_trial:
             others = pool.other_load(watcher, wait=session.wait_for_quiet)
@@ -395,15 +396,6 @@ def on_machine(plan: bytes, composed: Composed, progress: Progress) -> Iterator[
         require_same_build(request, pool.key)
         with _Here(request, pool, watcher) as here, here.trials() as run_trial:
             yield run_trial
-
-
-def _root_for(spec: TuneSpec) -> str:
-    """What of a tuning needs root; empty if nothing does."""
-    if spec.storage.disk is not None:
-        return "a slow disk"
-    if spec.storage.disk_iops is not None:
-        return "a limited disk"
-    return "a network latency" if spec.server.network_latency is not None else ""
 
 
 class _Here:

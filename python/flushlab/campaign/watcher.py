@@ -30,7 +30,7 @@ class Spent(NamedTuple):
 
     Attributes:
         seconds: all of them.
-        repeated_s: those that further trials will take again.
+        repeated_s: those that further trials will take again, as if one ran after another.
         trials: how many there were.
     """
 
@@ -41,7 +41,12 @@ class Spent(NamedTuple):
     def and_of(self, row: Trial | CrashRow) -> Spent:
         """With a further trial or crash."""
         own_s = row.spent_s
-        return Spent(self.seconds + own_s, self.repeated_s + own_s - row.once_s, self.trials + 1)
+        repeated_s = own_s - row.once_s
+        if (
+            isinstance(row, Trial) and row.machine
+        ):  # it ran beside others, whose block ended with or before it
+            repeated_s -= row.seconds.get("between", 0.0)
+        return Spent(self.seconds + own_s, self.repeated_s + repeated_s, self.trials + 1)
 
     def until_now(self, since: float) -> Spent:
         """With the time since a moment of the monotonic clock."""
@@ -169,11 +174,8 @@ class Watcher:
         left = progress.total - done + progress.after
         if not spent.trials or left <= 0:
             return None
-        if progress.left_s is not None:
-            return progress.left_s / self._machines
-        return (
-            max(0.0, spent.repeated_s) / spent.trials * left
-        )  # what ran side by side on a fleet is subtracted in it
+        left_s = spent.repeated_s / spent.trials * left if progress.left_s is None else progress.left_s
+        return left_s / self._machines
 
     def _line(self, trial: Trial, progress: Progress, spent: Spent) -> str:
         if trial.outcome == "discarded":

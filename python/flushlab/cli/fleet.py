@@ -14,7 +14,7 @@ from flushlab.fleet import PORT
 from flushlab.spec import Option
 
 if TYPE_CHECKING:
-    from flushlab.fleet.machines import FleetMachine
+    from flushlab.fleet.machines import MachineStatus
     from flushlab.fleet.reach import Address
 
 app = Group("fleet", "Several machines for one campaign: start, join, look, stop.")
@@ -175,7 +175,7 @@ def _where(given: str | None) -> Address:
     return found
 
 
-def _lines(machine: FleetMachine) -> list[str]:
+def _lines(machine: MachineStatus) -> list[str]:
     from flushlab.units import format_size
 
     title = f"{machine.name}  {machine.address}"
@@ -194,7 +194,7 @@ def _lines(machine: FleetMachine) -> list[str]:
     ]
 
 
-def _warn(machines: tuple[FleetMachine, ...]) -> None:
+def _warn(machines: tuple[MachineStatus, ...]) -> None:
     from flushlab.fleet.machines import CLOCK_S
     from flushlab.version import __version__
 

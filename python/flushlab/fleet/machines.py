@@ -27,8 +27,8 @@ CLOCK_S = 60.0
 _FILE_BYTES = 16 << 20
 
 
-class FleetMachine(msgspec.Struct, frozen=True, kw_only=True):
-    """One machine of a fleet.
+class MachineStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One machine of a fleet as `fleet status` shows it, with measurements of its disk.
 
     Attributes:
         name, address: as Ray lists it.
@@ -67,7 +67,7 @@ class FleetMachine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def facts(name: str, address: str) -> bytes:
-    """This machine, as JSON of `FleetMachine`; what cannot be measured stays unknown, with the reason."""
+    """This machine, as JSON of `MachineStatus`; what cannot be measured stays unknown, with the reason."""
     return msgspec.json.encode(_measured(name, address))
 
 
@@ -76,7 +76,7 @@ def clock() -> float:
     return time.time()
 
 
-def _measured(name: str, address: str) -> FleetMachine:
+def _measured(name: str, address: str) -> MachineStatus:
     from flushlab.build import survey as builds
     from flushlab.errors import FlushlabError
     from flushlab.fleet.reach import require_ray
@@ -84,7 +84,7 @@ def _measured(name: str, address: str) -> FleetMachine:
     from flushlab.machine.pressure import watch
     from flushlab.probe.folder import medium_of
 
-    found = FleetMachine(
+    found = MachineStatus(
         name=name, address=address, flushlab=__version__, ray=require_ray(), python=platform.python_version()
     )
     try:
@@ -137,7 +137,7 @@ def _disk(directory: Path) -> tuple[float | None, float | None]:
     return latency, None if commits is None else commits.commits_per_s
 
 
-def survey(nodes: Sequence[FleetNode]) -> tuple[FleetMachine, ...]:
+def survey(nodes: Sequence[FleetNode]) -> tuple[MachineStatus, ...]:
     """All machines, in the order of `nodes`; needs a connection."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -154,11 +154,11 @@ def survey(nodes: Sequence[FleetNode]) -> tuple[FleetMachine, ...]:
     )
 
 
-def _answer(node: FleetNode, call: Any) -> FleetMachine:
+def _answer(node: FleetNode, call: Any) -> MachineStatus:
     import ray
 
     try:
-        return msgspec.json.decode(ray.get(call, timeout=1.0), type=FleetMachine)
+        return msgspec.json.decode(ray.get(call, timeout=1.0), type=MachineStatus)
     except ray.exceptions.GetTimeoutError:
         return _unknown(node, f"no answer within {ANSWER_S:.0f} s")
     except ray.exceptions.RayTaskError as error:
@@ -167,7 +167,7 @@ def _answer(node: FleetNode, call: Any) -> FleetMachine:
         return _unknown(node, f"it is gone: {type(error).__name__}")
 
 
-def _with_clock(machine: FleetMachine, asked: Any) -> FleetMachine:
+def _with_clock(machine: MachineStatus, asked: Any) -> MachineStatus:
     """The machine with the difference of its clock, if that is more than the call took."""
     import ray
 
@@ -190,5 +190,5 @@ def _reason(error: BaseException) -> str:
     return words.strip().splitlines()[-1]
 
 
-def _unknown(node: FleetNode, problem: str) -> FleetMachine:
-    return FleetMachine(name=node.name, address=node.address, problem=problem, flushlab=node.flushlab)
+def _unknown(node: FleetNode, problem: str) -> MachineStatus:
+    return MachineStatus(name=node.name, address=node.address, problem=problem, flushlab=node.flushlab)

@@ -4,11 +4,42 @@ from __future__ import annotations
 
 from flushlab.campaign.watcher import Spent, Watcher
 from flushlab.experiment.protocol import Progress
+from flushlab.record import Trial
+from tests.unit.records import trial
 
 
-def test_time_left_is_never_negative_where_machines_ran_side_by_side() -> None:
-    spent = Spent(seconds=2.0, repeated_s=-3.0, trials=6)  # what ran side by side is subtracted
-    assert Watcher().left_s(Progress(stage="arms", done=6, total=10), spent, 6) == 0.0
+def spent_by(*trials: Trial) -> Spent:
+    spent = Spent()
+    for one in trials:
+        spent = spent.and_of(one)
+    return spent
+
+
+def of_block(machine: str, gap: str, gap_s: float, trials: int = 6) -> list[Trial]:
+    """Trials of a minute each that arrive at once, so long after the row before them."""
+    gaps = [gap_s - 60.0] + [-60.0] * (trials - 1)
+    found = [trial(seconds={"window": 60.0, "between": one}, machine=machine) for one in gaps]
+    found[0] = trial(seconds={"window": 60.0, gap: gap_s - 60.0}, machine=machine)
+    return found
+
+
+def test_time_left_is_the_same_while_a_block_of_a_fleet_is_handed_out() -> None:
+    watcher = Watcher()
+    watcher.spreads(2)
+    block = of_block("m1", "before", 360.0)
+    forecasts = [
+        watcher.left_s(Progress(stage="arms", done=done, total=done + 30), spent_by(*block[:done]), done)
+        for done in range(1, 7)
+    ]
+    assert forecasts == [900.0] * 6  # 30 trials of a minute on two machines
+
+
+def test_a_block_that_arrives_with_another_one_does_not_halve_the_time_left() -> None:
+    watcher = Watcher()
+    watcher.spreads(2)
+    spent = spent_by(*of_block("m1", "before", 360.0), *of_block("m2", "between", 0.0))
+    assert watcher.left_s(Progress(stage="arms", done=12, total=36), spent, 12) == 720.0
+    assert spent.seconds == 360.0
 
 
 def test_what_is_left_of_several_groups_is_divided_by_the_machines() -> None:

@@ -217,6 +217,10 @@ class FleetRunner:
         self._dispatch.selected(self.arrivals.machines(_SELECT))
         for name in self.names:
             self._dispatch.joins(name)
+        self._spread()
+
+    def _spread(self) -> None:
+        self.watcher.spreads(len(self._dispatch.machines))
 
     def _follow(self, coming: Sequence[BlockAhead]) -> None:
         """Keeps the blocks that the experiment foresees, and only these."""
@@ -266,6 +270,7 @@ class FleetRunner:
     def _note(self, event: Event) -> None:
         if isinstance(event, Joined):
             self._dispatch.joins(event.machine)
+            self._spread()
             self.watcher.say(f"machine {event.machine} has joined")
         elif event.machine not in self._dispatch.machines:
             return  # it was taken out in the meantime
@@ -311,6 +316,7 @@ class FleetRunner:
     def _take_out(self, machine: str, why: str) -> None:
         self._why_out = f"{machine}: {why}"
         number = self._dispatch.leaves(machine)
+        self._spread()
         self.machines.dismiss(machine)
         self._health.pop(machine, None)
         block = self._blocks.get(number) if number is not None else None

@@ -21,7 +21,7 @@ from flushlab.version import __version__
 
 
 class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """A machine as its worker sees it.
+    """What decides whether a machine is fit for a campaign; `MachineStatus` is what a user sees of it.
 
     Attributes:
         flushlab: version.

@@ -49,6 +49,17 @@ def measured(machine: str, request: Request) -> Trial:
     )
 
 
+class Listener(Watcher):
+    """Keeps what a runner says in its fleet."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        super().__init__(fleet.said.append)
+        self._fleet = fleet
+
+    def spreads(self, machines: int) -> None:
+        self._fleet.spread.append(machines)
+
+
 class Fleet:
     """A campaign on machines that are threads."""
 
@@ -61,6 +72,7 @@ class Fleet:
     ) -> None:
         self.ran = list[tuple[str, str, int]]()
         self.said = list[str]()
+        self.spread = list[int]()
         self._lock = threading.Lock()
 
         def on_machine(machine: str, task: Task) -> Sequence[Trial]:
@@ -83,7 +95,7 @@ class Fleet:
             names=self.machines.open(Opening(lambda *_: pytest.fail("opened"), b"")),
             ahead=experiment.ahead,
             arrivals=Arrivals(self.store, "c"),
-            watcher=Watcher(self.said.append),
+            watcher=Listener(self),
             best_of=lambda: experiment.best_of,
         )
 
@@ -186,6 +198,7 @@ def test_the_block_of_a_lost_machine_runs_again_elsewhere(fleet: Make) -> None:
     assert two.carry_out(experiment) == "done"
     assert {one.machine for one in two.trials()} == {"a"}
     assert [line for line in two.said if "machine b is taken out: the node died" in line]
+    assert two.spread == [2, 1], "the time left is that of the machines that are left"
 
 
 def test_a_machine_whose_disk_is_full_is_taken_out(fleet: Make) -> None:
