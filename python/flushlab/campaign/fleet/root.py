@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from flushlab.spec.parts import ServerSpec
+from flushlab.spec.parts import ServerSpec, ServersSpec
 
 
 class Placed(Protocol):
@@ -21,7 +21,7 @@ class Placed(Protocol):
         ...
 
 
-def root_for(server: ServerSpec, *placed: Placed) -> str:
+def root_for(server: ServerSpec | ServersSpec, *placed: Placed) -> str:
     """What of a campaign needs root, in words; empty if nothing does.
 
     Args:
