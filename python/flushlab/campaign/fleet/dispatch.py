@@ -3,8 +3,10 @@
 Sits in `campaign.fleet`; pure: without Ray, and with the caller's clock. A machine runs one block at a time.
 The machine with the fewest finished blocks gets the next one, so that the machines contribute evenly. The
 block of a lost machine runs elsewhere. A straggler's block is given to an idle machine too, and the first
-copy counts. Where blocks choose what later blocks confirm, half of the machines choose and the others
-confirm: what was chosen for its luck on one machine is not confirmed by it.
+copy counts. A block that nobody waits for any more is cancelled.
+
+Where blocks choose what later blocks confirm, half of the machines choose and the others confirm: what was
+chosen for its luck on one machine is not confirmed by it.
 """
 
 from __future__ import annotations
@@ -50,6 +52,7 @@ class _Machine:
     done: int = 0
     block: int | None = None
     since_s: float = 0.0
+    cancelled: bool = False
 
 
 @dataclass
@@ -74,8 +77,8 @@ class Dispatch:
         return sum(one.block is None for one in self._machines.values())
 
     def runs(self, block: int) -> tuple[str, ...]:
-        """The machines that run a block now."""
-        return tuple(name for name, one in self._machines.items() if one.block == block)
+        """The machines that run a block now, and will run it to its end."""
+        return tuple(name for name, one in self._machines.items() if one.block == block and not one.cancelled)
 
     def joins(self, machine: str) -> None:
         """A machine takes part from now on."""
@@ -110,14 +113,33 @@ class Dispatch:
             Whether it counts: no copy ended before, and the block is still wanted.
         """
         one = self._machines[machine]
-        block, one.block = one.block, None
-        assert block is not None, machine
+        block = self.stopped(machine)
         one.done += 1
         counts = block in self._wanted and block not in self._ended
         if counts:
             self._ended.add(block)
             self._seconds.setdefault(self._wanted[block].kind, []).append(now_s - one.since_s)
         return counts
+
+    def stopped(self, machine: str) -> int:
+        """A machine has left its block, perhaps before the block's end. Returns that block."""
+        one = self._machines[machine]
+        block, one.block, one.cancelled = one.block, None, False
+        assert block is not None, machine
+        return block
+
+    def cancelled(self) -> tuple[str, ...]:
+        """The machines whose block nobody waits for any more, each one once for a block."""
+        found = [
+            (name, one)
+            for name, one in self._machines.items()
+            if one.block is not None
+            and not one.cancelled
+            and (one.block not in self._wanted or one.block in self._ended)
+        ]
+        for _, one in found:
+            one.cancelled = True
+        return tuple(name for name, _ in found)
 
     def assign(self, now_s: float) -> tuple[Assignment, ...]:
         """The blocks that start now, the one that is due first at the head."""

@@ -91,6 +91,13 @@ class Ended(NamedTuple):
     trials: tuple[Trial, ...]
 
 
+class Stopped(NamedTuple):
+    """A machine has left a block that was cancelled."""
+
+    machine: str
+    block: int
+
+
 class Failed(NamedTuple):
     """A machine could not run its block, which no record can hold."""
 
@@ -112,7 +119,7 @@ class Joined(NamedTuple):
     machine: str
 
 
-Event = Ended | Failed | Lost | Joined
+Event = Ended | Stopped | Failed | Lost | Joined
 
 
 class Machines(Protocol):
@@ -128,6 +135,10 @@ class Machines(Protocol):
 
     def submit(self, machine: str, number: int, task: Task) -> None:
         """Starts a block on a machine, which runs none; `wait` has its end."""
+        ...
+
+    def cancel(self, machine: str) -> None:
+        """Nobody waits for the block that a machine runs: it stops before its next trial. `wait` has that."""
         ...
 
     def wait(self, seconds: float) -> Sequence[Event]:
@@ -164,6 +175,8 @@ class ThreadMachines:
         """Machines that were dismissed, in that order."""
         self.ended = list[int]()
         """Blocks whose ends `wait` has returned, or will return."""
+        self.cancelled: set[str] = set()
+        """Machines that run a block which was cancelled."""
         self.rested = self.closed = False
 
     def open(self, opening: Opening) -> tuple[str, ...]:
@@ -180,6 +193,9 @@ class ThreadMachines:
             event = Failed(machine, number, Failure.of(error))
         except Exception as error:  # noqa: BLE001  a worker that dies
             event = Lost(machine, repr(error))
+        if machine in self.cancelled:
+            self.cancelled.remove(machine)
+            event = Stopped(machine, number)
         if machine not in self._gone:
             self._events.put(event)
             self.ended.append(number)
@@ -203,6 +219,9 @@ class ThreadMachines:
                 found.append(self._events.get_nowait())
         except Empty:
             return found
+
+    def cancel(self, machine: str) -> None:
+        self.cancelled.add(machine)
 
     def dismiss(self, machine: str) -> None:
         self._gone.add(machine)

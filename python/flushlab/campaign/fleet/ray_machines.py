@@ -17,12 +17,29 @@ from typing import Any, NamedTuple
 
 import msgspec
 import ray
-from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayActorError, RayError, RayTaskError
+from ray.exceptions import (
+    ActorUnavailableError,
+    GetTimeoutError,
+    RayActorError,
+    RayError,
+    RayTaskError,
+    TaskCancelledError,
+)
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from flushlab.build import Progress, silent
 from flushlab.campaign.fleet.judgement import Needs, problems
-from flushlab.campaign.fleet.machines import Ended, Event, Failed, Failure, Joined, Lost, Opening, Task
+from flushlab.campaign.fleet.machines import (
+    Ended,
+    Event,
+    Failed,
+    Failure,
+    Joined,
+    Lost,
+    Opening,
+    Stopped,
+    Task,
+)
 from flushlab.campaign.fleet.runner import OpenMachines
 from flushlab.campaign.fleet.worker import MachineFacts, Worker
 from flushlab.errors import FleetError, FlushlabError, HarnessError, UsageError
@@ -148,7 +165,7 @@ class RayMachines:
 
     def _try_to_claim(self, node: Node) -> _Claimed | None:
         """The machine; None if another campaign has it."""
-        actor = worker_on(node.id, Worker)
+        actor = worker_on(node.id, Worker, is_cancelled)
         if actor is None:
             return None
         self._workers[node.id] = self._workers.get(node.id, 0) + 1
@@ -210,6 +227,11 @@ class RayMachines:
         reference = self._claimed[machine].actor.run.remote(msgspec.json.encode(task))
         self._running[reference] = machine, number
 
+    def cancel(self, machine: str) -> None:
+        for reference, (name, _) in self._running.items():
+            if name == machine:
+                ray.cancel(reference)
+
     def wait(self, seconds: float) -> Sequence[Event]:
         self._look_for_nodes()
         references = [*self._running, *self._joining, *self._opening]
@@ -256,6 +278,8 @@ class RayMachines:
         machine, number = self._running.pop(reference)
         try:
             answer = msgspec.json.decode(ray.get(reference), type=tuple[Trial, ...] | Failure)
+        except TaskCancelledError:  # it comes when the worker has left the block
+            return Stopped(machine, number)
         except RayError as error:
             self._forget(machine)
             return Lost(machine, reason(error))
@@ -381,6 +405,11 @@ def worker_on(node_id: str, worker: type, *arguments: object) -> Any | None:
         )
     except ValueError:  # the name is taken
         return None
+
+
+def is_cancelled() -> bool:
+    """Whether the call that this worker carries out is cancelled."""
+    return bool(ray.get_runtime_context().is_canceled())
 
 
 def kill(actor: Any) -> None:

@@ -29,6 +29,7 @@ from flushlab.campaign.fleet.machines import (
     Machines,
     Opening,
     RunTrial,
+    Stopped,
     Task,
 )
 from flushlab.campaign.pool.protocol import Work
@@ -263,6 +264,8 @@ class FleetRunner:
         self._want()
 
     def _start_blocks(self) -> None:
+        for machine in self._dispatch.cancelled():
+            self.machines.cancel(machine)
         for machine, number in self._dispatch.assign(self.clock()):
             task = Task(block=self._blocks[number].ahead, best_of=self.best_of())
             self.machines.submit(machine, number, task)
@@ -276,6 +279,8 @@ class FleetRunner:
             return  # it was taken out in the meantime
         elif isinstance(event, Ended):
             self._arrived(event)
+        elif isinstance(event, Stopped):
+            self._dispatch.stopped(event.machine)
         elif isinstance(event, Lost):
             self._take_out(event.machine, event.reason)
         else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 
 import msgspec
@@ -49,10 +50,20 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Worker:
-    """Runs blocks, one at a time. Its answers are JSON: nothing of them depends on how it is reached."""
+def never() -> bool:
+    """Blocks run to their ends."""
+    return False
 
-    def __init__(self) -> None:
+
+class Worker:
+    """Runs blocks, one at a time. Its answers are JSON: nothing of them depends on how it is reached.
+
+    Args:
+        is_cancelled: whether nobody waits for the block that runs.
+    """
+
+    def __init__(self, is_cancelled: Callable[[], bool] = never) -> None:
+        self._is_cancelled = is_cancelled
         self.best_of: tuple[str, ...] = ()
         """Arms that `best` is composed of, by the latest task."""
         self._stack = ExitStack()
@@ -71,7 +82,9 @@ class Worker:
         return b"null"
 
     def run(self, task: bytes) -> bytes:
-        """Runs a block; JSON of its trials in the order in which they ended, or of a `Failure`."""
+        """Runs a block; JSON of its trials in the order in which they ended, or of a `Failure`.
+
+        A block that is cancelled ends early, and nobody reads its answer."""
         try:
             return msgspec.json.encode(self._trials(msgspec.json.decode(task, type=Task)))
         except Exception as error:  # noqa: BLE001  it travels as words, or the driver has only Ray's
@@ -84,17 +97,18 @@ class Worker:
     def _trials(self, task: Task) -> list[Trial]:
         assert self._run is not None, "it was opened"
         self.best_of = task.best_of
-        return trials_of(task, self._run)
+        return trials_of(task, self._run, self._is_cancelled)
 
 
-def trials_of(task: Task, run_trial: RunTrial) -> list[Trial]:
-    """The trials of a block in the order in which they ended."""
+def trials_of(task: Task, run_trial: RunTrial, is_cancelled: Callable[[], bool] = never) -> list[Trial]:
+    """The trials of a block in the order in which they ended; none is begun once it is cancelled."""
     trials = list[Trial]()
     steps = run_block(task.block)
     try:
         request = next(steps)
-        while True:
+        while not is_cancelled():
             trials.append(run_trial(request))
             request = steps.send(trials[-1])
     except StopIteration:
-        return trials
+        pass
+    return trials

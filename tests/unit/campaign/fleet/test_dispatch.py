@@ -72,6 +72,30 @@ def test_a_straggler_gets_a_copy_on_an_idle_machine_and_the_first_one_counts() -
     assert not three.ended("c", 32.0)
 
 
+def test_a_block_that_nobody_waits_for_is_cancelled_once() -> None:
+    two = dispatch("a", "b", blocks=2)
+    two.assign(0.0)
+    assert two.cancelled() == ()
+    two.wants([Wanted(1), Wanted(2)])
+    assert two.cancelled() == ("a",)
+    assert two.cancelled() == ()
+    assert two.assign(1.0) == (), "it is busy until its trial ends"
+    assert two.stopped("a") == 0
+    assert two.assign(2.0) == (Assignment("a", 2),)
+
+
+def test_the_slower_copy_is_cancelled_and_runs_nothing_that_is_wanted_again() -> None:
+    three = dispatch("a", "b", "c", blocks=3)
+    three.assign(0.0)
+    three.ended("a", 10.0)
+    three.ended("b", 10.0)
+    three.assign(21.0)
+    assert three.ended("a", 31.0)
+    assert three.cancelled() == ("c",)
+    three.again(2, elsewhere_than="a")
+    assert three.assign(32.0) == (Assignment("b", 2),)
+
+
 def test_nobody_is_a_straggler_before_it_is_known_how_long_a_block_takes() -> None:
     two = dispatch("a", "b", blocks=2)
     two.assign(0.0)

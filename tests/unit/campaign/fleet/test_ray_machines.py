@@ -8,13 +8,14 @@ import msgspec
 import pytest
 
 from flushlab.campaign.fleet.judgement import Needs
-from flushlab.campaign.fleet.machines import Failure, Opening
+from flushlab.campaign.fleet.machines import Failure, Opening, Stopped, Task
 from flushlab.campaign.fleet.worker import MachineFacts
 from flushlab.errors import FleetError, HarnessError, NoSpace, UsageError
+from flushlab.experiment.protocol import BlockAhead
 
 pytest.importorskip("ray")
 
-from ray.exceptions import RayActorError, RayError
+from ray.exceptions import RayActorError, RayError, TaskCancelledError
 
 from flushlab.campaign.fleet import ray_machines
 from flushlab.campaign.fleet.ray_machines import HEAD_S, LOOK_S, Node, RayMachines
@@ -117,3 +118,16 @@ def test_a_first_machine_that_answers_again_is_no_longer_counted_as_silent(
     monkeypatch.setattr(ray_machines, "answers", lambda place: heard.pop(0))
     one, _ = machines(monkeypatch, "10.0.0.1:9377")
     assert [one._head_answers(at) for at in (0.0, 30.0, 60.0, 90.0)] == [False, True, False, False]
+
+
+def test_a_cancelled_block_leaves_its_machine_in_the_campaign(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, _ = machines(monkeypatch, m1=b"null")
+    asked = list[Any]()
+    monkeypatch.setattr(ray_machines.ray, "cancel", asked.append, raising=False)
+    call = Call(TaskCancelledError())
+    one._claimed["m1"].actor.run = call
+    one.submit("m1", 7, Task(block=BlockAhead(stage="arms", block=0, arms=())))
+    one.cancel("m1")
+    assert asked == [call]
+    assert [*one._events(call)] == [Stopped("m1", 7)]
+    assert one.names == ("m1",)

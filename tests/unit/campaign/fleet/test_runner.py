@@ -79,7 +79,9 @@ class Fleet:
             with self._lock:
                 self.ran.append((machine, task.block.stage, task.block.block))
             block(machine, task)
-            return trials_of(task, lambda request: trial_of(machine, request))
+            return trials_of(
+                task, lambda request: trial_of(machine, request), lambda: machine in self.machines.cancelled
+            )
 
         self._given = machines, on_machine
         self.restart()
@@ -230,6 +232,31 @@ def test_a_block_that_takes_its_machine_along_ends_the_campaign(fleet: Make) -> 
     many = fleet("a", "b", "c", "d", block=dies)
     with pytest.raises(MeasurementError, match="arms block 1 was lost 3 times"):
         many.carry_out(series())
+
+
+def test_a_stragglers_block_stops_before_its_next_trial_once_a_copy_has_arrived(
+    fleet: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flushlab.campaign.fleet.runner.POLL_S", 0.02)
+    hung = list[str]()
+
+    def hangs(machine: str, request: Request) -> Trial:
+        if (request.stage, request.block, machine) == ("arms", 0, first[0]):
+            hung.append(request.arm.name)
+            wait_until(lambda: machine in three.machines.cancelled, "the block was cancelled")
+        return measured(machine, request)
+
+    def block(machine: str, task: Task) -> None:
+        if (task.block.stage, task.block.block) == ("arms", 0):
+            first.append(machine)
+
+    first = list[str]()
+    three, experiment = fleet("a", "b", "c", trial_of=hangs, block=block), series()
+    assert three.carry_out(experiment) == "done"
+    assert len(hung) == 1, "the first trial ran to its end, and no second one"
+    assert len(first) == 2
+    assert len(three.trials()) == len(set(cells(three.trials())))
+    assert first[0] not in three.machines.dismissed
 
 
 def test_a_campaign_without_machines_waits_for_one_that_joins(

@@ -7,10 +7,11 @@ import msgspec
 
 from flushlab.build import Progress
 from flushlab.campaign.fleet.machines import Composed, Failure, Opening, RunTrial, Task
-from flushlab.campaign.fleet.worker import Worker
+from flushlab.campaign.fleet.worker import Worker, trials_of
 from flushlab.errors import HarnessError, NoSpace
 from flushlab.experiment.protocol import BlockAhead, Request
 from flushlab.record import Arm, Trial
+from tests.unit.records import trial
 
 
 def entering(error: Exception) -> Opening:
@@ -49,3 +50,17 @@ def test_an_error_that_is_not_flushlabs_travels_as_words_from_a_block() -> None:
     task = Task(block=BlockAhead(stage="arms", block=0, arms=arms))
     failure = msgspec.json.decode(worker.run(msgspec.json.encode(task)), type=Failure)
     assert (failure.kind, failure.message) == ("HarnessError", "ZeroDivisionError: float division by zero")
+
+
+def test_a_cancelled_block_stops_before_its_next_trial() -> None:
+    ran = list[str]()
+
+    def keeps(request: Request) -> Trial:
+        ran.append(request.arm.name)
+        return trial(arm=request.arm)
+
+    arms = tuple(Arm(name=name, settings={}) for name in ("base", "control", "fast"))
+    task = Task(block=BlockAhead(stage="arms", block=0, arms=arms))
+    assert len(trials_of(task, keeps, lambda: len(ran) == 2)) == 2
+    assert len(ran) == 2
+    assert trials_of(task, keeps, lambda: True) == []
