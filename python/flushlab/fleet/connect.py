@@ -5,6 +5,7 @@ Fleet layer. Ray has one connection per process. The process must run on a machi
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import signal
 import threading
@@ -51,6 +52,9 @@ def connected(address: Address) -> Iterator[Connection]:
     reach.require_ray()
     environment = environment_for(address)
     found = reach.nodes(address, environment)
+    if found and all(ipaddress.ip_address(one.address).is_loopback for one in found):
+        # By default Ray would look for it at an address that others can reach, and wait for ever.
+        environment = {**environment, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
     if any(one.flushlab for one in found):
         reach.require_same(found, address)
     os.environ.update(environment)

@@ -28,6 +28,12 @@ from flushlab.version import __version__
 _CONNECT_S = 5.0
 _ANSWER_S = 30.0
 _KEY_HINT = "pass the key of that fleet, as `flushlab fleet start` there printed"
+_TOKEN_HINT = (
+    "if flushlab did not start that Ray, set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN_PATH to a file with its"
+    " token, or RAY_AUTH_TOKEN to the token"
+)
+_UNREADABLE = "RAY_AUTH_TOKEN_PATH is set but"
+"""Ray 2.60 aborts with these words."""
 
 
 class Address(NamedTuple):
@@ -120,14 +126,27 @@ def nodes(address: Address, environment: Mapping[str, str]) -> tuple[FleetNode, 
     try:
         answer = json.loads(done.stdout)
     except ValueError:
-        words = done.stderr.decode(errors="replace").strip().splitlines()
+        words = done.stderr.decode(errors="replace").strip()
+        if _UNREADABLE in words:
+            raise FleetError(
+                f"the token for {address} cannot be read, or is empty: the file of RAY_AUTH_TOKEN_PATH",
+                hint=_KEY_HINT if _is_own(environment) else _TOKEN_HINT,
+            ) from None
+        last = words.splitlines()[-1] if words else f"exit code {done.returncode}"
         raise FleetError(
-            f"Ray at {address} cannot be asked: {words[-1] if words else f'exit code {done.returncode}'}",
+            f"Ray at {address} cannot be asked: {last}",
             hint=f"is the Ray there of version {require_ray()}, as here?",
         ) from None
     if "refused" in answer:
+        if not _is_own(environment):
+            raise FleetError(f"{address} refuses the token of this command", hint=_TOKEN_HINT)
         raise FleetError(f"{address} refuses the key of this machine", hint=_KEY_HINT)
     return msgspec.convert(answer["nodes"], tuple[FleetNode, ...])
+
+
+def _is_own(environment: Mapping[str, str]) -> bool:
+    """Whether a fleet of flushlab's gave these variables, not the user."""
+    return "RAY_AUTH_TOKEN_PATH" in environment
 
 
 def _require_answer(address: Address, environment: Mapping[str, str]) -> None:

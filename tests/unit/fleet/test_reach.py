@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 from importlib.machinery import ModuleSpec
 
 import msgspec
@@ -50,6 +51,42 @@ def test_nobody_at_an_address_is_told_at_once() -> None:
     with pytest.raises(FleetError, match="nobody answers") as refused:
         reach.nodes(Address("127.0.0.1", port), {})
     assert "--listen" in (refused.value.hint or "")
+
+
+KEY = {"RAY_AUTH_TOKEN_PATH": "/fleet/token"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "said", "to_do"),
+    [
+        (KEY, "refuses the key of this machine", "flushlab fleet start"),
+        ({}, "refuses the token of this command", "set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN_PATH"),
+    ],
+)
+def test_who_has_another_token_hears_where_his_own_is_set(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], said: str, to_do: str
+) -> None:
+    answers(monkeypatch, stdout=b'{"refused": true}')
+    with pytest.raises(FleetError, match=said) as refused:
+        reach.nodes(HERE, environment)
+    assert to_do in (refused.value.hint or "")
+
+
+def test_a_token_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = (
+        b"C 1: RAY_AUTH_TOKEN_PATH is set but file cannot be opened or is empty: /no\n*** StackTrace\n_start"
+    )
+    answers(monkeypatch, stderr=words)
+    with pytest.raises(FleetError, match="cannot be read, or is empty") as refused:
+        reach.nodes(HERE, {})
+    assert "RAY_AUTH_TOKEN_PATH" in (refused.value.hint or "")
+
+
+def answers(monkeypatch: pytest.MonkeyPatch, stdout: bytes = b"", stderr: bytes = b"") -> None:
+    """What is at every address answers so."""
+    done = subprocess.CompletedProcess[bytes]([], 0, stdout, stderr)
+    monkeypatch.setattr(reach, "_require_answer", lambda *_: None)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
 
 
 def test_ray_that_is_absent_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
