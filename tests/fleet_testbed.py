@@ -113,6 +113,17 @@ class Node:
         )
         return [int(word) for word in done.stdout.split()]
 
+    def left(self) -> list[str]:
+        """What campaigns have left here: workers, servers and their guards, folders of servers."""
+        found = []
+        for pid in self.pids():
+            with suppress(OSError):
+                words = Path(f"/proc/{pid}/cmdline").read_bytes()
+                if words.startswith(b"ray::Worker") or b"mariadbd" in words or b"guard_main" in words:
+                    found.append(words.replace(b"\0", b" ").decode(errors="replace"))
+        folders = self.home / "run"
+        return found + [str(one) for one in (folders.iterdir() if folders.exists() else ())]
+
     def kill_all(self) -> None:
         """SIGKILL to all at once, as if the power failed."""
         while found := self.pids():

@@ -179,17 +179,20 @@ def _lines(machine: MachineStatus) -> list[str]:
     from flushlab.units import format_size
 
     title = f"{machine.name}  {machine.address}"
-    if machine.problem:
-        return [title, f"  not usable: {machine.problem}"]
+    not_usable = [f"  not usable: {machine.problem}"] if machine.problem else []
+    if not machine.cpu_count:
+        return [title, *not_usable]
     disk = f"{machine.filesystem}{f' on {machine.disk}' if machine.disk else ''}"
     syncs = [] if machine.sync_us_p50 is None else [f"sync {machine.sync_us_p50:,.0f} µs"]
     syncs += [] if machine.ceiling_per_s is None else [f"ceiling {machine.ceiling_per_s:,.0f} commits/s"]
+    root = "" if machine.is_root else " without root"
     return [
         title,
+        *not_usable,
         f"  {machine.cpu_count} CPU, {format_size(machine.memory_bytes)}, {machine.cpu_model}",
         f"  disk: {disk}, {format_size(machine.free_bytes)} free; {', '.join(syncs) or 'not measured'}",
         f"  {machine.others.words if machine.others else 'others: unknown'}",
-        f"  flushlab {machine.flushlab}, Ray {machine.ray}, Python {machine.python}",
+        f"  flushlab {machine.flushlab}{root}, Ray {machine.ray}, Python {machine.python}",
         f"  servers: {', '.join(machine.servers) or 'none installed'}",
     ]
 

@@ -19,6 +19,8 @@ from flushlab.fleet.reach import Address, FleetNode
 
 NAMESPACE = "flushlab"
 _SAID = 300
+_OTHER_VERSION = "Version mismatch"
+"""Of Ray's exception, with both versions."""
 
 
 class Connection(NamedTuple):
@@ -51,7 +53,13 @@ def connected(address: Address) -> Iterator[Connection]:
     """
     reach.require_ray()
     environment = environment_for(address)
-    found = reach.nodes(address, environment)
+    try:
+        found = reach.nodes(address, environment)
+    except FleetError as error:
+        own = own_fleet()
+        if own is None or own == address:
+            raise
+        raise FleetError(error.message, hint=f"this machine is in the fleet at {own}") from error
     if found and all(ipaddress.ip_address(one.address).is_loopback for one in found):
         # By default Ray would look for it at an address that others can reach, and wait for ever.
         environment = {**environment, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
@@ -74,7 +82,9 @@ def connected(address: Address) -> Iterator[Connection]:
     except Exception as error:  # Ray raises RuntimeError, ValueError, ConnectionError, …
         raise FleetError(
             f"Ray does not connect to {address}: {_last_line(error)}",
-            hint="run this on a machine of the fleet: `flushlab fleet join` makes this machine one",
+            hint="install the same Ray and Python here as there"
+            if _OTHER_VERSION in str(error)
+            else "run this on a machine of the fleet: `flushlab fleet join` makes this machine one",
         ) from error
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, before)  # Ray's ends the process without a word

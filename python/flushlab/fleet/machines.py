@@ -32,7 +32,7 @@ class MachineStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name, address: as Ray lists it.
-        problem: why nothing else is known; empty if all is well.
+        problem: why the disk was not measured, or nothing is known; empty if all is well.
         flushlab, ray, python: versions.
         is_root: whether servers on disks of a given speed can run there.
         cpu_model, cpu_count, memory_bytes, kernel: of the machine.
@@ -91,12 +91,18 @@ def _measured(name: str, address: str) -> MachineStatus:
         directory = home()
         here, medium = describe(directory), medium_of(directory)
         others = watch(CELL_S, directory)
-        sync_us, ceiling = _disk(directory)
         servers = tuple(sorted({one.name for one in builds().builds}))
     except FlushlabError as error:
         return msgspec.structs.replace(found, problem=str(error))
+    sync_us = ceiling = None
+    problem = ""
+    try:
+        sync_us, ceiling = _disk(directory)
+    except FlushlabError as error:  # no room, say
+        problem = str(error)
     return msgspec.structs.replace(
         found,
+        problem=problem,
         is_root=os.geteuid() == 0,
         cpu_model=here.cpu_model,
         cpu_count=here.cpu_count,
@@ -171,7 +177,7 @@ def _with_clock(machine: MachineStatus, asked: Any) -> MachineStatus:
     """The machine with the difference of its clock, if that is more than the call took."""
     import ray
 
-    if machine.problem:
+    if not machine.python:  # it does not answer
         return machine
     before = time.time()
     try:

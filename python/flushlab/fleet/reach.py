@@ -135,7 +135,7 @@ def nodes(address: Address, environment: Mapping[str, str]) -> tuple[FleetNode, 
         last = words.splitlines()[-1] if words else f"exit code {done.returncode}"
         raise FleetError(
             f"Ray at {address} cannot be asked: {last}",
-            hint=f"is the Ray there of version {require_ray()}, as here?",
+            hint=f"check address and port; a Ray there needs the version {require_ray()}, as here",
         ) from None
     if "refused" in answer:
         if not _is_own(environment):

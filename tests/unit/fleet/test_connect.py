@@ -9,8 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from flushlab.errors import FleetError
 from flushlab.fleet import connect, reach
 from flushlab.fleet.reach import Address, FleetNode
+
+HERE = Address("127.0.0.1", 9377)
 
 
 def test_flushlab_hears_sigterm_while_it_is_connected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,3 +49,45 @@ def test_a_cluster_on_loopback_is_not_looked_for_elsewhere(
     monkeypatch.setattr(connect, "environment_for", lambda _: {})
     with connect.connected(Address("127.0.0.1", 9377)):
         assert given == [value]
+
+
+def refusing(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Ray does not let this process in."""
+
+    def init(**_: object) -> None:
+        raise RuntimeError(text)
+
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=init, shutdown=lambda: None))
+    monkeypatch.setattr(reach, "require_ray", lambda: "2.60.0")
+    monkeypatch.setattr(reach, "nodes", lambda *_: ())
+    monkeypatch.setattr(connect, "environment_for", lambda _: {})
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("Version mismatch: The cluster was started with:\n  Ray: 2.59.0", "install the same Ray and Python"),
+        ("Can't find a `node_ip_address.json` file", "run this on a machine of the fleet"),
+    ],
+)
+def test_a_refusal_of_ray_has_the_way_out(monkeypatch: pytest.MonkeyPatch, text: str, hint: str) -> None:
+    refusing(monkeypatch, text)
+    with pytest.raises(FleetError, match=text.split(":")[0]) as refused, connect.connected(HERE):
+        pytest.fail("connected")
+    assert hint in (refused.value.hint or "")
+
+
+@pytest.mark.parametrize("own", [None, HERE, Address("10.0.0.5", 9377)])
+def test_a_wrong_address_on_a_machine_of_a_fleet_is_answered_with_its_own(
+    monkeypatch: pytest.MonkeyPatch, own: Address | None
+) -> None:
+    def nobody(*_: object) -> tuple[FleetNode, ...]:
+        raise FleetError("nobody answers", hint="start it")
+
+    refusing(monkeypatch, "reached")
+    monkeypatch.setattr(reach, "nodes", nobody)
+    monkeypatch.setattr(connect, "own_fleet", lambda: own)
+    with pytest.raises(FleetError, match="nobody answers") as refused, connect.connected(HERE):
+        pytest.fail("connected")
+    told = own is not None and own != HERE
+    assert refused.value.hint == ("this machine is in the fleet at 10.0.0.5:9377" if told else "start it")

@@ -45,7 +45,7 @@ def chosen(names: Sequence[str], there: Iterable[Place], here: str) -> list[Plac
         if name not in by_name:
             raise UsageError(
                 f"--client {name}: the fleet has no machine of that name",
-                hint=f"there are {others}"
+                hint=f"its other machines: {others}"
                 if others
                 else "the fleet has no other machine: `flushlab fleet join`",
             )

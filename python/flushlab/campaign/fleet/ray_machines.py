@@ -44,9 +44,12 @@ from flushlab.campaign.fleet.runner import OpenMachines
 from flushlab.campaign.fleet.worker import MachineFacts, Worker
 from flushlab.errors import FleetError, FlushlabError, HarnessError, UsageError
 from flushlab.record import Trial
+from flushlab.version import __version__
 
 ANSWER_S = 60.0
 """Longest wait for a worker process to start: its machine may be busy."""
+VERSION_S = 10.0
+"""Longest wait for the version of flushlab on a machine that has no worker."""
 CLOSE_S = 5.0
 """Longest wait for an idle machine to end its servers in order; then its guard ends them."""
 LOOK_S = 5.0
@@ -71,14 +74,18 @@ class Node(NamedTuple):
 
 
 @contextmanager
-def claimed(progress: Progress) -> Iterator[OpenMachines]:
+def claimed(progress: Progress, root_for: str = "") -> Iterator[OpenMachines]:
     """The machines of the fleet that no other campaign has, claimed while the context lasts; needs a
     connection (`flushlab.fleet.connect`).
+
+    Args:
+        progress: takes a line at a time.
+        root_for: words for what is known to need root.
 
     Raises:
         UsageError: a machine that is not fit.
     """
-    machines = RayMachines(progress, Needs(MachineFacts.here()))
+    machines = RayMachines(progress, Needs(MachineFacts.here(), root_for))
     try:
         machines.claim()
         yield OpenMachines(machines, machines.names)
@@ -185,8 +192,9 @@ class RayMachines:
                         hint="see `flushlab fleet status`",
                     ),
                 )
-            except (RayActorError, RayTaskError) as error:
-                self._lose(name, _no_worker(name, error))
+            except (RayActorError, RayTaskError, msgspec.DecodeError) as error:
+                there = _installed(self._claimed[name].node)
+                self._lose(name, _no_worker(name, there, error))
         return found
 
     def _lose(self, name: str, error: FlushlabError) -> None:
@@ -203,7 +211,10 @@ class RayMachines:
     def _require_fit(self, facts: Mapping[str, MachineFacts]) -> None:
         found = [text for name, one in facts.items() for text in problems(name, one, self.needs)]
         if found:
-            raise UsageError("; ".join(found), hint="correct it, or stop the fleet on that machine")
+            raise UsageError(
+                "; ".join(found),
+                hint="correct it, or go on without that machine: run `flushlab fleet stop` there",
+            )
 
     # -- as the runner sees them
 
@@ -334,7 +345,10 @@ class RayMachines:
         claimed = self._joining.pop(reference)
         try:
             facts = msgspec.json.decode(ray.get(reference), type=MachineFacts)
-        except RayError:
+        except (RayError, msgspec.DecodeError) as error:
+            why = _no_worker(claimed.node.name, _installed(claimed.node), error)
+            if isinstance(why, UsageError):
+                self._leave_out(claimed, why.message)
             return
         if unfit := [*problems(claimed.node.name, facts, self.needs)]:
             self._leave_out(claimed, "; ".join(unfit))
@@ -359,12 +373,38 @@ class RayMachines:
         self.progress(f"left out: {why}")
 
 
-def _no_worker(name: str, error: Exception) -> FlushlabError:
-    if "No module named" in str(error):
-        return UsageError(
-            f"machine {name} has no flushlab of this version",
-            hint="install the same flushlab[fleet] there, in the Python that runs Ray",
-        )
+def _installed(node: Node) -> str | None:
+    """The version of flushlab on a node that runs no worker of this one; empty: there is none; None: it does
+    not answer."""
+
+    def version() -> str:  # a nested function travels by value, and so needs no module of this version there
+        try:
+            from flushlab.version import __version__
+        except ImportError:
+            return ""
+        return __version__
+
+    where = NodeAffinitySchedulingStrategy(node.id, soft=False)
+    asked = ray.remote(num_cpus=0, max_retries=0)(version).options(scheduling_strategy=where).remote()
+    try:
+        return str(ray.get(asked, timeout=VERSION_S))
+    except RayError:
+        return None
+
+
+def _no_worker(name: str, there: str | None, error: Exception) -> FlushlabError:
+    """Why a machine has no worker.
+
+    Args:
+        name: of the machine.
+        there: the version of flushlab on it, as `_installed`.
+        error: of the worker.
+    """
+    hint = "install the same flushlab[fleet] there, in the Python that runs Ray"
+    if there == "":
+        return UsageError(f"machine {name} has no flushlab", hint=hint)
+    if there is not None and there != __version__:
+        return UsageError(f"machine {name} has flushlab {there}, and this one {__version__}", hint=hint)
     return HarnessError(f"machine {name} was lost: {reason(error)}")
 
 

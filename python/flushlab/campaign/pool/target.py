@@ -18,6 +18,7 @@ from flushlab.build.build import Build
 from flushlab.build.galera import galera_for, require_galera_flavor
 from flushlab.campaign.data import Data, open_data
 from flushlab.campaign.fleet.clients import require_drivable
+from flushlab.campaign.fleet.root import root_for
 from flushlab.campaign.pool.clusters import ClusterPool
 from flushlab.campaign.pool.protocol import CampaignSpec
 from flushlab.campaign.pool.remote import RemoteTarget
@@ -177,7 +178,8 @@ class OnFleet(NewServers):
             # Imports Ray: only here, once the variables of this fleet are set.
             from flushlab.campaign.fleet.ray_machines import claimed
 
-            with claimed(progress) as machines, super().open(progress) as pool:
+            root = root_for(self.server, self.storage)
+            with claimed(progress, root) as machines, super().open(progress) as pool:
                 yield replace(pool, fleet=machines)
 
     @contextmanager

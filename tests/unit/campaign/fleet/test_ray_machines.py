@@ -7,11 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from flushlab.build import silent
 from flushlab.campaign.fleet.judgement import Needs
 from flushlab.campaign.fleet.machines import Failure, Opening, Stopped, Task
 from flushlab.campaign.fleet.worker import MachineFacts
 from flushlab.errors import FleetError, HarnessError, NoSpace, UsageError
 from flushlab.experiment.protocol import BlockAhead
+from flushlab.version import __version__
 
 pytest.importorskip("ray")
 
@@ -44,6 +46,7 @@ def machines(
     context = SimpleNamespace(gcs_address=place)
     fake = SimpleNamespace(get=get, kill=lambda *_, **__: None, get_runtime_context=lambda: context)
     monkeypatch.setattr(ray_machines, "ray", fake)
+    monkeypatch.setattr(ray_machines, "_installed", lambda node: None)
     said = list[str]()
     found = RayMachines(said.append, Needs(MachineFacts.here()))
     facts = Call(msgspec.json.encode(MachineFacts.here()))
@@ -131,3 +134,57 @@ def test_a_cancelled_block_leaves_its_machine_in_the_campaign(monkeypatch: pytes
     assert asked == [call]
     assert [*one._events(call)] == [Stopped("m1", 7)]
     assert one.names == ("m1",)
+
+
+@pytest.mark.parametrize(
+    ("installed", "words"),
+    [
+        ("0.0.9", f"machine m2 has flushlab 0.0.9, and this one {__version__}"),
+        ("", "machine m2 has no flushlab"),
+    ],
+)
+@pytest.mark.parametrize(
+    "answer",
+    [RayActorError(error_msg="it takes no such argument"), b'{"flushlab":"0.0.9"}'],
+    ids=["dies", "says"],
+)
+def test_a_machine_of_another_version_is_refused_by_name_whatever_its_worker_does(
+    monkeypatch: pytest.MonkeyPatch, answer: bytes | Exception, installed: str, words: str
+) -> None:
+    two, _ = machines(monkeypatch, m1=b"null", m2=b"null")
+    two._claimed["m2"].actor.facts = Call(answer)
+    monkeypatch.setattr(ray_machines, "_installed", lambda node: installed)
+    with pytest.raises(UsageError) as refused:
+        two.open(Opening(nothing, b""))
+    assert refused.value.message == words
+    assert "install the same flushlab[fleet]" in (refused.value.hint or "")
+
+
+def test_a_machine_of_another_version_that_joins_later_is_left_out_by_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one, said = machines(monkeypatch, m1=b"null")
+    monkeypatch.setattr(ray_machines, "_installed", lambda node: "0.0.9")
+    call = Call(b'{"flushlab":"0.0.9"}')
+    actor: Any = SimpleNamespace(facts=call)
+    one._joining[call] = ray_machines._Claimed(Node("m2", "m2"), actor)
+    assert [*one._events(call)] == []
+    assert said == [f"left out: machine m2 has flushlab 0.0.9, and this one {__version__}"]
+    assert one.names == ("m1",)
+
+
+def test_what_is_known_to_need_root_is_looked_for_before_a_server_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    user = msgspec.structs.replace(MachineFacts.here(), is_root=False)
+    actor: Any = SimpleNamespace(facts=Call(msgspec.json.encode(user)))
+    killed = list[Any]()
+    fake = SimpleNamespace(get=get, kill=lambda one, **_: killed.append(one), wait=lambda *_, **__: None)
+    actor.close = Call(b"null")
+    monkeypatch.setattr(ray_machines, "ray", fake)
+    monkeypatch.setattr(ray_machines, "nodes", lambda: [Node("m1", "m1")])
+    monkeypatch.setattr(ray_machines, "worker_on", lambda *_: actor)
+    unfit = pytest.raises(UsageError, match="m1 runs flushlab without root, which a slow disk needs")
+    with unfit, ray_machines.claimed(silent, "a slow disk"):
+        pytest.fail("claimed")
+    assert killed == [actor], "its worker ends"

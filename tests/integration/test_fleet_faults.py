@@ -1,0 +1,170 @@
+"""A fleet whose second machine has no root, little room and a clock that can be set."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from flushlab.build import Build
+from flushlab.machine import home
+from flushlab.version import __version__
+from tests.fleet_testbed import Node, fleet_testbed
+from tests.waiting import wait_until
+
+USER = ("unshare", "--user", "--map-user=1000", "--map-group=1000", "--")
+"""A user without rights of root who may read what root owns."""
+pytestmark = [
+    pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra: pip install 'flushlab[fleet]'"),
+    pytest.mark.skipif(
+        os.geteuid() != 0 or shutil.which("nsenter") is None or shutil.which("ip") is None,
+        reason="network namespaces need root, ip and nsenter",
+    ),
+    pytest.mark.xdist_group("fleet"),
+]
+ROOM_BYTES = 60 << 20
+"""Of the second machine: no server's data fit."""
+_CLOCK = """
+import os, time
+_now = time.time
+
+def _shifted():
+    try:
+        with open(os.environ["TEST_CLOCK"]) as file:
+            return _now() + float(file.read())
+    except (OSError, ValueError):
+        return _now()
+
+time.time = _shifted
+"""
+
+
+class OddNode:
+    """The second machine."""
+
+    def __init__(self, node: Node, folder: Path) -> None:
+        self.node, self._clock = node, folder / "clock"
+        (folder / "sitecustomize.py").write_text(_CLOCK)
+        self._environment = {"PYTHONPATH": str(folder), "TEST_CLOCK": str(self._clock)}
+
+    def flushlab(self, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
+        """Runs a command of flushlab here."""
+        set_here = [f"{name}={value}" for name, value in self._environment.items()]
+        return self.node.run(*USER, "env", *set_here, sys.executable, "-m", "flushlab", *words, given=given)
+
+    def set_clock(self, ahead_s: float) -> None:
+        """Its clock is so far ahead from now on."""
+        self._clock.write_text(str(ahead_s))
+
+
+Pair = tuple[Node, OddNode]
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """Two machines of one fleet."""
+    if subprocess.run([*USER, "true"], check=False).returncode:
+        pytest.skip("no user namespace can be made here")
+    with fleet_testbed(2) as (one, two):
+        odd = OddNode(two, tmp_path_factory.mktemp("odd"))
+        two.home.mkdir()
+        size = f"size={ROOM_BYTES},mode=755"
+        subprocess.run(["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(two.home)], check=True)
+        try:
+            started = one.flushlab("fleet", "start", "--listen", one.address, "--name", "one")
+            assert started.returncode == 0, started.stderr
+            key = (one.home / "fleet" / "key").read_text()
+            joined = odd.flushlab("fleet", "join", one.address, "--key", "-", "--name", "two", given=key)
+            assert joined.returncode == 0, joined.stderr
+            yield one, odd
+        finally:
+            one.flushlab("fleet", "stop")
+            two.kill_all()
+            subprocess.run(["umount", "--lazy", str(two.home)], check=True)
+
+
+@pytest.fixture
+def clock(pair: Pair) -> Iterator[Callable[[float], None]]:
+    """Sets the second machine's clock, for one test."""
+    yield pair[1].set_clock
+    pair[1].set_clock(0.0)
+
+
+def compared(node: Node, *more: str) -> subprocess.CompletedProcess[str]:
+    """A short comparison on the fleet."""
+    return node.flushlab(
+        *("compare", "innodb_flush_log_at_trx_commit=1", "innodb_flush_log_at_trx_commit=2", *more),
+        *("--workload", "command: sleep 1", "--server", "mariadb@10.11", "--blocks", "2", "--json", "-"),
+        *("--fleet", node.address),
+    )
+
+
+def _is_idle(node: Node) -> bool:
+    return not node.left()
+
+
+def is_refused(done: subprocess.CompletedProcess[str], pair: Pair, *lines: str) -> None:
+    """Before a server has started, with these words; nothing is left on any machine."""
+    assert (done.returncode, done.stdout, done.stderr.splitlines()) == (2, "", [*lines])
+    one, odd = pair
+    for node in (one, odd.node):
+        wait_until(partial(_is_idle, node), f"the end of what runs on {node.name}")
+
+
+def test_a_clock_that_is_off_is_refused_by_name(pair: Pair, clock: Callable[[float], None]) -> None:
+    clock(600.0)
+    status = pair[0].flushlab("fleet", "status")
+    assert "warning: the clock of two is 600 s ahead of this machine's" in status.stderr
+    is_refused(
+        compared(pair[0]),
+        pair,
+        "error: the clock of machine two is 10 min fast",
+        "hint: correct it, or go on without that machine: run `flushlab fleet stop` there",
+    )
+
+
+def test_a_slow_disk_without_root_on_one_machine_is_refused_by_name(pair: Pair) -> None:
+    status = pair[0].flushlab("fleet", "status")
+    assert len([line for line in status.stdout.splitlines() if " without root, Ray " in line]) == 1
+    is_refused(
+        compared(pair[0], "--disk", "flush=1ms"),
+        pair,
+        "error: machine two runs flushlab without root, which a slow disk needs",
+        "hint: correct it, or go on without that machine: run `flushlab fleet stop` there",
+    )
+
+
+def test_a_block_that_is_cancelled_stops_before_its_next_trial_and_its_machine_goes_on(pair: Pair) -> None:
+    one, _ = pair
+    done = one.run(sys.executable, "-m", "tests.fleet_program", one.address, "two")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found == {"events": ["Stopped", "Ended"], "results": [2, 3, 4], "flushlab": __version__}
+
+
+@pytest.mark.server("mariadb@10.11")
+def test_a_machine_without_room_is_taken_out_and_the_others_finish(
+    pair: Pair, build: Callable[[str], Build]
+) -> None:
+    build("mariadb@10.11")
+    one, odd = pair
+    for node in (one, odd.node):
+        (node.home / "builds").symlink_to(home() / "builds")  # no registry is in reach of a namespace
+    done = compared(one)
+    assert done.returncode == 0, done.stderr
+    assert (
+        "warning: machine two is taken out: no space left while initializing a data directory" in done.stderr
+    )
+    facts = json.loads(done.stdout)
+    assert [machine["name"] for machine in facts["machines"]] == ["one"]
+    assert [arm["comparison"]["blocks"] for arm in facts["arms"]] == [2]
+    for node in (one, odd.node):
+        wait_until(partial(_is_idle, node), f"the end of what runs on {node.name}")
