@@ -109,7 +109,7 @@ def run(
             row = run_trial(request)
             now = time.monotonic()
             beside_s = now - since - row.spent_s
-            if not (isinstance(row, Trial) and row.machine):
+            if not row.machine:
                 beside_s = max(0.0, beside_s)
             row = msgspec.structs.replace(row, seconds={**row.seconds, gap: beside_s})
             since, gap = now, "between"

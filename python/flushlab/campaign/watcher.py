@@ -42,9 +42,7 @@ class Spent(NamedTuple):
         """With a further trial or crash."""
         own_s = row.spent_s
         repeated_s = own_s - row.once_s
-        if (
-            isinstance(row, Trial) and row.machine
-        ):  # it ran beside others, whose block ended with or before it
+        if row.machine:  # it ran beside others, whose block ended with or before it
             repeated_s -= row.seconds.get("between", 0.0)
         return Spent(self.seconds + own_s, self.repeated_s + repeated_s, self.trials + 1)
 

@@ -221,6 +221,7 @@ class Crash(msgspec.Struct, frozen=True, kw_only=True):
             likewise.
         reasons: of the outcome, in words; the server's own where it does not start.
         seconds: time for the judgement.
+        machine: of the fleet, that it crashed on; empty without one.
         cause: with `--minimise`; else None.
         nodes: each node of a cluster; the other fields then describe the cluster as a whole. A commit that
             any node acknowledged must be on every node once the cluster is whole again.
@@ -240,6 +241,7 @@ class Crash(msgspec.Struct, frozen=True, kw_only=True):
     new_replica: ReplicaState | None = None
     reasons: tuple[str, ...] = ()
     seconds: float = 0.0
+    machine: str = ""
     cause: CrashCause | None = None
     nodes: tuple[CrashNode, ...] = ()
 
@@ -291,6 +293,11 @@ class CrashRow(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     crash: Crash
     seconds: Mapping[str, float] = {}
+
+    @property
+    def machine(self) -> str:
+        """Of the fleet; empty without one."""
+        return self.crash.machine
 
     @property
     def spent_s(self) -> float:

@@ -355,7 +355,7 @@ class CrashSpec(Spec, frozen=True, kw_only=True):
             "With --replay: find the smallest set of unsynced sectors that explains the failure.", rare=True
         ),
     ] = False
-    run: Annotated[RunSpec, Without(("wait_for_quiet", "dry_run", "fleet", "client"))] = RunSpec()
+    run: Annotated[RunSpec, Without(("wait_for_quiet", "dry_run", "client"))] = RunSpec()
 
 
 class FillSpec(Spec, frozen=True, kw_only=True):

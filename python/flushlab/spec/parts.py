@@ -328,7 +328,7 @@ class RunSpec(Spec, frozen=True, kw_only=True):
     fleet: Annotated[
         str | None,
         Option(
-            "Spread the blocks over the machines of this fleet: HOST:PORT; default: FLUSHLAB_FLEET.",
+            "Run on the machines of this fleet: HOST:PORT; default: FLUSHLAB_FLEET.",
             metavar="ADDRESS",
             started=True,
             panel=SERVER,

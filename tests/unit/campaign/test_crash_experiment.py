@@ -109,14 +109,18 @@ def test_the_control_is_the_last_arm_and_a_later_row_replaces_an_earlier_one() -
     ]
 
 
-def test_all_crashes_of_the_due_arm_are_known_ahead() -> None:
-    asked = CrashExperiment([BASE, NEW], 4, None)
+def test_crashes_of_all_arms_are_known_ahead_but_for_the_control() -> None:
+    asked = CrashExperiment([BASE, NEW], 3, CONTROL)
     asked.tell(row(BASE, 1))
     assert [(one.block, [arm.name for arm in one.arms]) for one in asked.ahead(9)] == [
         (0, ["base"]),
         (2, ["base"]),
-        (3, ["base"]),
+        *((number, ["new"]) for number in range(3)),
     ]
     assert [one.block for one in asked.ahead(1)] == [0]
+    for number in range(3):
+        asked.tell(row(NEW, number))
+        asked.tell(row(BASE, number))
+    assert {arm.name for one in asked.ahead(9) for arm in one.arms} == {CONTROL.name}
     carried_out(asked)
     assert asked.ahead(9) == ()

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from flushlab.campaign import loop, series, tune
 from flushlab.campaign.crash import crash
+from flushlab.campaign.crash import request as crash_request
 from flushlab.campaign.facts import resuming
 from flushlab.campaign.pool import room, sandboxes, target
 from flushlab.campaign.pool.remote import RemotePool, RemoteTarget
@@ -250,7 +251,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     monkeypatch.setattr(crash, "open_store", lambda: Store(tmp_path / "store.sqlite"))
     monkeypatch.setattr(crash, "_crash_all", carry_out)
     for name in ("require_fault_disk", "require_images"):
-        monkeypatch.setattr(crash, name, lambda _: None)
+        monkeypatch.setattr(crash_request, name, lambda _: None)
     monkeypatch.setattr(SandboxPool, "require_taken", lambda *_: None)
     monkeypatch.setattr(SandboxPool, "settings", lambda *_, **__: {})
     monkeypatch.setattr(loop, "open_store", lambda: Store(tmp_path / "store.sqlite"))

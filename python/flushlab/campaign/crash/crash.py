@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,22 +14,27 @@ import msgspec
 from flushlab.build import Progress, silent
 from flushlab.campaign.configurations import Configuration, require_settings, spelled
 from flushlab.campaign.configurations import read as read_configurations
+from flushlab.campaign.crash.experiment import CrashExperiment
 from flushlab.campaign.crash.facts import arms_of, facts_of, facts_of_campaign
-from flushlab.campaign.crash.load import CrashLoad, read_load, require_acked_inserts_alone, require_replicable
+from flushlab.campaign.crash.load import asked_load, load_of
+from flushlab.campaign.crash.on_machine import on_machine
 from flushlab.campaign.crash.plan import CrashPlan
 from flushlab.campaign.crash.replay import as_recorded, recorded_build, under_its_load
 from flushlab.campaign.crash.replay import replay as replay_crash
-from flushlab.campaign.crash.request import CrashRequest, require_sensible
+from flushlab.campaign.crash.request import CrashRequest, require_disk, require_sensible
 from flushlab.campaign.crash.runner import CrashRunner
+from flushlab.campaign.fleet.root import root_for
 from flushlab.campaign.loop import Budget, Ending, Run, Session, run, run_campaign, stored_request
-from flushlab.campaign.pool.target import open_servers
+from flushlab.campaign.pool.protocol import CrashWork
+from flushlab.campaign.pool.sandboxes import SandboxPool
+from flushlab.campaign.pool.target import FLEET, OnFleet, began_on_one_machine, open_servers
 from flushlab.campaign.pool.user_settings import texts_of
 from flushlab.campaign.watcher import Watcher, watching
-from flushlab.datadir.fault_disk import require_fault_disk, require_images
-from flushlab.errors import FlushlabError, UsageError
+from flushlab.errors import UsageError
+from flushlab.experiment.protocol import Request
 from flushlab.plan.plan import BASE
 from flushlab.process.running import publish_status
-from flushlab.record import CrashFacts, Value, Warning
+from flushlab.record import CrashFacts, CrashRow, Value, Warning
 from flushlab.spec import fields
 from flushlab.spec.build import build, stored
 from flushlab.spec.kinds import CrashSpec
@@ -66,9 +73,11 @@ def crash(
             )
         with open_store() as store:
             request = stored_request(store, resume, "crash", CrashRequest)
-            load = _same_load(request)
-            _require_disk(request.spec)
-            with open_servers(request.spec.server, request.spec.storage, watcher.say) as target:
+            fleet = _resumed_fleet(spec, request)
+            load = load_of(request)
+            if not fleet:
+                require_disk(request.spec)
+            with _servers(request.spec, fleet, watcher.say) as target:
                 plan = CrashPlan(target=target, watcher=watcher, load=load, spec=request.spec)
                 return _crash_all(request, plan, store, resume, began)
     if spec.replay is not None:
@@ -81,9 +90,11 @@ def crash(
     require_settings(found, "crash")
     words = spelled(found, under)
     spec = msgspec.structs.replace(spec, configurations=() if words == (BASE,) else words)
-    load = _load(spec, Path.cwd())
-    _require_disk(spec)
-    with open_store() as store, open_servers(spec.server, spec.storage, watcher.say) as target:
+    fleet = _fleet(spec)
+    load = asked_load(spec, Path.cwd())
+    if not fleet:
+        require_disk(spec)
+    with open_store() as store, _servers(spec, fleet, watcher.say) as target:
         plan, notes = CrashPlan(target=target, watcher=watcher, load=load, spec=spec), list[Warning]()
         planned = {name: plan.settings_of(one, spec.base.settings, notes) for name, one in found.items()}
         request = CrashRequest(
@@ -95,6 +106,7 @@ def crash(
             folder=str(Path.cwd()),
             build=target.build.name,
             build_id=target.build.id,
+            fleet=fleet,
             server=target.identity.title,
             workload_digest=load.digest,
             sources=(*texts_of(one.file for one in found.values()), *load.sources),
@@ -104,15 +116,38 @@ def crash(
         return _crash_all(request, plan, store, None, began)
 
 
-def _same_load(request: CrashRequest) -> CrashLoad:
-    """The load of a campaign that goes on, unless one of its files has changed."""
-    load = _load(request.spec, Path(request.folder))
-    if request.workload_digest != load.digest:
+def _fleet(spec: CrashSpec) -> str:
+    """Address of the fleet that is to crash the configurations; empty: this machine does.
+
+    Raises:
+        UsageError: what is asked for cannot be spread over machines.
+    """
+    fleet = spec.run.fleet or os.environ.get(FLEET) or ""
+    if fleet and spec.server.cluster is not None:
         raise UsageError(
-            f"the workload {request.workload} has changed since the campaign began",
-            hint="restore its file, or start a new campaign: counts of two workloads are not comparable",
+            "--fleet spreads the crashes of a single server, not of a cluster",
+            hint=f"remove --cluster, or run it on one machine, without --fleet and {FLEET}",
         )
-    return load
+    if fleet and spec.save_recording is not None:
+        raise UsageError(
+            "--save-recording keeps recordings on this machine, and each machine of a fleet makes its own",
+            hint=f"remove it, or run it on one machine, without --fleet and {FLEET}",
+        )
+    return fleet
+
+
+def _resumed_fleet(spec: CrashSpec, request: CrashRequest) -> str:
+    """The fleet that a campaign goes on with: at the address given now, if it began on one."""
+    fleet = spec.run.fleet or os.environ.get(FLEET) or ""
+    if fleet and not request.fleet:
+        raise began_on_one_machine("its crashes")
+    return (fleet or request.fleet) if request.fleet else ""
+
+
+def _servers(spec: CrashSpec, fleet: str, progress: Progress) -> AbstractContextManager[SandboxPool]:
+    if fleet:
+        return OnFleet(spec.server, spec.storage, fleet).open(progress)
+    return open_servers(spec.server, spec.storage, progress)
 
 
 def _crash_all(
@@ -130,15 +165,37 @@ def _crash_all(
 
     with (
         publish_status("crash", server=request.server, workload=request.workload),
-        CrashRunner(plan, experiment, campaign) as runner,
+        _crashing(request, plan, experiment, campaign) as run_crash,
     ):
         about = f"{counted(request.spec.crashes, 'crash')} of each configuration"
         return run_campaign(
             request,
             plan.target.key,
             Session(store, plan.watcher, campaign, began, resumes=True),
-            Run(about, experiment, store.crashes, runner.run, conclude),
+            Run(about, experiment, store.crashes, run_crash, conclude),
         )
+
+
+@contextmanager
+def _crashing(
+    request: CrashRequest, plan: CrashPlan, experiment: CrashExperiment, campaign: str
+) -> Iterator[Callable[[Request], CrashRow]]:
+    """What runs a campaign's crashes: this machine, or those of the fleet."""
+    if plan.target.fleet is None:
+        with CrashRunner(plan, experiment, campaign) as runner:
+            yield runner.run
+        return
+    failure = request.spec.failure
+    root = "" if failure == "process" else f"a disk of its own (--failure {failure})"
+    work = CrashWork(
+        request=request,
+        there=on_machine,
+        ahead=experiment.ahead,
+        watcher=plan.watcher,
+        root_for=root or root_for(request.spec.server, request.spec.storage),
+    )
+    with plan.target.fleet.crashes(work) as run_crash:
+        yield run_crash
 
 
 _OF_CRASHES = {"failure", "tear", "dropped_flushes", "minimise", "replica"}
@@ -176,8 +233,8 @@ def _replay(
     if spec.server.server is None and spec.server.basedir is None:
         server = msgspec.structs.replace(spec.server, server=recorded_build(line))
         spec = msgspec.structs.replace(spec, server=server)
-    load = _load(spec, Path.cwd())
-    _require_disk(spec)
+    load = asked_load(spec, Path.cwd())
+    require_disk(spec)
     with (
         open_servers(spec.server, spec.storage, watcher.say) as target,
         publish_status("crash", server=target.identity.title, workload=spec.workload.name),
@@ -186,28 +243,6 @@ def _replay(
         arm, ended = replay_crash(plan, line, minimised=spec.minimise)
         facts = facts_of(spec, target.identity.title, [arm], "interrupted" if ended else "done")
         return under_its_load(facts, line)
-
-
-def _load(spec: CrashSpec, folder: Path) -> CrashLoad:
-    """The load that was asked for, where it can be judged."""
-    load, cluster = read_load(spec, folder), spec.server.cluster is not None
-    if cluster:
-        require_acked_inserts_alone(load)
-    if spec.replica:
-        require_replicable(load, cluster=cluster, replay=spec.replay is not None)
-    return load
-
-
-def _require_disk(spec: CrashSpec) -> None:
-    """Finds out whether this machine can make the disks."""
-    if spec.failure == "process":
-        return
-    try:
-        require_fault_disk(spec.fs)
-    except FlushlabError as error:
-        error.hint = f"{error.hint}; --failure process needs no disk of its own"
-        raise
-    require_images(spec.fs)
 
 
 def crash_settings(

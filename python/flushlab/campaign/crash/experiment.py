@@ -10,6 +10,7 @@ control. Without an acknowledgement table, it must damage tables instead; if the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 
 from flushlab.errors import MeasurementError
 from flushlab.experiment.protocol import BlockAhead, Progress, Request
@@ -40,7 +41,7 @@ class CrashExperiment:
         """Those told that belong to these arms."""
 
     def ask(self) -> Request | None:
-        """The next crash; rows of any crash of its arm may be told instead."""
+        """The next crash; rows of any crash that is missing may be told instead."""
         if not self._has_begun:
             self._has_begun = True
             self._ask_again()
@@ -54,14 +55,18 @@ class CrashExperiment:
         )
 
     def ahead(self, most: int) -> tuple[BlockAhead, ...]:
-        """All crashes of the arm that are missing, each a block by itself."""
-        due = self.ask()
-        if due is None:
+        """All crashes that are missing, each a block by itself; the positive control's once they are due."""
+        if self.ask() is None:
             return ()
-        return tuple(
-            BlockAhead(stage=due.stage, block=number, arms=(due.arm,))
-            for number in self.missing(due.arm.name)[:most]
+        arms = [arm for arm in self._arms.values() if self._missing[arm.name]]
+        due = self._due
+        assert due is not None, "it was asked for"
+        found = (
+            BlockAhead(stage="crash", block=number, arms=(Arm(name=arm.name, settings=arm.settings),))
+            for arm in arms or [due]
+            for number in self._missing[arm.name]
         )
+        return tuple(islice(found, most))
 
     def tell(self, row: CrashRow) -> None:
         """Takes a row; one of another configuration of the campaign's is left out."""

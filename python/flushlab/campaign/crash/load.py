@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from flushlab.campaign.crash.request import CrashRequest
 from flushlab.crashed.ddl_workload import DdlWorkload
 from flushlab.crashed.live import Load
 from flushlab.crashed.recovered_server import AcksTable
@@ -109,6 +110,27 @@ class CrashLoad(msgspec.Struct, frozen=True, kw_only=True):
         if isinstance(self.beside, CommandWorkload | SqlWorkload):
             return UserWorkload(self.beside)
         return DdlWorkload(database) if self.beside == DDL else None
+
+
+def load_of(request: CrashRequest) -> CrashLoad:
+    """The load of a campaign that goes on, unless one of its files has changed."""
+    load = asked_load(request.spec, Path(request.folder))
+    if request.workload_digest != load.digest:
+        raise UsageError(
+            f"the workload {request.workload} has changed since the campaign began",
+            hint="restore its file, or start a new campaign: counts of two workloads are not comparable",
+        )
+    return load
+
+
+def asked_load(spec: CrashSpec, folder: Path) -> CrashLoad:
+    """The load that was asked for, where it can be judged; arguments and errors as of `read_load`."""
+    load, cluster = read_load(spec, folder), spec.server.cluster is not None
+    if cluster:
+        require_acked_inserts_alone(load)
+    if spec.replica:
+        require_replicable(load, cluster=cluster, replay=spec.replay is not None)
+    return load
 
 
 def read_load(spec: CrashSpec, folder: Path) -> CrashLoad:

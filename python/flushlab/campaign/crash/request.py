@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Literal, get_args
 
 from flushlab.campaign.request import StoredRequest
-from flushlab.datadir.fault_disk import LEAST_BYTES
-from flushlab.errors import UsageError
+from flushlab.datadir.fault_disk import LEAST_BYTES, require_fault_disk, require_images
+from flushlab.errors import FlushlabError, UsageError
 from flushlab.record import CrashKind, NodesKind, Value, Warning
 from flushlab.settings import durability
 from flushlab.spec import fields
@@ -42,6 +42,7 @@ class CrashRequest(StoredRequest, frozen=True, kw_only=True):
         workload_digest: changes with the content of the workload's files.
         planned: the settings of each configuration.
         warnings: what was said of them.
+        fleet: address of the fleet whose machines crash; empty: the machine that it began on does.
     """
 
     spec: CrashSpec
@@ -49,6 +50,7 @@ class CrashRequest(StoredRequest, frozen=True, kw_only=True):
     workload_digest: str
     planned: dict[str, dict[str, Value]]
     warnings: tuple[Warning, ...] = ()
+    fleet: str = ""
 
 
 def tear_of(tear: int) -> Literal[512, 4096] | None:
@@ -91,6 +93,18 @@ def require_sensible(spec: CrashSpec) -> None:
             f"--disk-size {spec.disk_size} is too small for {spec.fs}",
             hint=f"it takes at least {least_mib} (MiB)",
         )
+
+
+def require_disk(spec: CrashSpec) -> None:
+    """Finds out whether this machine can make the disks."""
+    if spec.failure == "process":
+        return
+    try:
+        require_fault_disk(spec.fs)
+    except FlushlabError as error:
+        error.hint = f"{error.hint}; --failure process needs no disk of its own"
+        raise
+    require_images(spec.fs)
 
 
 def which_nodes(spec: CrashSpec) -> NodesKind:

@@ -7,7 +7,7 @@ process of a server, or nodes of a cluster. What that needs lives until the next
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -22,6 +22,7 @@ from flushlab.campaign.crash.experiment import CrashExperiment
 from flushlab.campaign.crash.kept_recordings import record_of, remove_stumps, require_build
 from flushlab.campaign.crash.plan import CrashPlan
 from flushlab.campaign.crash.request import MOST_CRASHES
+from flushlab.campaign.fleet.machines import CrashRows
 from flushlab.crashed import points as points_of
 from flushlab.crashed.killed import Killed, victim_of
 from flushlab.crashed.recording import record
@@ -37,7 +38,8 @@ _FAULTS: Mapping[CrashKind, Fault] = {"eio": "eio", "full": "full"}
 _FULL = ("No space left on device", "is full")
 """What servers say whose disk is full: of errno 28, and error 1114."""
 
-CrashRows = Generator[CrashRow, None, None]
+CrashNumbers = Callable[[Sequence[int]], CrashRows]
+"""From numbers of an arm's crashes to what becomes of these, as it comes."""
 
 
 class CrashRunner:
@@ -84,19 +86,30 @@ class CrashRunner:
 def crashes_of(
     plan: CrashPlan, arm: CrashArm, crashes: int, numbers: Sequence[int], campaign: str
 ) -> CrashRows:
-    """Crashes of an arm, as they come; errors: as of `crash`.
+    """Crashes of an arm, as they come; see `crashing`."""
+    with crashing(plan, arm, crashes, campaign) as crash:
+        yield from crash(numbers)
+
+
+@contextmanager
+def crashing(plan: CrashPlan, arm: CrashArm, crashes: int, campaign: str = "") -> Iterator[CrashNumbers]:
+    """What crashes an arm, as often as it is called; what that needs lives until the context ends.
 
     Args:
         crashes: how often in all.
-        numbers: of the crashes that are to come.
         campaign: whose record it is, to be found again; empty: nobody's.
+
+    Raises:
+        FlushlabError: as of `crash`.
     """
     on_disk = plan.spec.failure != "process"
     try:
         if not on_disk or plan.which_of(arm) != "all":
-            yield from _killed(plan, arm, crashes, numbers)
+            with _killed(plan, arm, crashes) as crash:
+                yield crash
         else:
-            yield from _recorded(plan, arm, crashes, numbers, f"{campaign} {arm.name}" if campaign else "")
+            with _recorded(plan, arm, crashes, f"{campaign} {arm.name}" if campaign else "") as crash:
+                yield crash
     except NoSpace as error:
         if error.of_data and on_disk:
             error.hint = _larger(plan)
@@ -115,17 +128,22 @@ def _larger(plan: CrashPlan) -> str:
     return f"make the disk larger: --disk-size {2 * plan.spec.disk_size} (MiB)"
 
 
-def _killed(plan: CrashPlan, arm: CrashArm, crashes: int, numbers: Sequence[int]) -> CrashRows:
+@contextmanager
+def _killed(plan: CrashPlan, arm: CrashArm, crashes: int) -> Iterator[CrashNumbers]:
     plan.watcher.say(f"{arm.name}: crashing")
     with _victim(plan, arm) as victim:
         points = points_of.kills(
             crashes, plan.spec.seed * MOST_CRASHES, recovery=victim.may_crash_in_recovery
         )
-        for number in numbers:
-            crash = victim.kill(points[number])
-            judged = plan.judged(arm, victim.storage)
-            judged = msgspec.structs.replace(judged, commits_per_s=victim.commits_per_s)
-            yield CrashRow(arm=judged, number=number, crash=crash)
+
+        def crash(numbers: Sequence[int]) -> CrashRows:
+            for number in numbers:
+                crash = victim.kill(points[number])
+                judged = plan.judged(arm, victim.storage)
+                judged = msgspec.structs.replace(judged, commits_per_s=victim.commits_per_s)
+                yield CrashRow(arm=judged, number=number, crash=crash)
+
+        yield crash
 
 
 @contextmanager
@@ -147,7 +165,8 @@ def _victim(plan: CrashPlan, arm: CrashArm) -> Iterator[Killed]:
         yield victim
 
 
-def _recorded(plan: CrashPlan, arm: CrashArm, crashes: int, numbers: Sequence[int], owner: str) -> CrashRows:
+@contextmanager
+def _recorded(plan: CrashPlan, arm: CrashArm, crashes: int, owner: str) -> Iterator[CrashNumbers]:
     began = time.monotonic()
     with _records(plan) as where:
         folder = record_of(plan.keep, owner)
@@ -179,10 +198,14 @@ def _recorded(plan: CrashPlan, arm: CrashArm, crashes: int, numbers: Sequence[in
             folder=str(folder) if plan.keep else "",
         )
         points = recorded.points(crashes, plan.spec.seed)
-        seconds = {"record": time.monotonic() - began}
-        for number, crash in judge_all({number: points[number] for number in numbers}, recorded.judge):
-            yield CrashRow(arm=arm, number=number, crash=crash, seconds=seconds)
-            seconds = {}
+        once = {"record": time.monotonic() - began}
+
+        def crash(numbers: Sequence[int]) -> CrashRows:
+            for number, crash in judge_all({number: points[number] for number in numbers}, recorded.judge):
+                yield CrashRow(arm=arm, number=number, crash=crash, seconds=dict(once))
+                once.clear()
+
+        yield crash
 
 
 @contextmanager

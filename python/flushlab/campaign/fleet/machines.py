@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager
 from queue import Empty, SimpleQueue
 from typing import NamedTuple, Protocol
@@ -18,12 +18,12 @@ from flushlab import errors
 from flushlab.build import Progress
 from flushlab.errors import FlushlabError, HarnessError
 from flushlab.experiment.protocol import BlockAhead, Request
-from flushlab.record import Trial
+from flushlab.record import CrashRow, Trial
 
 RunTrial = Callable[[Request], Trial]
 
 
-class Task(msgspec.Struct, frozen=True, kw_only=True):
+class Task(msgspec.Struct, frozen=True, kw_only=True, tag="block"):
     """A block for a machine.
 
     Attributes:
@@ -35,15 +35,31 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     best_of: tuple[str, ...] = ()
 
 
+class CrashTask(msgspec.Struct, frozen=True, kw_only=True, tag="crashes"):
+    """Crashes of one configuration for a machine.
+
+    Attributes:
+        arm: its name.
+        numbers: of the crashes.
+    """
+
+    arm: str
+    numbers: tuple[int, ...]
+
+
+CrashRows = Generator[CrashRow, None, None]
+RunCrashes = Callable[[CrashTask], CrashRows]
+
+
 class Composed(Protocol):
     """What knows the arms that `best` is composed of; empty as long as there is none."""
 
     best_of: tuple[str, ...]
 
 
-Enter = Callable[[bytes, Composed, Progress], AbstractContextManager[RunTrial]]
-"""From a stored request, on a machine of the fleet: what runs the trials of the request's campaign. A
-function of a module, so that its name can travel."""
+Enter = Callable[[bytes, Composed, Progress], AbstractContextManager[RunTrial | RunCrashes]]
+"""From a stored request, on a machine of the fleet: what runs its trials or crashes. A function
+of a module, so that its name can travel."""
 
 
 class Opening(NamedTuple):
@@ -91,6 +107,14 @@ class Ended(NamedTuple):
     trials: tuple[Trial, ...]
 
 
+class Crashed(NamedTuple):
+    """A machine has run its crashes."""
+
+    machine: str
+    block: int
+    rows: tuple[CrashRow, ...]
+
+
 class Stopped(NamedTuple):
     """A machine has left a block that was cancelled."""
 
@@ -119,7 +143,7 @@ class Joined(NamedTuple):
     machine: str
 
 
-Event = Ended | Stopped | Failed | Lost | Joined
+Event = Ended | Crashed | Stopped | Failed | Lost | Joined
 
 
 class Machines(Protocol):
@@ -133,8 +157,8 @@ class Machines(Protocol):
         """
         ...
 
-    def submit(self, machine: str, number: int, task: Task) -> None:
-        """Starts a block on a machine, which runs none; `wait` has its end."""
+    def submit(self, machine: str, number: int, task: Task | CrashTask) -> None:
+        """Starts a block, or some crashes, on a machine, which runs none; `wait` has its end."""
         ...
 
     def cancel(self, machine: str) -> None:
@@ -164,11 +188,17 @@ class ThreadMachines:
     Args:
         names: of the machines.
         run: runs a block on a machine; a `FlushlabError` fails the block.
+        crash: runs crashes on a machine; likewise.
     """
 
-    def __init__(self, names: Iterable[str], run: Callable[[str, Task], Sequence[Trial]]) -> None:
+    def __init__(
+        self,
+        names: Iterable[str],
+        run: Callable[[str, Task], Sequence[Trial]] = lambda *_: (),
+        crash: Callable[[str, CrashTask], Sequence[CrashRow]] = lambda *_: (),
+    ) -> None:
         self._names = [*names]
-        self._run = run
+        self._run, self._crash = run, crash
         self._events = SimpleQueue[Event]()
         self._gone: set[str] = set()
         self.dismissed = list[str]()
@@ -182,13 +212,16 @@ class ThreadMachines:
     def open(self, opening: Opening) -> tuple[str, ...]:
         return tuple(self._names)
 
-    def submit(self, machine: str, number: int, task: Task) -> None:
+    def submit(self, machine: str, number: int, task: Task | CrashTask) -> None:
         threading.Thread(target=self._work, args=(machine, number, task), daemon=True).start()
 
-    def _work(self, machine: str, number: int, task: Task) -> None:
+    def _work(self, machine: str, number: int, task: Task | CrashTask) -> None:
         event: Event
         try:
-            event = Ended(machine, number, tuple(self._run(machine, task)))
+            if isinstance(task, CrashTask):
+                event = Crashed(machine, number, tuple(self._crash(machine, task)))
+            else:
+                event = Ended(machine, number, tuple(self._run(machine, task)))
         except FlushlabError as error:
             event = Failed(machine, number, Failure.of(error))
         except Exception as error:  # noqa: BLE001  a worker that dies

@@ -30,6 +30,8 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from flushlab.build import Progress, silent
 from flushlab.campaign.fleet.judgement import Needs, problems
 from flushlab.campaign.fleet.machines import (
+    Crashed,
+    CrashTask,
     Ended,
     Event,
     Failed,
@@ -43,7 +45,7 @@ from flushlab.campaign.fleet.machines import (
 from flushlab.campaign.fleet.runner import OpenMachines
 from flushlab.campaign.fleet.worker import MachineFacts, Worker
 from flushlab.errors import FleetError, FlushlabError, HarnessError, UsageError
-from flushlab.record import Trial
+from flushlab.record import CrashRow, Trial
 from flushlab.version import __version__
 
 ANSWER_S = 60.0
@@ -131,6 +133,7 @@ class RayMachines:
     needs: Needs
     _claimed: dict[str, _Claimed] = field(default_factory=dict)
     _running: dict[Any, tuple[str, int]] = field(default_factory=dict)
+    _crashing: set[Any] = field(default_factory=set)
     _joining: dict[Any, _Claimed] = field(default_factory=dict)
     _opening: dict[Any, _Claimed] = field(default_factory=dict)
     _barred: set[str] = field(default_factory=set)
@@ -234,9 +237,11 @@ class RayMachines:
         self._looked_s = time.monotonic()
         return self.names
 
-    def submit(self, machine: str, number: int, task: Task) -> None:
+    def submit(self, machine: str, number: int, task: Task | CrashTask) -> None:
         reference = self._claimed[machine].actor.run.remote(msgspec.json.encode(task))
         self._running[reference] = machine, number
+        if isinstance(task, CrashTask):
+            self._crashing.add(reference)
 
     def cancel(self, machine: str) -> None:
         for reference, (name, _) in self._running.items():
@@ -287,20 +292,29 @@ class RayMachines:
 
     def _ended(self, reference: Any) -> Event:
         machine, number = self._running.pop(reference)
+        is_of_crashes = reference in self._crashing
+        self._crashing.discard(reference)
         try:
-            answer = msgspec.json.decode(ray.get(reference), type=tuple[Trial, ...] | Failure)
+            answer = bytes(ray.get(reference))
         except TaskCancelledError:  # it comes when the worker has left the block
             return Stopped(machine, number)
         except RayError as error:
             self._forget(machine)
             return Lost(machine, reason(error))
-        if isinstance(answer, Failure):
-            return Failed(machine, number, answer)
-        return Ended(machine, number, answer)
+        if is_of_crashes:
+            rows = msgspec.json.decode(answer, type=tuple[CrashRow, ...] | Failure)
+            return (
+                Failed(machine, number, rows) if isinstance(rows, Failure) else Crashed(machine, number, rows)
+            )
+        trials = msgspec.json.decode(answer, type=tuple[Trial, ...] | Failure)
+        return (
+            Failed(machine, number, trials) if isinstance(trials, Failure) else Ended(machine, number, trials)
+        )
 
     def _forget(self, machine: str) -> _Claimed | None:
         for reference in [one for one, (name, _) in self._running.items() if name == machine]:
             del self._running[reference]
+            self._crashing.discard(reference)
         return self._claimed.pop(machine, None)
 
     # -- machines that join, or come back

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from flushlab.campaign.fleet.crashes import FleetCrashes
 from flushlab.campaign.fleet.dispatch import Dispatch, Role, Wanted
 from flushlab.campaign.fleet.health import Health
 from flushlab.campaign.fleet.machines import (
@@ -32,11 +33,11 @@ from flushlab.campaign.fleet.machines import (
     Stopped,
     Task,
 )
-from flushlab.campaign.pool.protocol import Work
+from flushlab.campaign.pool.protocol import CrashWork, Work
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import MeasurementError, UsageError
 from flushlab.experiment.protocol import BlockAhead, Request
-from flushlab.record import Stage, Trial
+from flushlab.record import CrashRow, Stage, Trial
 from flushlab.store import Store
 from flushlab.units import counted, format_seconds
 
@@ -284,6 +285,7 @@ class FleetRunner:
         elif isinstance(event, Lost):
             self._take_out(event.machine, event.reason)
         else:
+            assert isinstance(event, Failed), "crashes were not asked for"
             self._failed(event)
 
     def _failed(self, event: Failed) -> None:
@@ -382,6 +384,14 @@ class OpenMachines:
         )
         yield runner.run
         runner.forget_unused()
+
+    @contextmanager
+    def crashes(self, work: CrashWork) -> Iterator[Callable[[Request], CrashRow]]:
+        """Opens the machines and runs the campaign's crashes on them."""
+        plan = msgspec.json.encode(work.request)
+        names = self.machines.open(Opening(work.there, plan, work.root_for))
+        work.watcher.say(f"fleet: {counted(len(names), 'machine')} ({', '.join(names)})")
+        yield FleetCrashes(self.machines, names, work.ahead, work.watcher).run
 
 
 def _cell(trial: Trial) -> tuple[str, int, str, int]:

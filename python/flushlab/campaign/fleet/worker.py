@@ -9,15 +9,16 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from typing import Any
 
 import msgspec
 
 from flushlab.build import silent
-from flushlab.campaign.fleet.machines import Failure, Opening, RunTrial, Task
+from flushlab.campaign.fleet.machines import CrashTask, Failure, Opening, RunCrashes, RunTrial, Task
 from flushlab.experiment.blocks import run_block
 from flushlab.machine import cpu_count, memory_bytes
-from flushlab.record import Trial
+from flushlab.record import CrashRow, Trial
 from flushlab.version import __version__
 
 
@@ -67,7 +68,7 @@ class Worker:
         self.best_of: tuple[str, ...] = ()
         """Arms that `best` is composed of, by the latest task."""
         self._stack = ExitStack()
-        self._run: RunTrial | None = None
+        self._run: Any = None
 
     def facts(self) -> bytes:
         """JSON of `MachineFacts`."""
@@ -82,11 +83,11 @@ class Worker:
         return b"null"
 
     def run(self, task: bytes) -> bytes:
-        """Runs a block; JSON of its trials in the order in which they ended, or of a `Failure`.
+        """Runs a block or crashes; JSON of the rows in the order in which they ended, or of a `Failure`.
 
         A block that is cancelled ends early, and nobody reads its answer."""
         try:
-            return msgspec.json.encode(self._trials(msgspec.json.decode(task, type=Task)))
+            return msgspec.json.encode(self._rows(msgspec.json.decode(task, type=Task | CrashTask)))
         except Exception as error:  # noqa: BLE001  it travels as words, or the driver has only Ray's
             return msgspec.json.encode(Failure.of(error))
 
@@ -94,8 +95,10 @@ class Worker:
         """Ends the servers."""
         self._stack.close()
 
-    def _trials(self, task: Task) -> list[Trial]:
+    def _rows(self, task: Task | CrashTask) -> list[Trial] | list[CrashRow]:
         assert self._run is not None, "it was opened"
+        if isinstance(task, CrashTask):
+            return rows_of(task, self._run, self._is_cancelled)
         self.best_of = task.best_of
         return trials_of(task, self._run, self._is_cancelled)
 
@@ -112,3 +115,14 @@ def trials_of(task: Task, run_trial: RunTrial, is_cancelled: Callable[[], bool] 
     except StopIteration:
         pass
     return trials
+
+
+def rows_of(task: CrashTask, crash: RunCrashes, is_cancelled: Callable[[], bool] = never) -> list[CrashRow]:
+    """What became of the crashes, in the order in which they were judged; none is begun once nobody waits."""
+    rows, judged = list[CrashRow](), crash(task)
+    with closing(judged):
+        for row in judged:
+            rows.append(row)
+            if is_cancelled():
+                break
+    return rows

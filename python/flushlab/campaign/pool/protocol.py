@@ -23,10 +23,21 @@ from flushlab.campaign.scheduling import Capacity
 from flushlab.campaign.volumes import NoVolumes, Volumes
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import UsageError
-from flushlab.experiment.protocol import BlockAhead
+from flushlab.experiment.protocol import BlockAhead, Request
 from flushlab.plan.plan import Plan
 from flushlab.process.running import publish_status
-from flushlab.record import Arm, Launch, Machine, OtherLoad, ServerIdentity, Storage, Trial, Value, Warning
+from flushlab.record import (
+    Arm,
+    CrashRow,
+    Launch,
+    Machine,
+    OtherLoad,
+    ServerIdentity,
+    Storage,
+    Trial,
+    Value,
+    Warning,
+)
 from flushlab.server import Server
 from flushlab.settings.admission import parse_settings
 from flushlab.settings.candidates import Candidate, raise_to_floor
@@ -167,6 +178,24 @@ class Work(NamedTuple):
     root_for: str = ""
 
 
+class CrashWork(NamedTuple):
+    """The crashes of a campaign, and all that machines of a fleet need to run them.
+
+    Attributes:
+        request: of the campaign.
+        there: opens what runs them on a machine, from the stored request.
+        ahead: crashes that the experiment foresees.
+        watcher: told what happens.
+        root_for: words for what of it needs root; empty if nothing does.
+    """
+
+    request: StoredRequest
+    there: Enter
+    ahead: Callable[[int], Sequence[BlockAhead]]
+    watcher: Watcher
+    root_for: str = ""
+
+
 class Fleet(Protocol):
     """Machines that run the trials of a campaign."""
 
@@ -185,6 +214,10 @@ class Fleet(Protocol):
         Raises:
             UsageError: a machine cannot run it.
         """
+        ...
+
+    def crashes(self, work: CrashWork) -> AbstractContextManager[Callable[[Request], CrashRow]]:
+        """What runs the campaign's crashes on them; errors as of `trials`."""
         ...
 
 

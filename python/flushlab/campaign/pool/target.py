@@ -108,10 +108,7 @@ class NewServers:
         if clients:
             return WithClients(earlier.server, earlier.storage, self.needed_fleet or fleet, clients)
         if self.on_fleet and not fleet:
-            raise UsageError(
-                "the campaign began on this machine alone, and its blocks cannot go on elsewhere",
-                hint=f"leave --fleet out (or unset {FLEET}), or start a new campaign",
-            )
+            raise began_on_one_machine("its blocks")
         if fleet:
             return OnFleet(earlier.server, earlier.storage, self.on_fleet or fleet)
         return replace(self, server=earlier.server, storage=earlier.storage)
@@ -245,6 +242,16 @@ class WithClients(NewServers):
 
 FLEET = "FLUSHLAB_FLEET"
 """Environment variable: the fleet of campaigns that flushlab starts servers for."""
+
+
+def began_on_one_machine(what: str) -> UsageError:
+    """Why a campaign that began without a fleet cannot be resumed on one."""
+    return UsageError(
+        f"the campaign began on this machine alone, and {what} cannot go on elsewhere",
+        hint=f"leave --fleet out (or unset {FLEET}), or start a new campaign",
+    )
+
+
 Target = NewServers | RemoteTarget
 """The servers that a command names, before one is looked for."""
 
