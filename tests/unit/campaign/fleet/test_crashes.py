@@ -240,7 +240,7 @@ def test_a_failure_of_every_machine_ends_the_campaign_with_its_own_words_and_hin
         raise MeasurementError("the workload failed: no such table", hint="read its output")
 
     fleet = Fleet(store, "one", "two", before=fails)
-    with pytest.raises(MeasurementError, match="machine (one|two): the workload failed") as told:
+    with pytest.raises(MeasurementError, match=r"machine (one|two): the workload failed") as told:
         fleet.carry_out()
     assert told.value.hint == "read its output"
 

@@ -1,0 +1,80 @@
+"""Commands on a fleet of two machines, each in a network namespace of its own: `crash`, `bench`, `tune`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from flushlab.build import Build
+from flushlab.machine import home
+from tests.fleet_testbed import Node, fleet_testbed
+from tests.waiting import wait_until
+
+pytestmark = [
+    pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra: pip install 'flushlab[fleet]'"),
+    pytest.mark.skipif(
+        os.geteuid() != 0 or shutil.which("nsenter") is None or shutil.which("ip") is None,
+        reason="network namespaces need root, ip and nsenter",
+    ),
+    pytest.mark.xdist_group("fleet"),
+    pytest.mark.server("mariadb@10.11"),
+]
+
+
+@pytest.fixture(scope="module")
+def pair(build: Callable[[str], Build]) -> Iterator[tuple[Node, Node]]:
+    """Two machines of a fleet with the build; at the end, neither has a server."""
+    build("mariadb@10.11")
+    with fleet_testbed(2) as (first, second):
+        started = first.flushlab("fleet", "start", "--listen", first.address, "--name", "one")
+        assert started.returncode == 0, started.stderr
+        key = (first.home / "fleet" / "key").read_text()
+        joined = second.flushlab("fleet", "join", "--key", "-", first.address, "--name", "two", given=key)
+        assert joined.returncode == 0, joined.stderr
+        for node in (first, second):
+            (node.home / "builds").symlink_to(home() / "builds")  # no registry is in reach of a namespace
+        yield first, second
+
+
+def has_no_server(node: Node) -> bool:
+    names = list[str]()
+    for pid in node.pids():
+        try:
+            names.append(Path(f"/proc/{pid}/comm").read_text())
+        except OSError:
+            continue
+    return not any("mariadbd" in name for name in names)
+
+
+def on_both(pair: tuple[Node, Node], *words: str) -> dict[str, object]:
+    """The document of a command that runs on the fleet; no server is left behind it."""
+    done = pair[0].flushlab(*words, "--server", "mariadb@10.11", "--fleet", pair[0].address, "--json", "-")
+    assert done.returncode == 0, done.stderr
+    for node in pair:
+        wait_until(partial(has_no_server, node), f"the end of the servers of {node.name}")
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
+
+
+def test_crashes_of_a_campaign_run_on_both_machines(pair: tuple[Node, Node]) -> None:
+    facts = on_both(
+        pair,
+        "crash",
+        "base",
+        "innodb_flush_log_at_trx_commit=0",
+        *("--failure", "process"),
+        *("--crashes", "4", "--duration", "0.5", "--threads", "2", "--no-positive-control"),
+    )
+    arms = {arm["name"]: arm["crashes"] for arm in facts["arms"]}
+    assert {name: len(crashes) for name, crashes in arms.items()} == dict.fromkeys(arms, 4)
+    machines = Counter(one["machine"] for crashes in arms.values() for one in crashes)
+    assert set(machines) == {"one", "two"}
+    assert {one["outcome"] for one in arms["base"]} == {"kept"}
