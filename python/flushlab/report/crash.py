@@ -205,7 +205,12 @@ def replay_words(facts: CrashFacts, arm: CrashArm, crash: Crash) -> str | None:
 
 
 def moment(arm: CrashArm, crash: Crash) -> str:
-    """When a crash crashed, in words: records of several disks count their own numbers, so it is a time."""
+    """When a crash crashed, in words, and on which machine of a fleet: records of several disks count their
+    own numbers, so it is a time."""
+    return f"{_moment(arm, crash)}{f', on {crash.machine}' if crash.machine else ''}"
+
+
+def _moment(arm: CrashArm, crash: Crash) -> str:
     if crash.nodes and arm.records:
         return f"{crash.point.at / 1e9:.3f} s after the first commit"
     if not crash.point.at:
@@ -230,7 +235,9 @@ def render(facts: CrashFacts) -> RenderableType:
     """Text for the terminal; fits 80 columns."""
     parts: list[RenderableType] = [
         Text(
-            f"{facts.server}, {load(facts)}: {which(facts)}{WHAT[facts.failure]}{where(facts)}", style="bold"
+            f"{facts.server}, {load(facts)}: {which(facts)}{WHAT[facts.failure]}{where(facts)}"
+            f"{on_machines(facts)}",
+            style="bold",
         ),
         Text(""),
     ]
@@ -259,6 +266,22 @@ def where(facts: CrashFacts) -> str:
     """File system and disk, in words; empty where the process was killed."""
     disk = f", on a disk like {facts.disk}" if facts.disk else ""
     return f" on {facts.fs}{disk}" if facts.fs else ""
+
+
+def on_machines(facts: CrashFacts) -> str:
+    """The machines of a fleet that crashed, in words; empty without one."""
+    names = sorted({crash.machine for arm in facts.arms for crash in arm.crashes if crash.machine})
+    return f", on {counted(len(names), 'machine')} ({', '.join(names)})" if names else ""
+
+
+def by_machine(arm: CrashArm) -> str:
+    """Crashes of each machine that did not keep everything, in words; empty unless some machines had such
+    crashes and others had none."""
+    judged = Counter(crash.machine for crash in arm.crashes if crash.outcome != _UNKNOWN)
+    bad = Counter(crash.machine for crash in failing(arm))
+    if not bad or bad.keys() >= judged.keys():
+        return ""
+    return ", ".join(f"{name}: {bad[name]:,} of {judged[name]:,} not kept" for name in sorted(judged))
 
 
 def load(facts: CrashFacts) -> str:
@@ -295,6 +318,8 @@ def _rows_of(arm: CrashArm) -> Table:
         )
     if must := must_lose(arm, found):
         table.add_row("must lose", must)
+    if differ := by_machine(arm):
+        table.add_row("machines", differ)
     if arm.fault:
         table.add_row("the server", arm.fault.removeprefix("the server "))
     if found.binlog:

@@ -7,13 +7,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from flushlab.campaign.crash import crash as crashes
 from flushlab.campaign.pool.sandboxes import SandboxPool
 from flushlab.errors import UsageError
+from flushlab.spec.kinds import CrashSpec
+from flushlab.spec.parts import RunSpec
 from flushlab.store import Store
 from tests.unit.builds import MARIADB
+from tests.unit.crashes import REQUEST
 
 
 def test_a_setting_that_there_is_not_is_refused_before_the_campaign_is_stored(
@@ -33,3 +37,34 @@ def test_a_setting_that_there_is_not_is_refused_before_the_campaign_is_stored(
     with Store(tmp_path / "store.sqlite") as store:
         assert list(store.campaigns()) == []
     assert said == []
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"cluster": 3}, "not of a cluster"),
+        ({"save_recording": "records"}, "--save-recording keeps recordings on this machine"),
+        ({"replay": "records/r1:at=1:seed=1"}, "--replay takes no --fleet"),
+    ],
+)
+def test_what_cannot_be_spread_over_machines_is_refused_by_name(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words) as told:
+        crashes.crash(fleet="127.0.0.1:9377", **given)
+    assert told.value.hint
+
+
+@pytest.mark.parametrize(
+    ("began", "now", "goes_on"),
+    [("", "", ""), ("a:1", "", "a:1"), ("a:1", "b:2", "b:2")],
+)
+def test_a_campaign_goes_on_where_it_began_or_at_the_fleets_new_address(
+    began: str, now: str, goes_on: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLUSHLAB_FLEET", now)
+    assert crashes._resumed_fleet(CrashSpec(), msgspec.structs.replace(REQUEST, fleet=began)) == goes_on
+
+
+def test_a_campaign_that_began_on_one_machine_is_not_resumed_on_a_fleet() -> None:
+    spec = CrashSpec(run=RunSpec(fleet="a:1"))
+    with pytest.raises(UsageError, match="its crashes cannot go on elsewhere"):
+        crashes._resumed_fleet(spec, REQUEST)

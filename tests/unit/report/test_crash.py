@@ -115,3 +115,29 @@ def test_an_interrupted_campaign_says_how_it_goes_on() -> None:
     found = msgspec.structs.replace(facts(BASE), ending="interrupted", campaign="crash-1")
     assert "resume it with: flushlab crash --resume crash-1" in text_of(render(found))
     assert "resume" not in text_of(render(msgspec.structs.replace(found, ending="done")))
+
+
+def on(arm: CrashArm, *machines: str) -> CrashArm:
+    """The arm, crashed on machines in turn."""
+    crashes = tuple(
+        msgspec.structs.replace(crash, machine=machines[number % len(machines)])
+        for number, crash in enumerate(arm.crashes)
+    )
+    return msgspec.structs.replace(arm, crashes=crashes)
+
+
+def test_machines_of_a_fleet_are_named_with_the_crashes_that_they_did_not_keep_if_only_some_failed() -> None:
+    some = msgspec.structs.replace(
+        LOSING, crashes=tuple(judged(n, "lost" if n % 2 else "kept", n) for n in range(6))
+    )
+    told = " ".join(text_of(render(facts(on(BASE, "one", "two"), on(some, "one", "two")))).split())
+    assert "the power failed on ext4, on 2 machines (one, two)" in told
+    assert told.count("machines one: 0 of 3 not kept, two: 3 of 3 not kept") == 1
+    assert "record 1,005, on two" in told
+    alike = " ".join(text_of(render(facts(on(LOSING, "one", "two")))).split())
+    assert "not kept" not in alike
+
+
+def test_without_a_fleet_no_machine_is_named() -> None:
+    assert "machine" not in text_of(render(facts(BASE, LOSING)))
+    assert {crash.machine for arm in document(facts(LOSING)).arms for crash in arm.crashes} == {""}

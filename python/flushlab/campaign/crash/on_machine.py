@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 
 import msgspec
 
@@ -71,10 +71,13 @@ class Configurations:
                 crashing_it = crashing(self._plan, arm, self._experiment.crashes(arm.name))
                 self._crash = self._stack.enter_context(crashing_it)
                 self._name = arm.name
-            for row in self._crash(task.numbers):
-                seconds = time.monotonic() - began - sum(row.seconds.values())
-                yield msgspec.structs.replace(row, seconds={**row.seconds, "crash": max(0.0, seconds)})
-                began = time.monotonic()
+            with closing(self._crash(task.numbers)) as rows:
+                for row in rows:
+                    seconds = time.monotonic() - began - sum(row.seconds.values())
+                    yield msgspec.structs.replace(row, seconds={**row.seconds, "crash": max(0.0, seconds)})
+                    began = time.monotonic()
+        except GeneratorExit:  # nobody waits for the task; the next one finds all as it is
+            raise
         except BaseException as error:
             self._name, self._crash = "", None
             if not self._stack.__exit__(type(error), error, error.__traceback__):

@@ -19,7 +19,18 @@ from flushlab.crashed.measured import (
     replica_in_words,
 )
 from flushlab.record import Crash, CrashArm, CrashFacts
-from flushlab.report.crash import failing, load, moment, must_lose, replay_words, where, which, worst_first
+from flushlab.report.crash import (
+    by_machine,
+    failing,
+    load,
+    moment,
+    must_lose,
+    on_machines,
+    replay_words,
+    where,
+    which,
+    worst_first,
+)
 from flushlab.report.page.parts import Cell, Section, Subject, Table
 
 _POINTS = {
@@ -55,7 +66,7 @@ def sections(facts: CrashFacts) -> Iterator[Section]:
     yield Section(
         "crashes",
         "What crashes left",
-        f"{load(facts)}: {which(facts)}{WHAT[facts.failure]}{where(facts)}. {counted}",
+        f"{load(facts)}: {which(facts)}{WHAT[facts.failure]}{where(facts)}{on_machines(facts)}. {counted}",
         tables=(_measured(facts), _by_moment(facts)),
         notes=(_BOUND, *_on_controls(facts)),
     )
@@ -108,6 +119,8 @@ def _measured_rows(arm: CrashArm) -> Iterator[tuple[Cell, ...]]:
         yield (Cell(f"DDL: {ddl_in_words(found.ddl)}."),)
     for what, replica in found.replicas:
         yield (Cell(f"{what.capitalize()}: {replica_in_words(replica)}."),)
+    if differ := by_machine(arm):
+        yield (Cell(f"By machine: {differ}."),)
     if arm.guarantee:
         yield (Cell(f"The model: {arm.guarantee}."),)
     if arm.floor:
