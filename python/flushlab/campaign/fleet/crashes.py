@@ -3,8 +3,8 @@
     experiment.ahead -> a few crashes at a time -> Dispatch -> Machines -> rows in any order -> the loop
 
 Sits in `campaign.fleet`, on the driver. A crash is judged by itself, so rows need no order: the loop takes
-and stores each as it arrives. Each machine makes a recording of its own, as a campaign does that is resumed.
-kill -9 of the driver, or the loss of a machine, costs the crashes that run there.
+and stores each as it arrives. Each machine makes its own recording, as a resumed campaign does. kill -9 of
+the driver, or the loss of a machine, costs the crashes that run there.
 """
 
 from __future__ import annotations
