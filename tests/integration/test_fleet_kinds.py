@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,14 +55,13 @@ def has_no_server(node: Node) -> bool:
     return not any("mariadbd" in name for name in names)
 
 
-def on_both(pair: tuple[Node, Node], *words: str) -> dict[str, object]:
+def on_both(pair: tuple[Node, Node], *words: str) -> Any:
     """The document of a command that runs on the fleet; no server is left behind it."""
     done = pair[0].flushlab(*words, "--server", "mariadb@10.11", "--fleet", pair[0].address, "--json", "-")
     assert done.returncode == 0, done.stderr
     for node in pair:
         wait_until(partial(has_no_server, node), f"the end of the servers of {node.name}")
-    found: dict[str, object] = json.loads(done.stdout)
-    return found
+    return json.loads(done.stdout)
 
 
 def test_crashes_of_a_campaign_run_on_both_machines(pair: tuple[Node, Node]) -> None:
