@@ -81,6 +81,9 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         try:
             started = one.flushlab("fleet", "start", "--listen", one.address, "--name", "one")
             assert started.returncode == 0, started.stderr
+            outside = odd.flushlab("fleet", "status", one.address)
+            assert (outside.returncode, outside.stdout) == (3, "")
+            assert "answers only machines that are in it" in outside.stderr, outside.stderr
             key = (one.home / "fleet" / "key").read_text()
             joined = odd.flushlab("fleet", "join", one.address, "--key", "-", "--name", "two", given=key)
             assert joined.returncode == 0, joined.stderr

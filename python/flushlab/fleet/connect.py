@@ -84,7 +84,7 @@ def connected(address: Address) -> Iterator[Connection]:
             f"Ray does not connect to {address}: {_last_line(error)}",
             hint="install the same Ray and Python here as there"
             if _OTHER_VERSION in str(error)
-            else "run this on a machine of the fleet: `flushlab fleet join` makes this machine one",
+            else reach.OUTSIDE_HINT,
         ) from error
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, before)  # Ray's ends the process without a word

@@ -32,6 +32,7 @@ _TOKEN_HINT = (
     "if flushlab did not start that Ray, set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN_PATH to a file with its"
     " token, or RAY_AUTH_TOKEN to the token"
 )
+OUTSIDE_HINT = "run this on a machine of the fleet: `flushlab fleet join` makes this machine one"
 _UNREADABLE = "RAY_AUTH_TOKEN_PATH is set but"
 """Ray 2.60 aborts with these words."""
 
@@ -107,13 +108,16 @@ def nodes(address: Address, environment: Mapping[str, str]) -> tuple[FleetNode, 
     """The living machines of the fleet at an address.
 
     Raises:
-        FleetError: nobody answers there, or no Ray, or one with another key.
+        FleetError: nobody answers there, or no Ray, or one with another key, or this machine is not in it.
     """
     _require_answer(address, environment)
+    variables = {**os.environ, **environment}
+    if variables.get("RAY_USE_TLS") != "1" and _speaks_tls(address):
+        raise FleetError(f"the fleet at {address} answers only machines that are in it", hint=OUTSIDE_HINT)
     try:
         done = subprocess.run(
             [sys.executable, "-m", "flushlab.fleet.nodes_main", str(address)],
-            env={**os.environ, **environment},
+            env=variables,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_ANSWER_S,
@@ -142,6 +146,18 @@ def nodes(address: Address, environment: Mapping[str, str]) -> tuple[FleetNode, 
             raise FleetError(f"{address} refuses the token of this command", hint=_TOKEN_HINT)
         raise FleetError(f"{address} refuses the key of this machine", hint=_KEY_HINT)
     return msgspec.convert(answer["nodes"], tuple[FleetNode, ...])
+
+
+def _speaks_tls(address: Address) -> bool:
+    """Whether TLS is spoken there, whatever certificate is needed. Ray without TLS would wait for ever."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    try:
+        with socket.create_connection(address, timeout=_CONNECT_S) as plain, context.wrap_socket(plain):
+            return True
+    except OSError:
+        return False
 
 
 def _is_own(environment: Mapping[str, str]) -> bool:

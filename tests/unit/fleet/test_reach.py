@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import subprocess
+import threading
+from contextlib import suppress
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from flushlab.errors import ExtraMissing, FleetError, UsageError
+from flushlab.fleet import key as keys
 from flushlab.fleet import reach
 from flushlab.fleet.reach import Address, FleetNode
+from tests.waiting import PATIENCE_S
 
 HERE = Address("127.0.0.1", 9377)
 
@@ -87,6 +93,30 @@ def answers(monkeypatch: pytest.MonkeyPatch, stdout: bytes = b"", stderr: bytes 
     done = subprocess.CompletedProcess[bytes]([], 0, stdout, stderr)
     monkeypatch.setattr(reach, "_require_answer", lambda *_: None)
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
+
+
+def test_a_machine_outside_of_a_fleet_is_told_to_join_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys.write_identity(tmp_path, keys.new_key(), "127.0.0.1")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "machine.pem", tmp_path / "machine.key")
+    context.load_verify_locations(tmp_path / "authority.pem")
+    context.verify_mode = ssl.CERT_REQUIRED
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("Ray was asked"))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            for _ in range(2):  # whether somebody answers, then TLS
+                with suppress(OSError):
+                    context.wrap_socket(listener.accept()[0], server_side=True).close()
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        with pytest.raises(FleetError, match="answers only machines that are in it") as refused:
+            reach.nodes(Address("127.0.0.1", listener.getsockname()[1]), {})
+        thread.join(PATIENCE_S)
+    assert "flushlab fleet join" in (refused.value.hint or "")
 
 
 def test_ray_that_is_absent_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
