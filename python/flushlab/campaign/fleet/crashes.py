@@ -16,32 +16,16 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from flushlab.campaign.fleet.dispatch import Dispatch, Wanted
-from flushlab.campaign.fleet.machines import (
-    Crashed,
-    CrashTask,
-    Ended,
-    Event,
-    Failed,
-    Joined,
-    Lost,
-    Machines,
-    Stopped,
-)
+from flushlab.campaign.fleet.crew import Crew
+from flushlab.campaign.fleet.dispatch import Wanted
+from flushlab.campaign.fleet.machines import Crashed, CrashTask, Machines
 from flushlab.campaign.watcher import Watcher
-from flushlab.errors import FlushlabError, MeasurementError, UsageError
 from flushlab.experiment.protocol import BlockAhead, Request
 from flushlab.record import CrashRow
 from flushlab.units import counted
 
-POLL_S = 1.0
-"""Longest wait for an event: stragglers are looked for this often."""
-REJOIN_S = 60.0
-"""Longest wait for a machine where none is left."""
 MOST_AT_ONCE = 4
 """Crashes that travel together: a machine judges two side by side."""
-MOST_LOST = 3
-"""Crashes that so many machines were lost with are lost because of themselves."""
 DOUBTS = 2
 """Tasks in a row of which nothing could be judged; then the machine is taken out."""
 MOST_AHEAD = 1_000_000
@@ -63,21 +47,17 @@ class FleetCrashes:
     ahead: Callable[[int], Iterable[BlockAhead]]
     watcher: Watcher
     clock: Callable[[], float] = time.monotonic
-    _dispatch: Dispatch = field(default_factory=Dispatch)
     _tasks: dict[int, CrashTask] = field(default_factory=dict)
     _planned: set[tuple[str, int]] = field(default_factory=set)
     _next: int = 0
     _rows: deque[CrashRow] = field(default_factory=deque)
-    _lost: Counter[int] = field(default_factory=Counter)
     _doubts: Counter[str] = field(default_factory=Counter)
     _doubted: set[int] = field(default_factory=set)
-    _alone_since_s: float | None = None
-    _why_out: FlushlabError | str = ""
 
     def __post_init__(self) -> None:
-        for name in self.names:
-            self._dispatch.joins(name)
-        self.watcher.spreads(len(self._dispatch.machines))
+        self._crew = Crew(self.machines, self.watcher, self._name_of, self.clock)
+        self._dispatch = self._crew.dispatch
+        self._crew.joins(*self.names)
 
     def run(self, request: Request) -> CrashRow:
         """The next crash that has been judged, of whichever configuration.
@@ -88,10 +68,12 @@ class FleetCrashes:
         """
         while not self._rows:
             self._plan()
-            self._start()
-            for event in self.machines.wait(POLL_S):
-                self._note(event)
-            self._require_machines()
+            self._crew.start(self._tasks.__getitem__)
+            for event in self._crew.arrived():
+                assert isinstance(event, Crashed), "blocks were not asked for"
+                self._arrived(event)
+            if not self._rows:
+                self._crew.require_machines()
         return self._rows.popleft()
 
     def _plan(self) -> None:
@@ -103,7 +85,7 @@ class FleetCrashes:
                 self._planned.add(crash)
                 new.setdefault(crash[0], []).append(one.block)
         if new:
-            crashes, machines = sum(map(len, new.values())), max(1, len(self._dispatch.machines))
+            crashes, machines = sum(map(len, new.values())), max(1, self._crew.size)
             at_once = min(MOST_AT_ONCE, max(1, crashes // (2 * machines)))
             for arm, numbers in new.items():
                 for first in range(0, len(numbers), at_once):
@@ -112,35 +94,6 @@ class FleetCrashes:
                     )
                     self._next += 1
         self._dispatch.wants(Wanted(number, task.arm) for number, task in self._tasks.items())
-
-    def _start(self) -> None:
-        for machine in self._dispatch.cancelled():
-            self.machines.cancel(machine)
-        for machine, number in self._dispatch.assign(self.clock()):
-            self.machines.submit(machine, number, self._tasks[number])
-
-    def _note(self, event: Event) -> None:
-        assert not isinstance(event, Ended), "blocks were not asked for"
-        if isinstance(event, Joined):
-            self._dispatch.joins(event.machine)
-            self.watcher.spreads(len(self._dispatch.machines))
-            self.watcher.say(f"machine {event.machine} has joined")
-        elif event.machine not in self._dispatch.machines:
-            return  # it was taken out in the meantime
-        elif isinstance(event, Crashed):
-            self._arrived(event)
-        elif isinstance(event, Stopped):
-            self._dispatch.stopped(event.machine)
-        elif isinstance(event, Lost):
-            self._take_out(event.machine, event.reason)
-        else:
-            self._failed(event)
-
-    def _failed(self, event: Failed) -> None:
-        error = event.failure.error(event.machine)
-        if isinstance(error, UsageError):
-            raise error
-        self._take_out(event.machine, event.failure.message, error)
 
     def _arrived(self, event: Crashed) -> None:
         counts = self._dispatch.ended(event.machine, self.clock())
@@ -161,53 +114,18 @@ class FleetCrashes:
             return False
         why = next((reason for row in event.rows for reason in row.crash.reasons), "nothing could be judged")
         self._doubts[event.machine] += 1
-        alone = len(self._dispatch.machines) == 1
+        alone = self._crew.size == 1
         if not alone and self._doubts[event.machine] >= DOUBTS:
-            self._take_out(event.machine, why)
+            self._crew.take_out(event.machine, why)
         if alone or event.block in self._doubted:
             return False
         self._doubted.add(event.block)
         self._dispatch.again(event.block, elsewhere_than=event.machine)
-        self.watcher.say(f"{self._name(event.block)} again on another machine, after {event.machine}: {why}")
+        self.watcher.say(
+            f"{self._name_of(event.block)} again on another machine, after {event.machine}: {why}"
+        )
         return True
 
-    def _name(self, number: int) -> str:
-        task = self._tasks[number]
-        return f"{counted(len(task.numbers), 'crash')} of {task.arm}"
-
-    def _take_out(self, machine: str, why: str, error: FlushlabError | None = None) -> None:
-        self._why_out = error or f"{machine}: {why}"
-        number = self._dispatch.leaves(machine)
-        self.watcher.spreads(len(self._dispatch.machines))
-        self.machines.dismiss(machine)
-        runs = number is not None and number in self._tasks
-        goes_on = f"; {self._name(number)} again on another one" if runs and number is not None else ""
-        self.watcher.warn(f"machine {machine} is taken out: {why}{goes_on}")
-        if runs and number is not None:
-            self._lost[number] += 1
-            if self._lost[number] >= MOST_LOST:
-                self._end(f"{self._name(number)} were lost {MOST_LOST} times")
-
-    def _end(self, what: str) -> None:
-        if isinstance(self._why_out, FlushlabError):
-            raise self._why_out
-        raise MeasurementError(
-            f"{what}, the last time on {self._why_out}",
-            hint="add machines with `flushlab fleet join`, then resume the campaign",
-        )
-
-    def _require_machines(self) -> None:
-        """Waits some time for a machine where none is left."""
-        if self._dispatch.machines or self._rows:
-            self._alone_since_s = None
-            return
-        if isinstance(self._why_out, FlushlabError):
-            raise self._why_out
-        now = self.clock()
-        if self._alone_since_s is None:
-            self._alone_since_s = now
-        elif now - self._alone_since_s > REJOIN_S:
-            raise MeasurementError(
-                f"no machine of the fleet is left: {self._why_out}",
-                hint="add machines with `flushlab fleet join`, then resume the campaign",
-            )
+    def _name_of(self, number: int) -> str:
+        task = self._tasks.get(number)
+        return "" if task is None else f"{counted(len(task.numbers), 'crash')} of {task.arm}"

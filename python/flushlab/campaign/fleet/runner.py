@@ -19,35 +19,19 @@ from dataclasses import dataclass, field
 import msgspec
 
 from flushlab.campaign.fleet.crashes import FleetCrashes
-from flushlab.campaign.fleet.dispatch import Dispatch, Role, Wanted
+from flushlab.campaign.fleet.crew import Crew
+from flushlab.campaign.fleet.dispatch import Role, Wanted
 from flushlab.campaign.fleet.health import Health
-from flushlab.campaign.fleet.machines import (
-    Ended,
-    Event,
-    Failed,
-    Joined,
-    Lost,
-    Machines,
-    Opening,
-    RunTrial,
-    Stopped,
-    Task,
-)
+from flushlab.campaign.fleet.machines import Ended, Machines, Opening, RunTrial, Task
 from flushlab.campaign.pool.protocol import CrashWork, Work
 from flushlab.campaign.watcher import Watcher
-from flushlab.errors import MeasurementError, UsageError
+from flushlab.errors import MeasurementError
 from flushlab.experiment.protocol import BlockAhead, Request
 from flushlab.record import CrashRow, Stage, Trial
 from flushlab.store import Store
-from flushlab.units import counted, format_seconds
+from flushlab.units import counted
 
-POLL_S = 1.0
-"""Longest wait for an event: stragglers are looked for this often."""
-MOST_LOST = 3
-"""A block that so many machines were lost with is lost because of itself."""
 MOST_REPEATS = 3
-REJOIN_S = 60.0
-"""Longest wait for a machine where none is left."""
 
 
 class ArrivedBlock(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,7 +98,6 @@ class _Block:
         arms: names of all arms that it was foreseen with.
         ahead: what runs, or ran.
         trials: those that are left; None: it has not arrived.
-        lost: machines that were lost with it.
         repeats: how often it ran for trials that it had not brought.
         doubted: a machine was doubted for it.
     """
@@ -123,7 +106,6 @@ class _Block:
     arms: frozenset[str]
     ahead: BlockAhead
     trials: list[Trial] | None = None
-    lost: int = 0
     repeats: int = 0
     doubted: bool = False
 
@@ -174,13 +156,14 @@ class FleetRunner:
     watcher: Watcher
     best_of: Callable[[], tuple[str, ...]] = tuple
     clock: Callable[[], float] = time.monotonic
-    _dispatch: Dispatch = field(default_factory=Dispatch)
     _blocks: dict[int, _Block] = field(default_factory=dict)
     _health: dict[str, Health] = field(default_factory=dict)
     _next: int = 0
     _began: bool = False
-    _alone_since_s: float | None = None
-    _why_out: str = ""
+
+    def __post_init__(self) -> None:
+        self._crew = Crew(self.machines, self.watcher, self._name_of, self.clock)
+        self._dispatch = self._crew.dispatch
 
     def run(self, request: Request) -> Trial:
         """The trial of a request.
@@ -192,16 +175,17 @@ class FleetRunner:
         if not self._began:
             self._begin()
         while True:
-            self._follow(self.ahead(len(self._blocks) + len(self._dispatch.machines)))
+            self._follow(self.ahead(len(self._blocks) + self._crew.size))
             block = self._of(request)
             if block.trials is not None:
                 if (trial := block.taken(request)) is not None:
                     return trial
                 self._repeat(block, request)
-            self._start_blocks()
-            for event in self.machines.wait(POLL_S):
-                self._note(event)
-            self._require_machines()
+            self._crew.start(self._task)
+            for event in self._crew.arrived():
+                assert isinstance(event, Ended), "crashes were not asked for"
+                self._arrived(event)
+            self._crew.require_machines()
 
     def forget_unused(self) -> None:
         """Removes blocks that have arrived for an experiment that is done."""
@@ -217,12 +201,7 @@ class FleetRunner:
             self._blocks[number] = _Block(number, frozenset(one.arms), ahead, [*one.trials])
             self._next = number + 1
         self._dispatch.selected(self.arrivals.machines(_SELECT))
-        for name in self.names:
-            self._dispatch.joins(name)
-        self._spread()
-
-    def _spread(self) -> None:
-        self.watcher.spreads(len(self._dispatch.machines))
+        self._crew.joins(*self.names)
 
     def _follow(self, coming: Sequence[BlockAhead]) -> None:
         """Keeps the blocks that the experiment foresees, and only these."""
@@ -264,35 +243,8 @@ class FleetRunner:
         self._dispatch.again(block.number)
         self._want()
 
-    def _start_blocks(self) -> None:
-        for machine in self._dispatch.cancelled():
-            self.machines.cancel(machine)
-        for machine, number in self._dispatch.assign(self.clock()):
-            task = Task(block=self._blocks[number].ahead, best_of=self.best_of())
-            self.machines.submit(machine, number, task)
-
-    def _note(self, event: Event) -> None:
-        if isinstance(event, Joined):
-            self._dispatch.joins(event.machine)
-            self._spread()
-            self.watcher.say(f"machine {event.machine} has joined")
-        elif event.machine not in self._dispatch.machines:
-            return  # it was taken out in the meantime
-        elif isinstance(event, Ended):
-            self._arrived(event)
-        elif isinstance(event, Stopped):
-            self._dispatch.stopped(event.machine)
-        elif isinstance(event, Lost):
-            self._take_out(event.machine, event.reason)
-        else:
-            assert isinstance(event, Failed), "crashes were not asked for"
-            self._failed(event)
-
-    def _failed(self, event: Failed) -> None:
-        error = event.failure.error(event.machine)
-        if isinstance(error, UsageError):
-            raise error
-        self._take_out(event.machine, event.failure.message)
+    def _task(self, number: int) -> Task:
+        return Task(block=self._blocks[number].ahead, best_of=self.best_of())
 
     def _arrived(self, event: Ended) -> None:
         block, counts = self._blocks.get(event.block), self._dispatch.ended(event.machine, self.clock())
@@ -300,9 +252,10 @@ class FleetRunner:
             return
         health = self._health.setdefault(event.machine, Health())
         why = health.doubt(block.kind, event.trials)
-        if why and len(self._dispatch.machines) > 1:
+        if why and self._crew.size > 1:
             if health.is_broken:
-                self._take_out(event.machine, why)
+                del self._health[event.machine]
+                self._crew.take_out(event.machine, why)
             if not block.doubted:
                 block.doubted = True
                 self._dispatch.again(block.number, elsewhere_than=event.machine)
@@ -320,37 +273,9 @@ class FleetRunner:
             ),
         )
 
-    def _take_out(self, machine: str, why: str) -> None:
-        self._why_out = f"{machine}: {why}"
-        number = self._dispatch.leaves(machine)
-        self._spread()
-        self.machines.dismiss(machine)
-        self._health.pop(machine, None)
-        block = self._blocks.get(number) if number is not None else None
-        goes_on = f"; {block.name} runs again on another one" if block is not None else ""
-        self.watcher.warn(f"machine {machine} is taken out: {why}{goes_on}")
-        if block is not None:
-            block.lost += 1
-            if block.lost >= MOST_LOST:
-                raise MeasurementError(
-                    f"{block.name} was lost {MOST_LOST} times, the last time on {self._why_out}",
-                    hint="the logs of its worker are in Ray's session folder on that machine",
-                )
-
-    def _require_machines(self) -> None:
-        """Waits some time for a machine where none is left."""
-        if self._dispatch.machines:
-            self._alone_since_s = None
-            return
-        now = self.clock()
-        if self._alone_since_s is None:
-            self._alone_since_s = now
-            self.watcher.warn(f"no machine is left; waiting {format_seconds(REJOIN_S)} for one")
-        elif now - self._alone_since_s > REJOIN_S:
-            raise MeasurementError(
-                f"no machine of the fleet is left: {self._why_out}",
-                hint="add machines with `flushlab fleet join`, then resume the campaign",
-            )
+    def _name_of(self, number: int) -> str:
+        block = self._blocks.get(number)
+        return "" if block is None else block.name
 
 
 @dataclass(frozen=True)
@@ -371,15 +296,12 @@ class OpenMachines:
     @contextmanager
     def trials(self, work: Work) -> Iterator[RunTrial]:
         """Opens the machines and runs the campaign's trials on them."""
-        watcher = work.watcher
-        names = self.machines.open(Opening(work.there, msgspec.json.encode(work.request), work.root_for))
-        watcher.say(f"fleet: {counted(len(names), 'machine')} ({', '.join(names)})")
         runner = FleetRunner(
             machines=self.machines,
-            names=names,
+            names=self._opened(work),
             ahead=work.ahead,
             arrivals=Arrivals(work.store, work.campaign_id),
-            watcher=watcher,
+            watcher=work.watcher,
             best_of=work.best_of,
         )
         yield runner.run
@@ -388,10 +310,12 @@ class OpenMachines:
     @contextmanager
     def crashes(self, work: CrashWork) -> Iterator[Callable[[Request], CrashRow]]:
         """Opens the machines and runs the campaign's crashes on them."""
-        plan = msgspec.json.encode(work.request)
-        names = self.machines.open(Opening(work.there, plan, work.root_for))
+        yield FleetCrashes(self.machines, self._opened(work), work.ahead, work.watcher).run
+
+    def _opened(self, work: Work | CrashWork) -> tuple[str, ...]:
+        names = self.machines.open(Opening(work.there, msgspec.json.encode(work.request), work.root_for))
         work.watcher.say(f"fleet: {counted(len(names), 'machine')} ({', '.join(names)})")
-        yield FleetCrashes(self.machines, names, work.ahead, work.watcher).run
+        return names
 
 
 def _cell(trial: Trial) -> tuple[str, int, str, int]:

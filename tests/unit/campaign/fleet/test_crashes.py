@@ -183,7 +183,7 @@ def test_crashes_of_a_lost_machine_run_on_another(store: Store) -> None:
     assert fleet.found() == EXPECTED
     assert {row.crash.machine for row in store.crashes("c")} == {"one"}
     (line,) = [line for line in fleet.said if "two is taken out: the node died" in line]
-    assert line.endswith("again on another one")
+    assert line.endswith("again on another one: 4 crashes of base")
 
 
 def test_a_driver_that_was_killed_goes_on_with_the_crashes_that_were_not_stored(store: Store) -> None:
