@@ -117,6 +117,7 @@ bench: setup ## Ratios against peers, false positives of the whole procedure
 	$(BIN)/python benchmarks/false_positives.py
 	$(BIN)/python benchmarks/fleet_statistics.py --campaigns 4000
 	$(BIN)/python benchmarks/fleet_scheduling.py
+	$(BIN)/python benchmarks/fleet_constants.py
 	$(BIN)/python benchmarks/journeys.py
 	$(BIN)/python benchmarks/kept_running.py
 	$(BIN)/python benchmarks/tune_runs.py

@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -39,6 +39,10 @@ from flushlab.experiment.protocol import Request
 from flushlab.experiment.series import Series, SeriesPlan
 from flushlab.record import Arm, Trial
 from flushlab.store import Store
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from tests.fleet_testbed import Node, fleet_testbed
 
 LEAST_EFFICIENCY, MOST_OVERHEAD_S = 0.85, 0.5
 NOISE = 0.01
@@ -210,18 +214,30 @@ def main() -> int:
 
 
 def _pairs(asked: argparse.Namespace) -> Iterator[tuple[Run, Run]]:
-    sys.path.insert(0, str(Path(__file__).parents[1]))
-    from tests.fleet_testbed import Node, fleet_testbed
+    with running(asked.machines) as (first, *_):
+        for _ in range(asked.pairs):
+            yield driven(first, asked), alone(asked)
 
-    def driven(node: Node) -> Run:
-        given = [f"--{name}={getattr(asked, name)}" for name in ("machines", "arms", "blocks", "trial")]
-        words = (sys.executable, __file__, "--drive", f"{node.address}:9377", *given)
-        done = node.run(*words, timeout_s=600.0)
-        if done.returncode:
-            raise RuntimeError(f"ended with {done.returncode}\n{done.stdout}\n{done.stderr}")
-        return Run(*json.loads(done.stdout.splitlines()[-1]))
 
-    with fleet_testbed(asked.machines) as (first, *others):
+def driven(node: Node, asked: argparse.Namespace) -> Run:
+    """The series on the fleet of a machine, which drives it."""
+    given = [f"--{name}={getattr(asked, name)}" for name in ("machines", "arms", "blocks", "trial")]
+    return Run(*json.loads(last_line(node, __file__, *given)))
+
+
+def last_line(node: Node, program: str, *words: str) -> str:
+    """What a program prints last, run on a machine of a fleet with the fleet's address."""
+    done = node.run(sys.executable, program, "--drive", f"{node.address}:9377", *words, timeout_s=600.0)
+    if done.returncode:
+        raise RuntimeError(f"ended with {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return done.stdout.splitlines()[-1]
+
+
+@contextmanager
+def running(count: int) -> Iterator[Sequence[Node]]:
+    """So many machines, joined to a fleet; the first one is its head."""
+    with fleet_testbed(count) as nodes:
+        first, *others = nodes
         _require(first.flushlab("fleet", "start", "--listen", first.address, "--name", first.name))
         key = (first.home / "fleet" / "key").read_text()
         for node in others:
@@ -229,8 +245,7 @@ def _pairs(asked: argparse.Namespace) -> Iterator[tuple[Run, Run]]:
                 node.flushlab("fleet", "join", "--key", "-", first.address, "--name", node.name, given=key)
             )
         try:
-            for _ in range(asked.pairs):
-                yield driven(first), alone(asked)
+            yield nodes
         finally:
             first.flushlab("fleet", "stop")
 
