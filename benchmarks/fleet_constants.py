@@ -129,11 +129,12 @@ def role(words: str) -> str:
     for name, part in (
         ("driver", "fleet_constants"),
         ("worker", "ray::Worker"),
-        ("idle workers", "ray::"),
+        ("idle workers", "ray::IDLE"),
+        ("agents", "Agent"),
         ("head", "gcs_server"),
+        ("head", "dashboard/dashboard"),
         ("keeper", "keeper_main"),
         ("node", "raylet/raylet"),
-        ("agents", "agent"),
         ("ray start", "ray.scripts"),
     ):
         if part in words:
