@@ -28,6 +28,11 @@ def test_a_machine_without_room_tells_all_but_its_disks_speed(
     lines = _lines(found)
     assert lines[1] == "  not usable: the probe needs 100 MiB"
     assert lines[3].endswith(" free; not measured")
+    user = msgspec.structs.replace(found, is_root=False)
+    assert f"  flushlab {found.flushlab} without root, Ray 2.60.0, Python {found.python}" in _lines(user)
+    assert not [
+        line for line in _lines(msgspec.structs.replace(found, is_root=True)) if "without root" in line
+    ]
 
 
 def test_a_machine_that_does_not_answer_has_one_line_of_why() -> None:
