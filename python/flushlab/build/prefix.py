@@ -57,6 +57,13 @@ def prefixes(source: str) -> list[Build]:
     return [build for file in files if (build := _build_of(file)) is not None]
 
 
+def prefix_of(path: str) -> Path | None:
+    """The prefix under flushlab's home that a path is in, or None if it is elsewhere."""
+    builds = (home_path() / "builds").resolve()
+    inside = Path(path).resolve()
+    return builds / inside.relative_to(builds).parts[0] if inside.is_relative_to(builds) else None
+
+
 def published(key: str) -> Build | None:
     """The build in the prefix `key`, or None if it is not there."""
     return _build_of(home_path() / "builds" / key / "build.json")

@@ -115,6 +115,11 @@ class Directory(msgspec.Struct, frozen=True, kw_only=True):
             for file in [*_compressed(target)]:  # a server could not drop a database with such a file in it
                 file.unlink()
 
+    def left_out(self) -> list[Path]:
+        """What another machine does not need to copy the data directory: keys, logs and passing files."""
+        path = Path(self.path)
+        return [path / name for name in _left_out(path).difference(_CHECKPOINTS)]
+
     def settings(self) -> dict[str, Value]:
         """What SET PERSIST wrote down: in force on its server, above every option file. Of a backup, also
         what the tool wrote down to start a server on it.

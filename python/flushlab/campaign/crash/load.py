@@ -115,7 +115,7 @@ class CrashLoad(msgspec.Struct, frozen=True, kw_only=True):
 def load_of(request: CrashRequest) -> CrashLoad:
     """The load of a campaign that goes on, unless one of its files has changed."""
     load = asked_load(request.spec, Path(request.folder))
-    if request.workload_digest != load.digest:
+    if request.workload_digest and request.workload_digest != load.digest:
         raise UsageError(
             f"the workload {request.workload} has changed since the campaign began",
             hint="restore its file, or start a new campaign: counts of two workloads are not comparable",

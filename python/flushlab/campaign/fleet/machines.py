@@ -16,6 +16,7 @@ import msgspec
 
 from flushlab import errors
 from flushlab.build import Progress
+from flushlab.campaign.request import StoredRequest
 from flushlab.errors import FlushlabError, HarnessError
 from flushlab.experiment.protocol import BlockAhead, Request
 from flushlab.record import CrashRow, Trial
@@ -69,11 +70,17 @@ class Opening(NamedTuple):
         enter: opens the servers of the campaign's kind.
         plan: JSON of the stored request.
         root_for: words for what of it needs root; empty if nothing does.
+        request: whose builds, files and data machines need; None: none. It does not travel.
     """
 
     enter: Enter
     plan: bytes
     root_for: str = ""
+    request: StoredRequest | None = None
+
+    def at(self, plan: bytes) -> Opening:
+        """What travels to a machine, with the request as it is there."""
+        return Opening(self.enter, plan, self.root_for)
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):

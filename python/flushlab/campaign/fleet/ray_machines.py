@@ -9,11 +9,13 @@ detection are used as they are; a block never moves by itself, since the dispatc
 from __future__ import annotations
 
 import socket
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import ray
@@ -43,10 +45,14 @@ from flushlab.campaign.fleet.machines import (
     Task,
 )
 from flushlab.campaign.fleet.runner import OpenMachines
+from flushlab.campaign.fleet.sending import Delivered, Gone, Sending
+from flushlab.campaign.fleet.supplies import Supplies, supplies_of
 from flushlab.campaign.fleet.worker import MachineFacts, Worker
-from flushlab.errors import FleetError, FlushlabError, HarnessError, UsageError
+from flushlab.errors import FleetError, FlushlabError, HarnessError, StorageError, UsageError
 from flushlab.record import CrashRow, Trial
 from flushlab.version import __version__
+
+T = TypeVar("T")
 
 ANSWER_S = 60.0
 """Longest wait for a worker process to start: its machine may be busy."""
@@ -138,7 +144,9 @@ class RayMachines:
     _opening: dict[Any, _Claimed] = field(default_factory=dict)
     _barred: set[str] = field(default_factory=set)
     _workers: dict[str, int] = field(default_factory=dict)
+    _receiving: list[tuple[Future[dict[str, Delivered]], _Claimed]] = field(default_factory=list)
     _work: Opening | None = None
+    _supplies: Supplies | None = None
     _looked_s: float = 0.0
     _silent_since_s: float | None = None
 
@@ -225,7 +233,8 @@ class RayMachines:
         self._work = opening
         self.needs = self.needs._replace(root=opening.root_for)
         self._require_fit(self._facts())
-        opened = {name: one.actor.open.remote(opening) for name, one in self._claimed.items()}
+        openings = self._supply_all(opening)
+        opened = {name: one.actor.open.remote(openings[name]) for name, one in self._claimed.items()}
         for name, reference in opened.items():
             try:
                 failure = msgspec.json.decode(ray.get(reference), type=Failure | None)
@@ -236,6 +245,20 @@ class RayMachines:
                 self._lose(name, failure.error(name))
         self._looked_s = time.monotonic()
         return self.names
+
+    def _supply_all(self, opening: Opening) -> Mapping[str, Opening]:
+        """What each machine needs to open, once it has the campaign's content."""
+        if opening.request is None:
+            return dict.fromkeys(self._claimed, opening)
+        self._supplies = supplies = supplies_of(opening.request)
+        post = RayPost({name: one.actor for name, one in self._claimed.items()})
+        found = dict[str, Opening]()
+        for name, delivered in Sending(supplies.needed, post, self.progress).to(self.names).items():
+            if isinstance(delivered, FlushlabError):
+                self._lose(name, delivered)
+            else:
+                found[name] = opening.at(supplies.plan_at(delivered))
+        return found
 
     def submit(self, machine: str, number: int, task: Task | CrashTask) -> None:
         reference = self._claimed[machine].actor.run.remote(msgspec.json.encode(task))
@@ -250,6 +273,7 @@ class RayMachines:
 
     def wait(self, seconds: float) -> Sequence[Event]:
         self._look_for_nodes()
+        self._open_received()
         references = [*self._running, *self._joining, *self._opening]
         if not references:
             time.sleep(min(seconds, QUEUE_S))
@@ -278,7 +302,7 @@ class RayMachines:
         idle = [one.actor for name, one in self._claimed.items() if name not in busy]
         with suppress(RayError):
             ray.wait([actor.close.remote() for actor in idle], num_returns=len(idle), timeout=CLOSE_S)
-        joining = [*self._joining.values(), *self._opening.values()]
+        joining = [*self._joining.values(), *self._opening.values(), *(one for _, one in self._receiving)]
         for one in (*self._claimed.values(), *joining):
             kill(one.actor)
 
@@ -326,9 +350,9 @@ class RayMachines:
         self._looked_s = now
         if not self._head_answers(now):
             return
-        here = {
-            one.node.id for one in (*self._claimed.values(), *self._joining.values(), *self._opening.values())
-        }
+        receiving = [one for _, one in self._receiving]
+        known = (*self._claimed.values(), *self._joining.values(), *self._opening.values(), *receiving)
+        here = {one.node.id for one in known}
         for node in nodes():
             if node.id in here | self._barred or self._workers.get(node.id, 0) >= MOST_WORKERS:
                 continue
@@ -367,7 +391,32 @@ class RayMachines:
         if unfit := [*problems(claimed.node.name, facts, self.needs)]:
             self._leave_out(claimed, "; ".join(unfit))
             return
-        self._opening[claimed.actor.open.remote(self._work)] = claimed
+        self._supply_joined(claimed)
+
+    def _supply_joined(self, claimed: _Claimed) -> None:
+        """Sends the content beside the blocks that run."""
+        assert self._work is not None, "machines join a campaign that is open"
+        if self._supplies is None:
+            self._opening[claimed.actor.open.remote(self._work)] = claimed
+            return
+        sending = Sending(self._supplies.needed, RayPost({claimed.node.name: claimed.actor}), self.progress)
+        self._receiving.append((in_thread(lambda: sending.to([claimed.node.name])), claimed))
+
+    def _open_received(self) -> None:
+        """Opens the machines that have joined and have the content now."""
+        for received, claimed in [one for one in self._receiving if one[0].done()]:
+            self._receiving.remove((received, claimed))
+            try:
+                delivered = received.result()[claimed.node.name]
+            except StorageError as error:
+                delivered = error
+            if isinstance(delivered, FlushlabError):
+                self._leave_out(claimed, delivered.message)
+                continue
+            assert self._work is not None
+            assert self._supplies is not None
+            opening = self._work.at(self._supplies.plan_at(delivered))
+            self._opening[claimed.actor.open.remote(opening)] = claimed
 
     def _opened(self, reference: Any) -> Iterator[Joined]:
         claimed = self._opening.pop(reference)
@@ -440,6 +489,51 @@ def answers(place: str) -> bool:
     except OSError:
         return False
     return True
+
+
+@dataclass(frozen=True)
+class RayPost:
+    """Reaches recipients in workers, by way of the object store.
+
+    Attributes:
+        actors: by the names of their machines.
+    """
+
+    actors: Mapping[str, Any]
+
+    def put(self, packed: bytes) -> Any:
+        """A reference; the store forgets the chunk with it."""
+        return ray.put(packed)
+
+    def call(self, machine: str, method: str, *arguments: Any) -> Any:
+        """A call to a worker; a chunk's reference is resolved there."""
+        return getattr(self.actors[machine], method).remote(*arguments)
+
+    def first(self, calls: Collection[Any]) -> Sequence[Any]:
+        """The calls that have ended."""
+        ready, _ = ray.wait([*calls], num_returns=1)
+        return [*ready]
+
+    def result(self, call: Any) -> bytes:
+        """The answer; raises `Gone`."""
+        try:
+            return bytes(ray.get(call))
+        except RayError as error:
+            raise Gone(reason(error)) from error
+
+
+def in_thread(work: Callable[[], T]) -> Future[T]:
+    """Runs something beside the command, which does not wait for it when it ends."""
+    future = Future[T]()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # noqa: BLE001  it is raised where the result is asked for
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
 
 
 def worker_on(node_id: str, worker: type, *arguments: object) -> Any | None:

@@ -313,7 +313,8 @@ class OpenMachines:
         yield FleetCrashes(self.machines, self._opened(work), work.ahead, work.watcher).run
 
     def _opened(self, work: Work | CrashWork) -> tuple[str, ...]:
-        names = self.machines.open(Opening(work.there, msgspec.json.encode(work.request), work.root_for))
+        plan = msgspec.json.encode(work.request)
+        names = self.machines.open(Opening(work.there, plan, work.root_for, work.request))
         work.watcher.say(f"fleet: {counted(len(names), 'machine')} ({', '.join(names)})")
         return names
 

@@ -17,6 +17,7 @@ import msgspec
 from flushlab.build import silent
 from flushlab.campaign.fleet.machines import CrashTask, Failure, Opening, RunCrashes, RunTrial, Task
 from flushlab.experiment.blocks import run_block
+from flushlab.fleet.recipient import Needed, Recipient
 from flushlab.machine import cpu_count, memory_bytes
 from flushlab.record import CrashRow, Trial
 from flushlab.version import __version__
@@ -68,11 +69,24 @@ class Worker:
         self.best_of: tuple[str, ...] = ()
         """Arms that `best` is composed of, by the latest task."""
         self._stack = ExitStack()
+        self._recipient = Recipient()
         self._run: Any = None
 
     def facts(self) -> bytes:
         """JSON of `MachineFacts`."""
         return msgspec.json.encode(MachineFacts.here())
+
+    def expect(self, needed: bytes) -> bytes:
+        """What of a campaign's content is missing here, from JSON of `Needed`: see `Recipient.expect`."""
+        return _answer(lambda: self._recipient.expect(msgspec.json.decode(needed, type=Needed)))
+
+    def take(self, digest: str, packed: bytes) -> bytes:
+        """Takes a chunk: see `Recipient.take`."""
+        return _answer(lambda: self._recipient.take(digest, packed))
+
+    def finish(self) -> bytes:
+        """Puts the content in place: see `Recipient.finish`."""
+        return _answer(self._recipient.finish)
 
     def open(self, opening: Opening) -> bytes:
         """Opens the campaign's servers and data; JSON of a `Failure`, or null."""
@@ -101,6 +115,14 @@ class Worker:
             return rows_of(task, self._run, self._is_cancelled)
         self.best_of = task.best_of
         return trials_of(task, self._run, self._is_cancelled)
+
+
+def _answer(work: Callable[[], object]) -> bytes:
+    """JSON of a result or of a `Failure`."""
+    try:
+        return msgspec.json.encode(work())
+    except Exception as error:  # noqa: BLE001  it travels as words, or the driver has only Ray's
+        return msgspec.json.encode(Failure.of(error))
 
 
 def trials_of(task: Task, run_trial: RunTrial, is_cancelled: Callable[[], bool] = never) -> list[Trial]:

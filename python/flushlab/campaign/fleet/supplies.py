@@ -1,0 +1,276 @@
+"""Supplies: the builds, files and data that a campaign needs on each machine, and the request as it is there.
+
+Sits in `campaign.fleet`, on the driver. A file that a machine has at the same path is used as it is. Other
+files have other paths there, so the machine gets a request with these paths. What holds a password is not
+sent: an option file, a script with a password in it, a command line with one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from flushlab.build import list_builds
+from flushlab.build.basedir import build_in
+from flushlab.build.build import Build
+from flushlab.build.galera import galera_for
+from flushlab.build.prefix import prefix_of
+from flushlab.campaign.request import BoundArm, ComparingRequest, SeriesRequest, StoredRequest
+from flushlab.dataset import open_dataset
+from flushlab.dataset.directory import Directory
+from flushlab.errors import UsageError
+from flushlab.fleet.content import OPTION_FILES, Manifest, manifest_of, text_of
+from flushlab.fleet.recipient import ABSOLUTE, Needed, OutsideBuild, Place
+from flushlab.machine import ownership
+from flushlab.redact import option_file_without_passwords, without_passwords
+from flushlab.spec.kinds import CrashSpec, TuneSpec
+from flushlab.spec.parts import ServerSpec, ServersSpec, WorkloadSpec
+from flushlab.workload import ON_DATA, TxnWorkload, build_workload
+
+PASSWORD = "there is a password in it"
+OPTION_FILE = "option files can hold passwords"
+_COMMAND, _SQL, _TXN = ON_DATA
+_OF_SYSTEM = ("/bin", "/dev", "/etc", "/lib", "/lib64", "/opt", "/proc", "/run", "/sbin", "/sys", "/usr")
+"""Each machine has its own programs there."""
+
+
+@dataclass(frozen=True)
+class Supplies:
+    """What a campaign needs on each machine.
+
+    Attributes:
+        request: of the campaign.
+        needed: its content.
+    """
+
+    request: StoredRequest
+    needed: Needed
+
+    def plan_at(self, places: Sequence[Place]) -> bytes:
+        """JSON of the request, with the paths of a machine.
+
+        Args:
+            places: of each manifest there.
+        """
+        request = _by_id(self.request)
+        for manifest, place in zip(self.needed.manifests, places, strict=True):
+            if manifest.kind == "files" and place.root != manifest.root:
+                request = _with_files(request, place.root)
+            elif manifest.kind == "data" and isinstance(request, ComparingRequest):
+                data = msgspec.structs.replace(
+                    request.spec.data, dataset=str(Path(place.root) / manifest.entries[0].path)
+                )
+                spec = msgspec.structs.replace(request.spec, data=data)
+                request = msgspec.structs.replace(request, spec=spec, dataset_key=place.key)
+        return msgspec.json.encode(request)
+
+
+def supplies_of(request: StoredRequest) -> Supplies:
+    """What the machines of a fleet need for a campaign.
+
+    Raises:
+        UsageError: the command line of a workload has a password, or a build is gone.
+        StorageError: something cannot be read.
+    """
+    manifests, outside = list[Manifest](), list[OutsideBuild]()
+    for build in _builds(request):
+        if (prefix := prefix_of(build.prefix)) is None:
+            basedir = request.spec.server.basedir if build.id == request.build_id else None
+            outside.append(OutsideBuild(id=build.id, name=build.name, mysqld=build.mysqld, basedir=basedir))
+            continue
+        manifests.append(_of_prefix(build.name, prefix))
+        if request.spec.server.cluster and (galera := prefix_of(galera_for(build).provider)) not in (
+            None,
+            prefix,
+        ):
+            manifests.append(_of_prefix("Galera", galera))
+    if files := _files(request):
+        manifests.append(files)
+    if isinstance(request, ComparingRequest) and request.spec.data.dataset is not None:
+        manifests.append(_data(request.spec.data.dataset))
+    return Supplies(request, Needed(manifests=tuple(manifests), builds=tuple(outside)))
+
+
+def _builds(request: StoredRequest) -> Iterator[Build]:
+    arms = request.arms if isinstance(request, SeriesRequest) else ()
+    wanted = dict.fromkeys((request.build_id, *(arm.build_id for arm in arms if arm.build_id)))
+    known = {one.id: one for one in list_builds()}
+    if request.spec.server.basedir is not None:
+        build = build_in(Path(request.spec.server.basedir))
+        known[build.id] = build
+    for id_ in wanted:
+        if id_ not in known:
+            raise UsageError(f"the build {id_} is gone", hint="see `flushlab server list`")
+        yield known[id_]
+
+
+def _of_prefix(name: str, prefix: Path) -> Manifest:
+    return manifest_of("build", name, prefix, [prefix], leave_out=[prefix / ownership.MARK])
+
+
+def _data(dataset: str) -> Manifest:
+    data = open_dataset(dataset)
+    path = Path(data.path)
+    leave_out = data.left_out() if isinstance(data, Directory) else ()
+    return manifest_of("data", path.name, path.parent, [path], leave_out=leave_out)
+
+
+# -- files of workloads
+
+
+def _workloads(request: StoredRequest) -> Iterator[WorkloadSpec]:
+    if isinstance(request, SeriesRequest):
+        yield from (arm.workload for arm in (request.base, *request.running))
+    elif isinstance(request.spec, TuneSpec | CrashSpec):
+        yield request.spec.workload
+        if isinstance(request.spec, CrashSpec) and request.spec.background:
+            yield WorkloadSpec(name=request.spec.background)
+
+
+def _files(request: StoredRequest) -> Manifest | None:
+    folder, found, fixed, folders = Path(request.folder), dict[Path, str](), set[Path](), set[Path]()
+    for workload in _workloads(request):
+        if workload.name.startswith(_COMMAND):
+            _require_no_password(workload.name)
+            folders.add(folder)
+        for path in files_of(workload, folder):
+            found.setdefault(path, path.name)
+        fixed.update(_named_absolutely(workload, folder))
+    if not found and not folders:
+        return None
+
+    def stays(path: Path) -> str:
+        if path in fixed:
+            return ABSOLUTE
+        if OPTION_FILES.search(path.name):
+            return OPTION_FILE
+        text = text_of(path)
+        return PASSWORD if without_passwords(text) != text else ""
+
+    name = ", ".join(found.values()) or f"the folder {folder}"
+    return manifest_of("files", name, Path("/"), found, stays=stays, folders=folders)
+
+
+def _require_no_password(name: str) -> None:
+    shown = option_file_without_passwords(name)
+    if shown != name:
+        raise UsageError(
+            f"the command line of a workload has a password in it, which would travel: {shown}",
+            hint="let the command read it from a file that each machine has",
+        )
+
+
+def files_of(workload: WorkloadSpec, folder: Path) -> Iterator[Path]:
+    """The files that a workload names, by their absolute paths.
+
+    Args:
+        workload: as it was asked for.
+        folder: that its files are relative to.
+    """
+    if ssl_ca := str(workload.options.get("ssl_ca") or ""):
+        yield _absolute(folder, ssl_ca)
+    for kind in (_SQL, _TXN):
+        if workload.name.startswith(kind):
+            file = _absolute(folder, workload.name.removeprefix(kind).strip())
+            yield file
+            if setup := _setup_of(workload, folder):
+                yield _absolute(file.parent, setup)
+    if workload.name.startswith(_COMMAND):
+        for word in words_of(workload.name.removeprefix(_COMMAND)):
+            path = _absolute(folder, word)
+            if path.is_file() and not any(path.is_relative_to(one) for one in _OF_SYSTEM):
+                yield path
+
+
+def _setup_of(workload: WorkloadSpec, folder: Path) -> str:
+    if not workload.name.startswith(_TXN):
+        return ""
+    built = build_workload(workload.name, workload.options, folder=folder)
+    return built.setup_file if isinstance(built, TxnWorkload) else ""
+
+
+def _named_absolutely(workload: WorkloadSpec, folder: Path) -> Iterator[Path]:
+    setup = _setup_of(workload, folder)
+    if setup and Path(setup).expanduser().is_absolute():
+        yield _absolute(folder, setup)
+
+
+def words_of(command: str) -> Iterator[str]:
+    """The words of a command line that may be files, also behind `--option=` and redirections."""
+    try:
+        words = shlex.split(command)
+    except ValueError:  # a quote that does not end: the shell will say so
+        words = command.split()
+    for word in words:
+        bare = word.lstrip("0123456789<>&|;(").rstrip(";&|)")
+        yield from (one for one in dict.fromkeys((word, bare, bare.partition("=")[2])) if one)
+
+
+def _absolute(folder: Path, word: str) -> Path:
+    return Path(os.path.normpath(folder / Path(word).expanduser()))
+
+
+# -- the request of a machine
+
+
+def _by_id(request: StoredRequest) -> StoredRequest:
+    """With the build by its id: the machine may have other binaries of the same version."""
+    server: ServerSpec | ServersSpec = request.spec.server
+    if server.basedir is not None:
+        return request
+    if isinstance(server, ServerSpec):
+        server = msgspec.structs.replace(server, server=request.build_id)
+    else:
+        server = msgspec.structs.replace(server, servers=(request.build_id, *server.others))
+    spec = msgspec.structs.replace(request.spec, server=server)
+    return msgspec.structs.replace(request, spec=spec)
+
+
+def _with_files(request: StoredRequest, root: str) -> StoredRequest:
+    """With the workloads' files below another root; a digest is of a name too, and hashes were compared."""
+    folder = Path(request.folder)
+
+    def moved(arm: BoundArm) -> BoundArm:
+        if arm.outcome != "measured":
+            return arm
+        workload = _moved(arm.workload, folder, root)
+        return msgspec.structs.replace(arm, workload=workload, workload_digest="")
+
+    request = msgspec.structs.replace(request, folder=_below(root, folder))
+    if isinstance(request, SeriesRequest):
+        arms = tuple(map(moved, request.arms))
+        return msgspec.structs.replace(request, base=moved(request.base), arms=arms)
+    spec = request.spec
+    if isinstance(spec, TuneSpec | CrashSpec):
+        changes: dict[str, object] = {"workload": _moved(spec.workload, folder, root)}
+        if isinstance(spec, CrashSpec) and spec.background:
+            changes["background"] = _moved(WorkloadSpec(name=spec.background), folder, root).name
+        spec = msgspec.structs.replace(spec, **changes)
+        return msgspec.structs.replace(request, spec=spec, workload_digest="")
+    return request
+
+
+def _moved(workload: WorkloadSpec, folder: Path, root: str) -> WorkloadSpec:
+    paths = [*files_of(workload, folder)]
+    options = dict(workload.options)
+    if options.get("ssl_ca"):
+        options["ssl_ca"] = _below(root, paths[0])
+    name = workload.name
+    for kind in (_SQL, _TXN):
+        if name.startswith(kind):
+            name = f"{kind}{_below(root, _absolute(folder, name.removeprefix(kind).strip()))}"
+    if name.startswith(_COMMAND):
+        for path in dict.fromkeys(paths):
+            whole = re.compile(rf"(?<![\w./-]){re.escape(str(path))}(?![\w./-])")
+            name = shlex.quote(_below(root, path)).join(whole.split(name))
+    return msgspec.structs.replace(workload, name=name, options=options)
+
+
+def _below(root: str, path: Path) -> str:
+    return f"{root.rstrip('/')}{path}"

@@ -1,0 +1,147 @@
+"""Content of a campaign reaches a machine of a fleet that has none of it: its build, its files, its data."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flushlab.build import Build
+from flushlab.build.prefix import prefix_of
+from flushlab.machine import home
+from tests.fleet_testbed import Node, fleet_testbed
+
+pytestmark = [
+    pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra: pip install 'flushlab[fleet]'"),
+    pytest.mark.skipif(
+        os.geteuid() != 0 or shutil.which("nsenter") is None or shutil.which("ip") is None,
+        reason="network namespaces need root, ip and nsenter",
+    ),
+    pytest.mark.xdist_group("fleet"),
+    pytest.mark.server("mariadb@10.11"),
+]
+SECRET = "planted-7f3a9c"
+
+
+@pytest.fixture(scope="module")
+def key(build: Callable[[str], Build]) -> str:
+    """Name of the prefix of the build."""
+    prefix = prefix_of(build("mariadb@10.11").prefix)
+    assert prefix is not None
+    return prefix.name
+
+
+@pytest.fixture(scope="module")
+def pair(key: str) -> Iterator[tuple[Node, Node]]:
+    """Two machines of a fleet; only the first has builds, and the second reaches no registry."""
+    with fleet_testbed(2) as (first, second):
+        started = first.flushlab("fleet", "start", "--listen", first.address, "--name", "one")
+        assert started.returncode == 0, started.stderr
+        given = (first.home / "fleet" / "key").read_text()
+        joined = second.flushlab(
+            *("fleet", "join", "--key", "-", first.address, "--name", "two"), given=given
+        )
+        assert joined.returncode == 0, joined.stderr
+        (first.home / "builds").symlink_to(home() / "builds")
+        yield first, second
+        first.flushlab("fleet", "stop")
+
+
+def compare(pair: tuple[Node, Node], workload: str, *more: str, files: Path | None = None) -> Any:
+    """A comparison from the first machine; only the command itself has these files, in `only_here(files)`."""
+    words = (
+        *(sys.executable, "-m", "flushlab", "compare"),
+        *("innodb_flush_log_at_trx_commit=1", "innodb_flush_log_at_trx_commit=2"),
+        *("--workload", workload, "--server", "mariadb@10.11", "--blocks", "4", "--json", "-"),
+        *("--fleet", pair[0].address, *more),
+    )
+    if files is None:
+        return pair[0].run(*words)
+    mount = 'mount --bind "$0" "$1" && shift && exec "$@"'
+    return pair[0].run(*("unshare", "-m", "sh", "-c", mount, str(files), str(only_here(files))), *words)
+
+
+def only_here(files: Path) -> Path:
+    """Where a command has files that no worker has: the folder is empty outside of its mounts."""
+    place = files.with_name(f"{files.name}-of-driver")
+    place.mkdir(exist_ok=True)
+    return place
+
+
+def machines(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """Those that ran blocks."""
+    assert done.returncode == 0, done.stderr
+    (arm,) = [one for one in json.loads(done.stdout)["arms"] if one["name"].endswith("=2")]
+    return sorted(one["machine"] for one in arm["machines"]["ratios"])
+
+
+def lines(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """What it said."""
+    return done.stderr.splitlines()
+
+
+def test_a_build_and_files_of_the_command_alone_reach_both_machines_once(
+    pair: tuple[Node, Node], key: str, tmp_path: Path
+) -> None:
+    files = tmp_path / "files"
+    files.mkdir()
+    (files / "load.sh").write_text('sleep "$(cat "$1")"\n')
+    (files / "seconds").write_text("3\n")
+    workload = f"command: sh {only_here(files)}/load.sh {only_here(files)}/seconds"
+    first = compare(pair, workload, files=files)
+    assert machines(first) == ["one", "two"]
+    sends = [line for line in lines(first) if "sends " in line]
+    assert len(sends) == 2
+    assert any("sends load.sh, seconds, " in line and line.endswith("to one") for line in sends), sends
+    assert any("sends mariadb@10.11" in line and line.endswith("to two") for line in sends), sends
+    there = json.loads((pair[1].home / "builds" / key / "build.json").read_text())["build"]
+    assert there["prefix"] == str(pair[1].home / "builds" / key)
+    second = compare(pair, workload, files=files)
+    assert machines(second) == ["one", "two"]
+    assert not [line for line in lines(second) if "sends " in line]
+
+
+def test_a_dump_reaches_both_machines_and_what_holds_a_password_none(
+    pair: tuple[Node, Node], tmp_path: Path
+) -> None:
+    files = tmp_path / "files"
+    files.mkdir()
+    (files / "load.sh").write_text(f"MYSQL_PWD={SECRET} sleep 3\n")
+    (files / "shop.sql").write_text(
+        "CREATE DATABASE shop; USE shop; CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1);\n"
+    )
+    options = tmp_path / "my.cnf"
+    options.write_text(f"[client]\npassword={SECRET}\n[mysqld]\ninnodb_buffer_pool_size=64M\n")
+    refused = compare(pair, f"command: sh {only_here(files)}/load.sh", files=files)
+    assert refused.returncode == 2, refused.stderr
+    assert "load.sh, which is not sent: there is a password in it" in refused.stderr
+    data = ("--dataset", str(only_here(files) / "shop.sql"))
+    # The script is at the same path on every machine, the dump is not.
+    done = compare(pair, f"command: sh {files}/load.sh", "--base", str(options), *data, files=files)
+    assert machines(done) == ["one", "two"]
+    assert any("sends shop.sql, " in line and line.endswith("to one, two") for line in lines(done))
+    for node in pair:
+        assert [*(node.home / "content").glob("data-*/shop.sql")]
+        session = Path(json.loads((node.home / "fleet" / "node.json").read_text())["folder"])
+        logs = [one for one in session.rglob("*") if one.is_file()]
+        assert logs
+        assert not [one for one in (*logs, *node.home.rglob("*")) if has_secret(one)]
+
+
+def has_secret(file: Path) -> bool:
+    return file.is_file() and not file.is_symlink() and SECRET.encode() in file.read_bytes()
+
+
+def test_a_command_line_with_a_password_is_refused(pair: tuple[Node, Node]) -> None:
+    done = compare(pair, f"command: sh -c 'MYSQL_PWD={SECRET} sleep 3'")
+    assert done.returncode == 2, done.stderr
+    assert "has a password in it" in done.stderr
+    assert SECRET not in done.stderr

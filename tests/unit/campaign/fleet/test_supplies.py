@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from flushlab.build import Build
+from flushlab.campaign.fleet import supplies
+from flushlab.campaign.fleet.supplies import OPTION_FILE, PASSWORD, Supplies, supplies_of, words_of
+from flushlab.campaign.request import BoundArm, SeriesRequest, StoredRequest, TuneRequest
+from flushlab.errors import UsageError
+from flushlab.fleet.content import Manifest
+from flushlab.fleet.recipient import ABSOLUTE, Place
+from flushlab.spec.parts import DataSpec, WorkloadSpec
+from tests.unit.builds import MARIADB
+from tests.unit.report.campaigns import series_request, tune_request
+
+ROOT = "/home2/content/files-x"
+SECRET = "planted-5be1"
+
+
+@pytest.fixture(autouse=True)
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The build of the requests, which is outside flushlab's home."""
+    here = [msgspec.structs.replace(MARIADB, id=one.build_id) for one in (tune_request(), series_request())]
+
+    def builds() -> list[Build]:
+        return here
+
+    monkeypatch.setattr(supplies, "list_builds", builds)
+
+
+def tuning(folder: Path, workload: str, **options: Any) -> TuneRequest:
+    request = tune_request()
+    spec = msgspec.structs.replace(request.spec, workload=WorkloadSpec(name=workload, options=options))
+    return msgspec.structs.replace(request, spec=spec, folder=str(folder))
+
+
+def files_in(request: StoredRequest) -> Manifest:
+    (found,) = [one for one in supplies_of(request).needed.manifests if one.kind == "files"]
+    return found
+
+
+def below(folder: Path, manifest: Manifest) -> dict[str, str]:
+    """The files of a manifest in a folder, and why they stay."""
+    inside = str(folder).removeprefix("/")
+    return {
+        one.path.removeprefix(f"{inside}/"): one.stays
+        for one in manifest.files
+        if one.path.startswith(inside)
+    }
+
+
+def there(request: StoredRequest) -> Any:
+    """The request as a machine gets it whose files are below another root."""
+    found = supplies_of(request)
+    places = [Place(root=ROOT, key={"dataset": "there"}) for _ in found.needed.manifests]
+    return msgspec.json.decode(found.plan_at(places), type=type(request))
+
+
+def test_a_build_outside_the_home_is_named_and_not_sent() -> None:
+    needed = supplies_of(tune_request()).needed
+    assert not [one for one in needed.manifests if one.kind == "build"]
+    assert [one.mysqld for one in needed.builds] == [MARIADB.mysqld]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("./load.sh --table t", ["./load.sh", "--table", "t"]),
+        ("sh load.sh < in.sql; true", ["sh", "load.sh", "<", "in.sql;", "in.sql", "true"]),
+        ("load --file=in.sql <in.sql", ["load", "--file=in.sql", "in.sql", "<in.sql", "in.sql"]),
+        ("echo 'a", ["echo", "'a"]),
+    ],
+)
+def test_words_that_may_be_files(line: str, words: list[str]) -> None:
+    assert [*words_of(line)] == words
+
+
+def test_a_command_gets_the_files_that_it_names_below_another_root(tmp_path: Path) -> None:
+    for name in ("load.sh", "in.sql", "other.sql"):
+        (tmp_path / name).write_text("SELECT 1;\n")
+    request = tuning(tmp_path, f"command: sh ./load.sh {tmp_path}/in.sql --x={tmp_path}/in.sql /bin/true")
+    assert below(tmp_path, files_in(request)) == {"load.sh": "", "in.sql": ""}
+    found = there(request)
+    assert found.folder == f"{ROOT}{tmp_path}"
+    moved = f"{ROOT}{tmp_path}/in.sql"
+    assert found.spec.workload.name == f"command: sh ./load.sh {moved} --x={moved} /bin/true"
+    assert found.workload_digest == ""
+
+
+def test_a_script_and_a_file_of_transactions_with_its_setup(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "a.sql").write_text("SELECT 1;\n")
+    (tmp_path / "setup.sql").write_text("CREATE TABLE t (id INT PRIMARY KEY);\n")
+    (tmp_path / "sub" / "b.toml").write_text(
+        'database = "d"\nsetup_file = "../setup.sql"\n\n[transaction.t]\nstatements = ["DELETE FROM t"]\n'
+    )
+    base = BoundArm(name="base", workload=WorkloadSpec(name=f"sql:{tmp_path}/a.sql"), workload_digest="x")
+    arm = BoundArm(name="arm", workload=WorkloadSpec(name="txn:sub/b.toml"), workload_digest="y")
+    off = BoundArm(name="off", outcome="not_in_version", workload=WorkloadSpec(name="sql:gone.sql"))
+    request = series_request(base=base, arms=(arm, off), folder=str(tmp_path))
+    assert below(tmp_path, files_in(request)) == {"a.sql": "", "sub/b.toml": "", "setup.sql": ""}
+    found: SeriesRequest = there(request)
+    assert found.base.workload.name == f"sql:{ROOT}{tmp_path}/a.sql"
+    assert [one.workload.name for one in found.arms] == [f"txn:{ROOT}{tmp_path}/sub/b.toml", "sql:gone.sql"]
+    assert [one.workload_digest for one in (found.base, *found.arms)] == ["", "", ""]
+
+
+def test_files_at_the_same_path_leave_the_request_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "load.sh").write_text("true\n")
+    request = tuning(tmp_path, "command: sh load.sh")
+    found = supplies_of(request)
+    plan = found.plan_at([Place(root="/")])
+    there = msgspec.json.decode(plan, type=TuneRequest)
+    assert there.spec.server.server == request.build_id
+    assert there == msgspec.structs.replace(request, spec=there.spec)
+    assert there.spec.workload == request.spec.workload
+
+
+def test_what_holds_a_password_stays(tmp_path: Path) -> None:
+    (tmp_path / "load.sh").write_text(f"MYSQL_PWD={SECRET} mysql\n")
+    (tmp_path / "my.cnf").write_text("[client]\nuser=me\n")
+    manifest = files_in(tuning(tmp_path, "command: sh load.sh --defaults-file=my.cnf"))
+    assert below(tmp_path, manifest) == {"load.sh": PASSWORD, "my.cnf": OPTION_FILE}
+    assert not manifest.places()
+    assert SECRET.encode() not in msgspec.json.encode(manifest)
+
+
+def test_a_setup_by_an_absolute_path_stays(tmp_path: Path) -> None:
+    (tmp_path / "setup.sql").write_text("CREATE TABLE t (id INT PRIMARY KEY);\n")
+    (tmp_path / "b.toml").write_text(
+        f'database = "d"\nsetup_file = "{tmp_path}/setup.sql"\n\n'
+        '[transaction.t]\nstatements = ["DELETE FROM t"]\n'
+    )
+    manifest = files_in(tuning(tmp_path, "txn:b.toml"))
+    assert below(tmp_path, manifest) == {"b.toml": "", "setup.sql": ABSOLUTE}
+
+
+def test_a_command_line_with_a_password_is_refused_without_it(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="has a password in it") as raised:
+        supplies_of(tuning(tmp_path, f"command: mysql --password={SECRET} -e 'SELECT 1'"))
+    assert SECRET not in str(raised.value)
+
+
+def test_a_data_set_is_where_the_machine_has_it(tmp_path: Path) -> None:
+    (tmp_path / "dump.sql").write_text("CREATE DATABASE d;\n")
+    request = tune_request()
+    spec = msgspec.structs.replace(request.spec, data=DataSpec(dataset=str(tmp_path / "dump.sql")))
+    found = there(msgspec.structs.replace(request, spec=spec, dataset_key={"dataset": "here"}))
+    assert found.spec.data.dataset == f"{ROOT}/dump.sql"
+    assert found.dataset_key == {"dataset": "there"}
+
+
+def test_keys_and_logs_of_a_data_directory_stay(tmp_path: Path) -> None:
+    folder = tmp_path / "datadir"
+    (folder / "d").mkdir(parents=True)
+    for name in ("ibdata1", "server-key.pem", "auto.cnf", "mysqld-auto.cnf", "d/t.ibd"):
+        (folder / name).write_text(SECRET)
+    request = tune_request()
+    spec = msgspec.structs.replace(request.spec, data=DataSpec(dataset=str(folder)))
+    found: Supplies = supplies_of(msgspec.structs.replace(request, spec=spec))
+    (manifest,) = [one for one in found.needed.manifests if one.kind == "data"]
+    assert [one.path for one in manifest.files] == ["datadir/d/t.ibd", "datadir/ibdata1"]
