@@ -135,7 +135,9 @@ class Node:
                 return
 
     def enter(self) -> None:
-        """Puts the process that calls it into the control group."""
+        """Puts the process that calls it into the control group, and lets it hear Ctrl-C, which a shell
+        switches off in the background."""
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
         for group in self.groups:
             (group / "cgroup.procs").write_text(str(os.getpid()))
 
