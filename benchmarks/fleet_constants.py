@@ -41,6 +41,7 @@ from flushlab.campaign.fleet.machines import Composed, Machines, Opening, RunTri
 from flushlab.campaign.fleet.runner import Arrivals, FleetRunner
 from flushlab.campaign.fleet.worker import trials_of
 from flushlab.experiment.protocol import Request
+from flushlab.fleet.content import CHUNK_BYTES, LEVEL
 from flushlab.machine import home
 from flushlab.record import Trial
 from flushlab.store import Store
@@ -49,7 +50,7 @@ ARMS = 12
 CELLS = 2 + ARMS
 """Of a block: base, control, arms."""
 CELLS_OF_BEST = 3
-CHUNK = 4 << 20
+CHUNK = CHUNK_BYTES
 CHUNKS = 24
 """They fit into the object store twice."""
 IDLE_S = 10.0
@@ -327,7 +328,7 @@ def of_content(name: str, folder: Path) -> list[Constant]:
         with path.open("rb") as file:
             while content := file.read(CHUNK):
                 began = time.monotonic()
-                small = zstandard.ZstdCompressor(level=3).compress(content)
+                small = zstandard.ZstdCompressor(level=LEVEL).compress(content)
                 pack_s += time.monotonic() - began
                 began = time.monotonic()
                 zstandard.ZstdDecompressor().decompress(small)
