@@ -15,6 +15,7 @@ import msgspec
 
 from flushlab.bulk.filled import Filled
 from flushlab.report.bench import BenchDocument
+from flushlab.report.bench_on_fleet import FleetBenchDocument
 from flushlab.report.campaign import CampaignDocument
 from flushlab.report.crash import CrashDocument
 from flushlab.report.doctor import DoctorDocument
@@ -49,8 +50,9 @@ BENCH = """# JSON of `flushlab bench`
 Made from the docstrings of the structs by `scripts/json_reference.py`; do not edit it here.
 
 `--json FILE` (`-` for stdout) writes one document. Its `schema` is `flushlab.bench/1`. Python has the same
-value: `flushlab.bench(…)` returns a `Trial`. Within the schema, fields may be added but are never renamed or
-removed. `[]` marks a list.
+value: `flushlab.bench(…)` returns a `Trial`. With `--fleet`, every machine runs: the `schema` is
+`flushlab.fleet-bench/1`, and `flushlab.bench_on_fleet(…)` returns a `FleetBench`. Within the schema, fields
+may be added but are never renamed or removed. `[]` marks a list.
 
 Exit codes:
 
@@ -148,7 +150,7 @@ Exit codes:
 
 PAGES: Mapping[str, tuple[str, tuple[type[msgspec.Struct], ...]]] = {
     "campaign-json.md": (CAMPAIGN, (CampaignDocument, ForecastDocument)),
-    "bench-json.md": (BENCH, (BenchDocument,)),
+    "bench-json.md": (BENCH, (BenchDocument, FleetBenchDocument)),
     "crash-json.md": (CRASH, (CrashDocument,)),
     "probe-json.md": (PROBE, (ProbeDocument,)),
     "fill-json.md": (FILL, (Filled,)),

@@ -19,6 +19,7 @@ TYPE_CHECKING = False  # typing takes longer to import than all else here
 if TYPE_CHECKING:
     from flushlab.bulk.fill import fill as fill
     from flushlab.campaign.bench import bench as bench
+    from flushlab.campaign.bench_on_fleet import bench_on_fleet as bench_on_fleet
     from flushlab.campaign.compare import compare as compare
     from flushlab.campaign.crash.crash import crash as crash
     from flushlab.campaign.series import series as series
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "FlushlabError": "flushlab.errors",
     "bench": "flushlab.campaign.bench",
+    "bench_on_fleet": "flushlab.campaign.bench_on_fleet",
     "compare": "flushlab.campaign.compare",
     "crash": "flushlab.campaign.crash.crash",
     "database": "flushlab.suite.database",

@@ -78,3 +78,31 @@ def test_crashes_of_a_campaign_run_on_both_machines(pair: tuple[Node, Node]) -> 
     machines = Counter(one["machine"] for crashes in arms.values() for one in crashes)
     assert set(machines) == {"one", "two"}
     assert {one["outcome"] for one in arms["base"]} == {"kept"}
+
+
+@pytest.mark.skipif(shutil.which("mariadb") is None, reason="the load needs the client mariadb")
+def test_one_machine_selects_settings_and_the_other_confirms_them(
+    pair: tuple[Node, Node], tmp_path: Path
+) -> None:
+    # One candidate is left, and the load sleeps a third as long with it, whatever the machine's speed.
+    fixed = ("innodb_flush_method", "innodb_log_buffer_size", "innodb_log_file_buffering")
+    query = "SELECT IF(@@innodb_flush_log_at_trx_commit = 1, 1.5, 0.5)"
+    facts = on_both(
+        pair,
+        *("tune", "--workload", f"command: sleep $(mariadb -u $MYSQL_USER -NBe '{query}')"),
+        *("--floor", "second", "--trials", "14", "--out", str(tmp_path / "out")),
+        *(word for name in fixed for word in ("--fixed", name)),
+    )
+    assert facts["ending"] in ("done", "budget spent")
+    (told,) = [one["text"] for one in facts["warnings"] if one["kind"] == "confirmed-elsewhere"]
+    assert "which did not select" in told
+    assert facts["tuning"]["winner"]["settings"]["innodb_flush_log_at_trx_commit"] != 1
+
+
+def test_the_same_run_on_both_machines_has_the_result_of_each(pair: tuple[Node, Node]) -> None:
+    found = on_both(pair, "bench", "--workload", "command: sleep 1")
+    assert found["schema"] == "flushlab.fleet-bench/1"
+    assert [one["machine"] for one in found["runs"]] == ["one", "two"]
+    assert all(one["trial"]["result"] > 0.9 for one in found["runs"])
+    assert {found["fastest"], found["slowest"]} == {"one", "two"}
+    assert found["between"] >= 1

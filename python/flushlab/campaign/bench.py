@@ -7,6 +7,7 @@ Python call the same function.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,8 +15,8 @@ import msgspec
 from flushlab.build import Progress, silent
 from flushlab.campaign.pool.kept import once_on_kept, require_running
 from flushlab.campaign.pool.protocol import Once
-from flushlab.campaign.pool.target import target_of
-from flushlab.campaign.watcher import watching
+from flushlab.campaign.pool.target import Target, target_of
+from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import MeasurementError, UsageError
 from flushlab.record import Trial, Warning
 from flushlab.server.start import is_kept
@@ -43,11 +44,26 @@ def bench(*, progress: Progress = silent, **given: Any) -> Trial:
     """
     spec, watcher = build(BenchSpec, given, all_options()), watching(progress)
     target = target_of(spec, spec.workload)
+    if spec.fleet and not spec.client:
+        raise UsageError(
+            "a run on every machine of a fleet has a record for each",
+            hint="call flushlab.bench_on_fleet, or name machines that drive the load with client",
+        )
+    return run_once(spec, target, watcher)
+
+
+def run_once(spec: BenchSpec, target: Target, watcher: Watcher, folder: Path | None = None) -> Trial:
+    """The run that was asked for; errors as of `bench`.
+
+    Args:
+        target: the servers that the specification names.
+        folder: that a workload's file is relative to; None: the present one.
+    """
     on_kept = is_kept(spec.server.build) and not spec.remote.named_by
     if on_kept:
         require_running(spec)
     timing = parse_timing(spec.duration)
-    workload = parse_workload(spec.workload.name, settled(spec.workload).options)
+    workload = parse_workload(spec.workload.name, settled(spec.workload).options, folder=folder)
     if spec.hdr_log or spec.per_second:
         workload = _with_seconds(workload, hdr_log=spec.hdr_log or "", per_second=spec.per_second or "")
     if on_kept:
@@ -55,8 +71,8 @@ def bench(*, progress: Progress = silent, **given: Any) -> Trial:
     else:
         target.require_files(spec.base.memory, spec.base.base, spec.data.dataset)
         target.require_load(workload)
-        data = target.open_data(spec.data, workload.name, progress)
-        with target.open(progress) as pool:
+        data = target.open_data(spec.data, workload.name, watcher.say)
+        with target.open(watcher.say) as pool:
             trial = _counted(pool.once(Once(spec, workload, timing, data), watcher))
     without = _without_effect(trial, spec.base.settings)
     return msgspec.structs.replace(trial, warnings=(*trial.warnings, *without))

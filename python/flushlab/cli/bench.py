@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ def bench(given: Mapping[str, Any], watch: options.Watch = False, json: options.
       flushlab bench --cluster 3 --set innodb_flush_log_at_trx_commit=2
       flushlab bench -h db1 -u me -p --allow-writes
       flushlab bench --workload oltp_read_write --point-selects 5 --skip-trx
+      flushlab bench --server mysql@8.0 --fleet 10.0.0.5
 
     Exits with 4 if other load disturbed the window (discarded).
     """
@@ -39,6 +41,9 @@ def bench(given: Mapping[str, Any], watch: options.Watch = False, json: options.
 
     for path in (json, given.get("hdr_log"), given.get("per_second")):
         require_writable(path)
+    if _is_on_fleet(given):
+        _bench_on_fleet(given, watch, json)
+        return
     try:
         with watched(watch):
             trial = run(**given, progress=say)
@@ -53,6 +58,33 @@ def bench(given: Mapping[str, Any], watch: options.Watch = False, json: options.
         partial(_require_counted, trial),
         kept=ABOVE,
     )
+
+
+def _is_on_fleet(given: Mapping[str, Any]) -> bool:
+    """Whether every machine of a fleet is to run: one is named, here or, for servers that are started, in
+    the environment."""
+    from flushlab.campaign.pool.target import FLEET
+    from flushlab.server.start import is_kept
+
+    if given.get("client"):
+        return False
+    own = any(given.get(name) for name in ("host", "dsn")) or is_kept(given.get("server") or "")
+    return bool(given.get("fleet") or (os.environ.get(FLEET) and not own))
+
+
+def _bench_on_fleet(given: Mapping[str, Any], watch: bool, json: str | None) -> None:
+    from flushlab.campaign.bench_on_fleet import bench_on_fleet
+    from flushlab.report import bench_on_fleet as report
+
+    with watched(watch):
+        found = bench_on_fleet(**given, progress=say)
+    deliver(
+        *([partial(stdout.print, report.render(found))] if json != "-" else []),
+        partial(_emit, report.document(found), json),
+        kept=ABOVE,
+    )
+    if not found.fastest:
+        raise MeasurementError("other load disturbed every machine", hint="see `flushlab fleet status`")
 
 
 def _require_counted(trial: Trial) -> None:

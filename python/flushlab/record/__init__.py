@@ -87,7 +87,10 @@ from flushlab.record.machine import (
     RequestLatency as RequestLatency,
 )
 from flushlab.record.machines import (
+    FleetBench as FleetBench,
+    MachineMean as MachineMean,
     MachineRatio as MachineRatio,
+    MachineRun as MachineRun,
     OverMachines as OverMachines,
 )
 from flushlab.record.observed import (

@@ -252,10 +252,9 @@ class BenchSpec(Spec, frozen=True, kw_only=True):
     fleet: Annotated[
         str | None,
         Option(
-            "The fleet of the machines that --client names: HOST:PORT; default: FLUSHLAB_FLEET.",
+            "Run on each machine of this fleet, or with --client drive the load from some: HOST:PORT;"
+            " default: FLUSHLAB_FLEET.",
             metavar="ADDRESS",
-            needs="client",
-            hint="add --client MACHINE",
             started=True,
             panel=SERVER,
             rare=True,

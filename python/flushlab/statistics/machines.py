@@ -249,6 +249,16 @@ def _over(ratios: Mapping[str, _OnMachine], variance: float, df: int, alpha: flo
     )
 
 
+def mean_over(logs: list[float]) -> Ratio | None:
+    """Geometric mean over machines, from the logarithms of their results, with Student's 95 % interval; None
+    below `LEAST` machines."""
+    if len(logs) < LEAST:
+        return None
+    estimate, error, df = _student(logs)
+    half = critical_value(0.05, 1, df) * error
+    return Ratio(estimate=exp(estimate), low=exp(estimate - half), high=exp(estimate + half))
+
+
 def _student(values: list[float]) -> tuple[float, float, int]:
     """Mean, its standard error, degrees of freedom."""
     spread = max(float(np.std(values, ddof=1)), RESOLUTION)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -21,9 +21,10 @@ import msgspec
 from flushlab.campaign.fleet.crashes import FleetCrashes
 from flushlab.campaign.fleet.crew import Crew
 from flushlab.campaign.fleet.dispatch import Role, Wanted
+from flushlab.campaign.fleet.each import run_on_each
 from flushlab.campaign.fleet.health import Health
 from flushlab.campaign.fleet.machines import Ended, Machines, Opening, RunTrial, Task
-from flushlab.campaign.pool.protocol import CrashWork, Work
+from flushlab.campaign.pool.protocol import CrashWork, OnEach, Work
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import MeasurementError
 from flushlab.experiment.protocol import BlockAhead, Request
@@ -312,9 +313,17 @@ class OpenMachines:
         """Opens the machines and runs the campaign's crashes on them."""
         yield FleetCrashes(self.machines, self._opened(work), work.ahead, work.watcher).run
 
-    def _opened(self, work: Work | CrashWork) -> tuple[str, ...]:
-        plan = msgspec.json.encode(work.request)
-        names = self.machines.open(Opening(work.there, plan, work.root_for, work.request))
+    def each(self, work: OnEach) -> Mapping[str, Trial | str]:
+        """Opens the machines and does a run on each."""
+        return run_on_each(self.machines, self._opened(work))
+
+    def _opened(self, work: Work | CrashWork | OnEach) -> tuple[str, ...]:
+        if isinstance(work, OnEach):
+            opening = Opening(work.there, work.plan, work.root_for)
+        else:
+            plan = msgspec.json.encode(work.request)
+            opening = Opening(work.there, plan, work.root_for, work.request)
+        names = self.machines.open(opening)
         work.watcher.say(f"fleet: {counted(len(names), 'machine')} ({', '.join(names)})")
         return names
 

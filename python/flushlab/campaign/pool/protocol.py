@@ -196,6 +196,22 @@ class CrashWork(NamedTuple):
     root_for: str = ""
 
 
+class OnEach(NamedTuple):
+    """A single run that every machine of a fleet does.
+
+    Attributes:
+        plan: JSON of what is asked for.
+        there: opens what runs it on a machine.
+        watcher: told what happens.
+        root_for: words for what of it needs root; empty if nothing does.
+    """
+
+    plan: bytes
+    there: Enter
+    watcher: Watcher
+    root_for: str = ""
+
+
 class Fleet(Protocol):
     """Machines that run the trials of a campaign."""
 
@@ -218,6 +234,10 @@ class Fleet(Protocol):
 
     def crashes(self, work: CrashWork) -> AbstractContextManager[Callable[[Request], CrashRow]]:
         """What runs the campaign's crashes on them; errors as of `trials`."""
+        ...
+
+    def each(self, work: OnEach) -> Mapping[str, Trial | str]:
+        """What each of them has measured, by name, or why it has nothing; errors as of `trials`."""
         ...
 
 
