@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +15,7 @@ from flushlab.campaign.bench import run_once
 from flushlab.campaign.fleet.machines import Composed, RunTrial
 from flushlab.campaign.fleet.root import root_for
 from flushlab.campaign.pool.protocol import OnEach
-from flushlab.campaign.pool.target import FLEET, NewServers, OnFleet
+from flushlab.campaign.pool.target import FLEET, NewServers, OnFleet, named_fleet
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import MeasurementError, UsageError
 from flushlab.record import FleetBench, MachineMean, MachineRun, Trial
@@ -53,7 +52,7 @@ def bench_on_fleet(*, progress: Progress = silent, **given: Any) -> FleetBench:
         FleetError: the fleet does not answer.
     """
     spec, watcher = build(BenchSpec, given, all_options()), watching(progress)
-    fleet = spec.fleet or os.environ.get(FLEET)
+    fleet = named_fleet(spec.fleet)
     if not fleet:
         raise UsageError("no fleet is named", hint=f"add --fleet ADDRESS or set {FLEET}")
     _require_spread(spec)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -63,13 +62,13 @@ def bench(given: Mapping[str, Any], watch: options.Watch = False, json: options.
 def _is_on_fleet(given: Mapping[str, Any]) -> bool:
     """Whether every machine of a fleet is to run: one is named, here or, for servers that are started, in
     the environment."""
-    from flushlab.campaign.pool.target import FLEET
+    from flushlab.campaign.pool.target import named_fleet
     from flushlab.server.start import is_kept
 
     if given.get("client"):
         return False
     own = any(given.get(name) for name in ("host", "dsn")) or is_kept(given.get("server") or "")
-    return bool(given.get("fleet") or (os.environ.get(FLEET) and not own))
+    return bool(given.get("fleet") or (named_fleet(None) and not own))
 
 
 def _bench_on_fleet(given: Mapping[str, Any], watch: bool, json: str | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -27,7 +26,7 @@ from flushlab.campaign.fleet.root import root_for
 from flushlab.campaign.loop import Budget, Ending, Run, Session, run, run_campaign, stored_request
 from flushlab.campaign.pool.protocol import CrashWork
 from flushlab.campaign.pool.sandboxes import SandboxPool
-from flushlab.campaign.pool.target import FLEET, OnFleet, began_on_one_machine, open_servers
+from flushlab.campaign.pool.target import FLEET, OnFleet, began_on_one_machine, named_fleet, open_servers
 from flushlab.campaign.pool.user_settings import texts_of
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import UsageError
@@ -122,7 +121,7 @@ def _fleet(spec: CrashSpec) -> str:
     Raises:
         UsageError: what is asked for cannot be spread over machines.
     """
-    fleet = spec.run.fleet or os.environ.get(FLEET) or ""
+    fleet = named_fleet(spec.run.fleet)
     if fleet and spec.server.cluster is not None:
         raise UsageError(
             "--fleet spreads the crashes of a single server, not of a cluster",
@@ -138,7 +137,7 @@ def _fleet(spec: CrashSpec) -> str:
 
 def _resumed_fleet(spec: CrashSpec, request: CrashRequest) -> str:
     """The fleet that a campaign goes on with: at the address given now, if it began on one."""
-    fleet = spec.run.fleet or os.environ.get(FLEET) or ""
+    fleet = named_fleet(spec.run.fleet)
     if fleet and not request.fleet:
         raise began_on_one_machine("its crashes")
     return (fleet or request.fleet) if request.fleet else ""

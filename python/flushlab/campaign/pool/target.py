@@ -244,6 +244,11 @@ FLEET = "FLUSHLAB_FLEET"
 """Environment variable: the fleet of campaigns that flushlab starts servers for."""
 
 
+def named_fleet(given: str | None) -> str:
+    """Address of the fleet that is named, here or in the environment; empty: none is."""
+    return given or os.environ.get(FLEET) or ""
+
+
 def began_on_one_machine(what: str) -> UsageError:
     """Why a campaign that began without a fleet cannot be resumed on one."""
     return UsageError(
