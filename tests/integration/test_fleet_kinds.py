@@ -94,7 +94,7 @@ def test_one_machine_selects_settings_and_the_other_confirms_them(
         *(word for name in fixed for word in ("--fixed", name)),
     )
     assert facts["ending"] in ("done", "budget spent")
-    (told,) = [one["text"] for one in facts["warnings"] if one["kind"] == "confirmed-elsewhere"]
+    (told,) = [one["text"] for one in facts["warnings"] if one["slug"] == "confirmed-elsewhere"]
     assert "which did not select" in told
     assert facts["tuning"]["winner"]["settings"]["innodb_flush_log_at_trx_commit"] != 1
 
