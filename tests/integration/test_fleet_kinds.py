@@ -84,7 +84,7 @@ def test_crashes_of_a_campaign_run_on_both_machines(pair: tuple[Node, Node]) -> 
 def test_one_machine_selects_settings_and_the_other_confirms_them(
     pair: tuple[Node, Node], tmp_path: Path
 ) -> None:
-    # One candidate is left, and the load sleeps a third as long with it, whatever the machine's speed.
+    # One candidate is left, and the load sleeps a third as long with it: screening keeps it.
     fixed = ("innodb_flush_method", "innodb_log_buffer_size", "innodb_log_file_buffering")
     query = "SELECT IF(@@innodb_flush_log_at_trx_commit = 1, 1.5, 0.5)"
     facts = on_both(
@@ -96,7 +96,6 @@ def test_one_machine_selects_settings_and_the_other_confirms_them(
     assert facts["ending"] in ("done", "budget spent")
     (told,) = [one["text"] for one in facts["warnings"] if one["slug"] == "confirmed-elsewhere"]
     assert "which did not select" in told
-    assert facts["tuning"]["winner"]["settings"]["innodb_flush_log_at_trx_commit"] != 1
 
 
 def test_the_same_run_on_both_machines_has_the_result_of_each(pair: tuple[Node, Node]) -> None:
