@@ -48,7 +48,7 @@ from flushlab.campaign.fleet.runner import OpenMachines
 from flushlab.campaign.fleet.sending import Delivered, Gone, Sending
 from flushlab.campaign.fleet.supplies import Supplies, supplies_of
 from flushlab.campaign.fleet.worker import MachineFacts, Worker
-from flushlab.errors import FleetError, FlushlabError, HarnessError, StorageError, UsageError
+from flushlab.errors import FleetError, FlushlabError, HarnessError, UsageError
 from flushlab.record import CrashRow, Trial
 from flushlab.version import __version__
 
@@ -408,7 +408,7 @@ class RayMachines:
             self._receiving.remove((received, claimed))
             try:
                 delivered = received.result()[claimed.node.name]
-            except StorageError as error:
+            except FlushlabError as error:
                 delivered = error
             if isinstance(delivered, FlushlabError):
                 self._leave_out(claimed, delivered.message)
@@ -503,7 +503,13 @@ class RayPost:
 
     def put(self, packed: bytes) -> Any:
         """A reference; the store forgets the chunk with it."""
-        return ray.put(packed)
+        try:
+            return ray.put(packed)
+        except RayError as error:
+            raise HarnessError(
+                f"Ray's object store takes nothing: {reason(error)}",
+                hint="see the memory and /dev/shm of this machine",
+            ) from error
 
     def call(self, machine: str, method: str, *arguments: Any) -> Any:
         """A call to a worker; a chunk's reference is resolved there."""

@@ -36,7 +36,11 @@ class Post(Protocol):
     """Reaches the recipients on machines."""
 
     def put(self, packed: bytes) -> Any:
-        """A chunk that calls can take along; kept as long as the result is."""
+        """A chunk that calls can take along; kept as long as the result is.
+
+        Raises:
+            HarnessError: it cannot be kept.
+        """
         ...
 
     def call(self, machine: str, method: str, *arguments: Any) -> Any:
@@ -82,6 +86,7 @@ class Sending:
 
         Raises:
             StorageError: a file has changed since the manifest was made, or cannot be read.
+            HarnessError: nothing can be sent.
         """
         self._ask(machines)
         self._tell()

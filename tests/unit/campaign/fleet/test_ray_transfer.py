@@ -12,14 +12,14 @@ from flushlab.campaign.fleet.judgement import Needs
 from flushlab.campaign.fleet.machines import Opening
 from flushlab.campaign.fleet.sending import Delivered, Gone
 from flushlab.campaign.fleet.worker import MachineFacts
-from flushlab.errors import NoSpace, StorageError, UsageError
+from flushlab.errors import FlushlabError, HarnessError, NoSpace, StorageError, UsageError
 from flushlab.fleet.recipient import Place
 from tests.unit.report.campaigns import tune_request
 from tests.waiting import wait_until
 
 pytest.importorskip("ray")
 
-from ray.exceptions import RayActorError
+from ray.exceptions import ObjectStoreFullError, RayActorError
 
 from flushlab.campaign.fleet import ray_machines
 from flushlab.campaign.fleet.ray_machines import Node, RayMachines, RayPost
@@ -117,9 +117,12 @@ def test_a_machine_that_joins_opens_once_it_has_the_content(monkeypatch: pytest.
     assert [one.node.name for one in fleet.machines._opening.values()] == ["m2"]
 
 
-@pytest.mark.parametrize("error", [FULL, StorageError("dump.sql has changed while it was sent")])
+@pytest.mark.parametrize(
+    "error",
+    [FULL, StorageError("dump.sql has changed while it was sent"), HarnessError("nothing can be sent")],
+)
 def test_a_machine_that_joins_and_cannot_be_supplied_is_left_out(
-    monkeypatch: pytest.MonkeyPatch, error: StorageError
+    monkeypatch: pytest.MonkeyPatch, error: FlushlabError
 ) -> None:
     fleet = Fleet(monkeypatch, m2=error)
     fleet.join("m2")
@@ -135,3 +138,13 @@ def test_a_lost_worker_is_gone_in_flushlabs_words(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(ray_machines, "ray", SimpleNamespace(get=get))
     with pytest.raises(Gone, match="its worker has ended, or the machine is gone"):
         RayPost({}).result(object())
+
+
+def test_a_full_object_store_is_said_in_flushlabs_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    def put(_: object) -> object:
+        raise ObjectStoreFullError("no space for 4 MiB")
+
+    monkeypatch.setattr(ray_machines, "ray", SimpleNamespace(put=put))
+    with pytest.raises(HarnessError, match="Ray's object store takes nothing") as raised:
+        RayPost({}).put(b"")
+    assert raised.value.hint is not None
