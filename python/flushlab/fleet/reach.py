@@ -105,7 +105,7 @@ def parse_address(text: str) -> Address:
 
 
 def nodes(address: Address, environment: Mapping[str, str]) -> tuple[FleetNode, ...]:
-    """The living machines of the fleet at an address.
+    """The living machines of the fleet at an address, by name.
 
     Raises:
         FleetError: nobody answers there, or no Ray, or one with another key, or this machine is not in it.
@@ -145,7 +145,8 @@ def nodes(address: Address, environment: Mapping[str, str]) -> tuple[FleetNode, 
         if not _is_own(environment):
             raise FleetError(f"{address} refuses the token of this command", hint=_TOKEN_HINT)
         raise FleetError(f"{address} refuses the key of this machine", hint=_KEY_HINT)
-    return msgspec.convert(answer["nodes"], tuple[FleetNode, ...])
+    found = msgspec.convert(answer["nodes"], tuple[FleetNode, ...])
+    return tuple(sorted(found, key=lambda one: (one.name, one.address)))
 
 
 def _speaks_tls(address: Address) -> bool:

@@ -143,3 +143,9 @@ def test_another_version_is_refused_by_name(head: FleetNode, field: str, word: s
 def test_a_ray_that_flushlab_did_not_start_is_not_joined(head: FleetNode) -> None:
     with pytest.raises(FleetError, match="not started by flushlab"):
         reach.require_same((msgspec.structs.replace(head, flushlab=""),), HERE)
+
+
+def test_machines_are_listed_by_name(monkeypatch: pytest.MonkeyPatch, head: FleetNode) -> None:
+    found = [msgspec.structs.replace(head, name=name) for name in ("db2", "db3", "db1")]
+    answers(monkeypatch, stdout=msgspec.json.encode({"nodes": found}))
+    assert [one.name for one in reach.nodes(HERE, {})] == ["db1", "db2", "db3"]
