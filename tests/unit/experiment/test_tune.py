@@ -768,3 +768,16 @@ def test_a_gain_that_depends_on_the_machine_wins_on_one_and_not_over_four() -> N
     assert any(one.unstable for one in four.machines.values())
     assert four.detectable is not None
     assert four.detectable > 0.5, "of four such machines, only a large gain would have been seen"
+
+
+@pytest.mark.parametrize(("side_by_side", "least"), [(0, 11), (4, 20)])
+@pytest.mark.parametrize("spread", [False, True])
+def test_screening_leaves_enough_for_a_confirmation_with_every_budget(
+    spread: bool, side_by_side: int, least: int
+) -> None:
+    """On a fleet, a block that screens holds the base too: the loop would cut the confirmation short."""
+    flush = (Candidate(settings={"flush": 2}, group="commit", why="test"),)
+    for trials in range(least, least + 16):
+        tune = Tune(plan(candidates=flush, budget_trials=trials, spread=spread, side_by_side=side_by_side))
+        assert run_to_end(tune, simulated(effect(flush2=3.0))) <= trials
+        assert tune.result().winner is not None, trials

@@ -114,6 +114,10 @@ class Budget:
         """Cells of the smallest valid confirmation."""
         return self.blocks.confirm_least * self.confirm_arms_most()
 
+    def spares(self, cells: int) -> bool:
+        """Whether so many cells leave enough for the smallest valid confirmation."""
+        return self.cells() - cells >= self.confirm_least
+
     def cells(self, starting: int = 0) -> int:
         """Cells (one arm in one block, all variants) that are left, if as many are disturbed as so far.
 

@@ -104,7 +104,7 @@ class Screening:
     def _one_by_one(self, queue: Sequence[tuple[Selection, int]], first: int) -> Steps[None]:
         """Each mixture once, on a fresh server; halfway, what slows down everywhere leaves the others."""
         for number, (planned, context) in enumerate(queue):
-            if not self._pool.usable or self._budget.cells() <= self._budget.confirm_least:
+            if not self._pool.usable or not self._budget.spares(1):
                 return  # repeats of disturbed trials used up what was meant for screening
             if number == len(queue) // 2 and number >= 16:
                 self._estimate()
@@ -117,7 +117,7 @@ class Screening:
         and none of them is compared with another."""
         blocks = [list(queue[start : start + BESIDE_BASE]) for start in range(0, len(queue), BESIDE_BASE)]
         for number, planned in enumerate(blocks):
-            if not self._pool.usable or self._budget.cells() <= self._budget.confirm_least:
+            if not self._pool.usable or not self._budget.spares(len(self._arms_beside_base(planned))):
                 return
             then = [self._arms_beside_base(one) for one in blocks[number + 1 :]]
             yield from self._screen_group(self._left_of(planned), first + number, then=then)
@@ -142,7 +142,7 @@ class Screening:
             blocks = self._budget.screen_blocks(arms, sum(map(len, groups[number:])) + (not number))
             group = self._left_of(planned)
             for done, block in enumerate(range(first, first + blocks)):
-                spent = self._budget.cells() <= self._budget.confirm_least
+                spent = not self._budget.spares(len(self._arms_beside_base(group)))
                 if not group or spent or (done >= self._budget.blocks.screen_least and self._is_clear()):
                     break
                 group = yield from self._screen_group(group, block, following=blocks - done - 1)
