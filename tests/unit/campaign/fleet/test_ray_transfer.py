@@ -78,7 +78,8 @@ class Fleet:
     def join(self, name: str) -> None:
         joined = self.machines._claimed.pop(name)
         self.machines._work = Opening(enter, b"", request=tune_request())
-        self.machines._supplies = FakeSupplies()  # type: ignore[assignment]
+        supplies: Any = FakeSupplies()
+        self.machines._supplies = supplies
         self.machines._supply_joined(joined)
         ((received, _),) = self.machines._receiving
         wait_until(received.done, "the end of the transfer")
