@@ -64,10 +64,11 @@ def _is_on_fleet(given: Mapping[str, Any]) -> bool:
     the environment."""
     from flushlab.campaign.pool.target import named_fleet
     from flushlab.server.start import is_kept
+    from flushlab.spec.parts import LOGIN
 
     if given.get("client"):
         return False
-    own = any(given.get(name) for name in ("host", "dsn")) or is_kept(given.get("server") or "")
+    own = any(given.get(name) for name in LOGIN) or is_kept(given.get("server") or "")
     return bool(given.get("fleet") or (named_fleet(None) and not own))
 
 

@@ -38,6 +38,21 @@ def test_ctrl_c_prints_what_was_measured_and_tells_of_a_full_disk(
     assert (asked["hdr_log"], asked["per_second"]) == (str(log), str(seconds))
 
 
+@pytest.mark.parametrize(
+    "words",
+    [["--defaults-file", "db1.cnf"], ["--socket", "db1.sock"], ["-h", "db1"], ["--server", "sandbox:x"]],
+)
+def test_a_server_that_is_named_runs_by_itself_whatever_fleet_the_environment_names(
+    monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    def interrupted(**_: object) -> None:
+        raise LoadInterrupted(load_result(), "transactions/s")
+
+    monkeypatch.setenv("FLUSHLAB_FLEET", "127.0.0.1:1")
+    monkeypatch.setattr("flushlab.campaign.bench.bench", interrupted)
+    assert CliRunner().invoke(make_app(), ["bench", *words]).exit_code == 130
+
+
 def test_ctrl_c_exits_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(**_: object) -> None:
         raise LoadInterrupted(load_result(), "transactions/s")
