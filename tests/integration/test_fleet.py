@@ -10,7 +10,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -56,6 +57,16 @@ def key_of(node: Node) -> str:
 
 def processes(node: Node) -> list[int]:
     return [pid for pid in node.pids() if not _is_zombie(pid)]
+
+
+def workers(nodes: Iterable[Node]) -> list[str]:
+    """Of Ray's processes for actors and tasks, busy or idle, the class."""
+    titles = list[str]()
+    for pid in [pid for node in nodes for pid in node.pids()]:
+        with suppress(OSError):
+            titles.append(Path(f"/proc/{pid}/cmdline").read_bytes().decode())
+    found = [re.match(r"ray::(Worker|IDLE)", title) for title in titles]
+    return sorted(one[1] for one in found if one)
 
 
 def _is_idle(node: Node) -> bool:
@@ -162,6 +173,7 @@ def test_a_second_campaign_waits_for_the_first_and_ctrl_c_leaves_nothing_on_any_
         with second:
             second.says("another campaign runs on every machine (one, two); waiting for it")
             assert "fleet:" not in second.said()
+            assert workers(pair) == ["Worker", "Worker"]
             first.interrupt()
             second.says("fleet: ")
             second.interrupt()

@@ -114,12 +114,13 @@ def _start(
     )
     ownership.make(str(folder), {"what": "files of Ray", "name": folder.name, "token": token})
     # Ray opens its folder to everybody, so it gets one below ours.
+    # Without --num-cpus=0, Ray starts idle workers, one for each CPU, when a driver connects.
     command = [
         *(sys.executable, "-m", "ray.scripts.scripts", "start", "--block", *words),
         *("--node-ip-address", address, "--node-name", name or socket.gethostname()),
         *("--labels", ",".join(f"{key}={value}" for key, value in reach.labels().items())),
         *("--temp-dir", str(folder / "r"), "--object-store-memory", str(STORE_BYTES)),
-        *("--min-worker-port=0", "--max-worker-port=0", "--include-log-monitor=false"),
+        *("--num-cpus=0", "--min-worker-port=0", "--max-worker-port=0", "--include-log-monitor=false"),
         *(["--include-dashboard=false"] if role == "head" else []),
     ]
     log = state / "ray.log"
