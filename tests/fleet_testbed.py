@@ -18,6 +18,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import msgspec
+
+from flushlab.fleet.local_node import NodeRecord
+from flushlab.machine import ownership
 from flushlab.undo import Undo
 
 LONGEST_S = 900.0
@@ -134,6 +138,14 @@ class Node:
             if all(_is_zombie(pid) for pid in found):
                 return
 
+    def clear(self) -> None:
+        """Ends all that runs here, and removes Ray's files: what is killed leaves them in /tmp."""
+        self.kill_all()
+        path = self.home / "fleet" / "node.json"
+        if path.exists():
+            record = msgspec.json.decode(path.read_bytes(), type=NodeRecord)
+            ownership.remove(record.folder, token=record.token)
+
     def enter(self) -> None:
         """Puts the process that calls it into the control group, and lets it hear Ctrl-C, which a shell
         switches off in the background."""
@@ -184,7 +196,7 @@ def fleet_testbed(
             _ip("-n", node.namespace, "address", "add", f"{node.address}/24", "dev", "eth0")
             for name in ("lo", "eth0"):
                 _ip("-n", node.namespace, "link", "set", name, "up")
-            undo.callback(node.kill_all)
+            undo.callback(node.clear)
             nodes.append(node)
         yield tuple(nodes)
 

@@ -90,7 +90,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
             yield one, odd
         finally:
             one.flushlab("fleet", "stop")
-            two.kill_all()
+            two.clear()
             subprocess.run(["umount", "--lazy", str(two.home)], check=True)
 
 
