@@ -14,7 +14,7 @@ from flushlab.report.machines import table
 from tests.golden.test_compare_report import ARMS, FACTS
 from tests.golden.test_reports import check, decoded, text_of
 from tests.unit.changed import changed
-from tests.unit.report.campaigns import ratio
+from tests.unit.report.campaigns import ratio, tune_facts
 
 NAMES = ("db1", "db2", "db3", "db4")
 
@@ -72,6 +72,18 @@ def test_of_two_machines_it_is_said_that_the_intervals_are_about_them() -> None:
     assert "all machines like them" not in text
 
 
+@pytest.mark.parametrize(("confirming", "words"), [(1, ""), (2, ""), (3, "3 machines confirmed")])
+def test_a_tuning_is_about_all_machines_only_if_three_confirmed(confirming: int, words: str) -> None:
+    ran = tuple(
+        FleetMachine(name=name, blocks=2, result=9_000.0, compared=number < confirming)
+        for number, name in enumerate(NAMES)
+    )
+    text = " ".join(text_of(campaign.render(tune_facts(machines=ran))).split())
+    assert "machines ran the blocks" not in text
+    assert (f"{words}; intervals are about all machines like them" in text) == bool(words)
+    assert ("all machines like them" in text) == bool(words)
+
+
 def test_the_table_of_many_machines_fits_the_terminal() -> None:
     lines = text_of(Group(*table(fleet(ON_FOUR, 32)))).splitlines()
     assert max(map(len, lines)) <= 80
@@ -89,7 +101,7 @@ def test_without_a_fleet_the_table_says_what_it_takes() -> None:
 def test_the_document_has_the_machines(field: str) -> None:
     known = decoded(fleet(ON_FOUR, 4))[field]
     if field == "machines":
-        assert known[2] == {"name": "db3", "blocks": 2, "result": 9200.0}
+        assert known[2] == {"name": "db3", "blocks": 2, "result": 9200.0, "compared": True}
     else:
         assert known[1]["machines"]["unstable"] is True
         assert known[1]["machines"]["ratios"][2]["machine"] == "db3"

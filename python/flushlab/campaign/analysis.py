@@ -11,7 +11,7 @@ from flushlab.campaign.facts import ArmFacts, CampaignFacts, CampaignRun, FleetM
 from flushlab.campaign.request import ComparingRequest
 from flushlab.experiment.blocks import CONTROL
 from flushlab.experiment.objective import is_stalled, p99_us
-from flushlab.experiment.protocol import Experiment
+from flushlab.experiment.protocol import SELECTING, Experiment
 from flushlab.record import Comparison, LoadClient, ServerIdentity, Trial, Warning
 from flushlab.settings.configuration import Configuration
 from flushlab.units import counted, format_size
@@ -113,7 +113,12 @@ def fleet_machines(base: Iterable[Trial]) -> tuple[FleetMachine, ...]:
     for trial in base:
         by_name.setdefault(trial.machine, []).append(trial)
     return tuple(
-        FleetMachine(name=name, blocks=len({(trial.stage, trial.block) for trial in own}), result=result)
+        FleetMachine(
+            name=name,
+            blocks=len({(trial.stage, trial.block) for trial in own}),
+            result=result,
+            compared=any(trial.stage not in SELECTING for trial in own),
+        )
         for name, own in sorted(by_name.items())
         if name and (result := mean_result(own)) is not None
     )
@@ -130,19 +135,21 @@ def clients_of(base: Iterable[Trial]) -> tuple[LoadClient, ...]:
     return found[len(found) // 2] if found else ()
 
 
-def of_fleet(arms: Iterable[ArmFacts]) -> Iterator[Warning]:
+def of_fleet(
+    arms: Iterable[ArmFacts], takes: str = f"{LEAST_MACHINES} machines or more"
+) -> Iterator[Warning]:
     """What a reader should know of ratios of several machines.
 
     Args:
         arms: that were compared, without the control.
+        takes: what intervals for others take, in words.
     """
     over = {arm.name: arm.machines for arm in arms if arm.machines is not None}
     few = [arm for arm, one in over.items() if len(one.ratios) < LEAST_MACHINES]
     if few:
         which = "" if len(few) == len(over) else f" of {', '.join(few)}"
         text = (
-            f"the intervals{which} hold for these two machines, not for others like them: that takes"
-            f" {LEAST_MACHINES} machines or more"
+            f"the intervals{which} hold for these two machines, not for others like them, which takes {takes}"
         )
         yield Warning("two-machines", text)
     for arm, one in over.items():

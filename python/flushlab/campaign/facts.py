@@ -243,11 +243,13 @@ class FleetMachine(msgspec.Struct, frozen=True, kw_only=True):
         name: in the fleet.
         blocks: number of blocks of which the base has a result there.
         result: geometric mean of the base's results there, in the workload's unit.
+        compared: whether ratios are from its blocks too; false of machines of a tuning that only select.
     """
 
     name: str
     blocks: int
     result: float
+    compared: bool = True
 
 
 class ClaimFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import msgspec
 
 from flushlab.campaign.analysis import (
+    LEAST_MACHINES,
     Analysis,
     Sizes,
     gathered,
@@ -58,6 +59,9 @@ RECOVERY_SLACK_S = 5.0
 `RECOVERY_SLACK_S` is rejected."""
 RECOVERY_ATTEMPTS = 2
 """A load that ends before the server is killed says nothing of its recovery."""
+
+FLEET_FOR_OTHERS = f"a fleet of {2 * LEAST_MACHINES - 1} machines or more"
+"""Half of a fleet, rounded down, selects; `LEAST_MACHINES` have to confirm."""
 
 _NO_EFFECT = "no-effect"
 _OF_RESULT = (
@@ -215,7 +219,7 @@ class TuneAnalysis(Analysis[Tune]):
                 *(checked.facts.warnings if checked.facts else ()),
                 *self._warnings(trials, confirmed, result.control, sizes),
                 *of_interim(result.confirmed),
-                *of_fleet(arm for name, arm in arms.items() if name != CONTROL),
+                *of_fleet((arm for name, arm in arms.items() if name != CONTROL), FLEET_FOR_OTHERS),
                 *_of_selection(trials),
                 *_cut_short(result.cut_short),
                 *(Warning("recovery-unchecked", text) for text in unchecked.values()),
@@ -360,6 +364,10 @@ def _of_selection(trials: Iterable[Trial]) -> Iterator[Warning]:
         yield Warning("confirmed-where-selected", text)
     else:
         text = f"selected on {', '.join(sorted(selected))}; confirmed on {where}, which did not select"
+        if len(confirmed) == 1:
+            text += (
+                f": the intervals hold for {where}, not for others like it, which takes {FLEET_FOR_OTHERS}"
+            )
         yield Warning("confirmed-elsewhere", text)
 
 

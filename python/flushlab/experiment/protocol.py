@@ -22,6 +22,9 @@ Row = TypeVar("Row", Trial, CrashRow, contravariant=True)
 Steps = Generator["Request", Trial, T]
 """A part of an experiment: yields requests, is sent trials, returns what it found out."""
 
+SELECTING: tuple[Stage, ...] = ("calibrate", "screen", "reduce")
+"""Stages of a tuning whose blocks choose what is confirmed; no reported ratio is from them."""
+
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One trial to run.

@@ -107,9 +107,10 @@ def _notes(facts: CampaignFacts) -> Iterator[RenderableType]:
         yield Text(source_words(facts.base.observed), style="dim")
     if facts.clients:
         yield Text(load_came_from(facts.clients), style="dim")
-    if len(facts.machines) >= LEAST_MACHINES:
-        each = f"{counted(len(facts.machines), 'machine')} ran the blocks"
-        yield Text(f"{each}; intervals are about all machines like them", style="dim")
+    if (compared := sum(one.compared for one in facts.machines)) >= LEAST_MACHINES:
+        did = "confirmed" if facts.tuning is not None else "ran the blocks"
+        about = "intervals are about all machines like them"
+        yield Text(f"{counted(compared, 'machine')} {did}; {about}", style="dim")
     if facts.plan is not None and facts.plan.scale != 1:
         yield Text(f"tables at {facts.plan.scale:g} of the plan's size", style="dim")
     if known := " : ".join(f"{name} {size}" for name, size in sizes(facts).items()):

@@ -8,10 +8,26 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from flushlab.campaign.facts import CampaignFacts
-from flushlab.record import Trial
+from flushlab.campaign.facts import CampaignFacts, CampaignRun
+from flushlab.campaign.tune_analysis import TuneAnalysis
+from flushlab.experiment.simulated import Noise, SimulatedTrials
+from flushlab.record import Launch, Trial
 from flushlab.report.carry_over import carry_over
-from tests.unit.campaign.test_bound_series import FLUSH, SYNC, run, series, slugs
+from flushlab.settings.floor import Floor
+from flushlab.spec.kinds import TuneSpec
+from tests.unit.campaign.test_bound_series import (
+    BASE,
+    FLUSH,
+    MACHINE,
+    MARIADB,
+    STORAGE,
+    SYNC,
+    effect,
+    run,
+    series,
+    slugs,
+)
+from tests.unit.campaign.test_so_far import tune_request
 
 SPEED = {"db0": 1.0, "db1": 0.4, "db2": 2.5, "db3": 1.1}
 SYNC_GAIN = {"db0": 0.8, "db1": -0.3, "db2": 0.5, "db3": 0.1}
@@ -76,3 +92,66 @@ def test_results_of_a_fleet_are_not_said_to_be_of_the_machine_that_asks(tmp_path
     )
     assert "the fleet's 3 machines" in of_fleet
     assert "this machine's" in alone
+
+
+def tuned(selecting: int, confirming: int) -> CampaignFacts:
+    """A tuning whose first machines select; the others confirm."""
+    spec = TuneSpec(threads=(4,), trials=80, floor=Floor.SECOND)
+    request = msgspec.structs.replace(tune_request(), fleet="10.0.0.5:9377", spec=spec)
+    tuning = TuneAnalysis(request, MARIADB, STORAGE, Launch())
+    experiment, told = tuning.experiment(), list[Trial]()
+    simulated = SimulatedTrials(effect, BASE, noise=Noise(trial=0.01), seed=1)
+    while (asked := experiment.ask()) is not None:
+        confirms = asked.stage == "confirm"
+        number = selecting + asked.block % confirming if confirms else asked.block % selecting
+        trial = msgspec.structs.replace(
+            simulated.run(asked),
+            machine=f"db{number}",
+            settings=dict(asked.arm.settings),
+            server=MARIADB,
+            storage=STORAGE,
+            launch=Launch(),
+        )
+        told.append(trial)
+        experiment.tell(trial)
+    return tuning.conclude(experiment, told, CampaignRun(campaign_id="x-1", ending="done", machine=MACHINE))
+
+
+def told(facts: CampaignFacts, slug: str) -> str:
+    return next((warning.text for warning in facts.warnings if warning.slug == slug), "")
+
+
+def test_machines_of_a_tuning_that_only_select_are_not_counted_among_those_that_intervals_are_about() -> None:
+    assert [(one.name, one.compared) for one in tuned(2, 3).machines] == [
+        ("db0", False),
+        ("db1", False),
+        ("db2", True),
+        ("db3", True),
+        ("db4", True),
+    ]
+
+
+def test_of_a_series_all_machines_are_counted(tmp_path: Path) -> None:
+    assert all(one.compared for one in on(4, tmp_path).machines)
+
+
+def test_a_tuning_that_one_machine_confirms_says_that_its_intervals_are_about_that_machine() -> None:
+    facts = tuned(1, 1)
+    text = told(facts, "confirmed-elsewhere")
+    assert text == (
+        "selected on db0; confirmed on db1, which did not select: the intervals hold for db1, not for others"
+        " like it, which takes a fleet of 5 machines or more"
+    )
+    assert "two-machines" not in slugs(facts)
+
+
+def test_a_tuning_that_two_machines_confirm_says_how_large_a_fleet_it_takes() -> None:
+    facts = tuned(2, 2)
+    assert told(facts, "two-machines").endswith("takes a fleet of 5 machines or more")
+    assert told(facts, "confirmed-elsewhere").endswith("confirmed on db2, db3, which did not select")
+
+
+def test_a_tuning_that_three_machines_confirm_is_about_all_like_them() -> None:
+    facts = tuned(2, 3)
+    assert "two-machines" not in slugs(facts)
+    assert told(facts, "confirmed-elsewhere").endswith("confirmed on db2, db3, db4, which did not select")

@@ -27,7 +27,7 @@ from flushlab.campaign.fleet.machines import Ended, Machines, Opening, RunTrial,
 from flushlab.campaign.pool.protocol import CrashWork, OnEach, Work
 from flushlab.campaign.watcher import Watcher
 from flushlab.errors import MeasurementError
-from flushlab.experiment.protocol import BlockAhead, Request
+from flushlab.experiment.protocol import SELECTING, BlockAhead, Request
 from flushlab.record import CrashRow, Stage, Trial
 from flushlab.store import Store
 from flushlab.units import counted
@@ -87,10 +87,6 @@ class Arrivals:
         return {trial.machine for trial in trials if trial.machine and trial.stage in stages}
 
 
-_SELECT: tuple[Stage, ...] = ("calibrate", "screen", "reduce")
-"""Stages of a tuning whose blocks choose what is confirmed."""
-
-
 @dataclass
 class _Block:
     """A block from the moment it is foreseen until its last trial is handed out.
@@ -117,7 +113,7 @@ class _Block:
     @property
     def wanted(self) -> Wanted:
         stage = self.ahead.stage
-        role: Role = "select" if stage in _SELECT else "confirm" if stage == "confirm" else "any"
+        role: Role = "select" if stage in SELECTING else "confirm" if stage == "confirm" else "any"
         return Wanted(self.number, self.kind, role)
 
     @property
@@ -201,7 +197,7 @@ class FleetRunner:
             ahead = BlockAhead(stage=one.stage, block=one.block, arms=())
             self._blocks[number] = _Block(number, frozenset(one.arms), ahead, [*one.trials])
             self._next = number + 1
-        self._dispatch.selected(self.arrivals.machines(_SELECT))
+        self._dispatch.selected(self.arrivals.machines(SELECTING))
         self._crew.joins(*self.names)
 
     def _follow(self, coming: Sequence[BlockAhead]) -> None:

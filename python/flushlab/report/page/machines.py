@@ -22,11 +22,12 @@ def section(subject: Subject) -> Iterator[Section]:
     facts = subject.facts
     if facts is None or not (found := rows(facts)):
         return
+    names = [one.name for one in facts.machines if one.compared]
+    did = "confirmed" if facts.tuning is not None else "ran the blocks"
     lead = (
-        f"{counted(len(facts.machines), 'machine')} ran the blocks. A block runs on one machine, so no ratio"
+        f"{counted(len(names), 'machine')} {did}. A block runs on one machine, so no ratio"
         " compares machines. These intervals are each machine's own and hold together with 95 % probability."
     )
-    names = [one.name for one in facts.machines]
     tables = [_table(facts, found, names[first : first + COLUMNS]) for first in range(0, len(names), COLUMNS)]
     unstable = [name for name, over in found if over.unstable]
     notes = (f"The ratio depends on the machine: {', '.join(unstable)}.",) if unstable else ()
