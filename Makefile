@@ -116,6 +116,7 @@ bench: setup ## Ratios against peers, false positives of the whole procedure
 	$(BIN)/python benchmarks/fault_disk.py
 	$(BIN)/python benchmarks/false_positives.py
 	$(BIN)/python benchmarks/fleet_statistics.py --campaigns 4000
+	$(BIN)/python benchmarks/fleet_tuning.py --campaigns 2000
 	$(BIN)/python benchmarks/fleet_scheduling.py
 	$(BIN)/python benchmarks/fleet_constants.py
 	$(BIN)/python benchmarks/journeys.py
@@ -144,7 +145,7 @@ soak: setup $(TOOLS)/.ready ## Long: licenses and advisories, wheels in empty en
 	$(BIN)/python benchmarks/fault_disk_pressure.py
 	$(BIN)/python benchmarks/fleet_chaos.py --runs 100 --budget 120
 	$(BIN)/python scripts/mutants.py
-	FLUSHLAB_CAMPAIGNS=2000 $(BIN)/pytest tests/unit/experiment/test_false_positives.py -n 2 -q --timeout 0
+	FLUSHLAB_CAMPAIGNS=2000 $(BIN)/pytest tests/unit/experiment/test_false_positives.py tests/unit/campaign/fleet/test_false_claims.py -n 2 -q --timeout 0
 	FLUSHLAB_TREES=1000 $(BIN)/pytest tests/unit/test_what_is_the_users.py -n 2 -q --timeout 0
 	FLUSHLAB_OPTION_FILES=5000 $(BIN)/pytest tests/contract/test_check_soak.py -q --timeout 0
 	$(BIN)/python benchmarks/identical_arms.py --campaigns 100

@@ -12,6 +12,8 @@ would halve the intervals at few machines, and covers too little where arms diff
 moderately: 82 to 85 % in simulations (`benchmarks/fleet_statistics.py --pooled`).
 
 Below `LEAST` machines the comparison is that of the blocks, and its intervals are about these machines only.
+Results of two machines are divided by the base's mean on their own machine; otherwise the faster machine
+would dominate a ratio of sums.
 
 An arm is called unstable by the F test of its variance between machines against that within machines (G. W.
 Snedecor and W. G. Cochran, *Statistical Methods*, 8th ed., chapter 13: one-way layout, random effects,
@@ -79,7 +81,8 @@ def compare_over(
     twin: str = "",
     apart: Collection[str] = (),
 ) -> tuple[Comparison, ...]:
-    """Every arm against the base over all such machines; below `LEAST` machines exactly `compare`.
+    """Every arm against the base over all such machines; below `LEAST` machines `compare` of the blocks, each
+    machine's on its own level.
 
     Args:
         scores, base, alpha, only, family, twin, apart: as of `compare`.
@@ -89,7 +92,8 @@ def compare_over(
         One comparison per arm that ran on two machines or more, in the order of `scores`.
     """
     if spans(scores, base, machines) < LEAST:
-        return compare(scores, base, alpha=alpha, only=only, family=family, twin=twin, apart=apart)
+        on_level = _on_level(scores, base, machines)
+        return compare(on_level, base, alpha=alpha, only=only, family=family, twin=twin, apart=apart)
     arms = [arm for arm in scores if arm != base and (only is None or arm in only)]
     found = {arm: _by_machine(scores[arm], scores[base], machines) for arm in arms}
     found = {arm: ratios for arm, ratios in found.items() if len(ratios) >= 2}
@@ -164,11 +168,12 @@ def effects_over(
     twin: str = "",
     apart: Collection[str] = (),
 ) -> tuple[FactorEffect, ...]:
-    """Main effects and interactions of crossed factors over all such machines; below `LEAST` machines exactly
-    `factor_effects`."""
+    """Main effects and interactions of crossed factors over all such machines; below `LEAST` machines
+    `factor_effects` of the blocks, each machine's on its own level."""
     base = arms[()]
     if spans(scores, base, machines) < LEAST:
-        return factor_effects(scores, arms, alpha=alpha, twin=twin, apart=apart)
+        on_level = _on_level(scores, base, machines)
+        return factor_effects(on_level, arms, alpha=alpha, twin=twin, apart=apart)
     shared = set.intersection(*(set(scores.get(arm, {})) for arm in arms.values()))
     places = sorted({machines.get(block, "") for block in shared})
     if len(places) < 2:
@@ -192,6 +197,20 @@ def effects_over(
         detectable = exp(shift_for_power(limit, df) * error) - 1
         found.append(FactorEffect.of(factors, ratio, len(shared), detectable))
     return tuple(found)
+
+
+def _on_level(scores: Scores, base: str, machines: Machines) -> Scores:
+    """Scores relative to the base's mean result on their machine; of one machine as they are."""
+    blocks: dict[str, list[int]] = {}
+    for block in scores[base]:
+        blocks.setdefault(machines.get(block, ""), []).append(block)
+    if len(blocks) < 2:
+        return scores
+    level = {machine: log_of_sums(scores[base], own) - math.log(len(own)) for machine, own in blocks.items()}
+    return {
+        arm: {block: one - level.get(machines.get(block, ""), 0.0) for block, one in cells.items()}
+        for arm, cells in scores.items()
+    }
 
 
 def _by_machine(arm: Cells, base: Cells, machines: Machines) -> dict[str, _OnMachine]:

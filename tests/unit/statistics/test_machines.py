@@ -29,6 +29,7 @@ def measured(
     return scores, machines
 
 
+TWO = {"a": {"m1": math.log(1.6), "m2": math.log(0.8)}}
 FOUR = dict.fromkeys(("m1", "m2", "m3", "m4"), 4)
 EVERYWHERE = {
     "quick": dict.fromkeys(FOUR, math.log(1.5)),
@@ -71,9 +72,37 @@ def test_below_three_machines_it_is_the_comparison_of_the_blocks(names: tuple[st
         EVERYWHERE | {"quick": dict.fromkeys((*names, ""), 0.4), "moody": dict.fromkeys((*names, ""), 0.1)},
     )
     known = machines if names else {}
-    assert compare_over(scores, "base", known, alpha=0.1, family=3) == compare(
-        scores, "base", alpha=0.1, family=3
-    )
+    found = compare_over(scores, "base", known, alpha=0.1, family=3)
+    for one, other in zip(found, compare(scores, "base", alpha=0.1, family=3), strict=True):
+        assert one.ratio.low == pytest.approx(other.ratio.low)
+        assert one.ratio.high == pytest.approx(other.ratio.high)
+        assert one.detectable == pytest.approx(other.detectable)
+
+
+@pytest.mark.parametrize("blocks", [4, 8])
+def test_of_two_machines_the_faster_one_counts_no_more_than_the_slower(blocks: int) -> None:
+    scores, machines = measured(dict.fromkeys(("m1", "m2"), blocks), TWO)
+    faster = {
+        arm: {block: one + math.log(10) * (machines[block] == "m2") for block, one in cells.items()}
+        for arm, cells in scores.items()
+    }
+    for one, other in zip(
+        compare_over(scores, "base", machines), compare_over(faster, "base", machines), strict=True
+    ):
+        assert one.ratio.estimate == pytest.approx(other.ratio.estimate)
+        assert one.ratio.high == pytest.approx(other.ratio.high)
+    assert 1.1 < one.ratio.estimate < 1.3, "1.6 on one, 0.8 on the other"
+
+
+def test_effects_on_two_machines_do_not_depend_on_which_is_faster() -> None:
+    scores, machines = measured({"m1": 8, "m2": 8}, {**TWO, "f": {"m1": 0.1, "m2": 0.2}, "both": TWO["a"]})
+    faster = {
+        arm: {block: one + math.log(10) * (machines[block] == "m2") for block, one in cells.items()}
+        for arm, cells in scores.items()
+    }
+    arms = {(): "base", ("a",): "a", ("f",): "f", ("a", "f"): "both"}
+    one, other = (effects_over(found, arms, machines) for found in (scores, faster))
+    assert [x.ratio.estimate for x in one] == pytest.approx([x.ratio.estimate for x in other])
 
 
 def test_a_machine_that_lost_most_of_its_blocks_counts_as_one_machine() -> None:
