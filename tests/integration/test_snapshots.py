@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import flushlab
-from flushlab.datadir import DataRoot, SnapshotKey, Snapshots, snapshots
+from flushlab.datadir import DataRoot, SnapshotKey, Snapshots, kept
 from flushlab.errors import NoSpace, StorageError
 from flushlab.machine import server_user
 
@@ -40,8 +40,8 @@ def mounted(folder: Path, *arguments: str) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        for lock in [lock for lock in snapshots._held if lock.is_relative_to(folder)]:
-            os.close(snapshots._held.pop(lock))  # as the end of this process would
+        for lock in [lock for lock in kept._held if lock.is_relative_to(folder)]:
+            os.close(kept._held.pop(lock))  # as the end of this process would
         subprocess.run(["umount", str(folder)], check=True)
 
 

@@ -43,7 +43,7 @@ GOALS = {
     "Manage servers, machines and saved data": {
         "server": "List and fetch builds; start and stop sandboxes.",
         "fleet": "Several machines for one campaign: start, join, look, stop.",
-        "cache": "Saved data directories: list them, or make room.",
+        "cache": "What is kept to save time: list it, or make room.",
     },
 }
 """The commands by goal, each with the first line of its help."""

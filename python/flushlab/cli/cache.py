@@ -1,9 +1,9 @@
-"""`flushlab cache`: the snapshots and templates that are kept to save time, and making room."""
+"""`flushlab cache`: snapshots, templates and content of other machines, kept to save time; making room."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from flushlab.cli import options
 from flushlab.cli.declare import Group
@@ -11,16 +11,19 @@ from flushlab.cli.output import emit_json, require_writable, stdout
 from flushlab.spec import Option
 
 if TYPE_CHECKING:
-    from flushlab.datadir import Snapshot, Snapshots
+    from flushlab.datadir import Snapshot
+    from flushlab.datadir.kept import Cache
+    from flushlab.fleet.received import Content
 
-app = Group("cache", "Saved data directories: list them, or make room.")
+app = Group("cache", "What is kept to save time: list it, or make room.")
 
 
 @app.add("list")
 def list_(json: options.Json = None) -> None:
     """List what is kept, the last used first.
 
-    Each is a copy of data, the server's own or yours, and only saves the time to make it again.
+    Each is a copy: of data, the server's own or yours, or of files that another machine of a fleet sent. It
+    only saves the time to make or to send it again.
 
     \b
     Example:
@@ -81,24 +84,34 @@ def prune(
         stdout.print(f"removed {len(removed)}, {format_size(freed)}")
 
 
-def _caches() -> list[tuple[str, Snapshots]]:
+def _caches() -> list[tuple[str, Cache[Any]]]:
     from flushlab.datadir import Snapshots
+    from flushlab.fleet.received import Received
     from flushlab.machine import home
 
-    folders = [("snapshot", home() / "snapshots"), ("template", home() / "templates")]
-    return [(kind, Snapshots(folder)) for kind, folder in folders if folder.is_dir()]
+    folders = {kind: home() / f"{kind}s" for kind in ("snapshot", "template")}
+    found: list[tuple[str, Cache[Any]]] = [
+        (kind, Snapshots(folder)) for kind, folder in folders.items() if folder.is_dir()
+    ]
+    return [*found, *([("content", Received())] if (home() / "content").is_dir() else [])]
 
 
-def _entry(kind: str, one: Snapshot) -> dict[str, object]:
-    from flushlab.datadir.snapshots import last_used
+def _entry(kind: str, one: Snapshot | Content) -> dict[str, object]:
+    from flushlab.datadir import Snapshot
+    from flushlab.datadir.kept import last_used
 
+    id_, what = _named(kind, one) if isinstance(one, Snapshot) else (one.id, one.what)
+    return {
+        "id": id_[:12],
+        "kind": kind,
+        "what": what,
+        "bytes": one.allocated_bytes,
+        "used_at": datetime.fromtimestamp(last_used(one.folder), UTC).isoformat(timespec="seconds"),
+        "folder": str(one.folder),
+    }
+
+
+def _named(kind: str, one: Snapshot) -> tuple[str, str]:
     parts = one.key.parts
     names = [parts[name] for name in ("what", "build", "dataset", "workload", "prepare") if parts.get(name)]
-    return {
-        "id": one.key.digest[:12],
-        "kind": kind,
-        "what": " · ".join([*([] if "what" in parts else [kind]), *names]),
-        "bytes": one.allocated_bytes,
-        "used_at": datetime.fromtimestamp(last_used(one.path.parent), UTC).isoformat(timespec="seconds"),
-        "folder": str(one.path.parent),
-    }
+    return one.key.digest, " · ".join([*([] if "what" in parts else [kind]), *names])

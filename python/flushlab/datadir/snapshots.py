@@ -15,8 +15,7 @@ A snapshot appears by one rename of a folder that is complete and on disk. So a 
 most a folder that a run record names, which the next `make` (of any key) removes, and two processes that want
 the same key make it once.
 
-A process holds a shared lock on `locks/DIGEST.use` from the moment it asks for a snapshot until it ends, in
-whatever way: making room never takes one away from it. The time of its mark tells when it was last used.
+What a process has asked for, it counts on until it ends (`kept.py`): making room never takes that away.
 """
 
 from __future__ import annotations
@@ -34,17 +33,14 @@ from pathlib import Path
 import msgspec
 
 from flushlab.datadir.data_root import NO_SPACE_HINT, free_bytes
+from flushlab.datadir.kept import OPEN_LOCK, evicted, flocked, hold, latest_first, limit_of, nobody_uses
 from flushlab.datadir.manifest import Manifest, check_content, check_facts, read_manifest, survey
 from flushlab.datadir.restore import Restored, drop_cached, restore_tree, sync_filesystem
 from flushlab.errors import NoSpace, NotWritable, SnapshotDamaged, StorageError
-from flushlab.machine import home, may_enter, ownership, server_user
+from flushlab.machine import home, may_enter, server_user
 from flushlab.process import discard, passing_folder, reap
-from flushlab.units import parse_size
 
 _FULL_BELOW_BYTES = 1 << 20
-_OPEN_LOCK = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-_SHARE = 0.2
-"""Of the file system, that snapshots may take if nobody says otherwise."""
 
 _checked: set[tuple[str, int, int]] = set()
 """Manifests (path, inode, modification time) whose snapshots this process found whole, content included."""
@@ -78,6 +74,11 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     key: SnapshotKey
     path: Path
     manifest: Manifest
+
+    @property
+    def folder(self) -> Path:
+        """The folder with its mark, its manifest and the data directory."""
+        return self.path.parent
 
     @property
     def size_bytes(self) -> int:
@@ -204,13 +205,7 @@ class Snapshots:
     @property
     def limit_bytes(self) -> int:
         """What they may take together; a UsageError if `$FLUSHLAB_CACHE_SIZE` is not a size."""
-        if self._limit_bytes is not None:
-            return self._limit_bytes
-        chosen = os.environ.get("FLUSHLAB_CACHE_SIZE")
-        if chosen:
-            return parse_size(chosen)
-        facts = os.statvfs(self._directory)
-        return int(facts.f_blocks * facts.f_frsize * _SHARE)
+        return limit_of(self._directory) if self._limit_bytes is None else self._limit_bytes
 
     def evict(self, limit_bytes: int, *, keep: str = "", spare_ours: bool = False) -> tuple[Snapshot, ...]:
         """Removes those used longest ago until the rest take at most `limit_bytes`; those in use stay.
@@ -222,18 +217,16 @@ class Snapshots:
         Returns:
             What was removed.
         """
-        there = sorted(self.list(), key=lambda one: last_used(one.path.parent), reverse=True)
-        total, removed = 0, []
-        for one in sorted(there, key=lambda one: one.key.digest != keep):  # stable: the latest come first
-            total += one.allocated_bytes
-            if total > limit_bytes and one.key.digest != keep and self._evict(one, spare_ours=spare_ours):
-                total -= one.allocated_bytes
-                removed.append(one)
-        return tuple(removed)
+
+        def remove(one: Snapshot) -> bool:
+            return one.key.digest != keep and self._evict(one, spare_ours=spare_ours)
+
+        there = sorted(latest_first(self.list()), key=lambda one: one.key.digest != keep)  # stable
+        return evicted(there, limit_bytes, remove)
 
     def in_use(self, snapshot: Snapshot) -> bool:
         """True while another process, or this one, counts on it."""
-        with nobody_uses(snapshot.path.parent, spare_ours=True) as free:
+        with nobody_uses(snapshot.folder, spare_ours=True) as free:
             return not free
 
     def _evict(self, snapshot: Snapshot, *, spare_ours: bool) -> bool:
@@ -323,14 +316,14 @@ class Snapshots:
                 self._directory.mkdir(parents=True, exist_ok=True)
                 self._directory.chmod(0o711)
             locks.mkdir(exist_ok=True)
-            descriptor = os.open(locks / f"{digest}.lock", _OPEN_LOCK, 0o600)
+            descriptor = os.open(locks / f"{digest}.lock", OPEN_LOCK, 0o600)
         except OSError as error:
             raise NotWritable(
                 f"the snapshot folder {self._directory} is not writable: {error.strerror}",
                 hint="set FLUSHLAB_HOME to a directory that you can write to",
             ) from error
         mode = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-        with _flocked(descriptor, mode if wait else mode | fcntl.LOCK_NB) as free:
+        with flocked(descriptor, mode if wait else mode | fcntl.LOCK_NB) as free:
             yield free
 
 
@@ -367,63 +360,3 @@ def _seal(manifest: Manifest, data: Path) -> None:
     for folder in reversed(manifest.folders):
         os.chown(data / folder.path, *owner)
         (data / folder.path).chmod(0o500)
-
-
-_held: dict[Path, int] = {}
-"""By a lock's path, this process's descriptor of it."""
-
-
-def hold(folder: Path) -> None:
-    """Counts a snapshot as used by this process, from now to its end."""
-    lock = _lock(folder)
-    if lock not in _held:
-        lock.parent.mkdir(exist_ok=True)
-        descriptor = os.open(lock, _OPEN_LOCK, 0o600)
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
-        _held[lock] = descriptor
-    with suppress(OSError):  # there is none yet, or it has no mark
-        os.utime(folder / ownership.MARK, follow_symlinks=False)
-
-
-@contextmanager
-def nobody_uses(folder: Path, *, spare_ours: bool) -> Iterator[bool]:
-    """Yields True, and keeps others from using a snapshot meanwhile, if no process uses it.
-
-    Args:
-        folder: of the snapshot.
-        spare_ours: a use of this process counts too; else it ends here.
-    """
-    lock = _lock(folder)
-    if lock in _held and spare_ours:
-        yield False
-        return
-    if (ours := _held.pop(lock, None)) is not None:
-        os.close(ours)
-    with _flocked(os.open(lock, _OPEN_LOCK, 0o600), fcntl.LOCK_EX | fcntl.LOCK_NB) as free:
-        yield free
-
-
-def last_used(folder: Path) -> float:
-    """Seconds of the epoch; 0 if that is not known."""
-    try:
-        return (folder / ownership.MARK).lstat().st_mtime
-    except OSError:
-        return 0.0
-
-
-@contextmanager
-def _flocked(descriptor: int, mode: int) -> Iterator[bool]:
-    """Holds a lock of an open file, which is closed at the end; yields False if it is taken."""
-    try:
-        try:
-            fcntl.flock(descriptor, mode)
-            free = True
-        except BlockingIOError:
-            free = False
-        yield free
-    finally:
-        os.close(descriptor)
-
-
-def _lock(folder: Path) -> Path:
-    return folder.parent / "locks" / f"{folder.name}.use"

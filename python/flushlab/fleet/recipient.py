@@ -20,12 +20,14 @@ import msgspec
 from flushlab.build import survey
 from flushlab.build.basedir import build_in
 from flushlab.build.prefix import Published, locked_by_one, publish_prefix
+from flushlab.datadir.kept import hold
 from flushlab.dataset import open_dataset
 from flushlab.errors import BuildNotFound, HarnessError, NoSpace, NotWritable, UsageError
 from flushlab.fleet import content
 from flushlab.fleet.content import Entry, Manifest
+from flushlab.fleet.received import Received, make_part
 from flushlab.machine import home_part, ownership
-from flushlab.process import discard, make_lasting
+from flushlab.process import discard
 from flushlab.units import format_size
 
 Taken = Literal["taken", "damaged"]
@@ -109,6 +111,8 @@ class _Arriving:
             folders = (there / one.path for one in self.manifest.entries if one.is_folder)
             if all(one.is_dir() for one in folders) and not any(content.differing(self.manifest, there)):
                 return there
+        with _told(self._final):
+            hold(self._final)  # first: what is found stays
         return self._final if self._is_in_place() else None
 
     def _is_in_place(self) -> bool:
@@ -136,8 +140,10 @@ class _Arriving:
                     else "copy it to the same path there, or take the password out of it",
                 )
         with locked_by_one(part.with_name(f".{part.name}.lock")):
-            if not part.is_dir():
-                make_lasting(part, "content", name_of=manifest.digest)
+            with _told(part):
+                hold(part)
+                if not part.is_dir():
+                    make_part(part, manifest.name)
             self._require_room()
             with _told(part):
                 content.prepare(manifest, part)
@@ -252,12 +258,15 @@ class Recipient:
         return "taken"
 
     def finish(self) -> list[Place]:
-        """Puts all in place; where each manifest's content is now.
+        """Puts all in place, and makes room as other caches do; where each manifest's content is now.
 
         Raises:
             HarnessError: something did not arrive whole.
         """
-        return [*map(_place, self._arriving)]
+        places = [*map(_place, self._arriving)]
+        received = Received()
+        received.evict(received.limit_bytes, spare_ours=True)
+        return places
 
 
 def _place(arriving: _Arriving) -> Place:

@@ -29,9 +29,9 @@ import msgspec
 
 from flushlab.build import Build
 from flushlab.datadir import Snapshot, SnapshotKey, Snapshots
+from flushlab.datadir.kept import last_used
 from flushlab.datadir.manifest import SCHEMA, Manifest, checksum
 from flushlab.datadir.restore import copy_tree
-from flushlab.datadir.snapshots import last_used
 from flushlab.errors import NoSpace, NotWritable, SnapshotDamaged, StorageError
 from flushlab.machine import home
 from flushlab.process import passing_folder

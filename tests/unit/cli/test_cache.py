@@ -9,6 +9,8 @@ import pytest
 
 from flushlab.cli.app import make_app
 from flushlab.datadir import SnapshotKey, Snapshots
+from flushlab.fleet.received import make_part
+from flushlab.machine import home_part
 
 
 def run(*words: str) -> None:
@@ -54,6 +56,24 @@ def test_prune_makes_room_and_tells_what_it_removed(
     run("prune", "--size", "0")
     assert capsys.readouterr().out.startswith("removed 2, ")
     assert snapshots.list() == []
+
+
+def test_content_from_another_machine_is_listed_and_pruned_too(
+    private_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = home_part("content") / "data-0123456789abcdef"
+    make_part(folder, "shop.sql")
+    (folder / "shop.sql").write_bytes(b"x" * 10_000)
+    (private_home / "content" / "mine").mkdir()
+    run("list", "--json", "-")
+    (entry,) = msgspec.json.decode(capsys.readouterr().out)["entries"]
+    assert (entry["kind"], entry["id"], entry["what"]) == ("content", "0123456789ab", "data · shop.sql")
+    assert entry["bytes"] >= 10_000
+    assert not entry["in_use"]
+    run("prune", "--size", "0")
+    assert capsys.readouterr().out.startswith("removed 1, ")
+    assert not folder.exists()
+    assert (private_home / "content" / "mine").is_dir(), "flushlab did not make it"
 
 
 def test_an_empty_cache_is_no_error(private_home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.datadir import Snapshot, SnapshotKey, Snapshots
+from flushlab.datadir import Snapshot, SnapshotKey, Snapshots, kept
 from flushlab.datadir import snapshots as snapshots_module
 from flushlab.datadir.manifest import checksum
 from flushlab.errors import NoSpace, NotWritable, SnapshotDamaged, StorageError
@@ -476,9 +476,9 @@ def test_the_one_to_keep_stays_and_a_limit_that_is_met_takes_none(tmp_path: Path
 def test_of_a_snapshot_without_a_mark_nothing_tells_when_it_was_used(store: Snapshots) -> None:
     folder = store.make(KEY, fill).path.parent
     os.utime(folder / ownership.MARK, (7, 7))
-    assert snapshots_module.last_used(folder) == 7
+    assert kept.last_used(folder) == 7
     (folder / ownership.MARK).unlink()
-    assert snapshots_module.last_used(folder) == 0
+    assert kept.last_used(folder) == 0
     assert store.evict(0) == (), "nothing proves that it is one"
     assert store.find(KEY) is not None
 

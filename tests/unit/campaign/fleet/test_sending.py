@@ -18,6 +18,7 @@ from flushlab.campaign.fleet.worker import Worker
 from flushlab.errors import HarnessError, NoSpace, StorageError, UsageError
 from flushlab.fleet import content, recipient
 from flushlab.fleet.content import Manifest, manifest_of
+from flushlab.fleet.received import Received
 from flushlab.fleet.recipient import Needed, OutsideBuild
 from tests.unit.builds import MARIADB
 
@@ -118,6 +119,20 @@ def test_a_data_set_reaches_each_machine_and_a_second_campaign_sends_nothing(
     assert (delivered_again, said, again.taken) == (delivered, [], [])
 
 
+def test_content_is_in_use_while_it_arrives_and_once_it_is_there(homes: dict[str, Path], dump: Path) -> None:
+    states = list[tuple[str, bool]]()
+
+    def look(machine: str, number: int, packed: bytes) -> bytes:
+        states.extend((one.what, Received().in_use(one)) for one in Received().list())
+        return packed
+
+    sent(elsewhere(dump), FakePost({"m1": homes["m1"]}, look))
+    assert set(states) == {("received in part · dump.sql", True)}
+    (one,) = Received().list()
+    assert one.what == "data · dump.sql"
+    assert Received().in_use(one)
+
+
 def test_a_transfer_that_was_killed_sends_the_rest_only(homes: dict[str, Path], dump: Path) -> None:
     class Killed(Exception):
         pass
@@ -161,7 +176,7 @@ def test_a_machine_without_room_is_refused_with_the_bytes_that_it_lacks(
     homes: dict[str, Path], dump: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def free(path: Path) -> Any:
-        return SimpleNamespace(f_bavail=100 if "m2" in str(path) else 1 << 30, f_frsize=1)
+        return SimpleNamespace(f_bavail=100 if "m2" in str(path) else 1 << 30, f_frsize=1, f_blocks=1 << 30)
 
     monkeypatch.setattr(os, "statvfs", free)
     delivered, _ = sent(elsewhere(dump), FakePost(homes))
