@@ -8,7 +8,6 @@ detection are used as they are; a block never moves by itself, since the dispatc
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -30,6 +29,7 @@ from ray.exceptions import (
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from flushlab.build import Progress, silent
+from flushlab.campaign.fleet.first_machine import LOOK_S, FirstMachine
 from flushlab.campaign.fleet.judgement import Needs, problems
 from flushlab.campaign.fleet.machines import (
     Crashed,
@@ -48,7 +48,7 @@ from flushlab.campaign.fleet.runner import OpenMachines
 from flushlab.campaign.fleet.sending import Delivered, Gone, Sending
 from flushlab.campaign.fleet.supplies import Supplies, supplies_of
 from flushlab.campaign.fleet.worker import MachineFacts, Worker
-from flushlab.errors import FleetError, FlushlabError, HarnessError, UsageError
+from flushlab.errors import FlushlabError, HarnessError, UsageError
 from flushlab.record import CrashRow, Trial
 from flushlab.version import __version__
 
@@ -60,15 +60,11 @@ VERSION_S = 10.0
 """Longest wait for the version of flushlab on a machine that has no worker."""
 CLOSE_S = 5.0
 """Longest wait for an idle machine to end its servers in order; then its guard ends them."""
-LOOK_S = 5.0
+NODES_S = 5.0
 """So often new nodes are looked for."""
-HEAD_S = 30.0
-"""Longest silence of the first machine; a short loss of the network passes. After 60 s, Ray 2.60 ends every
-process that is connected to it (`gcs_rpc_server_reconnect_timeout_s`)."""
 MOST_WORKERS = 3
 """Workers that are started on one node, after the first ones were lost."""
 QUEUE_S = 2.0
-_CONNECT_S = 2.0
 GUARDS_SURVIVE = {"RAY_kill_child_processes_on_worker_exit": "0"}
 """By default a worker that is killed takes its children along. Guards must outlive it: they end the servers
 and remove the folders."""
@@ -148,7 +144,10 @@ class RayMachines:
     _work: Opening | None = None
     _supplies: Supplies | None = None
     _looked_s: float = 0.0
-    _silent_since_s: float | None = None
+    _first: FirstMachine = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._first = FirstMachine(lambda: str(ray.get_runtime_context().gcs_address), self.progress)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -237,7 +236,7 @@ class RayMachines:
         opened = {name: one.actor.open.remote(openings[name]) for name, one in self._claimed.items()}
         for name, reference in opened.items():
             try:
-                failure = msgspec.json.decode(ray.get(reference), type=Failure | None)
+                failure = msgspec.json.decode(answered(reference, self._first), type=Failure | None)
             except RayError as error:
                 self._lose(name, HarnessError(f"machine {name} was lost as it opened: {reason(error)}"))
                 continue
@@ -251,7 +250,7 @@ class RayMachines:
         if opening.request is None:
             return dict.fromkeys(self._claimed, opening)
         self._supplies = supplies = supplies_of(opening.request)
-        post = RayPost({name: one.actor for name, one in self._claimed.items()})
+        post = RayPost({name: one.actor for name, one in self._claimed.items()}, self._first)
         found = dict[str, Opening]()
         for name, delivered in Sending(supplies.needed, post, self.progress).to(self.names).items():
             if isinstance(delivered, FlushlabError):
@@ -272,7 +271,8 @@ class RayMachines:
                 ray.cancel(reference)
 
     def wait(self, seconds: float) -> Sequence[Event]:
-        self._look_for_nodes()
+        if self._first.look():
+            self._look_for_nodes()
         self._open_received()
         references = [*self._running, *self._joining, *self._opening]
         if not references:
@@ -280,6 +280,8 @@ class RayMachines:
             return ()
         ray.wait(references, num_returns=1, timeout=seconds)
         ready, _ = ray.wait(references, num_returns=len(references), timeout=0)
+        if ready:
+            self._first.heard()
         return [event for one in ready for event in self._events(one)]
 
     def dismiss(self, machine: str) -> None:
@@ -296,7 +298,7 @@ class RayMachines:
             ray.wait([actor.close.remote() for actor in idle], num_returns=len(idle), timeout=CLOSE_S)
 
     def close(self) -> None:
-        if self._silent_since_s is not None:
+        if self._first.is_silent:
             return  # Ray would wait for the first machine; workers end with this process
         busy = {machine for machine, _ in self._running.values()}
         idle = [one.actor for name, one in self._claimed.items() if name not in busy]
@@ -345,11 +347,9 @@ class RayMachines:
 
     def _look_for_nodes(self) -> None:
         now = time.monotonic()
-        if self._work is None or now - self._looked_s < LOOK_S:
+        if self._work is None or now - self._looked_s < NODES_S:
             return
         self._looked_s = now
-        if not self._head_answers(now):
-            return
         receiving = [one for _, one in self._receiving]
         known = (*self._claimed.values(), *self._joining.values(), *self._opening.values(), *receiving)
         here = {one.node.id for one in known}
@@ -358,26 +358,6 @@ class RayMachines:
                 continue
             if node.name not in self._claimed and (claimed := self._try_to_claim(node)) is not None:
                 self._joining[claimed.actor.facts.remote()] = claimed
-
-    def _head_answers(self, now: float) -> bool:
-        """Whether the first machine answers; without it, Ray cannot be asked.
-
-        Raises:
-            FleetError: it has been silent for too long. Ray would end this process a little later.
-        """
-        place = str(ray.get_runtime_context().gcs_address)
-        if answers(place):
-            self._silent_since_s = None
-            return True
-        if self._silent_since_s is None:
-            self._silent_since_s = now
-            self.progress(f"the first machine of the fleet, {place}, does not answer; waiting for it")
-        elif now - self._silent_since_s > HEAD_S:
-            raise FleetError(
-                f"the first machine of the fleet, {place}, has not answered for {HEAD_S:.0f} s",
-                hint="start the fleet there again, join the other machines, then resume the campaign",
-            )
-        return False
 
     def _open_joined(self, reference: Any) -> None:
         claimed = self._joining.pop(reference)
@@ -399,7 +379,8 @@ class RayMachines:
         if self._supplies is None:
             self._opening[claimed.actor.open.remote(self._work)] = claimed
             return
-        sending = Sending(self._supplies.needed, RayPost({claimed.node.name: claimed.actor}), self.progress)
+        post = RayPost({claimed.node.name: claimed.actor}, self._first)
+        sending = Sending(self._supplies.needed, post, self.progress)
         self._receiving.append((in_thread(lambda: sending.to([claimed.node.name])), claimed))
 
     def _open_received(self) -> None:
@@ -481,25 +462,17 @@ def reason(error: BaseException) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-def answers(place: str) -> bool:
-    """Whether somebody takes connections at HOST:PORT."""
-    host, _, port = place.rpartition(":")
-    try:
-        socket.create_connection((host, int(port)), timeout=_CONNECT_S).close()
-    except OSError:
-        return False
-    return True
-
-
 @dataclass(frozen=True)
 class RayPost:
     """Reaches recipients in workers, by way of the object store.
 
     Attributes:
         actors: by the names of their machines.
+        fleet: its first machine.
     """
 
     actors: Mapping[str, Any]
+    fleet: FirstMachine
 
     def put(self, packed: bytes) -> Any:
         """A reference; the store forgets the chunk with it."""
@@ -516,16 +489,34 @@ class RayPost:
         return getattr(self.actors[machine], method).remote(*arguments)
 
     def first(self, calls: Collection[Any]) -> Sequence[Any]:
-        """The calls that have ended."""
-        ready, _ = ray.wait([*calls], num_returns=1)
-        return [*ready]
+        """The calls that have ended; raises `FleetError` if the first machine is not heard of."""
+        while True:
+            ready, _ = ray.wait([*calls], num_returns=1, timeout=LOOK_S)
+            if ready:
+                self.fleet.heard()
+            self.fleet.look()
+            if ready:
+                return [*ready]
 
     def result(self, call: Any) -> bytes:
-        """The answer; raises `Gone`."""
+        """The answer; raises `Gone`, and as `first`."""
         try:
-            return bytes(ray.get(call))
+            return bytes(answered(call, self.fleet))
         except RayError as error:
             raise Gone(reason(error)) from error
+
+
+def answered(call: Any, fleet: FirstMachine) -> Any:
+    """The answer to a call, however long it takes, as long as the first machine is heard of.
+
+    Raises:
+        FleetError: it is not.
+        RayError: as of `ray.get`.
+    """
+    while not ray.wait([call], timeout=LOOK_S)[0]:
+        fleet.look()
+    fleet.heard()
+    return ray.get(call)
 
 
 def in_thread(work: Callable[[], T]) -> Future[T]:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import socket
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,14 +13,16 @@ from flushlab.campaign.fleet.machines import Failure, Opening, Stopped, Task
 from flushlab.campaign.fleet.worker import MachineFacts
 from flushlab.errors import FleetError, HarnessError, NoSpace, UsageError
 from flushlab.experiment.protocol import BlockAhead
+from flushlab.fleet.recipient import Needed
 from flushlab.version import __version__
+from tests.unit.report.campaigns import tune_request
 
 pytest.importorskip("ray")
 
 from ray.exceptions import RayActorError, RayError, TaskCancelledError
 
 from flushlab.campaign.fleet import ray_machines
-from flushlab.campaign.fleet.ray_machines import HEAD_S, LOOK_S, Node, RayMachines
+from flushlab.campaign.fleet.ray_machines import Node, RayMachines
 
 
 class Call:
@@ -39,12 +41,18 @@ def get(call: Call, timeout: float = 0.0) -> bytes:
     return call.answer
 
 
+def all_ready(calls: list[Call], **_: object) -> tuple[list[Call], list[Call]]:
+    return calls, []
+
+
 def machines(
     monkeypatch: pytest.MonkeyPatch, place: str = "", **opened: bytes | Exception
 ) -> tuple[RayMachines, list[str]]:
     """Machines whose workers answer so when they are opened."""
     context = SimpleNamespace(gcs_address=place)
-    fake = SimpleNamespace(get=get, kill=lambda *_, **__: None, get_runtime_context=lambda: context)
+    fake = SimpleNamespace(
+        get=get, wait=all_ready, kill=lambda *_, **__: None, get_runtime_context=lambda: context
+    )
     monkeypatch.setattr(ray_machines, "ray", fake)
     monkeypatch.setattr(ray_machines, "_installed", lambda node: None)
     said = list[str]()
@@ -98,29 +106,33 @@ def test_the_last_machine_that_is_lost_as_it_opens_ends_the_campaign(monkeypatch
         one.open(Opening(nothing, b""))
 
 
-def test_a_first_machine_that_stays_silent_ends_the_campaign_with_a_way_out(
+def test_a_first_machine_that_stays_silent_while_content_is_sent_ends_the_campaign(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        place = f"127.0.0.1:{listener.getsockname()[1]}"
-        one, said = machines(monkeypatch, place)
-        assert one._head_answers(0.0)
-    assert not one._head_answers(LOOK_S)
-    assert not one._head_answers(LOOK_S + HEAD_S)
+    now_s = 0.0
+
+    def nothing_arrives(calls: list[Call], timeout: float | None = None, **_: object) -> object:
+        nonlocal now_s
+        assert timeout is not None, "waits without a limit"
+        now_s += timeout
+        return [], calls
+
+    def waits(*_: object) -> bytes:
+        pytest.fail("waits without a limit")
+
+    place = "127.0.0.1:1"  # nobody listens there
+    one, said = machines(monkeypatch, place, m1=b"null")
+    fake: Any = vars(ray_machines)["ray"]
+    monkeypatch.setattr(fake, "wait", nothing_arrives)
+    monkeypatch.setattr(fake, "get", waits)
+    monkeypatch.setattr(ray_machines, "supplies_of", lambda _: SimpleNamespace(needed=Needed()))
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    one._claimed["m1"].actor.expect = Call(b"[]")
+    with pytest.raises(FleetError, match="has not answered for") as raised:
+        one._supply_all(Opening(nothing, b"", request=tune_request()))
+    assert "resume" in (raised.value.hint or "")
     assert said == [f"the first machine of the fleet, {place}, does not answer; waiting for it"]
-    with pytest.raises(FleetError, match="has not answered for 30 s") as raised:
-        one._head_answers(LOOK_S + HEAD_S + 1.0)
-    assert raised.value.hint
-    assert "resume" in raised.value.hint
-
-
-def test_a_first_machine_that_answers_again_is_no_longer_counted_as_silent(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    heard = [False, True, False, False]
-    monkeypatch.setattr(ray_machines, "answers", lambda place: heard.pop(0))
-    one, _ = machines(monkeypatch, "10.0.0.1:9377")
-    assert [one._head_answers(at) for at in (0.0, 30.0, 60.0, 90.0)] == [False, True, False, False]
+    assert one._first.is_silent, "so that nothing waits for it at the end"
 
 
 def test_a_cancelled_block_leaves_its_machine_in_the_campaign(monkeypatch: pytest.MonkeyPatch) -> None:

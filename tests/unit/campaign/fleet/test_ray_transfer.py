@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from flushlab.campaign.fleet.first_machine import FirstMachine
 from flushlab.campaign.fleet.judgement import Needs
 from flushlab.campaign.fleet.machines import Opening
 from flushlab.campaign.fleet.sending import Delivered, Gone
@@ -136,9 +137,10 @@ def test_a_lost_worker_is_gone_in_flushlabs_words(monkeypatch: pytest.MonkeyPatc
     def get(_: object) -> bytes:
         raise RayActorError(error_msg="its node died")
 
-    monkeypatch.setattr(ray_machines, "ray", SimpleNamespace(get=get))
+    ready = SimpleNamespace(get=get, wait=lambda calls, **_: (calls, []))
+    monkeypatch.setattr(ray_machines, "ray", ready)
     with pytest.raises(Gone, match="its worker has ended, or the machine is gone"):
-        RayPost({}).result(object())
+        RayPost({}, FirstMachine(str, print)).result(object())
 
 
 def test_a_full_object_store_is_said_in_flushlabs_words(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,5 +149,5 @@ def test_a_full_object_store_is_said_in_flushlabs_words(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(ray_machines, "ray", SimpleNamespace(put=put))
     with pytest.raises(HarnessError, match="Ray's object store takes nothing") as raised:
-        RayPost({}).put(b"")
+        RayPost({}, FirstMachine(str, print)).put(b"")
     assert raised.value.hint is not None
