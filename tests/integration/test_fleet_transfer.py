@@ -65,6 +65,16 @@ def compare(pair: tuple[Node, Node], workload: str, *more: str, files: Path | No
     )
     if files is None:
         return pair[0].run(*words)
+    return on_driver(pair, files, *words)
+
+
+def bench(pair: tuple[Node, Node], workload: str, files: Path) -> subprocess.CompletedProcess[str]:
+    """One run on each machine; only the command itself has these files, in `only_here(files)`."""
+    words = (sys.executable, "-m", "flushlab", "bench", "--workload", workload, "--server", "mariadb@10.11")
+    return on_driver(pair, files, *words, "--json", "-", "--fleet", pair[0].address)
+
+
+def on_driver(pair: tuple[Node, Node], files: Path, *words: str) -> subprocess.CompletedProcess[str]:
     mount = 'mount --bind "$0" "$1" && shift && exec "$@"'
     return pair[0].run(*("unshare", "-m", "sh", "-c", mount, str(files), str(only_here(files))), *words)
 
@@ -96,15 +106,16 @@ def test_a_build_and_files_of_the_command_alone_reach_both_machines_once(
     (files / "load.sh").write_text('sleep "$(cat "$1")"\n')
     (files / "seconds").write_text("3\n")
     workload = f"command: sh {only_here(files)}/load.sh {only_here(files)}/seconds"
-    first = compare(pair, workload, files=files)
-    assert machines(first) == ["one", "two"]
+    first = bench(pair, workload, files)
+    assert first.returncode == 0, first.stderr
+    assert [run["machine"] for run in json.loads(first.stdout)["runs"] if run["trial"]] == ["one", "two"]
     sends = [line for line in lines(first) if "sends " in line]
     assert len(sends) == 2
     assert any("sends load.sh, seconds, " in line and line.endswith("to one") for line in sends), sends
     assert any("sends mariadb@10.11" in line and line.endswith("to two") for line in sends), sends
     there = json.loads((pair[1].home / "builds" / key / "build.json").read_text())["build"]
     assert there["prefix"] == str(pair[1].home / "builds" / key)
-    second = compare(pair, workload, files=files)
+    second = compare(pair, workload, files=files)  # the same content, whatever the command
     assert machines(second) == ["one", "two"]
     assert not [line for line in lines(second) if "sends " in line]
 

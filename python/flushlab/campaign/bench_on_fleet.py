@@ -16,6 +16,7 @@ from flushlab.campaign.fleet.machines import Composed, RunTrial
 from flushlab.campaign.fleet.root import root_for
 from flushlab.campaign.pool.protocol import OnEach
 from flushlab.campaign.pool.target import FLEET, NewServers, OnFleet, named_fleet
+from flushlab.campaign.request import BenchRequest
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import MeasurementError, UsageError
 from flushlab.record import FleetBench, MachineMean, MachineRun, Trial
@@ -24,19 +25,7 @@ from flushlab.spec.build import build
 from flushlab.spec.kinds import BenchSpec
 from flushlab.spec.sugar import taking
 from flushlab.statistics.machines import mean_over
-from flushlab.workload import all_options
-
-
-class BenchOnMachine(msgspec.Struct, frozen=True, kw_only=True):
-    """What a machine needs to know of a run.
-
-    Attributes:
-        spec: what was asked for.
-        folder: that files of the workload are relative to.
-    """
-
-    spec: BenchSpec
-    folder: str
+from flushlab.workload import all_options, settled
 
 
 @taking(BenchSpec, progress="Takes a line at a time.")
@@ -56,14 +45,23 @@ def bench_on_fleet(*, progress: Progress = silent, **given: Any) -> FleetBench:
     if not fleet:
         raise UsageError("no fleet is named", hint=f"add --fleet ADDRESS or set {FLEET}")
     _require_spread(spec)
-    asked = BenchOnMachine(spec=spec, folder=str(Path.cwd()))
     with OnFleet(spec.server, spec.storage, fleet).open(watcher.say) as pool:
         assert pool.fleet is not None, "it was opened on one"
-        work = OnEach(msgspec.json.encode(asked), on_machine, watcher, root_for(spec.server, spec.storage))
+        request = BenchRequest(spec=_settled(spec), build_id=pool.build.id, folder=str(Path.cwd()))
+        work = OnEach(request, on_machine, watcher, root_for(spec.server, spec.storage))
         found = compared(pool.fleet.each(work))
     if all(one.trial is None for one in found.runs):
         raise MeasurementError("; ".join(f"machine {one.machine}: {one.problem}" for one in found.runs))
     return found
+
+
+def _settled(spec: BenchSpec) -> BenchSpec:
+    """With files by their absolute paths: workers run in other folders."""
+    workload = msgspec.structs.replace(spec.workload, options=settled(spec.workload).options)
+    base = spec.base
+    if base.base is not None:
+        base = msgspec.structs.replace(base, base=str(Path(base.base).expanduser().absolute()))
+    return msgspec.structs.replace(spec, workload=workload, base=base)
 
 
 def _require_spread(spec: BenchSpec) -> None:
@@ -86,11 +84,11 @@ def on_machine(plan: bytes, composed: Composed, progress: Progress) -> Iterator[
     """What runs the one trial on a machine of a fleet.
 
     Args:
-        plan: JSON of `BenchOnMachine`.
+        plan: JSON of `BenchRequest`.
         composed: not used.
         progress: takes a line at a time.
     """
-    asked = msgspec.json.decode(plan, type=BenchOnMachine)
+    asked = msgspec.json.decode(plan, type=BenchRequest)
     target = NewServers(asked.spec.server, asked.spec.storage)
     yield lambda _: run_once(asked.spec, target, Watcher(progress), Path(asked.folder))
 

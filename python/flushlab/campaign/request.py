@@ -1,4 +1,6 @@
-"""Requests of campaigns, as they are stored: enough to go on after a kill. Sits in `campaign`; pure."""
+"""Requests of campaigns, as they are stored: enough to go on after a kill, or on another machine. Sits in
+`campaign`; pure.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from flushlab.record import Machine, ServerIdentity, SourceText, Value, Warning
 from flushlab.settings.candidates import Candidate
 from flushlab.settings.fit import Scaled
 from flushlab.settings.floor import Floor
-from flushlab.spec.kinds import CompareSpec, CrashSpec, SeriesSpec, TuneSpec
+from flushlab.spec.kinds import BenchSpec, CompareSpec, CrashSpec, SeriesSpec, TuneSpec
 from flushlab.spec.parts import WorkloadSpec
 from flushlab.workload import Timing
 
@@ -48,6 +50,20 @@ class StoredRequest(msgspec.Struct, frozen=True, kw_only=True):
         """Name of the workload; of a series, the base's."""
         assert not isinstance(self.spec, SeriesSpec)
         return self.spec.workload.name
+
+
+class BenchRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A run of `bench` on each machine of a fleet; it is not stored.
+
+    Attributes:
+        spec: what was asked for.
+        build_id: key of the build.
+        folder: that files of the workload are relative to.
+    """
+
+    spec: BenchSpec
+    build_id: str
+    folder: str
 
 
 class ComparingRequest(StoredRequest, frozen=True, kw_only=True):

@@ -1,8 +1,8 @@
 """First machine: whether the machine that a fleet began with is heard of. Sits in `campaign.fleet`; no Ray.
 
 Without it, Ray cannot be asked, and ends the command after a minute without a word. One rule holds for blocks
-and for content on its way: an answer of the first machine is a sign of life, and so is whatever arrives from
-any machine, such as a chunk that was taken.
+and for content on its way. A sign of life is an answer of the first machine, or whatever arrives from any
+machine, such as a chunk that was taken.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import msgspec
 
 from flushlab import errors
 from flushlab.build import Progress
-from flushlab.campaign.request import StoredRequest
+from flushlab.campaign.request import BenchRequest, StoredRequest
 from flushlab.errors import FlushlabError, HarnessError
 from flushlab.experiment.protocol import BlockAhead, Request
 from flushlab.record import CrashRow, Trial
@@ -59,7 +59,7 @@ class Composed(Protocol):
 
 
 Enter = Callable[[bytes, Composed, Progress], AbstractContextManager[RunTrial | RunCrashes]]
-"""From a stored request, on a machine of the fleet: what runs its trials or crashes. A function
+"""From a request, on a machine of the fleet: what runs its trials or crashes. A function
 of a module, so that its name can travel."""
 
 
@@ -68,15 +68,15 @@ class Opening(NamedTuple):
 
     Attributes:
         enter: opens the servers of the campaign's kind.
-        plan: JSON of the stored request.
+        plan: JSON of the request.
         root_for: words for what of it needs root; empty if nothing does.
-        request: whose builds, files and data machines need; None: none. It does not travel.
+        request: whose builds, files and data machines need; None: none are needed. It does not travel.
     """
 
     enter: Enter
     plan: bytes
     root_for: str = ""
-    request: StoredRequest | None = None
+    request: StoredRequest | BenchRequest | None = None
 
     def at(self, plan: bytes) -> Opening:
         """What travels to a machine, with the request as it is there."""

@@ -314,12 +314,8 @@ class OpenMachines:
         return run_on_each(self.machines, self._opened(work))
 
     def _opened(self, work: Work | CrashWork | OnEach) -> tuple[str, ...]:
-        if isinstance(work, OnEach):
-            opening = Opening(work.there, work.plan, work.root_for)
-        else:
-            plan = msgspec.json.encode(work.request)
-            opening = Opening(work.there, plan, work.root_for, work.request)
-        names = self.machines.open(opening)
+        plan = msgspec.json.encode(work.request)
+        names = self.machines.open(Opening(work.there, plan, work.root_for, work.request))
         work.watcher.say(f"fleet: {counted(len(names), 'machine')} ({', '.join(names)})")
         return names
 

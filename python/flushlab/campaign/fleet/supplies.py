@@ -21,7 +21,7 @@ from flushlab.build.basedir import build_in
 from flushlab.build.build import Build
 from flushlab.build.galera import galera_for
 from flushlab.build.prefix import prefix_of
-from flushlab.campaign.request import BoundArm, ComparingRequest, SeriesRequest, StoredRequest
+from flushlab.campaign.request import BenchRequest, BoundArm, ComparingRequest, SeriesRequest, StoredRequest
 from flushlab.dataset import open_dataset
 from flushlab.dataset.directory import Directory
 from flushlab.errors import UsageError
@@ -29,7 +29,7 @@ from flushlab.fleet.content import OPTION_FILES, Manifest, manifest_of, text_of
 from flushlab.fleet.recipient import ABSOLUTE, Needed, OutsideBuild, Place
 from flushlab.machine import ownership
 from flushlab.redact import option_file_without_passwords, without_passwords
-from flushlab.spec.kinds import CrashSpec, TuneSpec
+from flushlab.spec.kinds import BenchSpec, CrashSpec, TuneSpec
 from flushlab.spec.parts import ServerSpec, ServersSpec, WorkloadSpec
 from flushlab.workload import ON_DATA, TxnWorkload, build_workload
 
@@ -40,16 +40,19 @@ _OF_SYSTEM = ("/bin", "/dev", "/etc", "/lib", "/lib64", "/opt", "/proc", "/run",
 """Each machine has its own programs there."""
 
 
+Asked = StoredRequest | BenchRequest
+
+
 @dataclass(frozen=True)
 class Supplies:
     """What a campaign needs on each machine.
 
     Attributes:
-        request: of the campaign.
+        request: of the campaign, or of a run on each machine.
         needed: its content.
     """
 
-    request: StoredRequest
+    request: Asked
     needed: Needed
 
     def plan_at(self, places: Sequence[Place]) -> bytes:
@@ -62,16 +65,18 @@ class Supplies:
         for manifest, place in zip(self.needed.manifests, places, strict=True):
             if manifest.kind == "files" and place.root != manifest.root:
                 request = _with_files(request, place.root)
-            elif manifest.kind == "data" and isinstance(request, ComparingRequest):
+            elif manifest.kind == "data" and isinstance(request, ComparingRequest | BenchRequest):
                 data = msgspec.structs.replace(
                     request.spec.data, dataset=str(Path(place.root) / manifest.entries[0].path)
                 )
                 spec = msgspec.structs.replace(request.spec, data=data)
-                request = msgspec.structs.replace(request, spec=spec, dataset_key=place.key)
+                request = msgspec.structs.replace(request, spec=spec)
+                if isinstance(request, ComparingRequest):
+                    request = msgspec.structs.replace(request, dataset_key=place.key)
         return msgspec.json.encode(request)
 
 
-def supplies_of(request: StoredRequest) -> Supplies:
+def supplies_of(request: Asked) -> Supplies:
     """What the machines of a fleet need for a campaign.
 
     Raises:
@@ -92,12 +97,12 @@ def supplies_of(request: StoredRequest) -> Supplies:
             manifests.append(_of_prefix("Galera", galera))
     if files := _files(request):
         manifests.append(files)
-    if isinstance(request, ComparingRequest) and request.spec.data.dataset is not None:
+    if isinstance(request, ComparingRequest | BenchRequest) and request.spec.data.dataset is not None:
         manifests.append(_data(request.spec.data.dataset))
     return Supplies(request, Needed(manifests=tuple(manifests), builds=tuple(outside)))
 
 
-def _builds(request: StoredRequest) -> Iterator[Build]:
+def _builds(request: Asked) -> Iterator[Build]:
     arms = request.arms if isinstance(request, SeriesRequest) else ()
     wanted = dict.fromkeys((request.build_id, *(arm.build_id for arm in arms if arm.build_id)))
     known = {one.id: one for one in list_builds()}
@@ -124,16 +129,16 @@ def _data(dataset: str) -> Manifest:
 # -- files of workloads
 
 
-def _workloads(request: StoredRequest) -> Iterator[WorkloadSpec]:
+def _workloads(request: Asked) -> Iterator[WorkloadSpec]:
     if isinstance(request, SeriesRequest):
         yield from (arm.workload for arm in (request.base, *request.running))
-    elif isinstance(request.spec, TuneSpec | CrashSpec):
+    elif isinstance(request.spec, TuneSpec | CrashSpec | BenchSpec):
         yield request.spec.workload
         if isinstance(request.spec, CrashSpec) and request.spec.background:
             yield WorkloadSpec(name=request.spec.background)
 
 
-def _files(request: StoredRequest) -> Manifest | None:
+def _files(request: Asked) -> Manifest | None:
     folder, found, fixed, folders = Path(request.folder), dict[Path, str](), set[Path](), set[Path]()
     for workload in _workloads(request):
         if workload.name.startswith(_COMMAND):
@@ -142,19 +147,29 @@ def _files(request: StoredRequest) -> Manifest | None:
         for path in files_of(workload, folder):
             found.setdefault(path, path.name)
         fixed.update(_named_absolutely(workload, folder))
+    base = _option_file(request)
+    if base is not None:
+        found.setdefault(base, base.name)
     if not found and not folders:
         return None
 
     def stays(path: Path) -> str:
         if path in fixed:
             return ABSOLUTE
-        if OPTION_FILES.search(path.name):
+        if path == base or OPTION_FILES.search(path.name):
             return OPTION_FILE
         text = text_of(path)
         return PASSWORD if without_passwords(text) != text else ""
 
     name = ", ".join(found.values()) or f"the folder {folder}"
     return manifest_of("files", name, Path("/"), found, stays=stays, folders=folders)
+
+
+def _option_file(request: Asked) -> Path | None:
+    """The option file that machines read; those of campaigns get its settings."""
+    if not isinstance(request, BenchRequest) or request.spec.base.base is None:
+        return None
+    return Path(request.spec.base.base)
 
 
 def _require_no_password(name: str) -> None:
@@ -219,7 +234,7 @@ def _absolute(folder: Path, word: str) -> Path:
 # -- the request of a machine
 
 
-def _by_id(request: StoredRequest) -> StoredRequest:
+def _by_id(request: Asked) -> Asked:
     """With the build by its id: the machine may have other binaries of the same version."""
     server: ServerSpec | ServersSpec = request.spec.server
     if server.basedir is not None:
@@ -232,7 +247,7 @@ def _by_id(request: StoredRequest) -> StoredRequest:
     return msgspec.structs.replace(request, spec=spec)
 
 
-def _with_files(request: StoredRequest, root: str) -> StoredRequest:
+def _with_files(request: Asked, root: str) -> Asked:
     """With the workloads' files below another root; a digest is of a name too, and hashes were compared."""
     folder = Path(request.folder)
 
@@ -246,6 +261,8 @@ def _with_files(request: StoredRequest, root: str) -> StoredRequest:
     if isinstance(request, SeriesRequest):
         arms = tuple(map(moved, request.arms))
         return msgspec.structs.replace(request, base=moved(request.base), arms=arms)
+    if isinstance(request, BenchRequest):
+        return msgspec.structs.replace(request, spec=_bench_moved(request, folder, root))
     spec = request.spec
     if isinstance(spec, TuneSpec | CrashSpec):
         changes: dict[str, object] = {"workload": _moved(spec.workload, folder, root)}
@@ -254,6 +271,14 @@ def _with_files(request: StoredRequest, root: str) -> StoredRequest:
         spec = msgspec.structs.replace(spec, **changes)
         return msgspec.structs.replace(request, spec=spec, workload_digest="")
     return request
+
+
+def _bench_moved(request: BenchRequest, folder: Path, root: str) -> BenchSpec:
+    spec, base = request.spec, _option_file(request)
+    changes: dict[str, object] = {"workload": _moved(spec.workload, folder, root)}
+    if base is not None:
+        changes["base"] = msgspec.structs.replace(spec.base, base=_below(root, base))
+    return msgspec.structs.replace(spec, **changes)
 
 
 def _moved(workload: WorkloadSpec, folder: Path, root: str) -> WorkloadSpec:

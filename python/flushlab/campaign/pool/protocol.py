@@ -18,7 +18,7 @@ from flushlab.campaign.facts import Resources
 from flushlab.campaign.fleet.machines import Enter, RunTrial
 from flushlab.campaign.other_load import check_other_load
 from flushlab.campaign.pool.running_server import has_all
-from flushlab.campaign.request import ArmGroup, SeriesRequest, StoredRequest, TuneRequest
+from flushlab.campaign.request import ArmGroup, BenchRequest, SeriesRequest, StoredRequest, TuneRequest
 from flushlab.campaign.scheduling import Capacity
 from flushlab.campaign.volumes import NoVolumes, Volumes
 from flushlab.campaign.watcher import Watcher
@@ -200,13 +200,13 @@ class OnEach(NamedTuple):
     """A single run that every machine of a fleet does.
 
     Attributes:
-        plan: JSON of what is asked for.
-        there: opens what runs it on a machine.
+        request: what is asked for.
+        there: opens what runs it on a machine, from the request.
         watcher: told what happens.
         root_for: words for what of it needs root; empty if nothing does.
     """
 
-    plan: bytes
+    request: BenchRequest
     there: Enter
     watcher: Watcher
     root_for: str = ""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -11,11 +14,15 @@ import pytest
 
 from flushlab.campaign.bench_on_fleet import bench_on_fleet, compared
 from flushlab.campaign.fleet.each import run_on_each
-from flushlab.campaign.fleet.machines import Task, ThreadMachines
+from flushlab.campaign.fleet.machines import Opening, Task, ThreadMachines
+from flushlab.campaign.fleet.runner import OpenMachines
+from flushlab.campaign.pool.target import OnFleet
+from flushlab.campaign.request import BenchRequest
 from flushlab.errors import NoSpace, UsageError
 from flushlab.record import Trial
 from flushlab.report.bench_on_fleet import document, render
 from tests.golden.test_reports import text_of
+from tests.unit.builds import MARIADB
 from tests.unit.records import trial
 
 RESULTS = {"a": 1000.0, "b": 1250.0, "c": 800.0}
@@ -107,6 +114,31 @@ def test_what_several_machines_cannot_do_is_refused_by_name(given: dict[str, Any
     with pytest.raises(UsageError, match=words) as told:
         bench_on_fleet(fleet="127.0.0.1:9377", **given)
     assert "without --fleet" in (told.value.hint or "")
+
+
+def test_machines_get_the_request_whose_content_they_need(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    opened = list[Opening]()
+
+    class Opened(ThreadMachines):
+        def open(self, opening: Opening) -> tuple[str, ...]:
+            opened.append(opening)
+            return super().open(opening)
+
+    @contextmanager
+    def claimed(*_: object) -> Iterator[object]:
+        there = Opened(["a"], lambda machine, task: [trial(arm=task.block.arms[0], stage="bench")])
+        yield SimpleNamespace(fleet=OpenMachines(there, ("a",)), build=MARIADB)
+
+    monkeypatch.setattr(OnFleet, "open", claimed)
+    monkeypatch.chdir(tmp_path)
+    bench_on_fleet(fleet="127.0.0.1:9377", workload="sql:a.sql", base="my.cnf")
+    (found,) = opened
+    assert isinstance(found.request, BenchRequest)
+    assert (found.request.build_id, found.request.folder) == (MARIADB.id, str(tmp_path))
+    assert found.request.spec.base.base == str(tmp_path / "my.cnf"), "workers run in other folders"
+    assert msgspec.json.decode(found.plan, type=BenchRequest) == found.request
 
 
 def test_without_a_fleet_the_command_says_how_to_name_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,12 +8,13 @@ import pytest
 
 from flushlab.build import Build
 from flushlab.campaign.fleet import supplies
-from flushlab.campaign.fleet.supplies import OPTION_FILE, PASSWORD, Supplies, supplies_of, words_of
-from flushlab.campaign.request import BoundArm, SeriesRequest, StoredRequest, TuneRequest
+from flushlab.campaign.fleet.supplies import OPTION_FILE, PASSWORD, Asked, Supplies, supplies_of, words_of
+from flushlab.campaign.request import BenchRequest, BoundArm, SeriesRequest, TuneRequest
 from flushlab.errors import UsageError
 from flushlab.fleet.content import Manifest
 from flushlab.fleet.recipient import ABSOLUTE, Place
-from flushlab.spec.parts import DataSpec, WorkloadSpec
+from flushlab.spec.kinds import BenchSpec
+from flushlab.spec.parts import BaseSpec, DataSpec, WorkloadSpec
 from tests.unit.builds import MARIADB
 from tests.unit.report.campaigns import series_request, tune_request
 
@@ -38,7 +39,7 @@ def tuning(folder: Path, workload: str, **options: Any) -> TuneRequest:
     return msgspec.structs.replace(request, spec=spec, folder=str(folder))
 
 
-def files_in(request: StoredRequest) -> Manifest:
+def files_in(request: Asked) -> Manifest:
     (found,) = [one for one in supplies_of(request).needed.manifests if one.kind == "files"]
     return found
 
@@ -53,7 +54,7 @@ def below(folder: Path, manifest: Manifest) -> dict[str, str]:
     }
 
 
-def there(request: StoredRequest) -> Any:
+def there(request: Asked) -> Any:
     """The request as a machine gets it whose files are below another root."""
     found = supplies_of(request)
     places = [Place(root=ROOT, key={"dataset": "there"}) for _ in found.needed.manifests]
@@ -152,6 +153,32 @@ def test_a_data_set_is_where_the_machine_has_it(tmp_path: Path) -> None:
     found = there(msgspec.structs.replace(request, spec=spec, dataset_key={"dataset": "here"}))
     assert found.spec.data.dataset == f"{ROOT}/dump.sql"
     assert found.dataset_key == {"dataset": "there"}
+
+
+def test_a_run_on_each_machine_gets_its_files_and_data_there(tmp_path: Path) -> None:
+    for name in ("a.sql", "dump.sql", "my.cnf"):
+        (tmp_path / name).write_text("SELECT 1;\n")
+    spec = BenchSpec(
+        workload=WorkloadSpec(name=f"sql:{tmp_path}/a.sql"),
+        data=DataSpec(dataset=str(tmp_path / "dump.sql")),
+        base=BaseSpec(base=str(tmp_path / "my.cnf")),
+    )
+    asked = BenchRequest(spec=spec, build_id=tune_request().build_id, folder=str(tmp_path))
+    needed = supplies_of(asked).needed
+    assert [one.id for one in needed.builds] == [asked.build_id]
+    assert below(tmp_path, files_in(asked)) == {"a.sql": "", "my.cnf": OPTION_FILE}
+    found: BenchSpec = there(asked).spec
+    assert found.server.server == asked.build_id
+    assert found.workload.name == f"sql:{ROOT}{tmp_path}/a.sql"
+    assert found.data.dataset == f"{ROOT}/dump.sql"
+    assert found.base.base == f"{ROOT}{tmp_path}/my.cnf"
+
+
+def test_an_option_file_of_any_name_stays(tmp_path: Path) -> None:
+    (tmp_path / "server.conf").write_text("[mysqld]\n")
+    spec = BenchSpec(base=BaseSpec(base=str(tmp_path / "server.conf")))
+    asked = BenchRequest(spec=spec, build_id=tune_request().build_id, folder=str(tmp_path))
+    assert below(tmp_path, files_in(asked)) == {"server.conf": OPTION_FILE}
 
 
 def test_keys_and_logs_of_a_data_directory_stay(tmp_path: Path) -> None:
