@@ -442,7 +442,8 @@ class ArmRunners:
         """
         request = self._series.request
         for arm in (request.base, *request.running):
-            if arm.workload_digest and fingerprint(workload_of(request, arm)) != arm.workload_digest:
+            found = fingerprint(workload_of(request, arm), request.root)
+            if arm.workload_digest and found != arm.workload_digest:
                 raise UsageError(
                     f"the workload {without_passwords(arm.workload.name)} has changed since the series began",
                     hint="restore its file, or start a new series: results of two workloads are not"

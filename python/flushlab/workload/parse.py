@@ -228,6 +228,12 @@ def on_data(workload: Workload, database: str) -> Workload:
     return workload
 
 
-def fingerprint(workload: Workload) -> str:
-    """Changes with anything that the workload is made of, the content of its file included."""
-    return hashlib.sha256(msgspec.json.encode(workload)).hexdigest()
+def fingerprint(workload: Workload, root: str = "") -> str:
+    """Changes with anything that the workload is made of, the content of its file included.
+
+    Args:
+        workload: read from its files.
+        root: folder that its absolute paths begin with here, and not where the fingerprint was first made.
+    """
+    made_of = msgspec.json.encode(workload)
+    return hashlib.sha256(made_of.replace(root.encode(), b"") if root else made_of).hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from flushlab.campaign.crash import crash as crashes
 from flushlab.campaign.crash.crash import _crash_all
 from flushlab.campaign.crash.experiment import CrashExperiment
+from flushlab.campaign.crash.load import load_of
 from flushlab.campaign.crash.request import CrashRequest
 from flushlab.campaign.loop import stored_request
 from flushlab.campaign.watcher import Watcher
@@ -166,3 +168,26 @@ def test_a_campaign_goes_on_with_the_settings_that_it_began_with(tmp_path: Path,
     )
     store.create_campaign("crash-1", "crash", msgspec.json.encode(request))
     assert stored_request(store, "crash-1", "crash", CrashRequest) == request
+
+
+def test_a_file_by_its_relative_name_is_the_same_one_when_the_campaign_is_resumed_from_elsewhere(
+    private_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def servers(*_: object) -> Iterator[object]:
+        yield SimpleNamespace(build=MARIADB, identity=SimpleNamespace(title="MariaDB"))
+
+    def plan(**_: object) -> object:
+        return SimpleNamespace(settings_of=lambda *_: {})
+
+    def stop(request: CrashRequest, *_: object) -> object:
+        return request
+
+    monkeypatch.setattr(crashes, "_servers", servers)
+    monkeypatch.setattr(crashes, "CrashPlan", plan)
+    monkeypatch.setattr(crashes, "_crash_all", stop)
+    (tmp_path / "load.sql").write_text("SELECT 1;\n")
+    monkeypatch.chdir(tmp_path)
+    request: Any = crashes.crash([], workload="sql:load.sql", failure="process")
+    monkeypatch.chdir(private_home)
+    assert load_of(request).name == f"sql:{tmp_path}/load.sql"

@@ -15,7 +15,7 @@ from flushlab.campaign.configurations import Configuration, require_settings, sp
 from flushlab.campaign.configurations import read as read_configurations
 from flushlab.campaign.crash.experiment import CrashExperiment
 from flushlab.campaign.crash.facts import arms_of, facts_of, facts_of_campaign
-from flushlab.campaign.crash.load import asked_load, load_of
+from flushlab.campaign.crash.load import as_stored, asked_load, load_of
 from flushlab.campaign.crash.on_machine import on_machine
 from flushlab.campaign.crash.plan import CrashPlan
 from flushlab.campaign.crash.replay import as_recorded, recorded_build, under_its_load
@@ -40,7 +40,7 @@ from flushlab.spec.kinds import CrashSpec
 from flushlab.spec.sugar import taking
 from flushlab.store import Store, new_id, open_store
 from flushlab.units import counted
-from flushlab.workload import all_options, settled
+from flushlab.workload import all_options
 
 
 @taking(CrashSpec, progress="Takes a line at a time.")
@@ -88,7 +88,9 @@ def crash(
     found = read_configurations(configurations, under, alone=True)
     require_settings(found, "crash")
     words = spelled(found, under)
-    spec = msgspec.structs.replace(spec, configurations=() if words == (BASE,) else words)
+    spec = msgspec.structs.replace(
+        spec, configurations=() if words == (BASE,) else words, workload=as_stored(spec.workload)
+    )
     fleet = _fleet(spec)
     load = asked_load(spec, Path.cwd())
     if not fleet:
@@ -98,16 +100,14 @@ def crash(
         planned = {name: plan.settings_of(one, spec.base.settings, notes) for name, one in found.items()}
         request = CrashRequest(
             spec=msgspec.structs.replace(
-                stored(spec),
-                server=msgspec.structs.replace(spec.server, server=target.build.name),
-                workload=spec.workload if load.workload is None else settled(spec.workload),
+                stored(spec), server=msgspec.structs.replace(spec.server, server=target.build.name)
             ),
             folder=str(Path.cwd()),
             build=target.build.name,
             build_id=target.build.id,
             fleet=fleet,
             server=target.identity.title,
-            workload_digest=load.digest,
+            workload_digest=load.digest(),
             sources=(*texts_of(one.file for one in found.values()), *load.sources),
             planned=planned,
             warnings=tuple(notes),

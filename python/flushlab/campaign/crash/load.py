@@ -20,12 +20,14 @@ from flushlab.errors import UsageError
 from flushlab.record import LoadSpec, SourceText
 from flushlab.server import Sandbox
 from flushlab.spec.kinds import CrashSpec
+from flushlab.spec.parts import WorkloadSpec
 from flushlab.workload import (
     CommandWorkload,
     SqlWorkload,
     Workload,
     fingerprint,
     parse_workload,
+    settled,
     sources_of,
     workload_options,
 )
@@ -70,11 +72,11 @@ class CrashLoad(msgspec.Struct, frozen=True, kw_only=True):
             return ""
         return self.beside if self.beside == DDL else self.beside.name
 
-    @property
-    def digest(self) -> str:
-        """Changes with anything that it is made of, the contents of its files included."""
+    def digest(self, root: str = "") -> str:
+        """Changes with anything that it is made of, the contents of its files included; `root` as of
+        `fingerprint`."""
         parts = (self.workload, None if self.beside == DDL else self.beside)
-        return " ".join(fingerprint(one) for one in parts if one is not None)
+        return " ".join(fingerprint(one, root) for one in parts if one is not None)
 
     @property
     def sources(self) -> tuple[SourceText, ...]:
@@ -112,10 +114,19 @@ class CrashLoad(msgspec.Struct, frozen=True, kw_only=True):
         return DdlWorkload(database) if self.beside == DDL else None
 
 
+def as_stored(workload: WorkloadSpec) -> WorkloadSpec:
+    """The workload that was asked for, as requests have it: resumed from elsewhere, it must be the same.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    return workload if workload.name == ACKED_INSERTS else settled(workload)
+
+
 def load_of(request: CrashRequest) -> CrashLoad:
     """The load of a campaign that goes on, unless one of its files has changed."""
     load = asked_load(request.spec, Path(request.folder))
-    if request.workload_digest and request.workload_digest != load.digest:
+    if request.workload_digest and request.workload_digest != load.digest(request.root):
         raise UsageError(
             f"the workload {request.workload} has changed since the campaign began",
             hint="restore its file, or start a new campaign: counts of two workloads are not comparable",

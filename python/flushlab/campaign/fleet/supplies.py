@@ -30,6 +30,7 @@ from flushlab.fleet.recipient import ABSOLUTE, Needed, OutsideBuild, Place
 from flushlab.machine import ownership
 from flushlab.redact import option_file_without_passwords, without_passwords
 from flushlab.spec.kinds import BenchSpec, CrashSpec, TuneSpec
+from flushlab.spec.option import Spec
 from flushlab.spec.parts import ServerSpec, ServersSpec, WorkloadSpec
 from flushlab.workload import ON_DATA, TxnWorkload, build_workload
 
@@ -146,6 +147,7 @@ def _files(request: Asked) -> Manifest | None:
             folders.add(folder)
         for path in files_of(workload, folder):
             found.setdefault(path, path.name)
+            folders.add(folder)  # which names may lead out of, and back
         fixed.update(_named_absolutely(workload, folder))
     base = _option_file(request)
     if base is not None:
@@ -248,29 +250,39 @@ def _by_id(request: Asked) -> Asked:
 
 
 def _with_files(request: Asked, root: str) -> Asked:
-    """With the workloads' files below another root; a digest is of a name too, and hashes were compared."""
+    """With the workloads' files below another root."""
     folder = Path(request.folder)
 
     def moved(arm: BoundArm) -> BoundArm:
         if arm.outcome != "measured":
             return arm
         workload = _moved(arm.workload, folder, root)
-        return msgspec.structs.replace(arm, workload=workload, workload_digest="")
+        digest = arm.workload_digest if _is_found_again(workload, arm.workload, root) else ""
+        return msgspec.structs.replace(arm, workload=workload, workload_digest=digest)
 
-    request = msgspec.structs.replace(request, folder=_below(root, folder))
+    there = _below(root, folder)
+    if isinstance(request, BenchRequest):
+        return msgspec.structs.replace(request, folder=there, spec=_bench_moved(request, folder, root))
+    request = msgspec.structs.replace(request, folder=there, root=root)
     if isinstance(request, SeriesRequest):
         arms = tuple(map(moved, request.arms))
         return msgspec.structs.replace(request, base=moved(request.base), arms=arms)
-    if isinstance(request, BenchRequest):
-        return msgspec.structs.replace(request, spec=_bench_moved(request, folder, root))
     spec = request.spec
     if isinstance(spec, TuneSpec | CrashSpec):
         changes: dict[str, object] = {"workload": _moved(spec.workload, folder, root)}
         if isinstance(spec, CrashSpec) and spec.background:
             changes["background"] = _moved(WorkloadSpec(name=spec.background), folder, root).name
-        spec = msgspec.structs.replace(spec, **changes)
-        return msgspec.structs.replace(request, spec=spec, workload_digest="")
+        here, spec = spec, msgspec.structs.replace(spec, **changes)
+        request = msgspec.structs.replace(request, spec=spec)
+        if not _is_found_again(spec, here, root):
+            request = msgspec.structs.replace(request, workload_digest="")
     return request
+
+
+def _is_found_again(moved: Spec, here: Spec, root: str) -> bool:
+    """Whether nothing but the root tells them apart. If not, a digest made here says nothing there: a name
+    was spelled in another way (`~`, a word in quotes)."""
+    return msgspec.json.encode(moved).replace(root.encode(), b"") == msgspec.json.encode(here)
 
 
 def _bench_moved(request: BenchRequest, folder: Path, root: str) -> BenchSpec:
@@ -282,19 +294,25 @@ def _bench_moved(request: BenchRequest, folder: Path, root: str) -> BenchSpec:
 
 
 def _moved(workload: WorkloadSpec, folder: Path, root: str) -> WorkloadSpec:
-    paths = [*files_of(workload, folder)]
+    """With absolute paths below another root; others are relative to a folder that is there, too."""
     options = dict(workload.options)
-    if options.get("ssl_ca"):
-        options["ssl_ca"] = _below(root, paths[0])
+    if ssl_ca := str(options.get("ssl_ca") or ""):
+        options["ssl_ca"] = _file_moved(ssl_ca, root)
     name = workload.name
     for kind in (_SQL, _TXN):
         if name.startswith(kind):
-            name = f"{kind}{_below(root, _absolute(folder, name.removeprefix(kind).strip()))}"
+            name = f"{kind}{_file_moved(name.removeprefix(kind).strip(), root)}"
     if name.startswith(_COMMAND):
-        for path in dict.fromkeys(paths):
+        for path in dict.fromkeys(files_of(workload, folder)):
             whole = re.compile(rf"(?<![\w./-]){re.escape(str(path))}(?![\w./-])")
-            name = shlex.quote(_below(root, path)).join(whole.split(name))
+            there = _below(root, path)  # the path may stand in quotes
+            name = (there if shlex.quote(root) == root else shlex.quote(there)).join(whole.split(name))
     return msgspec.structs.replace(workload, name=name, options=options)
+
+
+def _file_moved(file: str, root: str) -> str:
+    path = Path(os.path.normpath(Path(file).expanduser()))
+    return _below(root, path) if path.is_absolute() else file
 
 
 def _below(root: str, path: Path) -> str:

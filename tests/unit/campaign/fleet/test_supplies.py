@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -7,16 +8,19 @@ import msgspec
 import pytest
 
 from flushlab.build import Build
+from flushlab.campaign.crash.load import asked_load, load_of
 from flushlab.campaign.fleet import supplies
 from flushlab.campaign.fleet.supplies import OPTION_FILE, PASSWORD, Asked, Supplies, supplies_of, words_of
 from flushlab.campaign.request import BenchRequest, BoundArm, SeriesRequest, TuneRequest
+from flushlab.campaign.series import workload_of
 from flushlab.errors import UsageError
 from flushlab.fleet.content import Manifest
 from flushlab.fleet.recipient import ABSOLUTE, Place
-from flushlab.spec.kinds import BenchSpec
-from flushlab.spec.parts import BaseSpec, DataSpec, WorkloadSpec
+from flushlab.spec.kinds import BenchSpec, CrashSpec
+from flushlab.spec.parts import BaseSpec, CrashWorkloadSpec, DataSpec, WorkloadSpec
+from flushlab.workload import fingerprint
 from tests.unit.builds import MARIADB
-from tests.unit.report.campaigns import series_request, tune_request
+from tests.unit.report.campaigns import crash_request, series_request, tune_request
 
 ROOT = "/home2/content/files-x"
 SECRET = "planted-5be1"
@@ -54,10 +58,10 @@ def below(folder: Path, manifest: Manifest) -> dict[str, str]:
     }
 
 
-def there(request: Asked) -> Any:
+def there(request: Asked, root: str = ROOT) -> Any:
     """The request as a machine gets it whose files are below another root."""
     found = supplies_of(request)
-    places = [Place(root=ROOT, key={"dataset": "there"}) for _ in found.needed.manifests]
+    places = [Place(root=root, key={"dataset": "there"}) for _ in found.needed.manifests]
     return msgspec.json.decode(found.plan_at(places), type=type(request))
 
 
@@ -89,7 +93,12 @@ def test_a_command_gets_the_files_that_it_names_below_another_root(tmp_path: Pat
     assert found.folder == f"{ROOT}{tmp_path}"
     moved = f"{ROOT}{tmp_path}/in.sql"
     assert found.spec.workload.name == f"command: sh ./load.sh {moved} --x={moved} /bin/true"
-    assert found.workload_digest == ""
+
+
+def test_a_file_whose_name_stands_in_quotes_is_named_below_the_root_in_these_quotes(tmp_path: Path) -> None:
+    (tmp_path / "load it.sh").write_text("true\n")
+    found = there(tuning(tmp_path, f"command: sh '{tmp_path}/load it.sh'"))
+    assert found.spec.workload.name == f"command: sh '{ROOT}{tmp_path}/load it.sh'"
 
 
 def test_a_script_and_a_file_of_transactions_with_its_setup(tmp_path: Path) -> None:
@@ -106,8 +115,58 @@ def test_a_script_and_a_file_of_transactions_with_its_setup(tmp_path: Path) -> N
     assert below(tmp_path, files_in(request)) == {"a.sql": "", "sub/b.toml": "", "setup.sql": ""}
     found: SeriesRequest = there(request)
     assert found.base.workload.name == f"sql:{ROOT}{tmp_path}/a.sql"
-    assert [one.workload.name for one in found.arms] == [f"txn:{ROOT}{tmp_path}/sub/b.toml", "sql:gone.sql"]
-    assert [one.workload_digest for one in (found.base, *found.arms)] == ["", "", ""]
+    assert [one.workload.name for one in found.arms] == ["txn:sub/b.toml", "sql:gone.sql"]
+    assert found.folder == f"{ROOT}{tmp_path}"
+    assert [one.workload_digest for one in (found.base, *found.arms)] == ["x", "y", ""]
+
+
+def test_a_workload_that_is_another_one_on_a_machine_is_refused_there(tmp_path: Path) -> None:
+    script = tmp_path / "a.sql"
+    script.write_text("SELECT 1;\n")
+    spec = CrashSpec(workload=CrashWorkloadSpec(name=f"sql:{script}"))
+    request = msgspec.structs.replace(
+        crash_request(spec),
+        folder=str(tmp_path),
+        build_id=tune_request().build_id,
+        workload_digest=asked_load(spec, tmp_path).digest(),
+    )
+    root = tmp_path / "there"
+    received = Path(f"{root}{script}")
+    received.parent.mkdir(parents=True)
+    received.write_text(script.read_text())
+    found = there(request, str(root))
+    assert load_of(found).workload is not None, "the same but for its place"
+    received.write_text("SELECT 2;\n")
+    with pytest.raises(UsageError, match="has changed since the campaign began"):
+        load_of(found)
+
+
+@pytest.mark.parametrize("name", ["sql:{folder}/a.sql", "txn:b.toml", "command: sh load.sh {folder}/a.sql"])
+def test_a_digest_does_not_depend_on_where_the_files_are(tmp_path: Path, name: str) -> None:
+    (tmp_path / "a.sql").write_text("SELECT 1;\n")
+    (tmp_path / "load.sh").write_text("true\n")
+    (tmp_path / "b.toml").write_text('database = "d"\n[transaction.t]\nstatements = ["DELETE FROM t"]\n')
+    base = BoundArm(name="base", workload=WorkloadSpec(name=name.format(folder=tmp_path)))
+    request = series_request(base=base, arms=(), folder=str(tmp_path))
+    digest = fingerprint(workload_of(request, base))
+    base = msgspec.structs.replace(base, workload_digest=digest)
+    root = tmp_path / "there"
+    shutil.copytree(tmp_path, f"{root}{tmp_path}", ignore=shutil.ignore_patterns("there"))
+    found: SeriesRequest = there(msgspec.structs.replace(request, base=base), str(root))
+    assert found.base.workload_digest == digest
+    assert fingerprint(workload_of(found, found.base), found.root) == digest
+    (Path(f"{root}{tmp_path}") / "a.sql").write_text("SELECT 2;\n")
+    changed = fingerprint(workload_of(found, found.base), found.root) != digest
+    assert changed == name.startswith("sql:"), "of a command its text counts; its files were compared"
+
+
+def test_a_digest_of_a_name_that_is_spelled_in_another_way_there_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "a.sql").write_text("SELECT 1;\n")
+    name = f"sql:{tmp_path}/../{tmp_path.name}/a.sql"
+    base = BoundArm(name="base", workload=WorkloadSpec(name=name), workload_digest="x")
+    found: SeriesRequest = there(series_request(base=base, arms=(), folder=str(tmp_path)))
+    assert found.base.workload.name == f"sql:{ROOT}{tmp_path}/a.sql"
+    assert found.base.workload_digest == ""
 
 
 def test_files_at_the_same_path_leave_the_request_as_it_is(tmp_path: Path) -> None:
