@@ -15,7 +15,14 @@ from flushlab.campaign.bench import run_once
 from flushlab.campaign.fleet.machines import Composed, RunTrial
 from flushlab.campaign.fleet.root import root_for
 from flushlab.campaign.pool.protocol import OnEach
-from flushlab.campaign.pool.target import FLEET, NewServers, OnFleet, named_fleet
+from flushlab.campaign.pool.target import (
+    FLEET,
+    NewServers,
+    OnFleet,
+    fleet_unless,
+    named_fleet,
+    told_alone,
+)
 from flushlab.campaign.request import BenchRequest
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import MeasurementError, UsageError
@@ -44,7 +51,8 @@ def bench_on_fleet(*, progress: Progress = silent, **given: Any) -> FleetBench:
     fleet = named_fleet(spec.fleet)
     if not fleet:
         raise UsageError("no fleet is named", hint=f"add --fleet ADDRESS or set {FLEET}")
-    _require_spread(spec)
+    for refusal in _not_spread(spec):
+        raise refusal
     with OnFleet(spec.server, spec.storage, fleet).open(watcher.say) as pool:
         assert pool.fleet is not None, "it was opened on one"
         request = BenchRequest(spec=_settled(spec), build_id=pool.build.id, folder=str(Path.cwd()))
@@ -64,8 +72,29 @@ def _settled(spec: BenchSpec) -> BenchSpec:
     return msgspec.structs.replace(spec, workload=workload, base=base)
 
 
-def _require_spread(spec: BenchSpec) -> None:
-    """Refuses what one machine alone can do, by name."""
+def is_for_each(given: Mapping[str, Any], progress: Progress) -> bool:
+    """Whether a command is for every machine of a fleet.
+
+    Args:
+        given: to `bench`.
+        progress: takes a line at a time.
+
+    Raises:
+        UsageError: what makes no sense.
+    """
+    if given.get("client"):
+        return False
+    spec = build(BenchSpec, given, all_options())
+    if not spec.fleet and (spec.remote.named_by or is_kept(spec.server.build)):
+        return False
+    fleet = fleet_unless(spec.fleet, *_not_spread(spec))
+    if fleet.why_not:
+        progress(told_alone(fleet.why_not))
+    return bool(fleet.address)
+
+
+def _not_spread(spec: BenchSpec) -> Iterator[UsageError]:
+    """What one machine alone can do, by name."""
     refused = {
         "-h and --dsn name one server, and each machine of a fleet starts its own": spec.remote.named_by,
         f"{spec.server.build} runs on this machine alone": is_kept(spec.server.build),
@@ -76,7 +105,7 @@ def _require_spread(spec: BenchSpec) -> None:
     }
     for words, is_asked in refused.items():
         if is_asked:
-            raise UsageError(words, hint=f"remove it, or run without --fleet and {FLEET}")
+            yield UsageError(words, hint="remove it, or run on one machine, without --fleet")
 
 
 @contextmanager

@@ -35,12 +35,13 @@ def bench(given: Mapping[str, Any], watch: options.Watch = False, json: options.
     Exits with 4 if other load disturbed the window (discarded).
     """
     from flushlab.campaign.bench import bench as run
+    from flushlab.campaign.bench_on_fleet import is_for_each
     from flushlab.report import bench as report
     from flushlab.workload.engine import LoadInterrupted
 
     for path in (json, given.get("hdr_log"), given.get("per_second")):
         require_writable(path)
-    if _is_on_fleet(given):
+    if is_for_each(given, say):
         _bench_on_fleet(given, watch, json)
         return
     try:
@@ -57,19 +58,6 @@ def bench(given: Mapping[str, Any], watch: options.Watch = False, json: options.
         partial(_require_counted, trial),
         kept=ABOVE,
     )
-
-
-def _is_on_fleet(given: Mapping[str, Any]) -> bool:
-    """Whether every machine of a fleet is to run: one is named, here or, for servers that are started, in
-    the environment."""
-    from flushlab.campaign.pool.target import named_fleet
-    from flushlab.server.start import is_kept
-    from flushlab.spec.parts import LOGIN
-
-    if given.get("client"):
-        return False
-    own = any(given.get(name) for name in LOGIN) or is_kept(given.get("server") or "")
-    return bool(given.get("fleet") or (named_fleet(None) and not own))
 
 
 def _bench_on_fleet(given: Mapping[str, Any], watch: bool, json: str | None) -> None:

@@ -12,9 +12,10 @@ import pytest
 
 from flushlab.campaign.crash import crash as crashes
 from flushlab.campaign.pool.sandboxes import SandboxPool
+from flushlab.campaign.watcher import Watcher
 from flushlab.errors import UsageError
 from flushlab.spec.kinds import CrashSpec
-from flushlab.spec.parts import RunSpec
+from flushlab.spec.parts import RunSpec, ServerSpec
 from flushlab.store import Store
 from tests.unit.builds import MARIADB
 from tests.unit.crashes import REQUEST
@@ -61,10 +62,38 @@ def test_a_campaign_goes_on_where_it_began_or_at_the_fleets_new_address(
     began: str, now: str, goes_on: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FLUSHLAB_FLEET", now)
-    assert crashes._resumed_fleet(CrashSpec(), msgspec.structs.replace(REQUEST, fleet=began)) == goes_on
+    request = msgspec.structs.replace(REQUEST, fleet=began)
+    assert crashes._resumed_fleet(CrashSpec(), request, Watcher()) == goes_on
 
 
 def test_a_campaign_that_began_on_one_machine_is_not_resumed_on_a_fleet() -> None:
     spec = CrashSpec(run=RunSpec(fleet="a:1"))
     with pytest.raises(UsageError, match="its crashes cannot go on elsewhere"):
-        crashes._resumed_fleet(spec, REQUEST)
+        crashes._resumed_fleet(spec, REQUEST, Watcher())
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        (CrashSpec(server=ServerSpec(cluster=3)), "not of a cluster"),
+        (CrashSpec(save_recording="records"), "--save-recording"),
+    ],
+)
+def test_what_cannot_be_spread_crashes_here_if_only_the_environment_names_a_fleet(
+    monkeypatch: pytest.MonkeyPatch, spec: CrashSpec, words: str
+) -> None:
+    monkeypatch.setenv("FLUSHLAB_FLEET", "a:1")
+    said = list[str]()
+    assert crashes._fleet(spec, Watcher(said.append)) == ""
+    assert len(said) == 1
+    assert words in said[0]
+    assert crashes._fleet(CrashSpec(), Watcher(pytest.fail)) == "a:1"
+
+
+def test_a_campaign_that_began_on_one_machine_goes_on_there_whatever_fleet_the_environment_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FLUSHLAB_FLEET", "a:1")
+    said = list[str]()
+    assert crashes._resumed_fleet(CrashSpec(), REQUEST, Watcher(said.append)) == ""
+    assert "the campaign began on this machine alone" in said[0]

@@ -53,6 +53,21 @@ def test_a_server_that_is_named_runs_by_itself_whatever_fleet_the_environment_na
     assert CliRunner().invoke(make_app(), ["bench", *words]).exit_code == 130
 
 
+@pytest.mark.parametrize("words", [["--wait-for-quiet"], ["--per-second", "seconds.csv"]])
+def test_what_one_machine_alone_can_do_runs_here_if_only_the_environment_names_a_fleet(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: list[str]
+) -> None:
+    def interrupted(**_: object) -> None:
+        raise LoadInterrupted(load_result(), "transactions/s")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FLUSHLAB_FLEET", "127.0.0.1:1")
+    monkeypatch.setattr("flushlab.campaign.bench.bench", interrupted)
+    done = CliRunner().invoke(make_app(), ["bench", *words])
+    assert done.exit_code == 130
+    assert f"not on the fleet of FLUSHLAB_FLEET: {words[0]}" in " ".join(done.stderr.split())
+
+
 def test_ctrl_c_exits_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(**_: object) -> None:
         raise LoadInterrupted(load_result(), "transactions/s")

@@ -26,7 +26,15 @@ from flushlab.campaign.fleet.root import root_for
 from flushlab.campaign.loop import Budget, Ending, Run, Session, run, run_campaign, stored_request
 from flushlab.campaign.pool.protocol import CrashWork
 from flushlab.campaign.pool.sandboxes import SandboxPool
-from flushlab.campaign.pool.target import FLEET, OnFleet, began_on_one_machine, named_fleet, open_servers
+from flushlab.campaign.pool.target import (
+    NamedFleet,
+    OnFleet,
+    began_on_one_machine,
+    fleet_unless,
+    named_fleet,
+    open_servers,
+    told_alone,
+)
 from flushlab.campaign.pool.user_settings import texts_of
 from flushlab.campaign.watcher import Watcher, watching
 from flushlab.errors import UsageError
@@ -72,7 +80,7 @@ def crash(
             )
         with open_store() as store:
             request = stored_request(store, resume, "crash", CrashRequest)
-            fleet = _resumed_fleet(spec, request)
+            fleet = _resumed_fleet(spec, request, watcher)
             load = load_of(request)
             if not fleet:
                 require_disk(request.spec)
@@ -91,7 +99,7 @@ def crash(
     spec = msgspec.structs.replace(
         spec, configurations=() if words == (BASE,) else words, workload=as_stored(spec.workload)
     )
-    fleet = _fleet(spec)
+    fleet = _fleet(spec, watcher)
     load = asked_load(spec, Path.cwd())
     if not fleet:
         require_disk(spec)
@@ -115,32 +123,39 @@ def crash(
         return _crash_all(request, plan, store, None, began)
 
 
-def _fleet(spec: CrashSpec) -> str:
+def _fleet(spec: CrashSpec, watcher: Watcher) -> str:
     """Address of the fleet that is to crash the configurations; empty: this machine does.
 
     Raises:
-        UsageError: what is asked for cannot be spread over machines.
+        UsageError: what is asked for cannot be spread over the machines of a fleet that the command names.
     """
-    fleet = named_fleet(spec.run.fleet)
-    if fleet and spec.server.cluster is not None:
-        raise UsageError(
+    return _told(fleet_unless(spec.run.fleet, *_not_spread(spec)), watcher)
+
+
+def _not_spread(spec: CrashSpec) -> Iterator[UsageError]:
+    if spec.server.cluster is not None:
+        yield UsageError(
             "--fleet spreads the crashes of a single server, not of a cluster",
-            hint=f"remove --cluster, or run it on one machine, without --fleet and {FLEET}",
+            hint="remove --cluster, or run it on one machine, without --fleet",
         )
-    if fleet and spec.save_recording is not None:
-        raise UsageError(
+    if spec.save_recording is not None:
+        yield UsageError(
             "--save-recording keeps recordings on this machine, and each machine of a fleet makes its own",
-            hint=f"remove it, or run it on one machine, without --fleet and {FLEET}",
+            hint="remove it, or run it on one machine, without --fleet",
         )
-    return fleet
 
 
-def _resumed_fleet(spec: CrashSpec, request: CrashRequest) -> str:
+def _resumed_fleet(spec: CrashSpec, request: CrashRequest, watcher: Watcher) -> str:
     """The fleet that a campaign goes on with: at the address given now, if it began on one."""
-    fleet = named_fleet(spec.run.fleet)
-    if fleet and not request.fleet:
-        raise began_on_one_machine("its crashes")
-    return (fleet or request.fleet) if request.fleet else ""
+    if request.fleet:
+        return named_fleet(spec.run.fleet) or request.fleet
+    return _told(fleet_unless(spec.run.fleet, began_on_one_machine("its crashes")), watcher)
+
+
+def _told(fleet: NamedFleet, watcher: Watcher) -> str:
+    if fleet.why_not:
+        watcher.say(told_alone(fleet.why_not))
+    return fleet.address
 
 
 def _servers(spec: CrashSpec, fleet: str, progress: Progress) -> AbstractContextManager[SandboxPool]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -54,10 +55,12 @@ class NewServers:
     Attributes:
         server: the build, and the nodes of a cluster.
         storage: where data directories go.
+        alone: why they are not on the fleet that the environment names; empty: it names none, or they are.
     """
 
     server: ServerSpec | ServersSpec
     storage: StorageSpec
+    alone: str = field(default="", kw_only=True)
 
     def planned(self, server: str | None, cluster: int | None) -> NewServers:
         """With the plan's server and nodes, where the command names none."""
@@ -107,11 +110,19 @@ class NewServers:
             )
         if clients:
             return WithClients(earlier.server, earlier.storage, self.needed_fleet or fleet, clients)
-        if self.on_fleet and not fleet:
-            raise began_on_one_machine("its blocks")
+        if not fleet and (why := self._unless_it_began_on_one()):
+            return NewServers(earlier.server, earlier.storage, alone=why)
         if fleet:
             return OnFleet(earlier.server, earlier.storage, self.on_fleet or fleet)
         return replace(self, server=earlier.server, storage=earlier.storage)
+
+    def _unless_it_began_on_one(self) -> str:
+        """Why a campaign that began on one machine goes on there; empty: no fleet is named.
+
+        Raises:
+            UsageError: the command names a fleet.
+        """
+        return ""
 
     def require_files(self, memory: str | None, *sources: object) -> None:
         """Refuses a limit of memory where nothing can be scaled.
@@ -136,6 +147,8 @@ class NewServers:
 
     def open(self, progress: Progress) -> AbstractContextManager[SandboxPool]:
         """The servers; see `open_servers`."""
+        if self.alone:
+            progress(told_alone(self.alone))
         return open_servers(self.server, self.storage, progress)
 
     @contextmanager
@@ -154,14 +167,20 @@ class OnFleet(NewServers):
 
     Attributes:
         fleet: its address.
+        is_asked: the command names it, and not the environment alone.
     """
 
     fleet: str
+    is_asked: bool = True
 
     @property
     def on_fleet(self) -> str:
         """Address of the fleet."""
         return self.fleet
+
+    def _unless_it_began_on_one(self) -> str:
+        refusal = began_on_one_machine("its blocks")
+        return fleet_unless(self.fleet if self.is_asked else None, refusal).why_not
 
     @contextmanager
     def open(self, progress: Progress) -> Iterator[SandboxPool]:
@@ -249,11 +268,47 @@ def named_fleet(given: str | None) -> str:
     return given or os.environ.get(FLEET) or ""
 
 
+class NamedFleet(NamedTuple):
+    """The fleet that a command is to run on.
+
+    Attributes:
+        address: empty: this machine runs it.
+        why_not: why it does not run on the fleet that the environment names; empty: there is no such fleet,
+            or it does.
+    """
+
+    address: str = ""
+    why_not: str = ""
+
+
+def fleet_unless(given: str | None, *refusals: UsageError | None) -> NamedFleet:
+    """The fleet to run on. What cannot run on one refuses `--fleet`, and ignores the environment.
+
+    Args:
+        given: by `--fleet`.
+        refusals: why it cannot run on a fleet, where it cannot.
+
+    Raises:
+        UsageError: the first refusal, if the command names a fleet.
+    """
+    refusal = next((one for one in refusals if one is not None), None)
+    if refusal is None:
+        return NamedFleet(named_fleet(given))
+    if given:
+        raise refusal
+    return NamedFleet("", refusal.message if os.environ.get(FLEET) else "")
+
+
+def told_alone(why_not: str) -> str:
+    """A line for people about what does not run on the fleet that the environment names."""
+    return f"runs on this machine, not on the fleet of {FLEET}: {why_not}"
+
+
 def began_on_one_machine(what: str) -> UsageError:
     """Why a campaign that began without a fleet cannot be resumed on one."""
     return UsageError(
         f"the campaign began on this machine alone, and {what} cannot go on elsewhere",
-        hint=f"leave --fleet out (or unset {FLEET}), or start a new campaign",
+        hint="leave --fleet out, or start a new campaign",
     )
 
 
@@ -324,26 +379,30 @@ def target_of(spec: CampaignSpec | BenchSpec, workload: WorkloadSpec | None = No
         return _with_clients(spec, spec.run.client, spec.run.fleet)
     if isinstance(spec, BenchSpec):
         return NewServers(spec.server, spec.storage)
-    if fleet := spec.run.fleet or os.environ.get(FLEET):
-        if spec.run.wait_for_quiet:
-            raise UsageError(
-                "--wait-for-quiet looks at this machine alone, and the blocks run on the fleet's",
-                hint="leave it out; `flushlab fleet status` shows the load of each machine",
-            )
-        if not isinstance(spec, TuneSpec) and spec.precision is not None:
-            raise UsageError(
-                "--precision ends a campaign early, and blocks of several machines are judged at the end",
-                hint="leave it out, and say how many blocks with --blocks",
-            )
-        return OnFleet(spec.server, spec.storage, fleet)
-    return NewServers(spec.server, spec.storage)
+    fleet = fleet_unless(spec.run.fleet, *_not_spread(spec))
+    if fleet.address:
+        return OnFleet(spec.server, spec.storage, fleet.address, is_asked=bool(spec.run.fleet))
+    return NewServers(spec.server, spec.storage, alone=fleet.why_not)
+
+
+def _not_spread(spec: CampaignSpec) -> Iterator[UsageError]:
+    """What of a campaign several machines cannot do."""
+    if spec.run.wait_for_quiet:
+        yield UsageError(
+            "--wait-for-quiet looks at this machine alone, and the blocks run on the fleet's",
+            hint="leave it out; `flushlab fleet status` shows the load of each machine",
+        )
+    if not isinstance(spec, TuneSpec) and spec.precision is not None:
+        yield UsageError(
+            "--precision ends a campaign early, and blocks of several machines are judged at the end",
+            hint="leave it out, and say how many blocks with --blocks",
+        )
 
 
 def _with_clients(
     spec: BenchSpec | SeriesSpec | CompareSpec, clients: tuple[str, ...], fleet: str | None
 ) -> WithClients:
-    fleet = fleet or os.environ.get(FLEET)
-    if not fleet:
+    if not (fleet := named_fleet(fleet)):
         raise UsageError(
             "--client names a machine of a fleet, and no fleet is named",
             hint=f"add --fleet ADDRESS or set {FLEET}; `flushlab fleet start` prints it",

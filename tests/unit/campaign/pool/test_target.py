@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from flushlab.campaign.pool import target
 from flushlab.campaign.pool.target import FLEET, NewServers, OnFleet, target_of
 from flushlab.errors import UsageError
-from flushlab.spec.kinds import CompareSpec, SeriesSpec
+from flushlab.spec.kinds import CompareSpec, SeriesSpec, TuneSpec
 from flushlab.spec.parts import RunSpec, ServerSpec, StorageSpec
 
 HERE = NewServers(ServerSpec(), StorageSpec())
 THERE = OnFleet(ServerSpec(), StorageSpec(), "10.0.0.5:9377")
 EARLIER = SeriesSpec(plan="mine")
+BEGAN = "the campaign began on this machine alone, and its blocks cannot go on elsewhere"
 
 
 def test_a_campaign_of_a_fleet_goes_on_there() -> None:
@@ -24,9 +26,48 @@ def test_a_fleet_may_have_another_address_when_its_campaign_goes_on() -> None:
 
 def test_a_campaign_that_began_on_one_machine_does_not_go_on_elsewhere() -> None:
     assert HERE.resuming(EARLIER).on_fleet == ""
-    with pytest.raises(UsageError, match="began on this machine alone") as refused:
+    with pytest.raises(UsageError, match="began on this machine alone"):
         THERE.resuming(EARLIER)
-    assert FLEET in (refused.value.hint or "")
+
+
+def test_a_campaign_that_began_on_one_machine_goes_on_there_whatever_fleet_the_environment_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(FLEET, "10.0.0.5:9377")
+    named = target_of(SeriesSpec(run=RunSpec(resume="1")))
+    assert named.on_fleet == "10.0.0.5:9377"
+    goes_on = named.resuming(EARLIER)
+    assert goes_on.on_fleet == ""
+    assert goes_on == NewServers(EARLIER.server, EARLIER.storage, alone=BEGAN)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        CompareSpec(precision=0.02),
+        SeriesSpec(precision=0.02),
+        *(kind(run=RunSpec(wait_for_quiet=True)) for kind in (TuneSpec, CompareSpec, SeriesSpec)),
+    ],
+)
+def test_what_a_fleet_cannot_do_runs_here_if_only_the_environment_names_one_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, spec: TuneSpec | CompareSpec | SeriesSpec
+) -> None:
+    monkeypatch.setenv(FLEET, "10.0.0.5:9377")
+    monkeypatch.setattr(target, "open_servers", lambda *_: None)
+    found, said = target_of(spec), list[str]()
+    assert found.on_fleet == ""
+    found.open(said.append)
+    flag = "--wait-for-quiet" if spec.run.wait_for_quiet else "--precision"
+    assert len(said) == 1
+    assert said[0].startswith(f"runs on this machine, not on the fleet of {FLEET}: {flag}")
+
+
+def test_without_a_fleet_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(FLEET, raising=False)
+    monkeypatch.setattr(target, "open_servers", lambda *_: None)
+    said = list[str]()
+    target_of(CompareSpec(precision=0.02)).open(said.append)
+    assert said == []
 
 
 def test_an_early_end_by_precision_is_refused_on_a_fleet() -> None:
