@@ -36,7 +36,9 @@ AT_ONCE = 8
 def connected(server: Sandbox) -> pymysql.connections.Connection:
     """A connection."""
     own = server.endpoint
-    return pymysql.connect(unix_socket=own.socket, user=own.user, password=own.password)
+    return pymysql.connect(
+        unix_socket=own.socket, user=own.user, password=own.password, ssl_disabled=True
+    )
 
 
 def create_tables(server: Sandbox, count: int) -> None:
@@ -116,6 +118,8 @@ def main() -> int:
         settings = {
             "max_connections": given.connections + 100,
             "innodb_flush_log_at_trx_commit": 0,
+            "sync_binlog": 0,
+            "innodb_flush_method": "nosync",
             "innodb_lock_wait_timeout": 600,
         }
         with Sandbox.start(find_build(build), settings=settings) as server:
