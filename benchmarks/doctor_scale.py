@@ -36,9 +36,7 @@ AT_ONCE = 8
 def connected(server: Sandbox) -> pymysql.connections.Connection:
     """A connection."""
     own = server.endpoint
-    return pymysql.connect(
-        unix_socket=own.socket, user=own.user, password=own.password, ssl_disabled=True
-    )
+    return pymysql.connect(unix_socket=own.socket, user=own.user, password=own.password, ssl_disabled=True)
 
 
 def create_tables(server: Sandbox, count: int) -> None:

@@ -21,6 +21,9 @@ NAMESPACE = "flushlab"
 _SAID = 300
 _OTHER_VERSION = "Version mismatch"
 """Of Ray's exception, with both versions."""
+_TRIES = "RAY_gcs_server_port_wait_time_s"
+"""Ray 2.60 tries so often to reach the first machine, by default 20 times. A try on one that has just been
+lost takes 41 s."""
 
 
 class Connection(NamedTuple):
@@ -71,15 +74,17 @@ def connected(address: Address) -> Iterator[Connection]:
     ray.shutdown()
     before = signal.getsignal(signal.SIGTERM)
     try:
-        # Ray knows this machine's node by its address; on loopback it would look for another one.
-        ray.init(
-            address=str(address),
-            namespace=NAMESPACE,
-            log_to_driver=False,
-            logging_level="ERROR",
-            configure_logging=False,
-        )
+        with _tried_once():
+            # Ray knows this machine's node by its address; on loopback it would look for another one.
+            ray.init(
+                address=str(address),
+                namespace=NAMESPACE,
+                log_to_driver=False,
+                logging_level="ERROR",
+                configure_logging=False,
+            )
     except Exception as error:  # Ray raises RuntimeError, ValueError, ConnectionError, …
+        reach.nodes(address, environment)  # raises its own error if the first machine is gone by now
         raise FleetError(
             f"Ray does not connect to {address}: {_last_line(error)}",
             hint="install the same Ray and Python here as there"
@@ -92,6 +97,18 @@ def connected(address: Address) -> Iterator[Connection]:
         yield Connection(address, found)
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def _tried_once() -> Iterator[None]:
+    """Lets Ray give up a first machine that does not answer after one try; what is started later tries on."""
+    before = os.environ.get(_TRIES)
+    os.environ[_TRIES] = before or "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_TRIES]
 
 
 def _last_line(error: BaseException) -> str:

@@ -77,6 +77,30 @@ def test_a_refusal_of_ray_has_the_way_out(monkeypatch: pytest.MonkeyPatch, text:
     assert hint in (refused.value.hint or "")
 
 
+def test_a_first_machine_that_is_lost_meanwhile_is_named_and_tried_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refusing(monkeypatch, "Failed to connect to Ray cluster")
+    tries, answers = "RAY_gcs_server_port_wait_time_s", iter([()])
+    seen = list[str | None]()
+
+    def nodes(*_: object) -> tuple[FleetNode, ...]:
+        for found in answers:
+            return found
+        raise FleetError(f"nobody answers at {HERE}")
+
+    def init(**_: object) -> None:
+        seen.append(os.environ.get(tries))
+        raise ConnectionError("Failed to connect to Ray cluster")
+
+    monkeypatch.delenv(tries, raising=False)
+    monkeypatch.setattr(reach, "nodes", nodes)
+    monkeypatch.setattr(sys.modules["ray"], "init", init)
+    with pytest.raises(FleetError, match="nobody answers"), connect.connected(HERE):
+        pytest.fail("connected")
+    assert (seen, os.environ.get(tries)) == (["1"], None)
+
+
 @pytest.mark.parametrize("own", [None, HERE, Address("10.0.0.5", 9377)])
 def test_a_wrong_address_on_a_machine_of_a_fleet_is_answered_with_its_own(
     monkeypatch: pytest.MonkeyPatch, own: Address | None
