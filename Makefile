@@ -72,7 +72,7 @@ checks: setup
 
 suite: private export MAKEFLAGS =
 suite: setup
-	+$(BIN)/pytest tests -n 5 --dist loadgroup -q
+	+$(BIN)/pytest tests -n 5 --dist loadgroup --no-loadscope-reorder -q
 
 coverage: setup ## Statements and branches that unit and golden tests reach (COVERED='…' for other tests); pages in target/coverage/html/
 	@mkdir -p target/coverage && rm -f target/coverage/data*
@@ -151,7 +151,7 @@ soak: setup $(TOOLS)/.ready ## Long: licenses and advisories, wheels in empty en
 	$(BIN)/python benchmarks/identical_arms.py --campaigns 100
 	FLUSHLAB_OPTION_FILE_SERVERS=mariadb@10.11,mysql@8.0 $(BIN)/pytest tests/integration/test_option_files.py -q --timeout 0 -k windows
 	$(BIN)/pytest tests/contract tests/integration -n 2 --dist loadgroup -q -m every_flavor
-	for kind in neighbour one-core slow-syncs clock; do scripts/adverse_machine.sh $$kind $(BIN)/pytest tests -n 4 --dist loadgroup -q; done
+	for kind in neighbour one-core slow-syncs clock; do scripts/adverse_machine.sh $$kind $(BIN)/pytest tests -n 4 --dist loadgroup --no-loadscope-reorder -q; done
 	FLUSHLAB_KILLS=200 FLUSHLAB_REQUIRE_BUILDS=mariadb@10.11,mysql@5.7 $(BIN)/pytest tests/integration -q -k kill
 
 $(TOOLS)/.ready: scripts/release_tools.txt | setup

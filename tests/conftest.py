@@ -245,18 +245,25 @@ def _compile_test(file: Path, config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests with fixtures of their module's or folder's scope share servers: they run on one worker.
 
-    Those that are marked `long` come first, so that none of them is alone at the end. Those that only
-    `make soak` runs are left out: no run without it counts them as skipped.
+    Those that are marked `long` come first, then groups, so that none of them is alone at the end. Those
+    that only `make soak` runs are left out: no run without it counts them as skipped.
     """
     if left_out := [item for item in items if _left_to_soak(item)]:
         items[:] = [item for item in items if not _left_to_soak(item)]
         config.hook.pytest_deselected(items=left_out)
     if hasattr(config, "workerinput"):
         _interleave(items)
-    items.sort(key=lambda item: item.get_closest_marker("long") is None)
     for item in items:
         if isinstance(item, pytest.Function) and (group := _sharers(item)):
             item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    """When a test is started: early or late."""
+    if item.get_closest_marker("long"):
+        return 0
+    return 2 - (item.get_closest_marker("xdist_group") is not None)
 
 
 def _left_to_soak(item: pytest.Item) -> bool:
@@ -267,16 +274,22 @@ def _left_to_soak(item: pytest.Item) -> bool:
 
 
 def _interleave(items: list[pytest.Item]) -> None:
-    """Spreads the tests with real servers, which wait half of their time, evenly among the others."""
+    """Spreads the tests with real servers, which wait half of their time, evenly among the others.
+
+    The last tests are short ones, so that the workers end together.
+    """
     place: dict[pytest.Item, float] = {}
-    for waits in (True, False):
+    for waits, end in ((True, 0.9), (False, 1.0)):
         alike = [item for item in items if waits is bool({"contract", "integration"} & {*item.path.parts})]
-        place.update((item, number / len(alike)) for number, item in enumerate(alike))
+        place.update((item, end * number / len(alike)) for number, item in enumerate(alike))
     items.sort(key=place.__getitem__)
 
 
 def _sharers(test: pytest.Function) -> str:
-    """The folder or module whose tests share fixtures with this one; empty if there is none."""
+    """The folder or module whose tests share fixtures with this one; empty if there is none, or if the test
+    is in a group already."""
+    if test.get_closest_marker("xdist_group"):
+        return ""
     used = test._fixtureinfo.name2fixturedefs.values()
     scopes = {definition.scope for definitions in used for definition in definitions}
     module = test.nodeid.partition("::")[0]

@@ -26,6 +26,7 @@ from tests.waiting import PATIENCE_S, wait_until
 pytestmark = [
     pytest.mark.skipif(find_spec("ray") is None, reason="needs the extra: pip install 'flushlab[fleet]'"),
     pytest.mark.xdist_group("fleet"),
+    pytest.mark.long,
 ]
 needs_root = pytest.mark.skipif(
     os.geteuid() != 0 or shutil.which("nsenter") is None or shutil.which("ip") is None,

@@ -29,6 +29,7 @@ pytestmark = [
         reason="network namespaces need root, ip and nsenter",
     ),
     pytest.mark.xdist_group("fleet"),
+    pytest.mark.long,
 ]
 ROOM_BYTES = 60 << 20
 """Of the second machine: no server's data fit."""

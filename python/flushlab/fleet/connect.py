@@ -56,10 +56,10 @@ def connected(address: Address) -> Iterator[Connection]:
     """
     reach.require_ray()
     environment = environment_for(address)
+    own = own_fleet()
     try:
-        found = reach.nodes(address, environment)
+        found = reach.nodes(address, environment, own == address)
     except FleetError as error:
-        own = own_fleet()
         if own is None or own == address:
             raise
         raise FleetError(error.message, hint=f"this machine is in the fleet at {own}") from error

@@ -12,16 +12,21 @@ from typing import Any
 
 
 def main() -> int:
-    """Prints `{"nodes": [...]}`, or `{"refused": true}` for a wrong token."""
+    """Prints what `listed` finds."""
+    sys.stdout.write(json.dumps(listed(sys.argv[1])))
+    return 0
+
+
+def listed(address: str) -> dict[str, Any]:
+    """`{"nodes": [...]}`, or `{"refused": true}` for a wrong token."""
     from ray import exceptions
 
     raylet: Any = import_module("ray._raylet")
 
     try:
-        found = raylet.GcsClient(address=sys.argv[1]).get_all_node_info(timeout=10)
+        found = raylet.GcsClient(address=address).get_all_node_info(timeout=10)
     except exceptions.AuthenticationError:
-        sys.stdout.write(json.dumps({"refused": True}))
-        return 0
+        return {"refused": True}
     nodes = [
         {
             "node_id": node.node_id.hex(),
@@ -35,8 +40,7 @@ def main() -> int:
         for node in found.values()
         if node.state == 0
     ]
-    sys.stdout.write(json.dumps({"nodes": nodes}))
-    return 0
+    return {"nodes": nodes}
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Reach: what is at an address, before Ray speaks to it: nobody, no TLS, another key, another version.
 
 Fleet layer. Ray 2.60 waits for a minute, or ends the process, if nobody or somebody else answers. So the
-connection and its TLS are tried first, and Ray's list of nodes is read in a child process with a time limit.
+connection and its TLS are tried first, and Ray's list of nodes is read in a child process with a time limit,
+unless the fleet is this machine's own.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import sys
 from collections.abc import Mapping
 from importlib import metadata
 from importlib.util import find_spec
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -104,8 +105,13 @@ def parse_address(text: str) -> Address:
     return Address(str(found[0][4][0]), number)
 
 
-def nodes(address: Address, environment: Mapping[str, str]) -> tuple[FleetNode, ...]:
+def nodes(address: Address, environment: Mapping[str, str], is_own: bool = False) -> tuple[FleetNode, ...]:
     """The living machines of the fleet at an address, by name.
+
+    Args:
+        address: of the fleet.
+        environment: variables of Ray for it.
+        is_own: this machine is in it. Then this process asks, and gets the variables.
 
     Raises:
         FleetError: nobody answers there, or no Ray, or one with another key, or this machine is not in it.
@@ -114,6 +120,31 @@ def nodes(address: Address, environment: Mapping[str, str]) -> tuple[FleetNode, 
     variables = {**os.environ, **environment}
     if variables.get("RAY_USE_TLS") != "1" and _speaks_tls(address):
         raise FleetError(f"the fleet at {address} answers only machines that are in it", hint=OUTSIDE_HINT)
+    answer = _asked_here(address, environment) if is_own else _asked(address, variables, environment)
+    if "refused" in answer:
+        if not _is_own(environment):
+            raise FleetError(f"{address} refuses the token of this command", hint=_TOKEN_HINT)
+        raise FleetError(f"{address} refuses the key of this machine", hint=_KEY_HINT)
+    found = msgspec.convert(answer["nodes"], tuple[FleetNode, ...])
+    return tuple(sorted(found, key=lambda one: (one.name, one.address)))
+
+
+def _asked_here(address: Address, environment: Mapping[str, str]) -> Any:
+    """Ray's list of nodes, read in this process."""
+    os.environ.update(environment)
+    from flushlab.fleet.nodes_main import listed
+
+    try:
+        return listed(str(address))
+    except Exception as error:  # Ray raises RpcError, RaySystemError, …
+        raise FleetError(
+            f"Ray at {address} cannot be asked: {' '.join(str(error).split())}",
+            hint="see `flushlab fleet status` on the first machine",
+        ) from error
+
+
+def _asked(address: Address, variables: Mapping[str, str], environment: Mapping[str, str]) -> Any:
+    """Ray's list of nodes, read in a child process."""
     try:
         done = subprocess.run(
             [sys.executable, "-m", "flushlab.fleet.nodes_main", str(address)],
@@ -128,7 +159,7 @@ def nodes(address: Address, environment: Mapping[str, str]) -> tuple[FleetNode, 
             hint="check address and port: `flushlab fleet start` printed them",
         ) from None
     try:
-        answer = json.loads(done.stdout)
+        return json.loads(done.stdout)
     except ValueError:
         words = done.stderr.decode(errors="replace").strip()
         if _UNREADABLE in words:
@@ -141,12 +172,6 @@ def nodes(address: Address, environment: Mapping[str, str]) -> tuple[FleetNode, 
             f"Ray at {address} cannot be asked: {last}",
             hint=f"check address and port; a Ray there needs the version {require_ray()}, as here",
         ) from None
-    if "refused" in answer:
-        if not _is_own(environment):
-            raise FleetError(f"{address} refuses the token of this command", hint=_TOKEN_HINT)
-        raise FleetError(f"{address} refuses the key of this machine", hint=_KEY_HINT)
-    found = msgspec.convert(answer["nodes"], tuple[FleetNode, ...])
-    return tuple(sorted(found, key=lambda one: (one.name, one.address)))
 
 
 def _speaks_tls(address: Address) -> bool:

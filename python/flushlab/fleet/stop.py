@@ -36,11 +36,8 @@ def stop(progress: Callable[[str], None]) -> NodeRecord | None:
 
 def _ask_members(record: NodeRecord) -> None:
     address = reach.parse_address(record.fleet)
-    environment = local_node.environment(record)
-    members = [one for one in reach.nodes(address, environment) if not one.is_head]
-    if not members:
-        return
-    with connected(address):
+    with connected(address) as connection:
+        members = [one for one in connection.nodes if not one.is_head]
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from scipy.special import betaincinv
+
 
 def upper_bound(seen: int, of: int, confidence: float = 0.95) -> float:
     """The one-sided upper bound of Clopper and Pearson (1934) on a probability.
@@ -18,6 +20,4 @@ def upper_bound(seen: int, of: int, confidence: float = 0.95) -> float:
         return 1.0
     if seen == 0:
         return float(1 - (1 - confidence) ** (1 / of))
-    from scipy.stats import beta  # takes a second to import
-
-    return float(beta.ppf(confidence, seen + 1, of - seen))
+    return float(betaincinv(seen + 1, of - seen, confidence))

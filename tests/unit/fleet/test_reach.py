@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 
 from flushlab.errors import ExtraMissing, FleetError, UsageError
 from flushlab.fleet import key as keys
-from flushlab.fleet import reach
+from flushlab.fleet import nodes_main, reach
 from flushlab.fleet.reach import Address, FleetNode
 from tests.waiting import PATIENCE_S
 
@@ -143,6 +144,32 @@ def test_another_version_is_refused_by_name(head: FleetNode, field: str, word: s
 def test_a_ray_that_flushlab_did_not_start_is_not_joined(head: FleetNode) -> None:
     with pytest.raises(FleetError, match="not started by flushlab"):
         reach.require_same((msgspec.structs.replace(head, flushlab=""),), HERE)
+
+
+def test_the_fleet_of_this_machine_is_asked_without_a_child(
+    monkeypatch: pytest.MonkeyPatch, head: FleetNode
+) -> None:
+    answers(monkeypatch, stdout=b"{}")
+    monkeypatch.setattr(os, "environ", {**os.environ})
+    asked = list[tuple[str, str | None]]()
+
+    def listed(address: str) -> dict[str, object]:
+        asked.append((address, os.environ.get("RAY_AUTH_TOKEN_PATH")))
+        return {"nodes": [msgspec.to_builtins(head)]}
+
+    monkeypatch.setattr(nodes_main, "listed", listed)
+    assert reach.nodes(HERE, KEY, is_own=True) == (head,)
+    assert asked == [(str(HERE), KEY["RAY_AUTH_TOKEN_PATH"])], "Ray reads its variables when it is loaded"
+
+
+def test_a_fleet_of_this_machine_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def listed(_: str) -> dict[str, object]:
+        raise RuntimeError("Timed out\nwaiting")
+
+    answers(monkeypatch)
+    monkeypatch.setattr(nodes_main, "listed", listed)
+    with pytest.raises(FleetError, match="cannot be asked: Timed out waiting"):
+        reach.nodes(HERE, {}, is_own=True)
 
 
 def test_machines_are_listed_by_name(monkeypatch: pytest.MonkeyPatch, head: FleetNode) -> None:

@@ -8,6 +8,7 @@ detection are used as they are; a block never moves by itself, since the dispatc
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -67,7 +68,8 @@ MOST_WORKERS = 3
 QUEUE_S = 2.0
 GUARDS_SURVIVE = {"RAY_kill_child_processes_on_worker_exit": "0"}
 """By default a worker that is killed takes its children along. Guards must outlive it: they end the servers
-and remove the folders."""
+and remove the folders. The nodes of a fleet that flushlab started have the variable, and this process has it
+then. Elsewhere it is given to the worker, which so loads Ray twice."""
 
 
 class Node(NamedTuple):
@@ -535,6 +537,7 @@ def in_thread(work: Callable[[], T]) -> Future[T]:
 
 def worker_on(node_id: str, worker: type, *arguments: object) -> Any | None:
     """A worker on a node, under the name that claims the machine; None if another campaign has it."""
+    is_set = GUARDS_SURVIVE.items() <= os.environ.items()
     try:
         return (
             ray.remote(worker)
@@ -544,7 +547,7 @@ def worker_on(node_id: str, worker: type, *arguments: object) -> Any | None:
                 max_restarts=0,
                 max_task_retries=0,
                 scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False),
-                runtime_env={"env_vars": GUARDS_SURVIVE},
+                runtime_env={} if is_set else {"env_vars": GUARDS_SURVIVE},
             )
             .remote(*arguments)
         )

@@ -6,16 +6,13 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from flushlab.build import Build
-from flushlab.machine import home
-from tests.fleet_testbed import Node, fleet_testbed
+from tests.fleet_testbed import Node
 from tests.waiting import wait_until
 
 pytestmark = [
@@ -24,21 +21,9 @@ pytestmark = [
         os.geteuid() != 0 or shutil.which("nsenter") is None or shutil.which("ip") is None,
         reason="network namespaces need root, ip and nsenter",
     ),
-    pytest.mark.xdist_group("fleet"),
+    pytest.mark.long,
 ]
 COMPARE = ("compare", "innodb_flush_log_at_trx_commit=1", "innodb_flush_log_at_trx_commit=2")
-
-
-@pytest.fixture(scope="module")
-def pair() -> Iterator[tuple[Node, Node]]:
-    """Two machines: a fleet runs on `one`, `two` has joined."""
-    with fleet_testbed(2) as (first, second):
-        started = first.flushlab("fleet", "start", "--listen", first.address, "--name", "one")
-        assert started.returncode == 0, started.stderr
-        key = (first.home / "fleet" / "key").read_text()
-        joined = second.flushlab(*("fleet", "join", "--key", "-", first.address, "--name", "two"), given=key)
-        assert joined.returncode == 0, joined.stderr
-        yield first, second
 
 
 def servers(node: Node) -> list[int]:
@@ -54,11 +39,9 @@ def _name(pid: int) -> str:
 
 @pytest.mark.server("mariadb@10.11")
 def test_a_comparison_is_loaded_from_the_other_machine_and_its_network_is_measured(
-    pair: tuple[Node, Node], build: Callable[[str], Build]
+    pair: tuple[Node, Node],
 ) -> None:
-    build("mariadb@10.11")
     one, two = pair
-    (one.home / "builds").symlink_to(home() / "builds")  # no registry is in reach of a namespace
     running = one.popen(
         *(
             sys.executable,
@@ -73,7 +56,7 @@ def test_a_comparison_is_loaded_from_the_other_machine_and_its_network_is_measur
             "--blocks",
             "2",
             "--duration",
-            "6",
+            "2",
             "--tables",
             "1",
             "--table-size",

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,9 +13,7 @@ from typing import Any
 
 import pytest
 
-from flushlab.build import Build
-from flushlab.machine import home
-from tests.fleet_testbed import Node, fleet_testbed
+from tests.fleet_testbed import Node
 from tests.waiting import wait_until
 
 pytestmark = [
@@ -25,24 +22,9 @@ pytestmark = [
         os.geteuid() != 0 or shutil.which("nsenter") is None or shutil.which("ip") is None,
         reason="network namespaces need root, ip and nsenter",
     ),
-    pytest.mark.xdist_group("fleet"),
+    pytest.mark.long,
     pytest.mark.server("mariadb@10.11"),
 ]
-
-
-@pytest.fixture(scope="module")
-def pair(build: Callable[[str], Build]) -> Iterator[tuple[Node, Node]]:
-    """Two machines of a fleet with the build; at the end, neither has a server."""
-    build("mariadb@10.11")
-    with fleet_testbed(2) as (first, second):
-        started = first.flushlab("fleet", "start", "--listen", first.address, "--name", "one")
-        assert started.returncode == 0, started.stderr
-        key = (first.home / "fleet" / "key").read_text()
-        joined = second.flushlab("fleet", "join", "--key", "-", first.address, "--name", "two", given=key)
-        assert joined.returncode == 0, joined.stderr
-        for node in (first, second):
-            (node.home / "builds").symlink_to(home() / "builds")  # no registry is in reach of a namespace
-        yield first, second
 
 
 def has_no_server(node: Node) -> bool:
