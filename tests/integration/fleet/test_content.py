@@ -91,7 +91,12 @@ def test_a_build_and_files_of_the_command_alone_reach_both_machines_once(
     workload = f"command: sh {only_here(files)}/load.sh {only_here(files)}/seconds"
     first = bench(pair, workload, files)
     assert first.returncode == 0, first.stderr
-    assert [run["machine"] for run in json.loads(first.stdout)["runs"] if run["trial"]] == ["one", "two"]
+    found = json.loads(first.stdout)
+    assert found["schema"] == "flushlab.fleet-bench/1"
+    assert [one["machine"] for one in found["runs"]] == ["one", "two"]
+    assert all(one["trial"]["result"] > 2.9 for one in found["runs"]), "each has slept"
+    assert {found["fastest"], found["slowest"]} == {"one", "two"}
+    assert found["between"] >= 1
     sends = [line for line in lines(first) if "sends " in line]
     assert len(sends) == 2
     assert any("sends load.sh, seconds, " in line and line.endswith("to one") for line in sends), sends
