@@ -1,8 +1,8 @@
 """Reach: what is at an address, before Ray speaks to it: nobody, no TLS, another key, another version.
 
 Fleet layer. Ray 2.60 waits for a minute, or ends the process, if nobody or somebody else answers. So the
-connection and its TLS are tried first, and Ray's list of nodes is read in a child process with a time limit,
-unless the fleet is this machine's own.
+connection and its TLS are tried first. Ray's list of nodes is read in a child process with a time limit. In a
+fleet of this machine's own, the process that connects reads it.
 """
 
 from __future__ import annotations
