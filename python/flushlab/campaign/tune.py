@@ -81,13 +81,20 @@ STEADY = Timing(warm_up_s=5.0, max_warm_up_s=30.0, seconds=20.0, max_seconds=180
 
 
 class TuneInput(NamedTuple):
-    """A tuning, before a server is looked for: what was asked for, what is compared, the user's data, the
-    address of the fleet."""
+    """A tuning, before a server is looked for.
+
+    Attributes:
+        spec: what was asked for.
+        objective: what is compared.
+        data: the user's.
+        fleet, clients: address of the fleet that is needed, and the machines of it that drive the load.
+    """
 
     spec: TuneSpec
     objective: Objective = "throughput"
     data: Data | None = None
     fleet: str = ""
+    clients: tuple[str, ...] = ()
 
 
 @taking(TuneSpec, progress="Takes a line at a time.")
@@ -111,7 +118,7 @@ def tune(*, progress: Progress | Watcher = silent, **given: Any) -> CampaignFact
         objective = objective_of(spec.objective, workload.name, workload.options)
         require_sensible(spec, target)
         data = target.open_data(spec.data, workload.name, watcher.say)
-        asked = TuneInput(spec, objective, data, target.on_fleet)
+        asked = TuneInput(spec, objective, data, target.needed_fleet, target.driven_by)
 
     def go(earlier: TuneRequest | None, pool: ServerPool, session: Session) -> CampaignFacts:
         return carry_out(earlier or decide(asked, pool, watcher), pool, session)
@@ -176,6 +183,7 @@ def decide(asked: TuneInput, pool: ServerPool, watcher: Watcher) -> TuneRequest:
         build_id=pool.key,
         machine=pool.machine(),
         fleet=asked.fleet,
+        clients=asked.clients,
         persisted=pool.persisted(),
         folder=str(Path.cwd()),
         workload_digest=fingerprint(workload),

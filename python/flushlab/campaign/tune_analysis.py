@@ -121,7 +121,7 @@ class TuneAnalysis(Analysis[Tune]):
             ),
             start_s=START_S,
             startup_s=STARTUP_S if request.side_by_side else 0.0,
-            spread=bool(request.fleet),
+            spread=bool(request.fleet) and not request.clients,
             side_by_side=request.side_by_side,
             seed=request.seed,
             objective=request.objective,

@@ -20,7 +20,7 @@ from msgspec import convert
 
 from flushlab.errors import UsageError
 from flushlab.near import nearest
-from flushlab.spec.option import OUTPUT, PANELS, RUN, Field, Spec, field_of, fields, flag, spelled
+from flushlab.spec.option import OUTPUT, PANELS, RUN, Field, Spec, field_of, fields, flag, left_out, spelled
 
 if TYPE_CHECKING:
     from flushlab.workload.options import OptionInfo
@@ -125,6 +125,8 @@ class Command(click.Command):
     """A command whose mistakes are errors with hints."""
 
     takes_workloads = False
+    left_out: Mapping[str, str] = {}
+    """Why options are not taken that people may ask for, by their flags."""
     context_class = click.Context
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
@@ -206,6 +208,8 @@ class Command(click.Command):
 
     def _no_such_option(self, name: str) -> UsageError:
         spelled_ = name.replace("_", "-")
+        if why := self.left_out.get(spelled_):
+            return UsageError(f"{self.name} takes no {spelled_}: {why}", hint=f"remove {spelled_}")
         if self.takes_workloads:
             from flushlab.workload.sysbench import NOT_TAKEN
 
@@ -360,6 +364,7 @@ def command(
         },
     )
     made.takes_workloads = any(map(_is_of_workloads, params))
+    made.left_out = {flag(key): why for key, why in left_out(spec).items()} if spec else {}
     return made
 
 

@@ -16,7 +16,7 @@ from msgspec import convert, structs
 from flushlab.errors import UsageError
 from flushlab.near import nearest
 from flushlab.record import Value
-from flushlab.spec.option import Field, Spec, fields, flag, part_type, spelled
+from flushlab.spec.option import Field, Spec, fields, flag, left_out, part_type, spelled
 from flushlab.spec.parts import LOGIN, RemoteAccess, WorkloadSpec
 
 S = TypeVar("S", bound=Spec)
@@ -47,7 +47,7 @@ def build(spec: type[S], given: Mapping[str, Any], options: Collection[str] = ()
         elif load and name in options:
             of_workload[name] = value
         else:
-            raise _unknown(name, [*known, *options])
+            raise _unknown(name, [*known, *options], left_out(spec).get(name, ""))
     if of_workload:
         found.setdefault(load, {})["options"] = of_workload
     own = found.pop("", {})
@@ -65,7 +65,9 @@ def workload_part(spec: type[Spec]) -> str:
     return next((part for part, owner in owners.items() if issubclass(owner, WorkloadSpec)), "")
 
 
-def _unknown(name: str, known: Iterable[str]) -> UsageError:
+def _unknown(name: str, known: Iterable[str], why: str) -> UsageError:
+    if why:
+        return UsageError(f"there is no parameter {name} here: {why}", hint=f"remove {name}")
     near = nearest(name, known, most=1)
     return UsageError(
         f"there is no parameter {name}",

@@ -133,7 +133,7 @@ class TuneSpec(Spec, frozen=True, kw_only=True):
             rare=True,
         ),
     ] = None
-    run: Annotated[RunSpec, Without(("client",))] = RunSpec()
+    run: RunSpec = RunSpec()
 
 
 class SeriesSpec(Spec, frozen=True, kw_only=True, tag="series"):
@@ -354,7 +354,15 @@ class CrashSpec(Spec, frozen=True, kw_only=True):
             "With --replay: find the smallest set of unsynced sectors that explains the failure.", rare=True
         ),
     ] = False
-    run: Annotated[RunSpec, Without(("wait_for_quiet", "dry_run", "client"))] = RunSpec()
+    run: Annotated[
+        RunSpec,
+        Without(("wait_for_quiet", "dry_run")),
+        Without(
+            ("client",),
+            "one clock tells what was acknowledged before the crash, and another machine does not share it;"
+            " the load runs beside the server",
+        ),
+    ] = RunSpec()
 
 
 class FillSpec(Spec, frozen=True, kw_only=True):

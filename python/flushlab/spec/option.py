@@ -71,9 +71,15 @@ class Option(msgspec.Struct, frozen=True):
 
 
 class Without(msgspec.Struct, frozen=True):
-    """Marks a part of a specification of which some fields do not apply."""
+    """Marks a part of a specification of which some fields do not apply.
+
+    Attributes:
+        names: of the fields.
+        why: for who asks for one of them; empty: nobody will.
+    """
 
     names: tuple[str, ...]
+    why: str = ""
 
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -266,6 +272,13 @@ def fields(spec: type[Spec]) -> Mapping[str, Field]:
             ):
                 found[one.key] = one
     return found
+
+
+@functools.cache
+def left_out(spec: type[Spec]) -> Mapping[str, str]:
+    """Why fields do not apply that people may ask for, by their keys."""
+    notes = (note for _, found, _ in _declared(spec).values() for note in found)
+    return {name: note.why for note in notes if isinstance(note, Without) and note.why for name in note.names}
 
 
 def part_type(hint: Any) -> type[Spec] | None:

@@ -93,6 +93,23 @@ def test_a_comparison_is_loaded_from_the_other_machine_and_its_network_is_measur
     wait_until(partial(_has_no_server, one), "the end of the servers")
 
 
+@pytest.mark.server("mariadb@10.11")
+def test_a_tuning_is_loaded_from_the_other_machine(pair: tuple[Node, Node], tmp_path: Path) -> None:
+    one, two = pair
+    fixed = ("innodb_flush_method", "innodb_log_buffer_size", "innodb_log_file_buffering")
+    done = one.flushlab(
+        *("tune", "--server", "mariadb@10.11", "--floor", "second", "--trials", "20", "--window", "0.5"),
+        *(word for name in fixed for word in ("--fixed", name)),
+        *("--tables", "1", "--table-size", "1000", "--json", "-", "--out", str(tmp_path / "out")),
+        *("--fleet", one.address, "--client", "two"),
+    )
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert [client["machine"] for client in facts["clients"]] == ["two"]
+    assert not facts["machines"], "its blocks ran beside each other, on one machine"
+    assert not servers(two)
+
+
 def _has_no_server(node: Node) -> bool:
     return not servers(node)
 

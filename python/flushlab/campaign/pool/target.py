@@ -34,7 +34,7 @@ from flushlab.process import reap
 from flushlab.process.network import require_network
 from flushlab.server.galera.cluster import require_size
 from flushlab.server.start import is_kept
-from flushlab.spec.kinds import BenchSpec, CompareSpec, SeriesSpec, TuneSpec
+from flushlab.spec.kinds import BenchSpec, TuneSpec
 from flushlab.spec.parts import (
     DEFAULT_SERVER,
     DataSpec,
@@ -375,7 +375,7 @@ def target_of(spec: CampaignSpec | BenchSpec, workload: WorkloadSpec | None = No
                 hint="bench a server that is started for it, such as --server mariadb",
             )
         return _with_clients(spec, spec.client, spec.fleet)
-    if isinstance(spec, SeriesSpec | CompareSpec) and spec.run.client:
+    if not isinstance(spec, BenchSpec) and spec.run.client:
         return _with_clients(spec, spec.run.client, spec.run.fleet)
     if isinstance(spec, BenchSpec):
         return NewServers(spec.server, spec.storage)
@@ -399,9 +399,7 @@ def _not_spread(spec: CampaignSpec) -> Iterator[UsageError]:
         )
 
 
-def _with_clients(
-    spec: BenchSpec | SeriesSpec | CompareSpec, clients: tuple[str, ...], fleet: str | None
-) -> WithClients:
+def _with_clients(spec: CampaignSpec | BenchSpec, clients: tuple[str, ...], fleet: str | None) -> WithClients:
     if not (fleet := named_fleet(fleet)):
         raise UsageError(
             "--client names a machine of a fleet, and no fleet is named",

@@ -8,19 +8,25 @@ from typing import Any
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
 from flushlab import _core
 from flushlab.campaign.fleet.clients import FleetClients, Place, chosen, completed, require_drivable
 from flushlab.campaign.pool.target import WithClients, target_of
+from flushlab.campaign.tune_analysis import TuneAnalysis
+from flushlab.cli.app import make_app
 from flushlab.errors import FleetError, UsageError
 from flushlab.fleet import secret
-from flushlab.record import Endpoint, LoadSpec
+from flushlab.record import Endpoint, Launch, LoadSpec
 from flushlab.server.clients import Access
-from flushlab.spec.kinds import BenchSpec, CompareSpec
+from flushlab.spec.build import build
+from flushlab.spec.kinds import BenchSpec, CompareSpec, CrashSpec, TuneSpec
 from flushlab.spec.parts import RemoteAccess, RunSpec, ServerOrKeptSpec, ServersSpec
 from flushlab.workload import parse_workload
 from flushlab.workload.generator import Acted, Refused
 from tests.threaded_generator import Threaded
+from tests.unit.campaign.test_bound_series import MARIADB, STORAGE
+from tests.unit.report.campaigns import tune_request
 
 HERE = Place("db", "id-db", "10.0.0.1")
 LOADS = [Place("load1", "id-1", "10.0.0.2"), Place("load2", "id-2", "10.0.0.3")]
@@ -105,6 +111,22 @@ def test_clients_may_be_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(target, WithClients)
     assert (target.driven_by, target.needed_fleet) == (("load1", "load2", "load3"), "10.0.0.1")
     assert target.on_fleet == ""
+
+
+def test_a_tuning_is_loaded_by_clients_and_not_spread_over_machines() -> None:
+    target = target_of(TuneSpec(run=RunSpec(fleet="10.0.0.1", client=("load1",))))
+    assert (target.driven_by, target.needed_fleet, target.on_fleet) == (("load1",), "10.0.0.1", "")
+    for clients, spread in (((), True), (("load1",), False)):
+        request = tune_request(fleet="10.0.0.1", clients=clients)
+        assert TuneAnalysis(request, MARIADB, STORAGE, Launch()).plan().spread == spread
+
+
+def test_a_crash_campaign_says_why_no_client_can_load_it() -> None:
+    with pytest.raises(UsageError, match="one clock tells what was acknowledged"):
+        build(CrashSpec, {"client": ("load1",)}, {})
+    done = CliRunner().invoke(make_app(), ["crash", "--client", "load1"])
+    assert isinstance(done.exception, UsageError)
+    assert done.exception.message.startswith("crash takes no --client: one clock tells")
 
 
 def test_a_client_needs_a_fleet_and_a_single_server(monkeypatch: pytest.MonkeyPatch) -> None:
