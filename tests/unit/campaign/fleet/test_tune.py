@@ -125,15 +125,12 @@ def test_machines_of_different_speed_find_what_one_machine_finds(fleet: Fleet, h
 
 
 @EITHER
-def test_machines_that_selected_do_not_confirm(fleet: Fleet, how: dict[str, Any]) -> None:
+def test_machines_that_selected_do_not_confirm_and_every_block_that_screens_holds_its_own_base(
+    fleet: Fleet, how: dict[str, Any]
+) -> None:
     fleet.carry_out(["one", "two", "three", "four"], **how)
     assert fleet.on(*SELECT) == {"one", "two"}
     assert fleet.on("confirm") == {"three", "four"}
-
-
-@EITHER
-def test_every_block_that_screens_holds_its_own_base(fleet: Fleet, how: dict[str, Any]) -> None:
-    fleet.carry_out(["one", "two", "three", "four"], **how)
     screened = [trial for trial in fleet.store.trials("c") if trial.stage == "screen"]
     blocks = {(trial.block, trial.machine) for trial in screened}
     assert len(blocks) >= 2
