@@ -96,9 +96,9 @@ class Case(NamedTuple):
 
 MACHINES = (2, 3, 4, 5, 8)
 CASES = (
-    *(Case(count, interaction="even", noise=0.05) for count in MACHINES),
+    *(Case(count, interaction="even", noise=noise) for noise in (0.02, 0.05) for count in MACHINES),
     *(Case(count) for count in MACHINES),
-    *(Case(count, gain, noise=0.05) for gain in (1.2, 1.5) for count in MACHINES),
+    *(Case(count, gain, noise=noise) for gain in (1.2, 1.5) for noise in (0.02, 0.05) for count in MACHINES),
     *(Case(count, gain, "selecting") for gain in (1.0, 1.2) for count in MACHINES),
     *(Case(count, interaction="some") for count in MACHINES),
     *(Case(count, 1.2, lost=0.03) for count in (4, 8)),

@@ -357,10 +357,14 @@ def _of_selection(trials: Iterable[Trial]) -> Iterator[Warning]:
         return
     both, where = selected & confirmed, ", ".join(sorted(confirmed))
     if both:
-        text = (
-            f"{', '.join(sorted(both))} both selected and confirmed, so nothing shows that the settings win"
-            " on other machines; a fleet of two machines or more shows it"
-        )
+        text = f"{', '.join(sorted(both))} both selected and confirmed, so "
+        if others := ", ".join(sorted(confirmed - both)):
+            text += f"the selection may flatter the ratios; only the blocks on {others} are independent of it"
+        else:
+            text += (
+                "nothing shows that the settings win on other machines; a fleet of two machines or more"
+                " shows it"
+            )
         yield Warning("confirmed-where-selected", text)
     else:
         text = f"selected on {', '.join(sorted(selected))}; confirmed on {where}, which did not select"

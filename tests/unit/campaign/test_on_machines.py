@@ -94,8 +94,8 @@ def test_results_of_a_fleet_are_not_said_to_be_of_the_machine_that_asks(tmp_path
     assert "this machine's" in alone
 
 
-def tuned(selecting: int, confirming: int) -> CampaignFacts:
-    """A tuning whose first machines select; the others confirm."""
+def tuned(selecting: int, confirming: int, both: int = 0) -> CampaignFacts:
+    """A tuning whose first machines select; the others confirm, and so many of the first ones do both."""
     spec = TuneSpec(threads=(4,), trials=80, floor=Floor.SECOND)
     request = msgspec.structs.replace(tune_request(), fleet="10.0.0.5:9377", spec=spec)
     tuning = TuneAnalysis(request, MARIADB, STORAGE, Launch())
@@ -103,7 +103,9 @@ def tuned(selecting: int, confirming: int) -> CampaignFacts:
     simulated = SimulatedTrials(effect, BASE, noise=Noise(trial=0.01), seed=1)
     while (asked := experiment.ask()) is not None:
         confirms = asked.stage == "confirm"
-        number = selecting + asked.block % confirming if confirms else asked.block % selecting
+        number = asked.block % selecting
+        if confirms:
+            number = selecting - both + asked.block % (confirming + both)
         trial = msgspec.structs.replace(
             simulated.run(asked),
             machine=f"db{number}",
@@ -155,3 +157,12 @@ def test_a_tuning_that_three_machines_confirm_is_about_all_like_them() -> None:
     facts = tuned(2, 3)
     assert "two-machines" not in slugs(facts)
     assert told(facts, "confirmed-elsewhere").endswith("confirmed on db2, db3, db4, which did not select")
+
+
+def test_a_machine_that_confirmed_what_it_had_selected_is_told_from_those_that_had_not() -> None:
+    text = told(tuned(2, 1, both=1), "confirmed-where-selected")
+    assert text == (
+        "db1 both selected and confirmed, so the selection may flatter the ratios; only the blocks on db2 are"
+        " independent of it"
+    )
+    assert "nothing shows" in told(tuned(1, 0, both=1), "confirmed-where-selected")
