@@ -133,7 +133,7 @@ bench: setup ## Ratios against peers, false positives of the whole procedure
 	$(BIN)/python benchmarks/watch_page.py --part speed
 
 soak: export FLUSHLAB_EVERY_FLAVOR = 1
-soak: setup $(TOOLS)/.ready ## Long: licenses and advisories, wheels in empty environments, the tests on mutants of the sources, the tests with real servers on every server, all tests on four worse machines, 100 comparisons of identical servers, 200 kills of servers and of disks, disks at load 100 and short of memory, 100 campaigns on a fleet whose machines fail, 1,000 of each commit pipeline and an hour of random ones, 20 million changed packets, 5,000 option files on each server, ten million damaged binlogs, binlogs as three independent readers read them
+soak: setup $(TOOLS)/.ready ## Long: licenses and advisories, wheels in empty environments, the tests on mutants of the sources, the tests with real servers on every server, all tests on four worse machines, 100 comparisons of identical servers, 200 kills of servers and of disks, disks at load 100 and short of memory, 100 campaigns on a fleet whose machines fail, a series with real servers on one and on four machines, 1,000 of each commit pipeline and an hour of random ones, 20 million changed packets, 5,000 option files on each server, ten million damaged binlogs, binlogs as three independent readers read them
 	$(MAKE) --no-print-directory supply wheel
 	$(BIN)/python scripts/install_check.py dist/flushlab-*x86_64.whl --tools $(TOOLS)/bin
 	. scripts/cargo.sh && FLUSHLAB_MUTATIONS=20000000 cargo test --release -q -p flushlab-protocol --test mutations
@@ -144,6 +144,7 @@ soak: setup $(TOOLS)/.ready ## Long: licenses and advisories, wheels in empty en
 	FLUSHLAB_DISK_KILLS=200 $(BIN)/pytest tests/integration/test_fault_disk.py -q -s --timeout 0 -k any_moment
 	$(BIN)/python benchmarks/fault_disk_pressure.py
 	$(BIN)/python benchmarks/fleet_chaos.py --runs 100 --budget 120
+	$(BIN)/python benchmarks/fleet_servers.py
 	$(BIN)/python scripts/mutants.py
 	FLUSHLAB_CAMPAIGNS=2000 $(BIN)/pytest tests/unit/experiment/test_false_positives.py tests/unit/campaign/fleet/test_false_claims.py -n 2 -q --timeout 0
 	FLUSHLAB_TREES=1000 $(BIN)/pytest tests/unit/test_what_is_the_users.py -n 2 -q --timeout 0

@@ -234,9 +234,9 @@ def last_line(node: Node, program: str, *words: str) -> str:
 
 
 @contextmanager
-def running(count: int) -> Iterator[Sequence[Node]]:
-    """So many machines, joined to a fleet; the first one is its head."""
-    with fleet_testbed(count) as nodes:
+def running(count: int, cpus: float | None = None) -> Iterator[Sequence[Node]]:
+    """So many machines of `cpus` each, joined to a fleet; the first one is its head."""
+    with fleet_testbed(count, cpus=cpus) as nodes:
         first, *others = nodes
         _require(first.flushlab("fleet", "start", "--listen", first.address, "--name", first.name))
         key = (first.home / "fleet" / "key").read_text()
