@@ -261,6 +261,39 @@ def test_without_listen_everything_is_on_loopback_and_a_killed_keeper_leaves_not
     assert not Path(record["folder"]).exists()
 
 
+KILLED = """
+import os, sys, time
+from flushlab.fleet.connect import connected
+from flushlab.fleet.reach import parse_address
+
+class Victim:
+    def die(self):
+        os.kill(os.getpid(), 9)
+
+with connected(parse_address(sys.argv[1])):
+    import ray
+    from flushlab.campaign.fleet.ray_machines import nodes, worker_on
+
+    try:
+        ray.get(worker_on(nodes()[0].id, Victim).die.remote())
+    except ray.exceptions.RayActorError:
+        time.sleep(2.0)  # a word of Ray's would come now
+        print("killed")
+"""
+
+
+def test_ray_writes_nothing_into_the_result_when_a_worker_is_killed(own_home: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    started = flushlab("fleet", "start", "--port", str(port))
+    assert started.returncode == 0, started.stderr
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, f"127.0.0.1:{port}"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == ["killed"], done.stdout
+
+
 def marked(token: str) -> set[int]:
     from flushlab.fleet import local_node
 

@@ -11,7 +11,8 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from importlib import import_module
+from typing import Any, NamedTuple
 
 from flushlab.errors import FleetError
 from flushlab.fleet import local_node, reach
@@ -72,6 +73,7 @@ def connected(address: Address) -> Iterator[Connection]:
     import ray
 
     ray.shutdown()
+    _keep_quiet()
     before = signal.getsignal(signal.SIGTERM)
     try:
         with _tried_once():
@@ -109,6 +111,12 @@ def _tried_once() -> Iterator[None]:
     finally:
         if before is None:
             del os.environ[_TRIES]
+
+
+def _keep_quiet() -> None:
+    """Keeps Ray 2.60 from writing to stdout that a worker died, which log_to_driver=False does not."""
+    worker: Any = import_module("ray._private.worker")
+    worker.listen_error_messages = lambda _worker, _stopped: None
 
 
 def _last_line(error: BaseException) -> str:
