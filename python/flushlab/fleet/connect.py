@@ -5,6 +5,7 @@ Fleet layer. Ray has one connection per process. The process must run on a machi
 
 from __future__ import annotations
 
+import atexit
 import ipaddress
 import os
 import signal
@@ -98,7 +99,10 @@ def connected(address: Address) -> Iterator[Connection]:
     try:
         yield Connection(address, found)
     finally:
-        ray.shutdown()
+        if reach.takes_connections(address):
+            ray.shutdown()
+        else:  # Ray would wait for the first machine: for 15 minutes, if its network is gone
+            atexit.unregister(ray.shutdown)
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from flushlab.fleet import PORT
 from flushlab.version import __version__
 
 _CONNECT_S = 5.0
+_ALIVE_S = 2.0
 _ANSWER_S = 30.0
 _KEY_HINT = "pass the key of that fleet, as `flushlab fleet start` there printed"
 _TOKEN_HINT = (
@@ -58,6 +59,15 @@ class FleetNode(msgspec.Struct, frozen=True, kw_only=True):
     flushlab: str = ""
     ray: str = ""
     python: str = ""
+
+
+def takes_connections(address: Address) -> bool:
+    """Whether somebody listens there, and answers soon."""
+    try:
+        socket.create_connection(address, timeout=_ALIVE_S).close()
+    except OSError:
+        return False
+    return True
 
 
 def require_ray() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 from types import SimpleNamespace
 
@@ -115,3 +116,22 @@ def test_a_wrong_address_on_a_machine_of_a_fleet_is_answered_with_its_own(
         pytest.fail("connected")
     told = own is not None and own != HERE
     assert refused.value.hint == ("this machine is in the fleet at 10.0.0.5:9377" if told else "start it")
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_at_the_end_nothing_waits_for_a_first_machine_that_is_gone(
+    monkeypatch: pytest.MonkeyPatch, *, is_there: bool
+) -> None:
+    ended = list[bool]()
+    fake = SimpleNamespace(init=lambda **_: None, shutdown=lambda: ended.append(True))
+    monkeypatch.setitem(sys.modules, "ray", fake)
+    monkeypatch.setattr(reach, "require_ray", lambda: "2.60.0")
+    monkeypatch.setattr(reach, "nodes", lambda *_: ())
+    monkeypatch.setattr(connect, "environment_for", lambda _: {})
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = Address("127.0.0.1", listener.getsockname()[1])
+        if not is_there:
+            listener.close()
+        with connect.connected(address):
+            ended.clear()
+    assert ended == [True] * is_there

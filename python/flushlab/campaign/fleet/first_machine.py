@@ -7,13 +7,13 @@ machine, such as a chunk that was taken.
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from flushlab.errors import FleetError
+from flushlab.fleet import reach
 
 LOOK_S = 5.0
 """So often it is looked at."""
@@ -22,17 +22,11 @@ SILENT_S = 30.0
 MOST_S = 40.0
 """Longest time without its own answer, whatever arrives: after 60 s, Ray 2.60 ends every process that is
 connected to it (`gcs_rpc_server_reconnect_timeout_s`)."""
-_CONNECT_S = 2.0
 
 
 def takes_connections(place: str) -> bool:
     """Whether somebody takes connections at HOST:PORT."""
-    host, _, port = place.rpartition(":")
-    try:
-        socket.create_connection((host, int(port)), timeout=_CONNECT_S).close()
-    except OSError:
-        return False
-    return True
+    return reach.takes_connections(reach.parse_address(place))
 
 
 @dataclass
