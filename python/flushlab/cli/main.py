@@ -6,6 +6,7 @@ listened to; before that it ends the process at once, as `__main__` has it.
 
 from __future__ import annotations
 
+import atexit
 import codecs
 import errno
 import io
@@ -63,7 +64,19 @@ class _Ending:
         if isinstance(error, OSError) and error.filename is None:
             error = lost or _help_lost(error) or error  # that is what it was about
         code = _print_ending(error)
-        sys.exit(code if lost is None or code else _print_ending(lost))
+        _exit(code if lost is None or code else _print_ending(lost))
+
+
+def _exit(code: int) -> NoReturn:
+    """Exits; without the last steps of libraries if the first machine of a fleet was lost."""
+    connect = sys.modules.get("flushlab.fleet.connect")
+    if connect is None or not connect.is_left_open():
+        sys.exit(code)
+    atexit._run_exitfuncs()
+    for one in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            one.flush()
+    os._exit(code)
 
 
 def _terminate(_signal: int, _frame: object) -> NoReturn:

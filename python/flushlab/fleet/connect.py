@@ -103,6 +103,15 @@ def connected(address: Address) -> Iterator[Connection]:
             ray.shutdown()
         else:  # Ray would wait for the first machine: for 15 minutes, if its network is gone
             atexit.unregister(ray.shutdown)
+            _left_open.append(address)
+
+
+_left_open: list[Address] = []
+
+
+def is_left_open() -> bool:
+    """Whether a connection was not closed: this process has to end by `os._exit`, or Ray 2.60 crashes."""
+    return bool(_left_open)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from flushlab import __version__
 from flushlab.cli.app import COMMANDS
 from flushlab.cli.main import in_ascii
 from tests.unit.cli.inside import flushlab
+from tests.waiting import PATIENCE_S
 
 HEAVY = ("scipy", "numpy", "matplotlib", "prometheus_client")
 
@@ -223,6 +224,19 @@ def test_a_closed_pipe_ends_quietly() -> None:
     )
     assert "Traceback" not in done.stderr
     assert done.stdout
+
+
+def test_nothing_waits_for_what_a_lost_fleet_has_left_open() -> None:
+    program = (
+        "import atexit, threading\nfrom flushlab.cli import main\nfrom flushlab.fleet import connect\n"
+        "threading.Thread(target=threading.Event().wait).start()\n"  # sys.exit would wait for it
+        "atexit.register(print, 'the last step')\n"
+        "connect._left_open.append(connect.Address('10.0.0.5', 9377))\nprint('a result')\nmain._exit(3)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=PATIENCE_S
+    )
+    assert (done.returncode, done.stdout) == (3, "a result\nthe last step\n")
 
 
 @pytest.mark.parametrize("error", ["KeyboardInterrupt()", "flushlab.errors.ServerError('it is gone')"])

@@ -17,6 +17,11 @@ from flushlab.fleet.reach import Address, FleetNode
 HERE = Address("127.0.0.1", 9377)
 
 
+@pytest.fixture(autouse=True)
+def fakes_have_no_private_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connect, "_keep_quiet", lambda: None)
+
+
 def test_flushlab_hears_sigterm_while_it_is_connected(monkeypatch: pytest.MonkeyPatch) -> None:
     def init(**_: object) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -125,6 +130,7 @@ def test_at_the_end_nothing_waits_for_a_first_machine_that_is_gone(
     ended = list[bool]()
     fake = SimpleNamespace(init=lambda **_: None, shutdown=lambda: ended.append(True))
     monkeypatch.setitem(sys.modules, "ray", fake)
+    monkeypatch.setattr(connect, "_left_open", [])
     monkeypatch.setattr(reach, "require_ray", lambda: "2.60.0")
     monkeypatch.setattr(reach, "nodes", lambda *_: ())
     monkeypatch.setattr(connect, "environment_for", lambda _: {})
@@ -134,4 +140,4 @@ def test_at_the_end_nothing_waits_for_a_first_machine_that_is_gone(
             listener.close()
         with connect.connected(address):
             ended.clear()
-    assert ended == [True] * is_there
+    assert (ended, connect.is_left_open()) == ([True] * is_there, not is_there)
