@@ -18,8 +18,10 @@ HERE = Address("127.0.0.1", 9377)
 
 
 @pytest.fixture(autouse=True)
-def fakes_have_no_private_part(monkeypatch: pytest.MonkeyPatch) -> None:
+def own_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fakes of Ray have no private part, and nobody listens: the tests' process need not end for that."""
     monkeypatch.setattr(connect, "_keep_quiet", lambda: None)
+    monkeypatch.setattr(connect, "_left_open", [])
 
 
 def test_flushlab_hears_sigterm_while_it_is_connected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +132,6 @@ def test_at_the_end_nothing_waits_for_a_first_machine_that_is_gone(
     ended = list[bool]()
     fake = SimpleNamespace(init=lambda **_: None, shutdown=lambda: ended.append(True))
     monkeypatch.setitem(sys.modules, "ray", fake)
-    monkeypatch.setattr(connect, "_left_open", [])
     monkeypatch.setattr(reach, "require_ray", lambda: "2.60.0")
     monkeypatch.setattr(reach, "nodes", lambda *_: ())
     monkeypatch.setattr(connect, "environment_for", lambda _: {})
