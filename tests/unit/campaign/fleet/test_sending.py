@@ -176,7 +176,8 @@ def test_a_machine_without_room_is_refused_with_the_bytes_that_it_lacks(
     homes: dict[str, Path], dump: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def free(path: Path) -> Any:
-        return SimpleNamespace(f_bavail=100 if "m2" in str(path) else 1 << 30, f_frsize=1, f_blocks=1 << 30)
+        is_full = Path(path).is_relative_to(homes["m2"])
+        return SimpleNamespace(f_bavail=100 if is_full else 1 << 30, f_frsize=1, f_blocks=1 << 30)
 
     monkeypatch.setattr(os, "statvfs", free)
     delivered, _ = sent(elsewhere(dump), FakePost(homes))
