@@ -15,7 +15,7 @@ PAGE = (DOCS / "reference" / "environment.md").read_text(encoding="utf-8")
 LISTED = {
     name
     for cell in re.findall(r"^\| (.+?) \|", PAGE, re.M)
-    for name in re.findall(r"`(_?[A-Z][A-Z_]+)`", cell)
+    for name in re.findall(r"`(_?[A-Z][A-Za-z_]+)`", cell)
 }
 
 
