@@ -184,7 +184,7 @@ class RayMachines:
 
     def _try_to_claim(self, node: Node) -> _Claimed | None:
         """The machine; None if another campaign has it."""
-        actor = worker_on(node.id, Worker, is_cancelled)
+        actor = worker_on(node.id, Worker, is_cancelled, is_ordered=False)
         if actor is None:
             return None
         self._workers[node.id] = self._workers.get(node.id, 0) + 1
@@ -535,8 +535,17 @@ def in_thread(work: Callable[[], T]) -> Future[T]:
     return future
 
 
-def worker_on(node_id: str, worker: type, *arguments: object) -> Any | None:
-    """A worker on a node, under the name that claims the machine; None if another campaign has it."""
+def worker_on(node_id: str, worker: type, *arguments: object, is_ordered: bool = True) -> Any | None:
+    """A worker on a node, under the name that claims the machine; None if another campaign has it.
+
+    Args:
+        node_id: Ray's.
+        worker: its class.
+        arguments: of its constructor.
+        is_ordered: calls are carried out in the order in which they were made. Ray 2.60 keeps that order by
+            numbers. A call that is cancelled before it is sent leaves a gap. The next call waits 30 s for it and
+            fails as if the worker were gone: see ray-project/ray#65785.
+    """
     is_set = GUARDS_SURVIVE.items() <= os.environ.items()
     try:
         return (
@@ -546,6 +555,7 @@ def worker_on(node_id: str, worker: type, *arguments: object) -> Any | None:
                 num_cpus=0,
                 max_restarts=0,
                 max_task_retries=0,
+                allow_out_of_order_execution=not is_ordered,
                 scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False),
                 runtime_env={} if is_set else {"env_vars": GUARDS_SURVIVE},
             )

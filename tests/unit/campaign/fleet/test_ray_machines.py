@@ -195,7 +195,7 @@ def test_what_is_known_to_need_root_is_looked_for_before_a_server_starts(
     actor.close = Call(b"null")
     monkeypatch.setattr(ray_machines, "ray", fake)
     monkeypatch.setattr(ray_machines, "nodes", lambda: [Node("m1", "m1")])
-    monkeypatch.setattr(ray_machines, "worker_on", lambda *_: actor)
+    monkeypatch.setattr(ray_machines, "worker_on", lambda *_, **__: actor)
     unfit = pytest.raises(UsageError, match="m1 runs flushlab without root, which a slow disk needs")
     with unfit, ray_machines.claimed(silent, "a slow disk"):
         pytest.fail("claimed")
