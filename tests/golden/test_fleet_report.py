@@ -68,7 +68,7 @@ def test_of_two_machines_it_is_said_that_the_intervals_are_about_them() -> None:
         if arm.machines is not None
     )
     text = " ".join(text_of(campaign.render(fleet(arms, 2))).split())
-    assert "the intervals hold for these two machines, not for others like them" in text
+    assert f"the intervals hold for {NAMES[0]} and {NAMES[1]}, not for others like them" in text
     assert "all machines like them" not in text
 
 

@@ -148,9 +148,9 @@ def of_fleet(
     few = [arm for arm, one in over.items() if len(one.ratios) < LEAST_MACHINES]
     if few:
         which = "" if len(few) == len(over) else f" of {', '.join(few)}"
-        text = (
-            f"the intervals{which} hold for these two machines, not for others like them, which takes {takes}"
-        )
+        ran = sorted({one.machine for arm in few for one in over[arm].ratios})
+        where = " and ".join(ran) if len(ran) == 2 else "the two machines that each ran on"
+        text = f"the intervals{which} hold for {where}, not for others like them, which takes {takes}"
         yield Warning("two-machines", text)
     for arm, one in over.items():
         if one.unstable:

@@ -19,7 +19,17 @@ from ray.exceptions import GetTimeoutError, RayActorError, RayError
 
 from flushlab.build import Progress
 from flushlab.campaign.fleet.clients import ClientWorker, FleetClients, Place, chosen
-from flushlab.campaign.fleet.ray_machines import ANSWER_S, QUEUE_S, kill, nodes, reason, worker_on
+from flushlab.campaign.fleet.first_machine import FirstMachine
+from flushlab.campaign.fleet.ray_machines import (
+    ANSWER_S,
+    QUEUE_S,
+    answered,
+    first_machine,
+    kill,
+    nodes,
+    reason,
+    worker_on,
+)
 from flushlab.campaign.fleet.worker import Worker
 from flushlab.errors import HarnessError, MeasurementError
 from flushlab.fleet import local_node, secret
@@ -32,10 +42,12 @@ class RayGenerator:
 
     Attributes:
         machine: its name.
+        fleet: its first machine.
     """
 
     machine: str
     actor: Any
+    fleet: FirstMachine
 
     def call(self, method: str, *arguments: object) -> Callable[[], Any]:
         """Calls a method without a wait; what waits for its result."""
@@ -43,7 +55,7 @@ class RayGenerator:
 
     def _result(self, reference: Any) -> Any:
         try:
-            return ray.get(reference)
+            return answered(reference, self.fleet)
         except RayActorError as error:
             raise MeasurementError(
                 f"the client {self.machine} does not answer any more",
@@ -63,6 +75,7 @@ def claimed(names: Sequence[str], progress: Progress) -> Iterator[FleetClients]:
         HarnessError: a machine starts no worker.
     """
     found, server = find(names)
+    fleet = first_machine(progress)
     identity, nonce = secret.identity(), secrets.token_hex(16)
     record = local_node.read()
     assert record is not None, "it has an identity"
@@ -78,10 +91,10 @@ def claimed(names: Sequence[str], progress: Progress) -> Iterator[FleetClients]:
         for place in sorted((server, *found), key=lambda one: one.id):
             given = (Worker,) if place == server else (ClientWorker, nonce)
             actors[place] = _claim(place, *given, progress=progress)
-            undo.callback(kill, actors[place])
+            undo.callback(_end, actors[place], fleet)
         for place in found:
             _await(place.name, actors[place])
-        generators = [RayGenerator(place.name, actors[place]) for place in found]
+        generators = [RayGenerator(place.name, actors[place], fleet) for place in found]
         yield FleetClients(access, generators)
 
 
@@ -102,6 +115,12 @@ def _claim(place: Place, worker: type, *arguments: object, progress: Progress) -
         said = True
         time.sleep(QUEUE_S)
     return actor
+
+
+def _end(actor: Any, fleet: FirstMachine) -> None:
+    """Ends a worker; it ends with this process if the first machine is silent, which Ray would wait for."""
+    if not fleet.is_silent:
+        kill(actor)
 
 
 def _await(name: str, actor: Any) -> None:

@@ -149,7 +149,7 @@ class RayMachines:
     _first: FirstMachine = field(init=False)
 
     def __post_init__(self) -> None:
-        self._first = FirstMachine(lambda: str(ray.get_runtime_context().gcs_address), self.progress)
+        self._first = first_machine(self.progress)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -393,6 +393,9 @@ class RayMachines:
                 delivered = received.result()[claimed.node.name]
             except FlushlabError as error:
                 delivered = error
+            except RayError as error:
+                name = claimed.node.name
+                delivered = HarnessError(f"machine {name} was lost as it joined: {reason(error)}")
             if isinstance(delivered, FlushlabError):
                 self._leave_out(claimed, delivered.message)
                 continue
@@ -508,6 +511,11 @@ class RayPost:
             raise Gone(reason(error)) from error
 
 
+def first_machine(progress: Progress) -> FirstMachine:
+    """That of the fleet which this process is connected to."""
+    return FirstMachine(lambda: str(ray.get_runtime_context().gcs_address), progress)
+
+
 def answered(call: Any, fleet: FirstMachine) -> Any:
     """The answer to a call, however long it takes, as long as the first machine is heard of.
 
@@ -515,10 +523,14 @@ def answered(call: Any, fleet: FirstMachine) -> Any:
         FleetError: it is not.
         RayError: as of `ray.get`.
     """
-    while not ray.wait([call], timeout=LOOK_S)[0]:
-        fleet.look()
-    fleet.heard()
-    return ray.get(call)
+    while True:
+        try:
+            answer = ray.get(call, timeout=LOOK_S)
+        except GetTimeoutError:
+            fleet.look()
+        else:
+            fleet.heard()
+            return answer
 
 
 def in_thread(work: Callable[[], T]) -> Future[T]:
@@ -543,8 +555,8 @@ def worker_on(node_id: str, worker: type, *arguments: object, is_ordered: bool =
         worker: its class.
         arguments: of its constructor.
         is_ordered: calls are carried out in the order in which they were made. Ray 2.60 keeps that order by
-            numbers. A call that is cancelled before it is sent leaves a gap. The next call waits 30 s for it and
-            fails as if the worker were gone: see ray-project/ray#65785.
+            numbers. A call that is cancelled before it is sent leaves a gap. The next one waits 30 s for it,
+            and fails as if the worker were gone: see ray-project/ray#65785.
     """
     is_set = GUARDS_SURVIVE.items() <= os.environ.items()
     try:

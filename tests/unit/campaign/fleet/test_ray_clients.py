@@ -1,15 +1,20 @@
-"""Clients on Ray: in which order machines are claimed."""
+"""Clients on Ray: in which order machines are claimed, and how long one is waited for."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 pytest.importorskip("ray")
 
-from flushlab.campaign.fleet import ray_clients
+from ray.exceptions import GetTimeoutError
+
+from flushlab.campaign.fleet import ray_clients, ray_machines
 from flushlab.campaign.fleet.clients import Place
+from flushlab.campaign.fleet.first_machine import FirstMachine
+from flushlab.errors import FleetError
 from flushlab.fleet import local_node, secret
 
 ONE, TWO = Place("db1", "id-1", "10.0.0.1"), Place("db2", "id-2", "10.0.0.2")
@@ -37,3 +42,23 @@ def test_two_commands_that_load_each_others_machines_claim_them_in_one_order(
         assert clients.access.address == server.address
     assert order == ["db1", "db2"]
     assert sorted(map(str, killed)) == ["worker on db1", "worker on db2"]
+
+
+def test_a_client_is_not_waited_for_once_the_first_machine_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = 0.0
+
+    def no_answer(_: object, timeout: float | None = None) -> object:
+        nonlocal now_s
+        assert timeout is not None, "waits without a limit"
+        now_s += timeout
+        raise GetTimeoutError
+
+    killed = list[object]()
+    monkeypatch.setattr(ray_machines, "ray", SimpleNamespace(get=no_answer))
+    monkeypatch.setattr(ray_clients, "kill", killed.append)
+    fleet = FirstMachine(lambda: "10.0.0.1:6379", lambda _: None, lambda _: False, lambda: now_s)
+    actor: Any = SimpleNamespace(act=SimpleNamespace(remote=lambda *_: "call"))
+    with pytest.raises(FleetError, match=r"10\.0\.0\.1:6379, has not answered for"):
+        ray_clients.RayGenerator("db1", actor, fleet).call("act", 1, "seen")()
+    ray_clients._end(actor, fleet)
+    assert not killed, "Ray would wait for the first machine"

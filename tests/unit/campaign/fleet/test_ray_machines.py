@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from flushlab.build import silent
 from flushlab.campaign.fleet.judgement import Needs
 from flushlab.campaign.fleet.machines import Failure, Opening, Stopped, Task
+from flushlab.campaign.fleet.sending import Delivered
 from flushlab.campaign.fleet.worker import MachineFacts
 from flushlab.errors import FleetError, HarnessError, NoSpace, UsageError
 from flushlab.experiment.protocol import BlockAhead
@@ -19,7 +21,7 @@ from tests.unit.report.campaigns import tune_request
 
 pytest.importorskip("ray")
 
-from ray.exceptions import RayActorError, RayError, TaskCancelledError
+from ray.exceptions import GetTimeoutError, RayActorError, RayError, TaskCancelledError
 
 from flushlab.campaign.fleet import ray_machines
 from flushlab.campaign.fleet.ray_machines import Node, RayMachines
@@ -111,20 +113,16 @@ def test_a_first_machine_that_stays_silent_while_content_is_sent_ends_the_campai
 ) -> None:
     now_s = 0.0
 
-    def nothing_arrives(calls: list[Call], timeout: float | None = None, **_: object) -> object:
+    def nothing_arrives(_: Call, timeout: float | None = None) -> bytes:
         nonlocal now_s
         assert timeout is not None, "waits without a limit"
         now_s += timeout
-        return [], calls
-
-    def waits(*_: object) -> bytes:
-        pytest.fail("waits without a limit")
+        raise GetTimeoutError
 
     place = "127.0.0.1:1"  # nobody listens there
     one, said = machines(monkeypatch, place, m1=b"null")
     fake: Any = vars(ray_machines)["ray"]
-    monkeypatch.setattr(fake, "wait", nothing_arrives)
-    monkeypatch.setattr(fake, "get", waits)
+    monkeypatch.setattr(fake, "get", nothing_arrives)
     monkeypatch.setattr(ray_machines, "supplies_of", lambda _: SimpleNamespace(needed=Needed()))
     monkeypatch.setattr(time, "monotonic", lambda: now_s)
     one._claimed["m1"].actor.expect = Call(b"[]")
@@ -133,6 +131,16 @@ def test_a_first_machine_that_stays_silent_while_content_is_sent_ends_the_campai
     assert "resume" in (raised.value.hint or "")
     assert said == [f"the first machine of the fleet, {place}, does not answer; waiting for it"]
     assert one._first.is_silent, "so that nothing waits for it at the end"
+
+
+def test_a_machine_that_is_lost_while_it_joins_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, said = machines(monkeypatch, m1=b"null", m2=b"null")
+    joining, received = one._claimed.pop("m2"), Future[dict[str, Delivered]]()
+    received.set_exception(lost())
+    one._receiving.append((received, joining))
+    one._open_received()
+    assert said == ["left out: machine m2 was lost as it joined: The node died."]
+    assert one.names == ("m1",)
 
 
 def test_a_cancelled_block_leaves_its_machine_in_the_campaign(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -134,10 +134,10 @@ def test_a_machine_that_joins_and_cannot_be_supplied_is_left_out(
 
 
 def test_a_lost_worker_is_gone_in_flushlabs_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    def get(_: object) -> bytes:
+    def get(_: object, timeout: float) -> bytes:
         raise RayActorError(error_msg="its node died")
 
-    ready = SimpleNamespace(get=get, wait=lambda calls, **_: (calls, []))
+    ready = SimpleNamespace(get=get)
     monkeypatch.setattr(ray_machines, "ray", ready)
     with pytest.raises(Gone, match="its worker has ended, or the machine is gone"):
         RayPost({}, FirstMachine(str, print)).result(object())
