@@ -55,6 +55,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         ratio, low, high: of write latency, by flushlab.
         by_application: the same ratio by the application's own clock; None if it has too few transactions.
         agrees: the interval has that ratio in it.
+        commits_ratio: of commits per second, by flushlab. In a closed loop, an application finds a ratio
+            between this and `ratio`: its own time and the network count, the time between requests does not.
         control_missed: the A/A control's interval excludes 1.
         demand: as flushlab found it.
     """
@@ -68,6 +70,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     high: float
     by_application: float | None
     agrees: bool | None
+    commits_ratio: float | None
     control_missed: bool
     demand: str
     commits_per_s: float
@@ -206,6 +209,7 @@ def compared(
         high=round(ratio.high, 3),
         by_application=None if own is None else round(own, 3),
         agrees=None if own is None else ratio.low <= own <= ratio.high,
+        commits_ratio=None if arm.throughput is None else round(arm.throughput.ratio.estimate, 3),
         control_missed=not control.low <= 1 <= control.high,
         demand=facts.demand,
         commits_per_s=round(facts.base.result or 0.0, 1),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -118,7 +119,11 @@ def _is_idle(node: Node) -> bool:
 
 def is_refused(done: subprocess.CompletedProcess[str], pair: Pair, *lines: str) -> None:
     """Before a server has started, with these words; nothing is left on any machine."""
-    assert (done.returncode, done.stdout, done.stderr.splitlines()) == (2, "", [*lines])
+    assert (done.returncode, done.stdout) == (2, "")
+    said = done.stderr.splitlines()
+    assert len(said) == len(lines), done.stderr
+    for found, pattern in zip(said, lines, strict=True):
+        assert re.fullmatch(pattern, found), done.stderr
     one, odd = pair
     for node in (one, odd.node):
         wait_until(partial(_is_idle, node), f"the end of what runs on {node.name}")
@@ -139,11 +144,11 @@ def test_status_shows_the_clock_the_user_and_the_room(pair: Pair, clock: Callabl
 
 
 def test_a_clock_that_is_off_is_refused_by_name(pair: Pair, clock: Callable[[float], None]) -> None:
-    clock(600.0)
+    clock(600.0)  # a busy machine's answer is judged seconds later
     is_refused(
         compared(pair[0]),
         pair,
-        "error: the clock of machine two is 10 min fast",
+        r"error: the clock of machine two is (9|10) min( \d+ s)? fast",
         "hint: correct it, or go on without that machine: run `flushlab fleet stop` there",
     )
 

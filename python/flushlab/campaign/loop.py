@@ -235,7 +235,7 @@ def run_or_resume(
     if spec.run.dry_run:
         if resume is not None:
             raise UsageError("--dry-run cannot be combined with --resume", hint="remove one of the two")
-        with target.look() as pool:
+        with target.look(watcher.say) as pool:
             return foresee(pool)
     with publish_status(spec.kind, server=spec.server.build, **status), open_store() as store:
         earlier = stored_request(store, resume, spec.kind, stored_as) if resume else None

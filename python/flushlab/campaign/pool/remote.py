@@ -181,9 +181,9 @@ class RemoteTarget:
         with open_group(self.addresses) as server:
             yield RemotePool(server, self)
 
-    def look(self) -> AbstractContextManager[RemotePool]:
+    def look(self, progress: Progress) -> AbstractContextManager[RemotePool]:
         """The server in a dry run, which only reads it."""
-        return self.open(lambda _: None)
+        return self.open(progress)
 
 
 @dataclass(frozen=True)

@@ -147,13 +147,17 @@ class NewServers:
 
     def open(self, progress: Progress) -> AbstractContextManager[SandboxPool]:
         """The servers; see `open_servers`."""
-        if self.alone:
-            progress(told_alone(self.alone))
+        self._tell_if_alone(progress)
         return open_servers(self.server, self.storage, progress)
 
+    def _tell_if_alone(self, progress: Progress) -> None:
+        if self.alone:
+            progress(told_alone(self.alone))
+
     @contextmanager
-    def look(self) -> Iterator[SandboxPool]:
+    def look(self, progress: Progress) -> Iterator[SandboxPool]:
         """The servers in a dry run: nothing is fetched, made, limited or cleaned up."""
+        self._tell_if_alone(progress)
         build = find_build(self.server.build, basedir=_path(self.server.basedir), get=False)
         root = paper_root(_path(self.storage.data_root) or home_path() / "run")
         nodes = nodes_of(self.server.cluster, build)
@@ -199,12 +203,12 @@ class OnFleet(NewServers):
                 yield replace(pool, fleet=machines)
 
     @contextmanager
-    def look(self) -> Iterator[SandboxPool]:
+    def look(self, progress: Progress) -> Iterator[SandboxPool]:
         """The servers in a dry run, which claims no machine; errors as of `open`."""
         with connected(parse_address(self.fleet)):
             from flushlab.campaign.fleet.ray_machines import foreseen
 
-            with super().look() as pool:
+            with super().look(progress) as pool:
                 yield replace(pool, fleet=foreseen())
 
 
@@ -249,13 +253,13 @@ class WithClients(NewServers):
                 yield replace(pool, clients=clients)
 
     @contextmanager
-    def look(self) -> Iterator[SandboxPool]:
+    def look(self, progress: Progress) -> Iterator[SandboxPool]:
         """The servers in a dry run, which claims no machine; errors as of `open`."""
         with connected(parse_address(self.fleet)):
             from flushlab.campaign.fleet.ray_clients import find
 
             find(self.clients)
-            with super().look() as pool:
+            with super().look(progress) as pool:
                 yield pool
 
 

@@ -9,6 +9,7 @@ from flushlab.campaign.pool.target import FLEET, NewServers, OnFleet, target_of
 from flushlab.errors import UsageError
 from flushlab.spec.kinds import CompareSpec, SeriesSpec, TuneSpec
 from flushlab.spec.parts import RunSpec, ServerSpec, StorageSpec
+from tests.unit.builds import MARIADB
 
 HERE = NewServers(ServerSpec(), StorageSpec())
 THERE = OnFleet(ServerSpec(), StorageSpec(), "10.0.0.5:9377")
@@ -54,11 +55,14 @@ def test_what_a_fleet_cannot_do_runs_here_if_only_the_environment_names_one_and_
 ) -> None:
     monkeypatch.setenv(FLEET, "10.0.0.5:9377")
     monkeypatch.setattr(target, "open_servers", lambda *_: None)
+    monkeypatch.setattr(target, "find_build", lambda *_, **__: MARIADB)
     found, said = target_of(spec), list[str]()
     assert found.on_fleet == ""
     found.open(said.append)
+    with found.look(said.append):
+        assert said[0] == said[1], "a dry run says it too"
     flag = "--wait-for-quiet" if spec.run.wait_for_quiet else "--precision"
-    assert len(said) == 1
+    assert len(said) == 2
     assert said[0].startswith(f"runs on this machine, not on the fleet of {FLEET}: {flag}")
 
 
