@@ -54,9 +54,15 @@ def connected(address: Address) -> Iterator[Connection]:
 
     Raises:
         ExtraMissing: no Ray.
-        FleetError: as `reach.nodes`; this machine is not in the fleet; Ray refuses the connection.
+        FleetError: as `reach.nodes`; this machine is not in the fleet; Ray refuses the connection; this
+            process has lost a fleet, whose connection Ray cannot close.
     """
     reach.require_ray()
+    if _left_open:
+        raise FleetError(
+            f"this process was connected to the fleet at {_left_open[0]}, whose first machine was lost",
+            hint="start a new process: Ray has one connection for each",
+        )
     environment = environment_for(address)
     own = own_fleet()
     try:

@@ -142,3 +142,6 @@ def test_at_the_end_nothing_waits_for_a_first_machine_that_is_gone(
         with connect.connected(address):
             ended.clear()
     assert (ended, connect.is_left_open()) == ([True] * is_there, not is_there)
+    if not is_there:
+        with pytest.raises(FleetError, match="whose first machine was lost"), connect.connected(HERE):
+            pytest.fail("Ray would wait until it has closed the first connection")
