@@ -35,6 +35,11 @@ pytestmark = [
 ]
 ROOM_BYTES = 60 << 20
 """Of the second machine: no server's data fit."""
+LINK_DOWN_S = 20.0
+"""As long as gRPC waits for an acknowledgement. The loss is noticed only if something is sent then; when the
+link was down for 22 s, it was noticed without."""
+RAY_PINGS_S = 240.0
+"""Ray itself notices a connection that the other side gave up after 300 s."""
 _CLOCK = """
 import os, time
 _now = time.time
@@ -190,3 +195,17 @@ def test_a_machine_without_room_is_taken_out_and_the_others_finish(
     assert [arm["comparison"]["blocks"] for arm in facts["arms"]] == [2]
     for node in (one, odd.node):
         wait_until(partial(_is_idle, node), f"the end of what runs on {node.name}")
+
+
+def test_an_answer_that_is_lost_with_the_link_is_not_waited_for(pair: Pair) -> None:
+    one, _ = pair
+    with one.popen(sys.executable, "-m", "tests.fleet_lost_answer", one.address, "two") as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "sent\n", program.communicate()
+        try:
+            with one.partitioned(LINK_DOWN_S):
+                pass
+            said, complaints = program.communicate(timeout=RAY_PINGS_S)
+        finally:
+            program.kill()
+    assert said.strip() in ("its worker does not answer", "answered"), complaints

@@ -55,7 +55,7 @@ class RayGenerator:
 
     def _result(self, reference: Any) -> Any:
         try:
-            return answered(reference, self.fleet)
+            return answered(reference, self.fleet, self.actor)
         except RayActorError as error:
             raise MeasurementError(
                 f"the client {self.machine} does not answer any more",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -63,6 +63,8 @@ CLOSE_S = 5.0
 """Longest wait for an idle machine to end its servers in order; then its guard ends them."""
 NODES_S = 5.0
 """So often new nodes are looked for."""
+PULSE_S = 10.0
+"""So often something is sent to a worker that has a call under way: see `pulse`."""
 MOST_WORKERS = 3
 """Workers that are started on one node, after the first ones were lost."""
 QUEUE_S = 2.0
@@ -146,6 +148,7 @@ class RayMachines:
     _work: Opening | None = None
     _supplies: Supplies | None = None
     _looked_s: float = 0.0
+    _pulsed_s: float = 0.0
     _first: FirstMachine = field(init=False)
 
     def __post_init__(self) -> None:
@@ -238,7 +241,8 @@ class RayMachines:
         opened = {name: one.actor.open.remote(openings[name]) for name, one in self._claimed.items()}
         for name, reference in opened.items():
             try:
-                failure = msgspec.json.decode(answered(reference, self._first), type=Failure | None)
+                answer = answered(reference, self._first, self._claimed[name].actor)
+                failure = msgspec.json.decode(answer, type=Failure | None)
             except RayError as error:
                 self._lose(name, HarnessError(f"machine {name} was lost as it opened: {reason(error)}"))
                 continue
@@ -280,11 +284,20 @@ class RayMachines:
         if not references:
             time.sleep(min(seconds, QUEUE_S))
             return ()
+        self._pulse()
         ray.wait(references, num_returns=1, timeout=seconds)
         ready, _ = ray.wait(references, num_returns=len(references), timeout=0)
         if ready:
             self._first.heard()
         return [event for one in ready for event in self._events(one)]
+
+    def _pulse(self) -> None:
+        now = time.monotonic()
+        if now - self._pulsed_s < PULSE_S:
+            return
+        self._pulsed_s = now
+        busy = [self._claimed[machine] for machine, _ in self._running.values()]
+        pulse(one.actor for one in (*busy, *self._joining.values(), *self._opening.values()))
 
     def dismiss(self, machine: str) -> None:
         claimed = self._forget(machine)
@@ -502,11 +515,12 @@ class RayPost:
             self.fleet.look()
             if ready:
                 return [*ready]
+            pulse(self.actors.values())
 
     def result(self, call: Any) -> bytes:
         """The answer; raises `Gone`, and as `first`."""
         try:
-            return bytes(answered(call, self.fleet))
+            return bytes(answered(call, self.fleet, *self.actors.values()))
         except RayError as error:
             raise Gone(reason(error)) from error
 
@@ -516,8 +530,13 @@ def first_machine(progress: Progress) -> FirstMachine:
     return FirstMachine(lambda: str(ray.get_runtime_context().gcs_address), progress)
 
 
-def answered(call: Any, fleet: FirstMachine) -> Any:
+def answered(call: Any, fleet: FirstMachine, *actors: Any) -> Any:
     """The answer to a call, however long it takes, as long as the first machine is heard of.
+
+    Args:
+        call: to one of the workers.
+        fleet: its first machine.
+        actors: the workers.
 
     Raises:
         FleetError: it is not.
@@ -528,9 +547,22 @@ def answered(call: Any, fleet: FirstMachine) -> Any:
             answer = ray.get(call, timeout=LOOK_S)
         except GetTimeoutError:
             fleet.look()
+            pulse(actors)
         else:
             fleet.heard()
             return answer
+
+
+def pulse(actors: Iterable[Any]) -> None:
+    """Sends something to workers that have a call under way; nobody waits for an answer.
+
+    If the link is down for 20 s while an answer is under way, the worker's side gives up the connection, as
+    gRPC sets TCP_USER_TIMEOUT. This side learns it only when it sends something, and then the call fails.
+    Ray 2.60 itself sends a ping after 300 s; a shorter `RAY_grpc_client_keepalive_time_ms` is no way out,
+    since the worker ends a connection with "too_many_pings" after three of them.
+    """
+    for actor in actors:
+        actor.__ray_ready__.remote()
 
 
 def in_thread(work: Callable[[], T]) -> Future[T]:

@@ -57,8 +57,13 @@ def test_a_client_is_not_waited_for_once_the_first_machine_is_silent(monkeypatch
     monkeypatch.setattr(ray_machines, "ray", SimpleNamespace(get=no_answer))
     monkeypatch.setattr(ray_clients, "kill", killed.append)
     fleet = FirstMachine(lambda: "10.0.0.1:6379", lambda _: None, lambda _: False, lambda: now_s)
-    actor: Any = SimpleNamespace(act=SimpleNamespace(remote=lambda *_: "call"))
+    pulses = list[str]()
+    actor: Any = SimpleNamespace(
+        act=SimpleNamespace(remote=lambda *_: "call"),
+        __ray_ready__=SimpleNamespace(remote=lambda: pulses.append("sent")),
+    )
     with pytest.raises(FleetError, match=r"10\.0\.0\.1:6379, has not answered for"):
         ray_clients.RayGenerator("db1", actor, fleet).call("act", 1, "seen")()
+    assert pulses, "a connection that its side gave up is noticed only when something is sent"
     ray_clients._end(actor, fleet)
     assert not killed, "Ray would wait for the first machine"

@@ -28,16 +28,20 @@ from flushlab.campaign.fleet.ray_machines import Node, RayMachines
 
 
 class Call:
-    """A method of an actor, whose answer is known."""
+    """A method of an actor, whose answer is known; it comes after so many looks."""
 
-    def __init__(self, answer: bytes | Exception) -> None:
-        self.answer = answer
+    def __init__(self, answer: bytes | Exception, looks: int = 0) -> None:
+        self.answer, self.looks, self.made = answer, looks, 0
 
     def remote(self, *_: object) -> Call:
+        self.made += 1
         return self
 
 
 def get(call: Call, timeout: float = 0.0) -> bytes:
+    call.looks -= 1
+    if call.looks >= 0:
+        raise GetTimeoutError
     if isinstance(call.answer, Exception):
         raise call.answer
     return call.answer
@@ -61,7 +65,7 @@ def machines(
     found = RayMachines(said.append, Needs(MachineFacts.here()))
     facts = Call(msgspec.json.encode(MachineFacts.here()))
     for name, answer in opened.items():
-        actor: Any = SimpleNamespace(facts=facts, open=Call(answer))
+        actor: Any = SimpleNamespace(facts=facts, open=Call(answer), __ray_ready__=Call(b""))
         found._claimed[name] = ray_machines._Claimed(Node(name, name), actor)
     return found, said
 
@@ -79,6 +83,62 @@ def test_a_machine_that_is_lost_as_it_opens_is_left_out(monkeypatch: pytest.Monk
     two, said = machines(monkeypatch, m1=b"null", m2=lost())
     assert two.open(Opening(nothing, b"")) == ("m1",)
     assert said == ["left out: machine m2 was lost as it opened: The node died."]
+
+
+def test_a_worker_that_does_not_answer_is_sent_something_so_that_a_lost_connection_shows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    two, _ = machines(monkeypatch, m1=b"null", m2=lost())
+    monkeypatch.setattr(two._first, "look", lambda: True)
+    actors = [one.actor for one in two._claimed.values()]
+    actors[1].open.looks = 3
+    assert two.open(Opening(nothing, b"")) == ("m1",)
+    assert [one.__ray_ready__.made for one in actors] == [0, 3]
+
+
+def test_workers_that_run_blocks_are_sent_something_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = 100.0
+
+    def none_ready(calls: list[Call], timeout: float, **_: object) -> tuple[list[Call], list[Call]]:
+        nonlocal now_s
+        now_s += timeout
+        return [], calls
+
+    two, _ = machines(monkeypatch, m1=b"null", m2=b"null")
+    monkeypatch.setattr(two._first, "look", lambda: False)
+    monkeypatch.setattr(vars(ray_machines)["ray"], "wait", none_ready)
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    actors = [one.actor for one in two._claimed.values()]
+    actors[0].run = Call(b"[]")
+    two.submit("m1", 7, Task(block=BlockAhead(stage="arms", block=0, arms=())))
+    for _ in range(60):
+        assert two.wait(1.0) == []
+    assert [one.__ray_ready__.made for one in actors] == [60 / ray_machines.PULSE_S, 0]
+
+
+@pytest.mark.parametrize("is_ordered", [True, False])
+def test_only_workers_that_run_blocks_take_calls_in_any_order(
+    monkeypatch: pytest.MonkeyPatch, is_ordered: bool
+) -> None:
+    options = dict[str, object]()
+    started: Any = SimpleNamespace(remote=lambda *_: "worker")
+    remote: Any = SimpleNamespace(options=lambda **given: options.update(given) or started)
+    monkeypatch.setattr(ray_machines, "ray", SimpleNamespace(remote=lambda _: remote))
+    assert ray_machines.worker_on("ab" * 28, object, is_ordered=is_ordered) == "worker"
+    assert options["allow_out_of_order_execution"] is not is_ordered
+
+
+def test_a_machine_that_is_claimed_takes_blocks_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[object]()
+
+    def started(*_: object, is_ordered: bool = True) -> object:
+        asked.append(is_ordered)
+        return object()
+
+    monkeypatch.setattr(ray_machines, "worker_on", started)
+    two, _ = machines(monkeypatch, m1=b"null")
+    two._try_to_claim(Node("m2", "m2"))
+    assert asked == [False], "or a block that is cancelled early takes the machine along"
 
 
 def test_a_machine_that_loses_its_worker_before_it_opens_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,55 @@
+"""Program of a test, on a machine of a fleet: what becomes of a call whose answer is lost with the link.
+
+`python -m tests.fleet_lost_answer ADDRESS MACHINE` prints `sent` once the call is under way, and then what
+became of it: `answered`, or the reason why it was lost.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from flushlab.build import silent
+from flushlab.fleet.connect import connected
+from flushlab.fleet.reach import parse_address
+
+WORK_S = 1.0
+
+
+class Sleeper:
+    """A worker."""
+
+    def sleep(self, seconds: float) -> None:
+        """Answers after so long."""
+        time.sleep(seconds)
+
+
+def main(address: str, machine: str) -> None:
+    """Makes the call."""
+    with connected(parse_address(address)):
+        import ray
+        from ray.exceptions import RayError
+
+        from flushlab.campaign.fleet.ray_machines import answered, first_machine, nodes, reason, worker_on
+
+        (node,) = [one for one in nodes() if one.name == machine]
+        actor = worker_on(node.id, Sleeper, is_ordered=False)
+        assert actor is not None
+        ray.get(actor.sleep.remote(0.0))
+        call = actor.sleep.remote(WORK_S)
+        _say("sent")
+        try:
+            answered(call, first_machine(silent), actor)
+        except RayError as error:
+            _say(reason(error))
+        else:
+            _say("answered")
+
+
+def _say(word: str) -> None:
+    sys.stdout.write(f"{word}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
