@@ -6,6 +6,9 @@ time the variance would be 2 σ² (k+1)/N (R. L. Plackett and J. P. Burman, Biom
 Effects are shrunk towards 0, which keeps them sensible with fewer trials than candidates. The model is a
 linear mixed model (G. K. Robinson, "That BLUP is a good thing", Statistical Science 6 (1991) 15-32).
 
+An effect may depend on the machine. Of trials on several machines, the estimate is that of its mean over all
+such machines, and its deviation counts how much it differs between these.
+
 Promises an ordering and caveats for *choosing* the changes to confirm. The module makes no claim: claims come
 from `comparison`, on other trials.
 """
@@ -20,6 +23,10 @@ from numpy.typing import NDArray
 
 _NOISE = np.geomspace(0.004, 0.5, 10)
 _SPREAD = (0.04, 0.15, 0.6)
+_BETWEEN = (0.0, 0.05, 0.15, 0.45)
+_FEW = 2.0
+"""What an effect's differences between machines add to its deviation counts so many times, as two to five
+machines tell little of it: good candidates are then found oftenest (`benchmarks/fleet_tuning.py`)."""
 _OFFSET_SD = 2.0
 """Prior of a context's level and of the overall one: so wide that the data decide."""
 
@@ -47,6 +54,7 @@ def estimate_effects(
     scores: NDArray[np.float64],
     *,
     contexts: int,
+    machine: NDArray[np.intp] | None = None,
 ) -> Effects:
     """Posterior means and deviations of main effects.
 
@@ -56,49 +64,65 @@ def estimate_effects(
         block: trials of one block were made close in time and share a drift, shape (trials,).
         scores: log of the results, more is better, shape (trials,).
         contexts: number of contexts.
+        machine: where each trial ran, shape (trials,); None: all on one.
 
-    An effect is a part shared by all contexts plus a part of its own, of equal prior variance. The noise,
-    the effects' spread and the drift are those of a small grid that explain the scores best (largest
-    marginal likelihood).
+    An effect is a part shared by all contexts plus a part of its own, of equal prior variance, and on each of
+    several machines a part of that machine. The noise, the effects' spread over candidates and over machines,
+    and the drift are those of a small grid that explain the scores best (largest marginal likelihood).
     """
     trials = on.shape[0]
     z = on.astype(float)
+    ran_on = np.zeros(trials, dtype=np.intp) if machine is None else machine
+    on_machine = (ran_on[None, :] == np.unique(ran_on)[:, None]).astype(float)  # (machines, trials)
+    places = on_machine @ z > 0  # whether a machine had a candidate, (machines, candidates)
     same_context = (context[:, None] == context[None, :]).astype(float)
     shared = z @ z.T
     k_effects = 0.5 * shared * (1 + same_context)
     k_level = _OFFSET_SD**2 * (1 + same_context)
+    k_machine = shared * (on_machine.T @ on_machine)
     k_block = (block[:, None] == block[None, :]).astype(float)
     y, unit = scores - scores.mean(), np.eye(trials)
 
-    best: tuple[float, float, float, NDArray[np.float64]] | None = None
+    best: tuple[float, float, float, float, NDArray[np.float64]] | None = None
     for noise in map(float, _NOISE):
-        grid = [(spread, drift) for spread in _SPREAD for drift in (0.1 * noise, noise, 10 * noise)]
+        grid = [
+            (spread, drift, between)
+            for spread in _SPREAD
+            for drift in (0.1 * noise, noise, 10 * noise)
+            for between in (_BETWEEN if len(on_machine) > 1 else (0.0,))
+        ]
         # With the scores as one more row and column, that row of the root is the scores whitened. The corner
         # is more than their square can be, since no eigenvalue of k is below the noise's variance.
         bordered = np.empty((len(grid), trials + 1, trials + 1))
         k = bordered[:, :-1, :-1]
-        for at, (spread, drift) in enumerate(grid):
+        for at, (spread, drift, between) in enumerate(grid):
             k[at] = spread**2 * k_effects + k_level + drift**2 * k_block + noise**2 * unit
+            k[at] += between**2 * k_machine
         bordered[:, -1, :-1] = bordered[:, :-1, -1] = y
         bordered[:, -1, -1] = 1 + y @ y / noise**2
         root = np.linalg.cholesky(bordered)
         whitened = root[:, -1, :-1]
         half_log_det = np.log(np.diagonal(root, axis1=1, axis2=2)[:, :-1]).sum(axis=1)
-        for at, (spread, _) in enumerate(grid):
+        for at, (spread, _, between) in enumerate(grid):
             # Weak priors, noise near 4 % and spread near 5 %, so that few trials cannot run away.
             prior = 0.5 * math.log(noise / 0.04) ** 2 + 0.5 * (math.log(spread / 0.05) / 1.5) ** 2
             fit = -0.5 * float((whitened[at] ** 2).sum()) - float(half_log_det[at]) - prior
             if best is None or fit > best[0]:
-                best = (fit, noise, spread, k[at].copy())
+                best = (fit, noise, spread, between, k[at].copy())
     assert best is not None
-    _, noise, spread, best_k = best
+    _, noise, spread, between, best_k = best
     inverse = np.linalg.inv(best_k)
     weights = inverse @ y
 
     own = (context[None, :] == np.arange(contexts)[:, None]).astype(float)  # (contexts, trials)
-    cross = 0.5 * spread**2 * z.T[None, :, :] * (1 + own[:, None, :])  # (contexts, candidates, trials)
+    of_mean = between**2 / np.maximum(
+        places.sum(axis=0), 1
+    )  # variance of the mean over a candidate's machines
+    with_each = 0.5 * spread**2 * (1 + own[:, None, :]) + of_mean[:, None]
+    cross = with_each * z.T[None, :, :]  # (contexts, candidates, trials)
     mean = cross @ weights
-    variance = spread**2 - np.einsum("cjt,ts,cjs->cj", cross, inverse, cross)
+    variance = spread**2 + of_mean - np.einsum("cjt,ts,cjs->cj", cross, inverse, cross)
+    variance += _FEW**2 * _spread_over(places, between**2 * (on_machine * weights) @ z)
     level = _OFFSET_SD**2 * (own - own[0])
     offset = level @ weights
     prior_offset = _OFFSET_SD**2 * np.where(np.arange(contexts) == 0, 0.0, 2.0)
@@ -110,3 +134,16 @@ def estimate_effects(
         offset_sd=np.sqrt(np.maximum(offset_variance, 1e-12)),
         noise=noise,
     )
+
+
+def _spread_over(places: NDArray[np.bool_], parts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Variance of the mean of each candidate's parts over the machines that had it; 0 of one machine.
+
+    Args:
+        places: whether a machine had a candidate, shape (machines, candidates).
+        parts: of the effects on each machine, of the same shape.
+    """
+    count = places.sum(axis=0)
+    of_mean = (parts * places).sum(axis=0) / np.maximum(count, 1)
+    squares = (((parts - of_mean) * places) ** 2).sum(axis=0)
+    return np.where(count > 1, squares / np.maximum(count * (count - 1), 1), 0.0)

@@ -313,7 +313,7 @@ class Screening:
         where these are less than half of them."""
         undisturbed = [run for run in self.runs if not run.disturbed]
         runs = _on_one_level(undisturbed if 2 * len(undisturbed) >= len(self.runs) else self.runs)
-        blocks = dict[tuple[str, int], int]()
+        blocks, machines = dict[tuple[str, int], int](), dict[str, int]()
         if len(runs) < 2:
             return
         on = np.zeros((len(runs), max(len(self._pool.space.candidates), 1)), dtype=bool)
@@ -326,6 +326,7 @@ class Screening:
             np.array([blocks.setdefault((run.machine, run.block), len(blocks)) for run in runs]),
             np.array([run.score for run in runs]),
             contexts=len(self.contexts),
+            machine=np.array([machines.setdefault(run.machine, len(machines)) for run in runs]),
         )
 
     def _drop_harmful(self) -> None:
