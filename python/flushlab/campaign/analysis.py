@@ -149,9 +149,11 @@ def of_fleet(
     if few:
         which = "" if len(few) == len(over) else f" of {', '.join(few)}"
         ran = sorted({one.machine for arm in few for one in over[arm].ratios})
-        where = " and ".join(ran) if len(ran) == 2 else "the two machines that each ran on"
-        text = f"the intervals{which} hold for {where}, not for others like them, which takes {takes}"
-        yield Warning("two-machines", text)
+        if len(ran) == 2:
+            hold = f"the intervals{which} hold for {' and '.join(ran)}"
+        else:
+            hold = f"each of the intervals{which} holds for the two machines that its arm ran on"
+        yield Warning("two-machines", f"{hold}, not for others like them, which takes {takes}")
     for arm, one in over.items():
         if one.unstable:
             least, most = one.slowest, max(one.ratios, key=lambda one: one.ratio.estimate)

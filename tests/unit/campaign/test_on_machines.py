@@ -8,7 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from flushlab.campaign.facts import CampaignFacts, CampaignRun
+from flushlab.campaign.analysis import of_fleet
+from flushlab.campaign.facts import ArmFacts, CampaignFacts, CampaignRun
 from flushlab.campaign.tune_analysis import TuneAnalysis
 from flushlab.experiment.simulated import Noise, SimulatedTrials
 from flushlab.record import Launch, Trial
@@ -76,6 +77,22 @@ def test_an_arm_that_depends_on_the_machine_is_a_warning_and_slow_machines_are_n
 
 def test_of_two_machines_the_intervals_are_said_to_be_about_them(tmp_path: Path) -> None:
     assert "two-machines" in slugs(on(2, tmp_path))
+
+
+def test_arms_that_ran_on_two_machines_each_but_not_the_same_are_not_said_to_share_them(
+    tmp_path: Path,
+) -> None:
+    arms = list[ArmFacts]()
+    for number, arm in enumerate(on(3, tmp_path).arms[:2]):
+        assert arm.machines is not None
+        two = arm.machines.ratios[number : number + 2]
+        over = msgspec.structs.replace(arm.machines, ratios=two, unstable=False)
+        arms.append(msgspec.structs.replace(arm, machines=over))
+    (warning,) = of_fleet(arms)
+    assert warning.text == (
+        "each of the intervals holds for the two machines that its arm ran on, not for others like them,"
+        " which takes 3 machines or more"
+    )
 
 
 def test_one_machine_of_a_fleet_is_as_no_fleet(tmp_path: Path) -> None:
