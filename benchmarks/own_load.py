@@ -7,7 +7,9 @@
 
 The application of the integration tests writes to a kept sandbox, in a closed loop and at a fixed demand.
 flushlab compares settings on that server. Another connection reads the settings twenty times a second, so
-that each transaction of the application belongs to a setting. A line of JSON is kept of each run.
+that each transaction of the application belongs to a setting. One of ten statements of the application does
+nothing in the server: what it takes is the time of the driver and the network, which the application counts
+and the server does not. A line of JSON is kept of each run.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import msgspec
 import pymysql
@@ -42,6 +44,10 @@ CHANGES = {"innodb_flush_log_at_trx_commit": "2", "sync_binlog": "1000"}
 CONNECTIONS = 4
 LEAD_S = 1.0
 """After a switch, as flushlab leaves out."""
+NOTHING_EVERY = 10
+"""One of so many statements of the application does nothing in the server."""
+LEAST = 20
+"""Statements of one kind under one setting without which there is no mean."""
 SHARE_OF_CAPACITY = 0.3
 """Fixed demand, as a part of what the closed loop reached."""
 ON_OFF_S = 4.0
@@ -55,6 +61,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         ratio, low, high: of write latency, by flushlab.
         by_application: the same ratio by the application's own clock; None if it has too few transactions.
         agrees: the interval has that ratio in it.
+        without_driver: the ratio by the application's clock, less the mean time of its statements that do
+            nothing in the server: what its driver and the network take of each statement.
+        agrees_without_driver: the interval has that ratio in it.
+        driver_us: that mean time.
         commits_ratio: of commits per second, by flushlab. In a closed loop, an application finds a ratio
             between this and `ratio`: its own time and the network count, the time between requests does not.
         control_missed: the A/A control's interval excludes 1.
@@ -70,6 +80,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     high: float
     by_application: float | None
     agrees: bool | None
+    without_driver: float | None
+    agrees_without_driver: bool | None
+    driver_us: float | None
     commits_ratio: float | None
     control_missed: bool
     demand: str
@@ -119,7 +132,14 @@ class Server:
     def load(self, rate: float) -> Iterator[IO[str]]:
         """The application; its transactions come in the file."""
         with tempfile.TemporaryFile("w+") as file:
-            words = (f"127.0.0.1:{self.port}", "app", "secret", str(CONNECTIONS), str(rate))
+            words = (
+                f"127.0.0.1:{self.port}",
+                "app",
+                "secret",
+                str(CONNECTIONS),
+                str(rate),
+                str(NOTHING_EVERY),
+            )
             program = subprocess.Popen(
                 [sys.executable, str(APPLICATION), *words], stdin=subprocess.PIPE, stdout=file, text=True
             )
@@ -169,14 +189,23 @@ class Timeline(threading.Thread):
             last = one
 
 
-def transactions(file: IO[str]) -> list[tuple[float, float]]:
-    """End and seconds of each transaction of the application."""
+class Statement(NamedTuple):
+    """One of the application's, by its own clock."""
+
+    began: float
+    ended: float
+    is_nothing: bool
+
+
+def statements(file: IO[str]) -> list[Statement]:
+    """All that the application has sent."""
     file.seek(0)
     found = []
     for line in file:
         words = line.split()
-        if len(words) == 2:
-            found.append((float(words[0]), float(words[1])))
+        if len(words) >= 2:
+            end, seconds = float(words[0]), float(words[1])
+            found.append(Statement(end - seconds, end, words[-1] == "nothing"))
     return found
 
 
@@ -193,11 +222,12 @@ def compared(
             ["base", other], own_load=True, allow_set_global=True, dsn=server.dsn, duration=seconds,
             floor="throwaway", seed=seed, blocks=10 if seconds >= 200 else 5,
         )  # fmt: skip
-        stretches, took = list(timeline.stretches()), transactions(file)
+        stretches, sent = list(timeline.stretches()), statements(file)
     arm = facts.arms[0]
     assert arm.comparison is not None and facts.control is not None and facts.control.comparison is not None
     ratio, control = arm.comparison.ratio, facts.control.comparison.ratio
-    own = _by_application(stretches, took, value) if value else None
+    means = _means(stretches, sent, value) if value else None
+    own, without = (None, None) if means is None else (_ratio(means), _ratio(means, without_driver=True))
     base = facts.base.observed
     return Run(
         server=server.build,
@@ -209,6 +239,9 @@ def compared(
         high=round(ratio.high, 3),
         by_application=None if own is None else round(own, 3),
         agrees=None if own is None else ratio.low <= own <= ratio.high,
+        without_driver=None if without is None else round(without, 3),
+        agrees_without_driver=None if without is None else ratio.low <= without <= ratio.high,
+        driver_us=None if means is None else round(1e6 * fmean(one.nothing_s for one in means), 1),
         commits_ratio=None if arm.throughput is None else round(arm.throughput.ratio.estimate, 3),
         control_missed=not control.low <= 1 <= control.high,
         demand=facts.demand,
@@ -217,16 +250,34 @@ def compared(
     )
 
 
-def _by_application(
-    stretches: Sequence[tuple[float, float, str]], took: Sequence[tuple[float, float]], value: str
-) -> float | None:
-    means = {}
+class Means(NamedTuple):
+    """Of the application's statements under one setting: those that write, and those that do nothing."""
+
+    write_s: float
+    nothing_s: float
+
+
+def _means(
+    stretches: Sequence[tuple[float, float, str]], sent: Sequence[Statement], value: str
+) -> tuple[Means, Means] | None:
+    """Before and after the change; None if there are too few statements."""
+    found = list[Means]()
     for is_changed in (False, True):
         spans = [(began, ended) for began, ended, now in stretches if (now == value) == is_changed]
-        own = [s for end, s in took if any(began <= end - s and end <= ended for began, ended in spans)]
-        means[is_changed] = fmean(own) if len(own) >= 20 else None
-    before, after = means[False], means[True]
-    return None if before is None or after is None else before / after
+        inside = [one for one in sent if any(a <= one.began and one.ended <= b for a, b in spans)]
+        kinds = [
+            [one.ended - one.began for one in inside if one.is_nothing == kind] for kind in (False, True)
+        ]
+        if min(map(len, kinds)) < LEAST:
+            return None
+        found.append(Means(*map(fmean, kinds)))
+    before, after = found
+    return before, after
+
+
+def _ratio(means: tuple[Means, Means], *, without_driver: bool = False) -> float:
+    before, after = (one.write_s - without_driver * one.nothing_s for one in means)
+    return before / after
 
 
 def cost(server: Server, seconds: float, seed: int) -> tuple[float, float, float]:
@@ -256,7 +307,7 @@ def cost(server: Server, seconds: float, seed: int) -> tuple[float, float, float
                 span[is_observed] = (began, time.monotonic())
             spans.append(span)
         time.sleep(LEAD_S)
-        ends = [end for end, _ in transactions(file)]
+        ends = [one.ended for one in statements(file)]
     observer.close()
 
     def rate(span: tuple[float, float]) -> float:
@@ -294,7 +345,9 @@ def main() -> int:
     judged = [run.agrees for run in runs if run.agrees is not None]
     missed = [run.control_missed for run in runs]
     missed += [not run.low <= 1 <= run.high for run in runs if not run.change]
+    without = [run.agrees_without_driver for run in runs if run.agrees_without_driver is not None]
     _print(f"agrees with the application: {sum(judged)} of {len(judged)}")
+    _print(f"agrees with it less its driver's time: {sum(without)} of {len(without)}")
     _print(f"A/A intervals that miss 1: {sum(missed)} of {len(missed)}")
     enough = sum(judged) >= 0.9 * len(judged)
     return 0 if enough and all(high >= 0.99 for _, _, high in shares) else 1

@@ -47,7 +47,7 @@ def demand_words(facts: CampaignFacts) -> str:
         "fixed": "Fixed demand: this load asks for no more if commits are faster. Its gain is latency; its"
         " commits/s stay.",
         "closed loop": "Closed loop: this load sends more if commits are faster, so commits/s show the gain"
-        " too. By its own clock, your application finds a ratio between the two.",
+        " too. The ratio that your application measures lies between the two, within noise.",
         "unknown": "Whether this load sends more if commits are faster was not found out.",
     }.get(facts.demand, "")
 
