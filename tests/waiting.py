@@ -28,6 +28,15 @@ def wait_until(
         pause.wait(pause_s)
 
 
+def unmount(point: Path) -> None:
+    """Unmounts a file system as soon as nothing keeps it busy, such as a process that is just ending."""
+
+    def is_unmounted() -> bool:
+        return subprocess.run(["umount", str(point)], capture_output=True, check=False).returncode == 0
+
+    wait_until(is_unmounted, f"{point} is unmounted")
+
+
 def stop(pid: int) -> None:
     """Stops a process. On a busy machine its threads run on for a while after the signal: returns when none
     of them does."""

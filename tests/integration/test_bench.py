@@ -14,6 +14,7 @@ import pytest
 
 from tests import command
 from tests.conftest import flavors, require_build
+from tests.waiting import unmount
 
 SMALL = ["--tables", "2", "--table-size", "1000", "--threads", "4", "--duration", "0.9"]
 """A window below 1 s is never discarded."""
@@ -54,7 +55,7 @@ def full(tmp_path: Path) -> Iterator[Path]:
             (tmp_path / "ballast").write_bytes(bytes(1 << 20))
         yield tmp_path
     finally:
-        subprocess.run(["umount", str(tmp_path)], check=True)
+        unmount(tmp_path)
 
 
 def test_a_full_disk_costs_the_files_and_not_the_result(full: Path) -> None:

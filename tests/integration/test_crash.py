@@ -40,7 +40,7 @@ from flushlab.store import Store, existing_store
 from flushlab.workload import parse_workload
 from tests.conftest import require_galera
 from tests.unit.crashes import Proven
-from tests.waiting import PATIENCE_S, wait_until
+from tests.waiting import PATIENCE_S, unmount, wait_until
 
 SMALL: dict[str, Value] = {"tables": 1, "table_size": 100, "threads": 2}
 RELAXED: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 2, "sync_binlog": 0}
@@ -472,7 +472,7 @@ def test_a_record_that_fills_its_file_system_is_told_from_a_disk_that_is_too_sma
             crash(server="mariadb@10.11", crashes=1, duration=1.0, data_root=tiny, positive_control=False)
         assert list(tiny.iterdir()) == []
     finally:
-        subprocess.run(["umount", str(tiny)], check=True)
+        unmount(tiny)
 
 
 @needs_root
@@ -493,7 +493,7 @@ def test_a_file_system_that_is_full_while_a_crash_is_judged_is_no_loss(
         assert judged.outcome == "unknown"
         assert "failed; where it lies" in judged.reasons[0]
     finally:
-        subprocess.run(["umount", str(tiny)], check=True)
+        unmount(tiny)
 
 
 @needs_root

@@ -18,7 +18,7 @@ import pytest
 
 from flushlab.campaign import bench
 from tests.command import flushlab
-from tests.waiting import PATIENCE_S, wait_until
+from tests.waiting import PATIENCE_S, unmount, wait_until
 
 SMALL = (
     "--quick",
@@ -72,7 +72,7 @@ def mounted(point: Path, *words: str) -> Iterator[Path]:
     try:
         yield point
     finally:
-        subprocess.run(["umount", str(point)], check=True)
+        unmount(point)
 
 
 @pytest.fixture(autouse=True)

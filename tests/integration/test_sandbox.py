@@ -37,7 +37,7 @@ from flushlab.server import DataDirectory, Instance, Sandbox
 from flushlab.server.control import connect
 from flushlab.server.sandbox.contents import initialised
 from tests.conftest import flavors
-from tests.waiting import wait_until
+from tests.waiting import unmount, wait_until
 
 StartSandbox = Callable[..., Sandbox]
 
@@ -376,7 +376,7 @@ def small_disk(private_home: Path) -> Iterator[Path]:
     folder.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=170m,mode=755", "none", str(folder)], check=True)
     yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+    unmount(folder)
 
 
 @each_build

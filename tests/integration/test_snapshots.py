@@ -18,6 +18,7 @@ import flushlab
 from flushlab.datadir import DataRoot, SnapshotKey, Snapshots, kept
 from flushlab.errors import NoSpace, StorageError
 from flushlab.machine import server_user
+from tests.waiting import unmount
 
 KEY = SnapshotKey({"purpose": "integration"})
 MIB = 1 << 20
@@ -42,7 +43,7 @@ def mounted(folder: Path, *arguments: str) -> Iterator[Path]:
     finally:
         for lock in [lock for lock in kept._held if lock.is_relative_to(folder)]:
             os.close(kept._held.pop(lock))  # as the end of this process would
-        subprocess.run(["umount", str(folder)], check=True)
+        unmount(folder)
 
 
 @pytest.fixture(params=["xfs", "btrfs"])
