@@ -238,7 +238,7 @@ def objects(address: str) -> list[Constant]:
     with connected(parse_address(address)):
         import ray
 
-        from flushlab.campaign.fleet.ray_machines import nodes, worker_on
+        from flushlab.campaign.fleet.ray_workers import nodes, worker_on
 
         here = str(ray.get_runtime_context().get_node_id())
         fetchers: list[Any] = [worker_on(one.id, Fetcher) for one in nodes() if one.id != here]

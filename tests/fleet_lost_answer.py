@@ -30,7 +30,7 @@ def main(address: str, machine: str) -> None:
         import ray
         from ray.exceptions import RayError
 
-        from flushlab.campaign.fleet.ray_machines import answered, first_machine, nodes, reason, worker_on
+        from flushlab.campaign.fleet.ray_workers import answered, first_machine, nodes, reason, worker_on
 
         (node,) = [one for one in nodes() if one.name == machine]
         actor = worker_on(node.id, Sleeper, is_ordered=False)

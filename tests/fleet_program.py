@@ -49,7 +49,7 @@ def waiting(plan: bytes, composed: Composed, progress: Callable[[str], None]) ->
 def main(address: str, machine: str) -> None:
     """Cancels every second block."""
     with connected(parse_address(address)):
-        from flushlab.campaign.fleet import ray_machines
+        from flushlab.campaign.fleet import ray_machines, ray_workers
 
         def only_event() -> Event:
             while not (events := machines.wait(1.0)):
@@ -72,7 +72,7 @@ def main(address: str, machine: str) -> None:
                 events.append(only_event())
                 machines.submit(machine, number + 1, task(number + 1))
                 events.append(only_event())
-            (node,) = [one for one in ray_machines.nodes() if one.name == machine]
+            (node,) = [one for one in ray_workers.nodes() if one.name == machine]
             sys.stdout.write(
                 json.dumps(
                     {

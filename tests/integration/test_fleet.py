@@ -272,7 +272,7 @@ class Victim:
 
 with connected(parse_address(sys.argv[1])):
     import ray
-    from flushlab.campaign.fleet.ray_machines import nodes, worker_on
+    from flushlab.campaign.fleet.ray_workers import nodes, worker_on
 
     try:
         ray.get(worker_on(nodes()[0].id, Victim).die.remote())

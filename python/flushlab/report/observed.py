@@ -28,14 +28,13 @@ def observed_lines(load: ObservedLoad) -> Iterator[str]:
                 if (high := load.percentile_us(share)) is not None
             ]
         yield ", ".join(parts)
-    costs = [
-        f"{small(count / load.commits)} {name} syncs" for name, count in load.syncs.items() if load.commits
-    ]
-    for name, amount in (("redo", load.redo_bytes), ("binlog", load.binlog_bytes)):
-        if (each := load.per_commit(amount)) is not None:
-            costs.append(f"{format_size(round(each))} of {name}")
-    if costs:
-        yield f"per commit: {', '.join(costs)}"
+    if load.syncs and load.commits:
+        syncs = [f"{small(count / load.commits)} {name}" for name, count in load.syncs.items()]
+        yield f"syncs per commit: {', '.join(syncs)}"
+    amounts = {"redo": load.per_commit(load.redo_bytes), "binlog": load.per_commit(load.binlog_bytes)}
+    written = [f"{format_size(round(each))} {name}" for name, each in amounts.items() if each is not None]
+    if written:
+        yield f"written per commit: {', '.join(written)}"
     if load.errors or load.rollbacks:
         failed = f", {load.errors:,} statements failed" if load.errors else ""
         yield f"{load.rollbacks:,} rollbacks{failed}"
@@ -44,8 +43,8 @@ def observed_lines(load: ObservedLoad) -> Iterator[str]:
 def demand_words(facts: CampaignFacts) -> str:
     """Which of throughput and latency this load can show; empty where flushlab made the load."""
     return {
-        "fixed": "Fixed demand: this load asks for no more if commits are faster. Its gain is latency; its"
-        " commits/s stay.",
+        "fixed": "Fixed demand: this load sends hardly more if commits are faster. Its gain is latency, not"
+        " commits/s.",
         "closed loop": "Closed loop: this load sends more if commits are faster, so commits/s show the gain"
         " too. The ratio that your application measures lies between the two, within noise.",
         "unknown": "Whether this load sends more if commits are faster was not found out.",

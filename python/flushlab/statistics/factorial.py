@@ -26,7 +26,7 @@ _SPREAD = (0.04, 0.15, 0.6)
 _BETWEEN = (0.0, 0.05, 0.15, 0.45)
 _FEW = 2.0
 """What an effect's differences between machines add to its deviation counts so many times, as two to five
-machines tell little of it: good candidates are then found oftenest (`benchmarks/fleet_tuning.py`)."""
+machines tell little of it. With 1, good candidates are found less often (`benchmarks/fleet_tuning.py`)."""
 _OFFSET_SD = 2.0
 """Prior of a context's level and of the overall one: so wide that the data decide."""
 
@@ -115,9 +115,8 @@ def estimate_effects(
     weights = inverse @ y
 
     own = (context[None, :] == np.arange(contexts)[:, None]).astype(float)  # (contexts, trials)
-    of_mean = between**2 / np.maximum(
-        places.sum(axis=0), 1
-    )  # variance of the mean over a candidate's machines
+    # Variance of a candidate's mean over its machines.
+    of_mean = between**2 / np.maximum(places.sum(axis=0), 1)
     with_each = 0.5 * spread**2 * (1 + own[:, None, :]) + of_mean[:, None]
     cross = with_each * z.T[None, :, :]  # (contexts, candidates, trials)
     mean = cross @ weights

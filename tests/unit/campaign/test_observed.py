@@ -104,6 +104,8 @@ def test_a_cell_is_scored_by_latency_and_by_throughput_besides() -> None:
     [
         ((1.9, 2.1), (0.99, 1.01), "fixed"),
         ((0.45, 0.55), (0.99, 1.01), "fixed"),
+        ((2.053, 2.509), (1.001, 1.015), "fixed"),
+        ((0.4, 0.5), (0.985, 0.999), "fixed"),
         ((1.9, 2.1), (1.8, 2.0), "closed loop"),
         ((0.45, 0.55), (0.5, 0.6), "closed loop"),
         ((1.9, 2.1), (0.8, 2.0), "unknown"),

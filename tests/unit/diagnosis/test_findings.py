@@ -12,9 +12,11 @@ from flushlab.diagnosis.finding import Finding
 from flushlab.diagnosis.findings import FINDINGS, buffer_pool, commit_sync, redo_capacity
 from flushlab.diagnosis.monitor import Latch, Monitor
 from flushlab.machine import Pressure
+from flushlab.record import ServerIdentity
 from flushlab.telemetry.live.questions import FileEvents, OpenTransaction, ThreadState
 from tests.unit.diagnosis.hosts import NEIGHBOR, disk, host
 from tests.unit.diagnosis.watched import COMMITTING, MARIADB, MYSQL97, client, evidence, time_of, writer
+from tests.unit.telemetry.live.told import MYSQL57
 
 BUSY = Pressure(steal_share=0.1, cpu_pressure_share=0.9, io_pressure_share=0.0, memory_pressure_share=0.0)
 
@@ -255,6 +257,49 @@ def test_a_few_waits_in_many_commits_weigh_little() -> None:
     found = found_in(seen)["log_buffer"]
     assert found.share is not None and found.share.mid == pytest.approx(0.01)
     assert found.share.low == 0.0 and found.share.high == 1.0
+    assert found.strength == "hint"
+
+
+def wrote_redo(writes: int, each: int, seconds: float, identity: ServerIdentity = MYSQL57) -> Evidence:
+    """One writer, 20 transactions, and so many writes of the redo log."""
+    counted = {"innodb_log_writes": writes, "innodb_os_log_written": writes * each, "handler_commit": 20}
+    seen = evidence(
+        counted,
+        identity=identity,
+        variables={"innodb_log_buffer_size": "1048576"},
+        write_time=time_of([writer(1)], identity=identity),
+    )
+    before, after = (
+        msgspec.structs.replace(one, files={"redo": FileEvents(syncs=1, bytes_written=0, write_s=passed)})
+        for one, passed in ((seen.before, 1.0), (seen.after, 1.0 + seconds))
+    )
+    return msgspec.structs.replace(seen, before=before, after=after)
+
+
+def test_a_buffer_that_is_written_whenever_half_of_it_is_full_is_too_small() -> None:
+    """MySQL 5.7 counts no wait then."""
+    found = found_in(wrote_redo(160, 480_000, seconds=9.0))["log_buffer"]
+    assert found.share is not None and found.share.mid == pytest.approx(0.9)
+    assert [one.text for one in found.seen] == [
+        "16.0 writes/s of 469 KiB: the buffer was full",
+        "the redo log was written or synced in 90% of the time",
+        "innodb_log_buffer_size is 1 MiB",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("each", "identity"),
+    [(300_000, MYSQL57), (480_000, MYSQL97)],
+    ids=["small writes", "a writer thread"],
+)
+def test_writes_of_the_redo_log_are_no_waits_by_themselves(each: int, identity: ServerIdentity) -> None:
+    assert "log_buffer" not in found_in(wrote_redo(160, each, seconds=9.0, identity=identity))
+
+
+def test_waits_for_the_log_buffer_last_no_longer_than_its_writes() -> None:
+    """A full buffer that goes into the page cache costs nobody time."""
+    found = found_in(wrote_redo(160, 480_000, seconds=0.2))["log_buffer"]
+    assert found.share is not None and found.share.mid == pytest.approx(0.02)
     assert found.strength == "hint"
 
 

@@ -28,12 +28,13 @@ TOLD = msgspec.structs.replace(
 def test_latency_and_costs_per_commit_have_a_line_each() -> None:
     assert list(observed_lines(LOAD)) == [
         "write latency 20.0 ms, commit 15.0 ms",
-        "per commit: 0.5 redo syncs, 0.25 binlog syncs, 400 B of redo, 210 B of binlog",
+        "syncs per commit: 0.5 redo, 0.25 binlog",
+        "written per commit: 400 B redo, 210 B binlog",
     ]
 
 
 def test_percentiles_and_errors_stand_beside_where_the_server_tells_them() -> None:
-    latency, _, failed = observed_lines(TOLD)
+    latency, *_, failed = observed_lines(TOLD)
     assert latency == "write latency 20.0 ms, commit 15.0 ms, p50 1.00 ms, p95 3.00 ms, p99 9.00 ms"
     assert failed == "2 rollbacks, 3 statements failed"
 

@@ -1,7 +1,7 @@
 """Ray: clients of a campaign's servers are actors on other nodes. Sits in `campaign.fleet`; imports Ray.
 
-Machines are claimed as those that run blocks are (`ray_machines.py`), the server's too: nothing of another
-campaign runs beside a load or a server.
+Machines are claimed as those that run blocks are, the server's too: nothing of another campaign runs beside a
+load or a server.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ray.exceptions import GetTimeoutError, RayActorError, RayError
 from flushlab.build import Progress
 from flushlab.campaign.fleet.clients import ClientWorker, FleetClients, Place, chosen
 from flushlab.campaign.fleet.first_machine import FirstMachine
-from flushlab.campaign.fleet.ray_machines import (
+from flushlab.campaign.fleet.ray_workers import (
     ANSWER_S,
     QUEUE_S,
     answered,
@@ -128,8 +128,8 @@ def _await(name: str, actor: Any) -> None:
         ray.get(actor.clock.remote(), timeout=ANSWER_S)
     except GetTimeoutError:
         raise HarnessError(
-            f"the client {name} has not started a worker within {ANSWER_S:.0f} s",
-            hint="see `flushlab fleet status`",
+            f"the client {name} has not answered within {ANSWER_S:.0f} s",
+            hint="its worker has not started, or its link is down: see `flushlab fleet status`",
         ) from None
     except RayActorError as error:
         raise HarnessError(f"the client {name} was lost: {reason(error)}") from error

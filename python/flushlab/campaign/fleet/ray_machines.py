@@ -1,26 +1,23 @@
-"""Ray: the machines of a fleet are the nodes of a Ray cluster. Sits in `campaign.fleet`; the only module of
-`campaign` that imports Ray.
+"""Ray: the machines that run a campaign's blocks are workers on the nodes of a Ray cluster. Sits in
+`campaign.fleet`.
 
-A machine is an actor that is pinned to its node and ends with the driver. Its name is reserved as long as
-it lives, so that no two campaigns run on one machine at once. Ray's placement, transport and failure
-detection are used as they are; a block never moves by itself, since the dispatch decides (`dispatch.py`).
+Ray's placement, transport and failure detection are used as they are; a block never moves by itself, since
+the dispatch decides (`dispatch.py`).
 """
 
 from __future__ import annotations
 
-import os
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import ray
 from ray.exceptions import (
-    ActorUnavailableError,
     GetTimeoutError,
     RayActorError,
     RayError,
@@ -30,7 +27,7 @@ from ray.exceptions import (
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from flushlab.build import Progress, silent
-from flushlab.campaign.fleet.first_machine import LOOK_S, FirstMachine
+from flushlab.campaign.fleet.first_machine import FirstMachine
 from flushlab.campaign.fleet.judgement import Needs, problems
 from flushlab.campaign.fleet.machines import (
     Crashed,
@@ -45,8 +42,22 @@ from flushlab.campaign.fleet.machines import (
     Stopped,
     Task,
 )
+from flushlab.campaign.fleet.ray_post import RayPost
+from flushlab.campaign.fleet.ray_workers import (
+    ANSWER_S,
+    QUEUE_S,
+    Node,
+    answered,
+    first_machine,
+    is_cancelled,
+    kill,
+    nodes,
+    pulse,
+    reason,
+    worker_on,
+)
 from flushlab.campaign.fleet.runner import OpenMachines
-from flushlab.campaign.fleet.sending import Delivered, Gone, Sending
+from flushlab.campaign.fleet.sending import Delivered, Sending
 from flushlab.campaign.fleet.supplies import Supplies, supplies_of
 from flushlab.campaign.fleet.worker import MachineFacts, Worker
 from flushlab.errors import FlushlabError, HarnessError, UsageError
@@ -55,8 +66,6 @@ from flushlab.version import __version__
 
 T = TypeVar("T")
 
-ANSWER_S = 60.0
-"""Longest wait for a worker process to start: its machine may be busy."""
 VERSION_S = 10.0
 """Longest wait for the version of flushlab on a machine that has no worker."""
 CLOSE_S = 5.0
@@ -67,18 +76,6 @@ PULSE_S = 10.0
 """So often something is sent to a worker that has a call under way: see `pulse`."""
 MOST_WORKERS = 3
 """Workers that are started on one node, after the first ones were lost."""
-QUEUE_S = 2.0
-GUARDS_SURVIVE = {"RAY_kill_child_processes_on_worker_exit": "0"}
-"""By default a worker that is killed takes its children along. Guards must outlive it: they end the servers
-and remove the folders. The nodes of a fleet that flushlab started have the variable, and this process has it
-then. Elsewhere it is given to the worker, which so loads Ray twice."""
-
-
-class Node(NamedTuple):
-    """A living node: its name, which is unique in the fleet, and Ray's id."""
-
-    name: str
-    id: str
 
 
 @contextmanager
@@ -104,18 +101,6 @@ def claimed(progress: Progress, root_for: str = "") -> Iterator[OpenMachines]:
 def foreseen() -> OpenMachines:
     """The machines of the fleet in a dry run: none is claimed, no worker is started; needs a connection."""
     return OpenMachines(RayMachines(silent, Needs(MachineFacts.here())), tuple(one.name for one in nodes()))
-
-
-def nodes() -> list[Node]:
-    """The living nodes by name; ids distinguish nodes of the same name."""
-    found = [(str(one["NodeName"]), str(one["NodeID"])) for one in _listed() if one["Alive"]]
-    names = [name for name, _ in found]
-    made = [Node(name if names.count(name) == 1 else f"{name}-{id_[:6]}", id_) for name, id_ in found]
-    return sorted(made)
-
-
-def _listed() -> list[dict[str, Any]]:
-    return list(ray.nodes())
 
 
 @dataclass
@@ -203,8 +188,8 @@ class RayMachines:
                 self._lose(
                     name,
                     HarnessError(
-                        f"machine {name} has not started a worker within {ANSWER_S:.0f} s",
-                        hint="see `flushlab fleet status`",
+                        f"machine {name} has not answered within {ANSWER_S:.0f} s",
+                        hint="its worker has not started, or its link is down: see `flushlab fleet status`",
                     ),
                 )
             except (RayActorError, RayTaskError, msgspec.DecodeError) as error:
@@ -396,7 +381,7 @@ class RayMachines:
             return
         post = RayPost({claimed.node.name: claimed.actor}, self._first)
         sending = Sending(self._supplies.needed, post, self.progress)
-        self._receiving.append((in_thread(lambda: sending.to([claimed.node.name])), claimed))
+        self._receiving.append((_in_thread(lambda: sending.to([claimed.node.name])), claimed))
 
     def _open_received(self) -> None:
         """Opens the machines that have joined and have the content now."""
@@ -470,102 +455,7 @@ def _no_worker(name: str, there: str | None, error: Exception) -> FlushlabError:
     return HarnessError(f"machine {name} was lost: {reason(error)}")
 
 
-def reason(error: BaseException) -> str:
-    """Why something was lost: of a worker in flushlab's words, else the first line of Ray's."""
-    if isinstance(error, ActorUnavailableError):
-        return "its worker does not answer"
-    if isinstance(error, RayActorError):
-        return "its worker has ended, or the machine is gone"
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
-
-
-@dataclass(frozen=True)
-class RayPost:
-    """Reaches recipients in workers, by way of the object store.
-
-    Attributes:
-        actors: by the names of their machines.
-        fleet: its first machine.
-    """
-
-    actors: Mapping[str, Any]
-    fleet: FirstMachine
-
-    def put(self, packed: bytes) -> Any:
-        """A reference; the store forgets the chunk with it."""
-        try:
-            return ray.put(packed)
-        except RayError as error:
-            raise HarnessError(
-                f"Ray's object store takes nothing: {reason(error)}",
-                hint="see the memory and /dev/shm of this machine",
-            ) from error
-
-    def call(self, machine: str, method: str, *arguments: Any) -> Any:
-        """A call to a worker; a chunk's reference is resolved there."""
-        return getattr(self.actors[machine], method).remote(*arguments)
-
-    def first(self, calls: Collection[Any]) -> Sequence[Any]:
-        """The calls that have ended; raises `FleetError` if the first machine is not heard of."""
-        while True:
-            ready, _ = ray.wait([*calls], num_returns=1, timeout=LOOK_S)
-            if ready:
-                self.fleet.heard()
-            self.fleet.look()
-            if ready:
-                return [*ready]
-            pulse(self.actors.values())
-
-    def result(self, call: Any) -> bytes:
-        """The answer; raises `Gone`, and as `first`."""
-        try:
-            return bytes(answered(call, self.fleet, *self.actors.values()))
-        except RayError as error:
-            raise Gone(reason(error)) from error
-
-
-def first_machine(progress: Progress) -> FirstMachine:
-    """That of the fleet which this process is connected to."""
-    return FirstMachine(lambda: str(ray.get_runtime_context().gcs_address), progress)
-
-
-def answered(call: Any, fleet: FirstMachine, *actors: Any) -> Any:
-    """The answer to a call, however long it takes, as long as the first machine is heard of.
-
-    Args:
-        call: to one of the workers.
-        fleet: its first machine.
-        actors: the workers.
-
-    Raises:
-        FleetError: it is not.
-        RayError: as of `ray.get`.
-    """
-    while True:
-        try:
-            answer = ray.get(call, timeout=LOOK_S)
-        except GetTimeoutError:
-            fleet.look()
-            pulse(actors)
-        else:
-            fleet.heard()
-            return answer
-
-
-def pulse(actors: Iterable[Any]) -> None:
-    """Sends something to workers that have a call under way; nobody waits for an answer.
-
-    If the link is down for 20 s while an answer is under way, the worker's side gives up the connection, as
-    gRPC sets TCP_USER_TIMEOUT. This side learns it only when it sends something, and then the call fails.
-    Ray 2.60 itself sends a ping after 300 s; a shorter `RAY_grpc_client_keepalive_time_ms` is no way out,
-    since the worker ends a connection with "too_many_pings" after three of them.
-    """
-    for actor in actors:
-        actor.__ray_ready__.remote()
-
-
-def in_thread(work: Callable[[], T]) -> Future[T]:
+def _in_thread(work: Callable[[], T]) -> Future[T]:
     """Runs something beside the command, which does not wait for it when it ends."""
     future = Future[T]()
 
@@ -577,44 +467,3 @@ def in_thread(work: Callable[[], T]) -> Future[T]:
 
     threading.Thread(target=run, daemon=True).start()
     return future
-
-
-def worker_on(node_id: str, worker: type, *arguments: object, is_ordered: bool = True) -> Any | None:
-    """A worker on a node, under the name that claims the machine; None if another campaign has it.
-
-    Args:
-        node_id: Ray's.
-        worker: its class.
-        arguments: of its constructor.
-        is_ordered: calls are carried out in the order in which they were made. Ray 2.60 keeps that order by
-            numbers. A call that is cancelled before it is sent leaves a gap. The next one waits 30 s for it,
-            and fails as if the worker were gone: see ray-project/ray#65785.
-    """
-    is_set = GUARDS_SURVIVE.items() <= os.environ.items()
-    try:
-        return (
-            ray.remote(worker)
-            .options(
-                name=f"machine {node_id}",
-                num_cpus=0,
-                max_restarts=0,
-                max_task_retries=0,
-                allow_out_of_order_execution=not is_ordered,
-                scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False),
-                runtime_env={} if is_set else {"env_vars": GUARDS_SURVIVE},
-            )
-            .remote(*arguments)
-        )
-    except ValueError:  # the name is taken
-        return None
-
-
-def is_cancelled() -> bool:
-    """Whether the call that this worker carries out is cancelled."""
-    return bool(ray.get_runtime_context().is_canceled())
-
-
-def kill(actor: Any) -> None:
-    """Ends a worker, if it is not gone."""
-    with suppress(RayError, ValueError):
-        ray.kill(actor, no_restart=True)

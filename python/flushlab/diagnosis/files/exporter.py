@@ -93,6 +93,7 @@ def _files(events: Mapping[tuple[str, str, str], float]) -> dict[str, FileEvents
             sync_s=events.get((_EVENTS_S, event, "misc"), 0.0),
             reads=int(events.get((_EVENTS, event, "read"), 0.0)),
             read_s=events.get((_EVENTS_S, event, "read"), 0.0),
+            write_s=events.get((_EVENTS_S, event, "write")),
         )
         for event, kind in FILE_CLASSES.items()
         if (_EVENTS, event, "misc") in events

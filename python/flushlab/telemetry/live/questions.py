@@ -95,7 +95,7 @@ class FileEvents(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         syncs: and other rare calls, such as opens.
-        sync_s, read_s: seconds in them, over all threads.
+        sync_s, read_s, write_s: seconds in them, over all threads; None for writes that are not told.
     """
 
     syncs: int
@@ -103,6 +103,7 @@ class FileEvents(msgspec.Struct, frozen=True, kw_only=True):
     sync_s: float = 0.0
     reads: int = 0
     read_s: float = 0.0
+    write_s: float | None = None
 
 
 class ThreadState(msgspec.Struct, frozen=True, gc=False):
@@ -203,7 +204,7 @@ def questions(identity: ServerIdentity, variables: Mapping[str, str]) -> tuple[Q
                 every_s=1.0,
                 forms=(
                     "SELECT EVENT_NAME, COUNT_MISC, SUM_NUMBER_OF_BYTES_WRITE, SUM_TIMER_MISC, COUNT_READ,"
-                    " SUM_TIMER_READ"
+                    " SUM_TIMER_READ, SUM_TIMER_WRITE"
                     f" FROM performance_schema.file_summary_by_event_name WHERE EVENT_NAME IN ({names})",
                 ),
                 needs=PERFORMANCE_SCHEMA,
@@ -429,8 +430,9 @@ def parse_files(rows: Sequence[Sequence[Any]]) -> dict[str, FileEvents]:
             sync_s=float(syncs_ps) * _PICOSECOND,
             reads=int(reads),
             read_s=float(reads_ps) * _PICOSECOND,
+            write_s=float(writes_ps) * _PICOSECOND,
         )
-        for name, syncs, written, syncs_ps, reads, reads_ps in rows
+        for name, syncs, written, syncs_ps, reads, reads_ps, writes_ps in rows
         if _text(name) in FILE_CLASSES
     }
 

@@ -11,7 +11,7 @@ pytest.importorskip("ray")
 
 from ray.exceptions import GetTimeoutError
 
-from flushlab.campaign.fleet import ray_clients, ray_machines
+from flushlab.campaign.fleet import ray_clients, ray_workers
 from flushlab.campaign.fleet.clients import Place
 from flushlab.campaign.fleet.first_machine import FirstMachine
 from flushlab.errors import FleetError
@@ -54,7 +54,7 @@ def test_a_client_is_not_waited_for_once_the_first_machine_is_silent(monkeypatch
         raise GetTimeoutError
 
     killed = list[object]()
-    monkeypatch.setattr(ray_machines, "ray", SimpleNamespace(get=no_answer))
+    monkeypatch.setattr(ray_workers, "ray", SimpleNamespace(get=no_answer))
     monkeypatch.setattr(ray_clients, "kill", killed.append)
     fleet = FirstMachine(lambda: "10.0.0.1:6379", lambda _: None, lambda _: False, lambda: now_s)
     pulses = list[str]()

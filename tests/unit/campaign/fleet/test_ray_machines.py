@@ -23,8 +23,9 @@ pytest.importorskip("ray")
 
 from ray.exceptions import GetTimeoutError, RayActorError, RayError, TaskCancelledError
 
-from flushlab.campaign.fleet import ray_machines
-from flushlab.campaign.fleet.ray_machines import Node, RayMachines
+from flushlab.campaign.fleet import ray_machines, ray_workers
+from flushlab.campaign.fleet.ray_machines import RayMachines
+from flushlab.campaign.fleet.ray_workers import Node
 
 
 class Call:
@@ -59,7 +60,8 @@ def machines(
     fake = SimpleNamespace(
         get=get, wait=all_ready, kill=lambda *_, **__: None, get_runtime_context=lambda: context
     )
-    monkeypatch.setattr(ray_machines, "ray", fake)
+    for module in (ray_machines, ray_workers):
+        monkeypatch.setattr(module, "ray", fake)
     monkeypatch.setattr(ray_machines, "_installed", lambda node: None)
     said = list[str]()
     found = RayMachines(said.append, Needs(MachineFacts.here()))
@@ -116,15 +118,15 @@ def test_workers_that_run_blocks_are_sent_something_now_and_then(monkeypatch: py
     assert [one.__ray_ready__.made for one in actors] == [60 / ray_machines.PULSE_S, 0]
 
 
-@pytest.mark.parametrize("is_ordered", [True, False])
-def test_only_workers_that_run_blocks_take_calls_in_any_order(
-    monkeypatch: pytest.MonkeyPatch, is_ordered: bool
+@pytest.mark.parametrize(("asked", "is_ordered"), [({}, True), ({"is_ordered": False}, False)])
+def test_workers_take_calls_in_order_unless_they_are_asked_not_to(
+    monkeypatch: pytest.MonkeyPatch, asked: dict[str, bool], is_ordered: bool
 ) -> None:
     options = dict[str, object]()
     started: Any = SimpleNamespace(remote=lambda *_: "worker")
     remote: Any = SimpleNamespace(options=lambda **given: options.update(given) or started)
-    monkeypatch.setattr(ray_machines, "ray", SimpleNamespace(remote=lambda _: remote))
-    assert ray_machines.worker_on("ab" * 28, object, is_ordered=is_ordered) == "worker"
+    monkeypatch.setattr(ray_workers, "ray", SimpleNamespace(remote=lambda _: remote))
+    assert ray_workers.worker_on("ab" * 28, object, **asked) == "worker"
     assert options["allow_out_of_order_execution"] is not is_ordered
 
 
@@ -261,7 +263,8 @@ def test_what_is_known_to_need_root_is_looked_for_before_a_server_starts(
     killed = list[Any]()
     fake = SimpleNamespace(get=get, kill=lambda one, **_: killed.append(one), wait=lambda *_, **__: None)
     actor.close = Call(b"null")
-    monkeypatch.setattr(ray_machines, "ray", fake)
+    for module in (ray_machines, ray_workers):
+        monkeypatch.setattr(module, "ray", fake)
     monkeypatch.setattr(ray_machines, "nodes", lambda: [Node("m1", "m1")])
     monkeypatch.setattr(ray_machines, "worker_on", lambda *_, **__: actor)
     unfit = pytest.raises(UsageError, match="m1 runs flushlab without root, which a slow disk needs")

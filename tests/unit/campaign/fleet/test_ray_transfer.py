@@ -22,8 +22,10 @@ pytest.importorskip("ray")
 
 from ray.exceptions import ObjectStoreFullError, RayActorError
 
-from flushlab.campaign.fleet import ray_machines
-from flushlab.campaign.fleet.ray_machines import Node, RayMachines, RayPost
+from flushlab.campaign.fleet import ray_machines, ray_post, ray_workers
+from flushlab.campaign.fleet.ray_machines import RayMachines
+from flushlab.campaign.fleet.ray_post import RayPost
+from flushlab.campaign.fleet.ray_workers import Node
 
 FULL = NoSpace("machine m2: it is full", hint="make room")
 
@@ -138,7 +140,7 @@ def test_a_lost_worker_is_gone_in_flushlabs_words(monkeypatch: pytest.MonkeyPatc
         raise RayActorError(error_msg="its node died")
 
     ready = SimpleNamespace(get=get)
-    monkeypatch.setattr(ray_machines, "ray", ready)
+    monkeypatch.setattr(ray_workers, "ray", ready)
     with pytest.raises(Gone, match="its worker has ended, or the machine is gone"):
         RayPost({}, FirstMachine(str, print)).result(object())
 
@@ -147,7 +149,7 @@ def test_a_full_object_store_is_said_in_flushlabs_words(monkeypatch: pytest.Monk
     def put(_: object) -> object:
         raise ObjectStoreFullError("no space for 4 MiB")
 
-    monkeypatch.setattr(ray_machines, "ray", SimpleNamespace(put=put))
+    monkeypatch.setattr(ray_post, "ray", SimpleNamespace(put=put))
     with pytest.raises(HarnessError, match="Ray's object store takes nothing") as raised:
         RayPost({}, FirstMachine(str, print)).put(b"")
     assert raised.value.hint is not None
