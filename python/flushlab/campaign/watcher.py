@@ -126,8 +126,9 @@ class Watcher:
             if len(figures) > WIDTH and len(found) > 1:
                 first, *_, last = sorted(one for _, one, _ in found)
                 figures = f"{len(slices)} arms, {result_words(first, unit)} to {result_words(last, unit)}"
-            stage, block = _block(slices[0])
-            self.say(f"{stage} {block} · {figures} {unit}{self._forecast(progress, spent, progress.done)}")
+            self.say(
+                f"{_where(slices[0])} · {figures} {unit}{self._forecast(progress, spent, progress.done)}"
+            )
 
     def ended(self, trial: Trial, progress: Progress, spent: Spent) -> None:
         """A trial has been saved and is about to be told; it is spent."""
@@ -185,7 +186,7 @@ class Watcher:
         else:
             what = f"{trial.outcome}: {trial.reason.strip().splitlines()[0] if trial.reason.strip() else ''}"
         forecast = self._forecast(progress, spent, progress.done + 1)
-        return f"{trial.stage} {trial.block} · {self.known_as(trial.arm.name)}: {what}{forecast}"
+        return f"{_where(trial)} · {self.known_as(trial.arm.name)}: {what}{forecast}"
 
     def _forecast(self, progress: Progress, spent: Spent, done: int) -> str:
         parts = []
@@ -200,6 +201,11 @@ class Watcher:
 
 def _block(trial: Trial) -> tuple[str, int]:
     return trial.stage, trial.block
+
+
+def _where(trial: Trial) -> str:
+    """`arms 3`; on a fleet `arms 3 on db2`."""
+    return f"{trial.stage} {trial.block}{f' on {trial.machine}' if trial.machine else ''}"
 
 
 def watching(progress: Say | Watcher) -> Watcher:

@@ -24,6 +24,7 @@ from flushlab.report.carry_over import (
     render_what_now,
 )
 from flushlab.report.clients import load_came_from
+from flushlab.report.machines import who_ran
 from flushlab.report.observed import demand_words, source_words
 from flushlab.report.words import base_name, base_words, changes, servers, sizes, ways
 from flushlab.units import counted, format_seconds, format_spread
@@ -107,10 +108,8 @@ def _notes(facts: CampaignFacts) -> Iterator[RenderableType]:
         yield Text(source_words(facts.base.observed), style="dim")
     if facts.clients:
         yield Text(load_came_from(facts.clients), style="dim")
-    if (compared := sum(one.compared for one in facts.machines)) >= LEAST_MACHINES:
-        did = "confirmed" if facts.tuning is not None else "ran the blocks"
-        about = "intervals are about all machines like them"
-        yield Text(f"{counted(compared, 'machine')} {did}; {about}", style="dim")
+    if sum(one.compared for one in facts.machines) >= LEAST_MACHINES:
+        yield Text(f"{who_ran(facts)}; intervals are about all machines like them", style="dim")
     if facts.plan is not None and facts.plan.scale != 1:
         yield Text(f"tables at {facts.plan.scale:g} of the plan's size", style="dim")
     if known := " : ".join(f"{name} {size}" for name, size in sizes(facts).items()):

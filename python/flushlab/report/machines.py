@@ -19,6 +19,12 @@ WIDTH = 80
 LEGEND = "In parentheses: no difference was found on that machine."
 
 
+def who_ran(facts: CampaignFacts) -> str:
+    """`4 machines ran the blocks`."""
+    did = "confirmed" if facts.tuning is not None else "ran the blocks"
+    return f"{counted(sum(one.compared for one in facts.machines), 'machine')} {did}"
+
+
 def on_slowest(arm: ArmFacts) -> str:
     """Behind the ratio of an arm: `; on the slowest machine (db3) 1.48`; empty where one machine ran all."""
     if arm.machines is None:

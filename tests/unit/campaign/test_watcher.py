@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from flushlab.campaign.watcher import Spent, Watcher
 from flushlab.experiment.protocol import Progress
 from flushlab.record import Trial
@@ -40,6 +42,17 @@ def test_a_block_that_arrives_with_another_one_does_not_halve_the_time_left() ->
     spent = spent_by(*of_block("m1", "before", 360.0), *of_block("m2", "between", 0.0))
     assert watcher.left_s(Progress(stage="arms", done=12, total=36), spent, 12) == 720.0
     assert spent.seconds == 360.0
+
+
+@pytest.mark.parametrize(("machine", "where"), [("", "arms 0"), ("db2", "arms 0 on db2")])
+def test_a_line_names_the_machine_of_a_fleet(machine: str, where: str) -> None:
+    said = list[str]()
+    busy = trial(
+        stage="arms", block=0, machine=machine, outcome="discarded", reason="others used 90% of the CPU time"
+    )
+    Watcher(said.append).ended(busy, Progress(stage="arms", done=0, total=9), Spent())
+    (line,) = said
+    assert line.startswith(f"{where} · base: disturbed, others used 90% of the CPU time")
 
 
 def test_what_is_left_of_several_groups_is_divided_by_the_machines() -> None:

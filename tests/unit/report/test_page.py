@@ -549,6 +549,7 @@ def test_the_page_of_a_fleet_shows_every_ratio_on_every_machine() -> None:
     for words in ("db1", "db4", "1.48×", "1.40 – 1.56", "97%", "depends on the machine", "9,200"):
         assert words in seen.text
     assert "on the slowest machine (db3) 1.48" in seen.text
+    assert "fleet db1, db2, db3, db4; the command ran on the machine below" in seen.text
 
 
 def test_the_page_says_from_where_the_load_came() -> None:

@@ -50,6 +50,9 @@ def _known(facts: CampaignFacts) -> Iterator[tuple[str, str]]:
     found = facts.machine
     if found.is_client:
         yield "client", "flushlab ran on the machine below; the server's host cannot be seen"
+    if facts.machines:
+        ran = ", ".join(one.name for one in facts.machines)
+        yield "fleet", f"{ran}; the command ran on the machine below"
     if facts.clients:
         yield "load", load_came_from(facts.clients).removeprefix("the load came ")
     yield "processor", f"{found.cpu_model}, {found.cpu_count} usable"

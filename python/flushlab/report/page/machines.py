@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from flushlab.campaign.facts import CampaignFacts
 from flushlab.record import OverMachines
-from flushlab.report.machines import of_machine, rows
+from flushlab.report.machines import of_machine, rows, who_ran
 from flushlab.report.page.parts import Cell, Section, Subject, Table, numbers
 from flushlab.report.words import interval, rounded, times
 from flushlab.units import counted
@@ -23,9 +23,8 @@ def section(subject: Subject) -> Iterator[Section]:
     if facts is None or not (found := rows(facts)):
         return
     names = [one.name for one in facts.machines if one.compared]
-    did = "confirmed" if facts.tuning is not None else "ran the blocks"
     lead = (
-        f"{counted(len(names), 'machine')} {did}. A block runs on one machine, so no ratio"
+        f"{who_ran(facts)}. A block runs on one machine, so no ratio"
         " compares machines. These intervals are each machine's own and hold together with 95 % probability."
     )
     tables = [_table(facts, found, names[first : first + COLUMNS]) for first in range(0, len(names), COLUMNS)]
