@@ -11,6 +11,7 @@ One workload, one file:
 """
 
 from flushlab.workload.command import CommandWorkload
+from flushlab.workload.command_files import files_named
 from flushlab.workload.event import Event, event_of
 from flushlab.workload.oltp import OltpWorkload
 from flushlab.workload.options import OptionInfo
@@ -60,6 +61,7 @@ __all__ = [
     "command_of",
     "defaults_of",
     "event_of",
+    "files_named",
     "fingerprint",
     "on_data",
     "parse_timing",

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shlex
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from flushlab.record import SourceKind, SourceText
 from flushlab.redact import option_file_without_passwords, without_passwords
 from flushlab.workload import sql, txn
 from flushlab.workload.command import CommandWorkload
+from flushlab.workload.command_files import files_named
 from flushlab.workload.protocol import Workload
 from flushlab.workload.sql import SqlWorkload
 from flushlab.workload.txn import TxnWorkload
@@ -57,13 +58,8 @@ def _sources(workload: Workload) -> Iterator[SourceText]:
 
 
 def _scripts(workload: CommandWorkload) -> Iterator[SourceText]:
-    try:
-        words = shlex.split(workload.command)
-    except ValueError:  # a quote that does not end: the shell will say so
-        words = workload.command.split()
-    for word in list(dict.fromkeys(words))[:_MOST_SCRIPTS]:
-        path = Path(workload.folder) / word
-        if word.startswith("-") or not path.is_file() or path.stat().st_size > MOST_BYTES:
-            continue
-        if os.access(path, os.R_OK) and (source := source_text("script", word, path.read_bytes())).text:
+    named = files_named(workload.command, Path(workload.folder))
+    small = (one for one in named if one.path.stat().st_size <= MOST_BYTES and os.access(one.path, os.R_OK))
+    for word, path in islice(small, _MOST_SCRIPTS):
+        if (source := source_text("script", word, path.read_bytes())).text:
             yield source

@@ -32,7 +32,7 @@ from flushlab.redact import option_file_without_passwords, without_passwords
 from flushlab.spec.kinds import BenchSpec, CrashSpec, TuneSpec
 from flushlab.spec.option import Spec
 from flushlab.spec.parts import ServerSpec, ServersSpec, WorkloadSpec
-from flushlab.workload import ON_DATA, TxnWorkload, build_workload
+from flushlab.workload import ON_DATA, TxnWorkload, build_workload, files_named
 
 PASSWORD = "there is a password in it"
 OPTION_FILE = "option files can hold passwords"
@@ -199,9 +199,8 @@ def files_of(workload: WorkloadSpec, folder: Path) -> Iterator[Path]:
             if setup := _setup_of(workload, folder):
                 yield _absolute(file.parent, setup)
     if workload.name.startswith(_COMMAND):
-        for word in words_of(workload.name.removeprefix(_COMMAND)):
-            path = _absolute(folder, word)
-            if path.is_file() and not any(path.is_relative_to(one) for one in _OF_SYSTEM):
+        for _, path in files_named(workload.name.removeprefix(_COMMAND), folder):
+            if not any(path.is_relative_to(one) for one in _OF_SYSTEM):
                 yield path
 
 
@@ -216,17 +215,6 @@ def _named_absolutely(workload: WorkloadSpec, folder: Path) -> Iterator[Path]:
     setup = _setup_of(workload, folder)
     if setup and Path(setup).expanduser().is_absolute():
         yield _absolute(folder, setup)
-
-
-def words_of(command: str) -> Iterator[str]:
-    """The words of a command line that may be files, also behind `--option=` and redirections."""
-    try:
-        words = shlex.split(command)
-    except ValueError:  # a quote that does not end: the shell will say so
-        words = command.split()
-    for word in words:
-        bare = word.lstrip("0123456789<>&|;(").rstrip(";&|)")
-        yield from (one for one in dict.fromkeys((word, bare, bare.partition("=")[2])) if one)
 
 
 def _absolute(folder: Path, word: str) -> Path:

@@ -10,7 +10,7 @@ import pytest
 from flushlab.build import Build
 from flushlab.campaign.crash.load import asked_load, load_of
 from flushlab.campaign.fleet import supplies
-from flushlab.campaign.fleet.supplies import OPTION_FILE, PASSWORD, Asked, Supplies, supplies_of, words_of
+from flushlab.campaign.fleet.supplies import OPTION_FILE, PASSWORD, Asked, Supplies, supplies_of
 from flushlab.campaign.request import BenchRequest, BoundArm, SeriesRequest, TuneRequest
 from flushlab.campaign.series import workload_of
 from flushlab.errors import UsageError
@@ -71,19 +71,6 @@ def test_a_build_outside_the_home_is_named_and_not_sent() -> None:
     assert [one.mysqld for one in needed.builds] == [MARIADB.mysqld]
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("./load.sh --table t", ["./load.sh", "--table", "t"]),
-        ("sh load.sh < in.sql; true", ["sh", "load.sh", "<", "in.sql;", "in.sql", "true"]),
-        ("load --file=in.sql <in.sql", ["load", "--file=in.sql", "in.sql", "<in.sql", "in.sql"]),
-        ("echo 'a", ["echo", "'a"]),
-    ],
-)
-def test_words_that_may_be_files(line: str, words: list[str]) -> None:
-    assert [*words_of(line)] == words
-
-
 def test_a_command_gets_the_files_that_it_names_below_another_root(tmp_path: Path) -> None:
     for name in ("load.sh", "in.sql", "other.sql"):
         (tmp_path / name).write_text("SELECT 1;\n")
@@ -93,6 +80,15 @@ def test_a_command_gets_the_files_that_it_names_below_another_root(tmp_path: Pat
     assert found.folder == f"{ROOT}{tmp_path}"
     moved = f"{ROOT}{tmp_path}/in.sql"
     assert found.spec.workload.name == f"command: sh ./load.sh {moved} --x={moved} /bin/true"
+
+
+def test_a_file_that_a_command_in_quotes_names_is_sent_and_a_long_program_is_none(tmp_path: Path) -> None:
+    (tmp_path / "in.sql").write_text("SELECT 1;\n")
+    program = "print(1);" * 40
+    request = tuning(tmp_path, f"command: sh -c 'python3 -c \"{program}\" <{tmp_path}/in.sql'")
+    assert below(tmp_path, files_in(request)) == {"in.sql": ""}
+    moved = f"{ROOT}{tmp_path}/in.sql"
+    assert there(request).spec.workload.name == f"command: sh -c 'python3 -c \"{program}\" <{moved}'"
 
 
 def test_a_file_whose_name_stands_in_quotes_is_named_below_the_root_in_these_quotes(tmp_path: Path) -> None:
