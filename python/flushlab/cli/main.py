@@ -251,6 +251,10 @@ def _known(error: BaseException) -> FlushlabError:
         return UsageError(
             "a path begins with ~ and the name of no user of this machine", hint="write the path in full"
         )
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        return UsageError(
+            "a path or a name in it is longer than the file system allows", hint="write a shorter one"
+        )
     debug = "set FLUSHLAB_DEBUG=1 to see where it happened"
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""

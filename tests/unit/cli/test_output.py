@@ -267,6 +267,13 @@ def test_a_home_of_nobody_is_a_mistake_of_the_users(
     assert "error: a path begins with ~ and the name of no user" in capsys.readouterr().err
 
 
+def test_a_path_that_is_too_long_is_a_mistake_of_the_users(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "series", "x" * 300, "--dry-run") == 2
+    assert "longer than the file system allows" in capsys.readouterr().err
+
+
 def test_a_thread_that_fails_is_an_error_and_no_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
