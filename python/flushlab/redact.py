@@ -1,4 +1,4 @@
-"""Redact: passwords in texts that are shown or handed over. Pure; all layers may use it.
+"""Redact: passwords and private keys in texts that are shown or handed over. Pure; all layers may use it.
 
 It finds passwords by the words beside them. So it hides some values that are none, and a script can hold one
 that no word marks.
@@ -32,6 +32,7 @@ _PATTERNS = tuple(
         rf"(--{_WORD}[ \t]+)(?:{_QUOTED}|(?!-){_PLAIN})",
         # mysql -psecret, of the servers' own clients
         rf"(\b(?:mysql|mariadb)[\w-]*\b[^\n;|&]*?\s-p)(?:{_QUOTED}|{_PLAIN})",
+        r"(-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----)[\s\S]*?(?=-----END |\Z)",
     )
 )
 
@@ -43,7 +44,8 @@ _OPTION = re.compile(
 
 
 def without_passwords(text: str) -> str:
-    """The text with `***` where a command line, an address, SQL or an option file has a password."""
+    """The text with `***` where a command line, an address, SQL or an option file has a password, and a PEM
+    file a private key."""
     for pattern in _PATTERNS:
         text = pattern.sub(rf"\g<1>{HIDDEN}", text)
     return text

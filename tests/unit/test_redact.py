@@ -28,6 +28,10 @@ from flushlab.redact import option_file_without_passwords, values_without_passwo
         ("[client]\nuser = a\npassword = geheim\n", "[client]\nuser = a\npassword = ***\n"),
         ("connect(host='h', password='geheim')", "connect(host='h', password=***)"),
         ('{"password": "geheim", "n": 1}', '{"password": ***, "n": 1}'),
+        (
+            "-----BEGIN RSA PRIVATE KEY-----\nDEK-Info: A\n\nMIIE\n-----END RSA PRIVATE KEY-----\n",
+            "-----BEGIN RSA PRIVATE KEY-----***-----END RSA PRIVATE KEY-----\n",
+        ),
     ],
 )
 def test_a_password_is_hidden(text: str, shown: str) -> None:

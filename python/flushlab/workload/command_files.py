@@ -9,15 +9,22 @@ from pathlib import Path
 from typing import NamedTuple
 
 
+class Word(NamedTuple):
+    """Of a command line; `is_whole`: not a part of one, behind `--option=` or a redirection."""
+
+    text: str
+    is_whole: bool = True
+
+
 class NamedFile(NamedTuple):
     """A file, as the command line names it, and its absolute path."""
 
-    word: str
+    word: Word
     path: Path
 
 
 def files_named(command: str, folder: Path) -> Iterator[NamedFile]:
-    """The files that are there, each once.
+    """The files that are there, once for each way to name them.
 
     Args:
         command: a line for a shell.
@@ -25,7 +32,7 @@ def files_named(command: str, folder: Path) -> Iterator[NamedFile]:
     """
     for word in dict.fromkeys(words_of(command)):
         try:
-            path = Path(os.path.normpath(folder / Path(word).expanduser()))
+            path = Path(os.path.normpath(folder / Path(word.text).expanduser()))
             is_file = path.is_file()
         except (OSError, RuntimeError):  # a word that is too long for a name, or begins with ~ and no user
             continue
@@ -33,7 +40,7 @@ def files_named(command: str, folder: Path) -> Iterator[NamedFile]:
             yield NamedFile(word, path)
 
 
-def words_of(command: str) -> Iterator[str]:
+def words_of(command: str) -> Iterator[Word]:
     """The words of a command line that may be files, also behind `--option=` and redirections, and in quotes
     that a shell takes apart again (`sh -c '…'`)."""
     try:
@@ -42,6 +49,8 @@ def words_of(command: str) -> Iterator[str]:
         words = command.split()
     for word in words:
         bare = word.lstrip("0123456789<>&|;(").rstrip(";&|)")
-        yield from (one for one in dict.fromkeys((word, bare, bare.partition("=")[2])) if one)
+        yield Word(word)
+        parts = dict.fromkeys((bare, bare.partition("=")[2]))
+        yield from (Word(part, is_whole=False) for part in parts if part not in ("", word))
         if len(word.split()) > 1:
             yield from words_of(word)

@@ -58,8 +58,9 @@ def _sources(workload: Workload) -> Iterator[SourceText]:
 
 
 def _scripts(workload: CommandWorkload) -> Iterator[SourceText]:
-    named = files_named(workload.command, Path(workload.folder))
-    small = (one for one in named if one.path.stat().st_size <= MOST_BYTES and os.access(one.path, os.R_OK))
+    # What an option or a redirection gets is data, and may be a secret.
+    whole = (one for one in files_named(workload.command, Path(workload.folder)) if one.word.is_whole)
+    small = (one for one in whole if one.path.stat().st_size <= MOST_BYTES and os.access(one.path, os.R_OK))
     for word, path in islice(small, _MOST_SCRIPTS):
-        if (source := source_text("script", word, path.read_bytes())).text:
+        if (source := source_text("script", word.text, path.read_bytes())).text:
             yield source

@@ -121,7 +121,7 @@ def test_a_dump_reaches_both_machines_and_what_holds_a_password_none(
     options.write_text(f"[client]\npassword={SECRET}\n[mysqld]\ninnodb_buffer_pool_size=64M\n")
     refused = compare(pair, f"command: sh {only_here(files)}/load.sh", files=files)
     assert refused.returncode == 2, refused.stderr
-    assert "load.sh, which is not sent: there is a password in it" in refused.stderr
+    assert "load.sh, which is not sent: there is a password or a private key in it" in refused.stderr
     data = ("--dataset", str(only_here(files) / "shop.sql"))
     # The script is at the same path on every machine, the dump is not.
     done = compare(pair, f"command: sh {files}/load.sh", "--base", str(options), *data, files=files)

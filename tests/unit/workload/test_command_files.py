@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.workload.command_files import NamedFile, files_named, words_of
+from flushlab.workload.command_files import NamedFile, Word, files_named, words_of
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from flushlab.workload.command_files import NamedFile, files_named, words_of
     ],
 )
 def test_words_that_may_be_files(line: str, words: list[str]) -> None:
-    assert [*words_of(line)] == words
+    assert [one.text for one in words_of(line)] == words
 
 
 def test_files_that_are_there_are_named_once_whatever_the_other_words_are(tmp_path: Path) -> None:
@@ -28,4 +28,4 @@ def test_files_that_are_there_are_named_once_whatever_the_other_words_are(tmp_pa
     file.write_text("SELECT 1;\n")
     program = "print(1);" * 40
     line = f"python3 -c '{program}' ~nobody-of-this-name/x; db <in.sql; db <in.sql {tmp_path}/none"
-    assert [*files_named(line, tmp_path)] == [NamedFile("in.sql", file)]
+    assert [*files_named(line, tmp_path)] == [NamedFile(Word("in.sql", is_whole=False), file)]

@@ -2,7 +2,7 @@
 
 Sits in `campaign.fleet`, on the driver. A file that a machine has at the same path is used as it is. Other
 files have other paths there, so the machine gets a request with these paths. What holds a password is not
-sent: an option file, a script with a password in it, a command line with one.
+sent: an option file, a file with a password or a private key in it, a command line with a password.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from flushlab.spec.option import Spec
 from flushlab.spec.parts import ServerSpec, ServersSpec, WorkloadSpec
 from flushlab.workload import ON_DATA, TxnWorkload, build_workload, files_named
 
-PASSWORD = "there is a password in it"
+PASSWORD = "there is a password or a private key in it"
 OPTION_FILE = "option files can hold passwords"
 _COMMAND, _SQL, _TXN = ON_DATA
 _OF_SYSTEM = ("/bin", "/dev", "/etc", "/lib", "/lib64", "/opt", "/proc", "/run", "/sbin", "/sys", "/usr")
