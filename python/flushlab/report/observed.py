@@ -43,8 +43,8 @@ def observed_lines(load: ObservedLoad) -> Iterator[str]:
 def demand_words(facts: CampaignFacts) -> str:
     """Which of throughput and latency this load can show; empty where flushlab made the load."""
     return {
-        "fixed": "Fixed demand: this load sends hardly more if commits are faster. Its gain is latency, not"
-        " commits/s.",
+        "fixed": "Fixed demand: this load sends little more, or nothing, if commits are faster. Its gain is"
+        " latency, not commits/s.",
         "closed loop": "Closed loop: this load sends more if commits are faster, so commits/s show the gain"
         " too. The ratio that your application measures lies between the two, within noise.",
         "unknown": "Whether this load sends more if commits are faster was not found out.",
