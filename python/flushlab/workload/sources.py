@@ -21,6 +21,11 @@ MOST_BYTES = 128 << 10
 """Longer texts are not stored: a page and a JSON document are read by people and sent around."""
 
 _MOST_SCRIPTS = 8
+_SCRIPTS = frozenset(
+    f".{one}"
+    for one in ("bash", "groovy", "jmx", "js", "lua", "php", "pl", "py", "rb", "sh", "sql", "tcl", "ts")
+)
+"""Of shells, languages and load generators: names of files that hold what runs."""
 
 
 def source_text(kind: SourceKind, name: str, content: bytes) -> SourceText:
@@ -61,6 +66,12 @@ def _scripts(workload: CommandWorkload) -> Iterator[SourceText]:
     # What an option or a redirection gets is data, and may be a secret.
     whole = (one for one in files_named(workload.command, Path(workload.folder)) if one.word.is_whole)
     small = (one for one in whole if one.path.stat().st_size <= MOST_BYTES and os.access(one.path, os.R_OK))
-    for word, path in islice(small, _MOST_SCRIPTS):
-        if (source := source_text("script", word.text, path.read_bytes())).text:
+    found = ((word.text, path.read_bytes()) for word, path in small if _is_script(path))
+    for name, content in islice(found, _MOST_SCRIPTS):
+        if (source := source_text("script", name, content)).text:
             yield source
+
+
+def _is_script(path: Path) -> bool:
+    """Whether a file is a program by its name or its mode: others are data, and may be a secret."""
+    return path.suffix.lower() in _SCRIPTS or os.access(path, os.X_OK)

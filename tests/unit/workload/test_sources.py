@@ -45,18 +45,22 @@ def test_a_command_brings_the_scripts_that_it_names(tmp_path: Path) -> None:
     assert (source.name, source.text) == ("./load.sh", "#!/bin/sh\nmysql -p*** < rows.sql\n")
 
 
-def test_what_an_option_or_a_redirection_gets_is_no_source_and_a_private_key_is_hidden(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "pass").write_text("geheim")
-    (tmp_path / "key.pem").write_text("-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----\n")
+def test_files_that_are_no_scripts_are_no_sources(tmp_path: Path) -> None:
+    """No word marks the only line of a file as a password."""
+    for name in ("pass", "key.pem", "client.cnf", "data.csv"):
+        (tmp_path / name).write_text("geheim")
     (tmp_path / "load.sh").write_text("true\n")
-    line = "command: sh -c './load.sh --secret-file=pass <pass' --key key.pem"
-    shown = {one.name: one.text for one in sources_of(build_workload(line, {}, folder=tmp_path))}
-    assert shown == {
-        "./load.sh": "true\n",
-        "key.pem": "-----BEGIN PRIVATE KEY-----***-----END PRIVATE KEY-----\n",
-    }
+    line = "command: sh -c './load.sh --secret-file=pass <pass' pass --key key.pem --from data.csv client.cnf"
+    (source,) = sources_of(build_workload(line, {}, folder=tmp_path))
+    assert (source.name, source.text) == ("./load.sh", "true\n")
+
+
+def test_a_private_key_in_a_script_is_hidden(tmp_path: Path) -> None:
+    (tmp_path / "load.py").write_text(
+        "KEY = '-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----'\n"
+    )
+    (source,) = sources_of(build_workload("command: python load.py", {}, folder=tmp_path))
+    assert source.text == "KEY = '-----BEGIN PRIVATE KEY-----***-----END PRIVATE KEY-----'\n"
 
 
 def test_a_workload_without_files_has_no_sources() -> None:
