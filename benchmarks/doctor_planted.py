@@ -419,6 +419,13 @@ KINDS: Mapping[str, Kind] = {
         disk="read=1ms,write=0.1ms,flush=0.2ms",
         binlog=False,
     ),
+    "thread-concurrency": Kind(
+        ("thread_concurrency",),
+        one(["UPDATE t SET n = n + 1 WHERE id BETWEEN :id AND :id + 20"]),
+        settings={**RELAXED, "innodb_thread_concurrency": 1, "innodb_concurrency_tickets": 1},
+        mend={"innodb_thread_concurrency": 0},
+        not_on=("mariadb@10.11", "mariadb@11.8"),
+    ),
     "dirty-pages": Kind(
         ("page_flushing", "buffer_pool", "disk"),
         one(["INSERT INTO s (c) VALUES (REPEAT('x', 15000))"]),

@@ -69,6 +69,10 @@ PLANTED: dict[str, dict[str, Any]] = {
         "variables": {"innodb_max_dirty_pages_pct": "90.000000"},
     },
     "large_transactions": {"transactions": {7: transaction(7, modified=200_000)}},
+    "thread_concurrency": {
+        "variables": {"innodb_thread_concurrency": "2"},
+        "write_time": time_of([writer(one) for one in range(8)]),
+    },
     "auto_increment": {
         "after": {"innodb_row_lock_current_waits": 0},
         "transactions": {7: transaction(7, waits=True)},
@@ -155,6 +159,71 @@ def test_syncs_have_a_rate_and_a_time() -> None:
     found = commit_sync.find(msgspec.structs.replace(seen, before=before, after=after))
     assert found is not None
     assert "redo log: 50 syncs/s, 5.00 ms each" in [one.text for one in found.seen]
+
+
+def test_syncs_have_a_rate_per_commit() -> None:
+    counted = {"innodb_os_log_fsyncs": 500, "binlog_commits": 2000}
+    found = commit_sync.find(evidence(counted, write_time=time_of([writer(1, COMMITTING)])))
+    assert found is not None
+    assert "redo log: 50 syncs/s, 0.25 per commit" in [one.text for one in found.seen]
+
+
+@pytest.mark.parametrize(
+    ("ended", "says"),
+    [
+        (0, "3.0 rows changed per commit, 100% of the commits by autocommit"),
+        (30, "3.0 rows changed per commit, 70% of the commits by autocommit"),
+        (90, "3.0 rows changed per commit"),
+        (None, "3.0 rows changed per commit"),
+    ],
+)
+def test_small_transactions_are_told(ended: int | None, says: str) -> None:
+    counted = {"binlog_commits": 100, "handler_write": 150, "handler_update": 140, "handler_delete": 10}
+    seen = evidence(
+        counted if ended is None else counted | {"com_commit": ended},
+        identity=MARIADB,
+        write_time=time_of([writer(1, "Commit")], identity=MARIADB),
+    )
+    found = commit_sync.find(seen)
+    assert found is not None and says in [one.text for one in found.seen]
+
+
+def test_rows_are_innodbs_own_where_it_counts_them() -> None:
+    """SHOW GLOBAL STATUS raises Handler_write on MySQL."""
+    counted = {"binlog_cache_use": 100, "innodb_rows_inserted": 100, "handler_write": 40_000}
+    found = commit_sync.find(evidence(counted, write_time=time_of([writer(1, COMMITTING)])))
+    assert found is not None and "1.0 rows changed per commit" in [one.text for one in found.seen]
+
+
+@pytest.mark.parametrize("counter", ["handler_commit", "com_insert"])
+def test_commits_that_are_not_counted_apart_from_reads_have_no_size(counter: str) -> None:
+    counted = {counter: 100, "innodb_rows_inserted": 100, "innodb_os_log_fsyncs": 100}
+    found = commit_sync.find(evidence(counted, write_time=time_of([writer(1, COMMITTING)])))
+    assert found is not None and not any("per commit" in one.text for one in found.seen)
+
+
+@pytest.mark.parametrize(
+    ("identity", "limit", "executing", "share"),
+    [(MYSQL97, 2, 8, 0.75), (MYSQL97, 0, 8, None), (MYSQL97, 8, 8, None), (MARIADB, 2, 8, None)],
+)
+def test_statements_beyond_the_limit_wait_to_enter_innodb(
+    identity: ServerIdentity, limit: int, executing: int, share: float | None
+) -> None:
+    seen = evidence(
+        identity=identity,
+        variables={"innodb_thread_concurrency": str(limit)},
+        write_time=time_of([writer(one) for one in range(executing)], identity=identity),
+    )
+    found = found_in(seen).get("thread_concurrency")
+    assert (found.share.mid if found is not None and found.share is not None else None) == share
+
+
+def test_statements_that_wait_for_rows_are_not_counted_into_the_queue() -> None:
+    """InnoDB lets another in while one waits for a row."""
+    time = time_of([writer(one) for one in range(4)], row_locks=3.0)
+    assert "thread_concurrency" not in found_in(
+        evidence(variables={"innodb_thread_concurrency": "2"}, write_time=time)
+    )
 
 
 def test_syncs_that_only_the_kernel_counts_are_shown() -> None:

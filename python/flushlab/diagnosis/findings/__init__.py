@@ -32,6 +32,7 @@ from flushlab.diagnosis.findings import (
     row_locks,
     semi_sync,
     steal,
+    thread_concurrency,
 )
 
 FINDINGS: tuple[Callable[[Evidence], Finding | None], ...] = (
@@ -47,6 +48,7 @@ FINDINGS: tuple[Callable[[Evidence], Finding | None], ...] = (
     page_flushing.find,
     buffer_pool.find,
     large_transactions.find,
+    thread_concurrency.find,
     cpu.find,
     cpu_quota.find,
     steal.find,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from flushlab.diagnosis.changes import changes
+from flushlab.diagnosis.commits import WITH_READS
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Change, Finding, Seen
 from flushlab.diagnosis.waits import ROW_LOCK
@@ -21,6 +22,16 @@ _RELAXED: Mapping[str, Mapping[str, Value]] = {
 }
 _FILES = "SELECT * FROM performance_schema.file_summary_by_event_name WHERE EVENT_NAME LIKE '%log%'"
 _STATES = "SELECT STATE, COUNT(*) FROM information_schema.PROCESSLIST WHERE COMMAND <> 'Sleep' GROUP BY STATE"
+
+
+_ROWS: Mapping[str, Sequence[str]] = {
+    "Innodb_rows": ("inserted", "updated", "deleted"),
+    "Handler": ("write", "update", "delete"),
+}
+"""Counters of changed rows, the best first. MariaDB 10.11 has none of InnoDB's. On MySQL, the answer to SHOW
+GLOBAL STATUS is itself written by a handler."""
+_MOST = 0.5
+"""Commits by autocommit, from which they are worth a word."""
 
 
 def find(evidence: Evidence) -> Finding | None:
@@ -38,6 +49,7 @@ def find(evidence: Evidence) -> Finding | None:
         *_syncs(evidence, "redo", REDO),
         *_syncs(evidence, "binlog", BINLOG),
         *_groups(evidence),
+        *_transactions(evidence),
         Seen(
             f"innodb_flush_log_at_trx_commit={flush}"
             + (f", sync_binlog={sync}" if has_binlog else ", no binary log"),
@@ -76,20 +88,31 @@ def _changes(evidence: Evidence, logs: Sequence[str]) -> tuple[Change, ...]:
 
 
 def _syncs(evidence: Evidence, kind: str, name: str) -> list[Seen]:
-    """Syncs of a log per second and their mean time, as far as the server tells."""
+    """Syncs of a log per second and per commit, and their mean time, as far as the server tells."""
     before, after = evidence.before.files.get(kind), evidence.after.files.get(kind)
     if before is not None and after is not None:
         count = after.syncs - before.syncs
         if count <= 0 or evidence.seconds <= 0:
             return []
         each = format_latency(1e6 * (after.sync_s - before.sync_s) / count)
-        return [Seen(f"{name}: {count / evidence.seconds:,.0f} syncs/s, {each} each", _FILES)]
+        return [Seen(f"{name}: {_rates(evidence, count / evidence.seconds)}, {each} each", _FILES)]
     counted = evidence.before.syncs, evidence.after.syncs
     if counted[0] and counted[1] and (count := counted[1].get(kind, 0) - counted[0].get(kind, 0)) > 0:
-        return [Seen(f"{name}: {count / evidence.seconds:,.0f} syncs/s, as the kernel counts them")]
+        return [Seen(f"{name}: {_rates(evidence, count / evidence.seconds)}, as the kernel counts them")]
     if kind == "redo" and (rate := evidence.per_s("innodb_os_log_fsyncs")):
-        return [Seen(f"{name}: {rate:,.0f} syncs/s", "SHOW GLOBAL STATUS LIKE 'Innodb_os_log_fsyncs'")]
+        return [Seen(f"{name}: {_rates(evidence, rate)}", "SHOW GLOBAL STATUS LIKE 'Innodb_os_log_fsyncs'")]
     return []
+
+
+def _rates(evidence: Evidence, syncs: float) -> str:
+    """Syncs per second, and per commit where commits are counted apart from reads."""
+    commits = _commits(evidence)
+    return f"{syncs:,.0f} syncs/s" + (f", {syncs / commits:.2f} per commit" if commits else "")
+
+
+def _commits(evidence: Evidence) -> float:
+    """Commits/s of transactions that wrote; 0 if the server does not count them apart."""
+    return 0.0 if evidence.commits_by == WITH_READS else evidence.commits or 0.0
 
 
 def _groups(evidence: Evidence) -> list[Seen]:
@@ -98,3 +121,21 @@ def _groups(evidence: Evidence) -> list[Seen]:
         text = f"{commits / groups:.1f} transactions per group of the binary log"
         return [Seen(text, "SHOW GLOBAL STATUS LIKE 'Binlog%commits'")]
     return []
+
+
+def _transactions(evidence: Evidence) -> list[Seen]:
+    """Size of a transaction, and how many are single statements."""
+    commits, ended = _commits(evidence) * evidence.seconds, evidence.delta("com_commit")
+    kind = next((one for one in _ROWS if evidence.delta(*_counters(one)[:1]) is not None), None)
+    if not commits or kind is None:
+        return []
+    rows = sum(evidence.grew(name) for name in _counters(kind))
+    text = f"{rows / commits:,.1f} rows changed per commit"
+    if ended is not None and (alone := 1 - ended / commits) >= _MOST:
+        text += f", {alone:.0%} of the commits by autocommit"
+    sql = f"SHOW GLOBAL STATUS WHERE Variable_name LIKE '{kind}%' OR Variable_name = 'Com_commit'"
+    return [Seen(text, sql)]
+
+
+def _counters(kind: str) -> list[str]:
+    return [f"{kind.lower()}_{word}" for word in _ROWS[kind]]

@@ -58,7 +58,7 @@ def test_a_recording_has_the_time_of_commits() -> None:
     judged = diagnose(evidence)
     assert judged.answer.startswith("Writes are bound: commits wait for the sync of redo log and binary log")
     assert judged.findings[0].share is not None and judged.findings[0].share.mid == 0.75
-    assert "redo log: 400 syncs/s" in {one.text for one in judged.findings[0].seen}
+    assert "redo log: 400 syncs/s, 0.80 per commit" in {one.text for one in judged.findings[0].seen}
     assert judged.not_judged[0].startswith("the client's turn")
 
 
