@@ -23,6 +23,8 @@ SETUP = (
     f"CREATE TABLE IF NOT EXISTS {TABLE} (id BIGINT AUTO_INCREMENT PRIMARY KEY, note VARCHAR(20))",
 )
 _LINES = 50
+_WRITING = threading.Lock()
+"""Lines of several connections would run into each other."""
 
 
 def main() -> None:
@@ -75,8 +77,9 @@ def _work(
             ended = time.monotonic()
             took.append(f"{ended:.6f} {ended - began:.6f}{' nothing' if is_nothing else ''}\n")
             if len(took) >= _LINES:
-                sys.stdout.write("".join(took))
-                sys.stdout.flush()
+                with _WRITING:
+                    sys.stdout.write("".join(took))
+                    sys.stdout.flush()
                 took.clear()
 
 
