@@ -51,6 +51,8 @@ def circumstances(evidence: Evidence) -> Iterator[str]:
         )
     if evidence.is_on("read_only") or evidence.is_on("super_read_only"):
         yield "the server is read-only: of replication's writes, only those that have a state are seen"
+    if evidence.variable("group_replication_group_name"):
+        yield "commits of Group Replication include the group's agreement: no state tells it from a sync"
     if (moved_s := _clock_moved_s(evidence)) is not None:
         yield (
             f"the server's clock moved by {moved_s:+,.0f} s in the window: ages of connections and"

@@ -1,8 +1,8 @@
 """Commits: the counters of a server that have the transactions that it committed. Pure.
 
-MySQL without a binary log has only `Handler_commit`, which transactions that only read raise as well. MariaDB
-has `Innodb_max_trx_id`: a transaction takes a number when it begins to write and one when it commits. It grew
-by 100 for 50 updates and by 0 for 50 reads (10.11.19, 11.8.9).
+MySQL without a binary log has only `Handler_commit`, which statements within transactions and transactions
+that only read raise as well. MariaDB has `Innodb_max_trx_id`: a transaction takes a number when it begins to
+write and one when it commits. It grew by 100 for 50 updates and by 0 for 50 reads (10.11.19, 11.8.9).
 """
 
 from __future__ import annotations
@@ -24,4 +24,4 @@ def commits_by_words(counter: str) -> str:
     if counter == "innodb_max_trx_id":
         return "half of the growth of Innodb_max_trx_id"
     name = counter.capitalize()
-    return f"{name}, which counts transactions that only read, too" if counter == WITH_READS else name
+    return f"{name}, which counts statements and reads, too" if counter == WITH_READS else name

@@ -117,8 +117,10 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(time, queued=queued) if queued else time
 
     def syncs_at_commit(self) -> tuple[bool, bool]:
-        """Whether the redo log and the binary log are synced at commit."""
-        has_binlog = self.is_on("log_bin") and self.variable("sync_binlog") == "1"
+        """Whether the redo log and the binary log are synced at commit; one sync is the redo log's, where the
+        binary log is in InnoDB (MariaDB 12.3 and later)."""
+        in_redo = self.variable("binlog_storage_engine").lower() == "innodb"
+        has_binlog = self.is_on("log_bin") and self.variable("sync_binlog") == "1" and not in_redo
         return self.variable("innodb_flush_log_at_trx_commit") in ("1", "3"), has_binlog
 
     def delta(self, *names: str) -> float | None:

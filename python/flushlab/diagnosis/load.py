@@ -20,7 +20,7 @@ from flushlab.record.running import WatchedServer
 from flushlab.telemetry.live import questions
 from flushlab.telemetry.live.session import FIRST_S, Gone, Session
 from flushlab.telemetry.live.status import Rates, ServerStatus, was_reset
-from flushlab.telemetry.live.write_statements import EXECUTE, HISTOGRAM, STATEMENTS, load_questions
+from flushlab.telemetry.live.write_statements import HISTOGRAM, STATEMENTS, UNTOLD, load_questions
 
 _WRITING = ("statement", "commit", "metadata lock", "semi-sync", "certification", "flow control")
 """Waits of a connection that writes."""
@@ -28,8 +28,8 @@ _SOON_S, _LATER_S = 0.015, 0.05
 """Mean time between samples: few writers are met seldom, and a server with few has time."""
 _MOST_SHARE = 0.04
 """Part of the time that the answers may take."""
-_MOST_PREPARED = 0.05
-"""If prepared statements are more than this part of those told by kind, the sums by kind miss writes."""
+_MOST_UNTOLD = 0.05
+"""If statements of any kind are more than this part of those told by kind, the sums by kind miss writes."""
 _LOGIN = "check address, user and password"
 _MOST_AMISS = 0.1
 """Part of the write statements that may be missing in the histogram, or too many in it."""
@@ -229,10 +229,10 @@ def _statements(before: ServerStatus, after: ServerStatus) -> tuple[dict[str, Wr
 
 
 def _told_by_kind(kinds: Mapping[str, WrittenStatements]) -> dict[str, WrittenStatements]:
-    """The write statements by kind; none where most of them may be prepared ones, which are of any kind."""
-    prepared = kinds[EXECUTE].count if EXECUTE in kinds else 0
-    told = {kind: one for kind, one in kinds.items() if kind != EXECUTE}
-    return told if prepared <= _MOST_PREPARED * sum(one.count for one in told.values()) else {}
+    """The write statements by kind; none where many are prepared or in procedures: these are of any kind."""
+    told = {kind: one for kind, one in kinds.items() if kind not in UNTOLD}
+    untold = sum(one.count for kind, one in kinds.items() if kind in UNTOLD)
+    return told if untold <= _MOST_UNTOLD * sum(one.count for one in told.values()) else {}
 
 
 def _histogram(before: ServerStatus, after: ServerStatus, ended: int) -> dict[float, int]:

@@ -24,7 +24,7 @@ from typing import NamedTuple, Self
 
 import msgspec
 
-from flushlab.diagnosis.waits import PROCESSOR, ROW_LOCK, WAITS, is_write, wait_of
+from flushlab.diagnosis.waits import PROCESSOR, ROW_LOCK, WAITS, Wait, is_write, wait_of
 from flushlab.record import ServerIdentity
 from flushlab.telemetry.live.questions import ThreadState
 
@@ -317,33 +317,40 @@ class Tally:
 
         Args:
             row_lock_connections: mean number of connections that waited for a row lock, by the server's
-                counters; taken out of `statement`.
+                counters; taken out of `statement`, and what is more out of `reading`: SELECT … FOR UPDATE.
         """
         writers = set[int]().union(*self._writers.values())
         means = {step: self._of_step(step, writers) for step in sorted(self._moments)}
         spans = _spans(list(means))
         whole = _weighed(means, spans)
-        statement = whole.get("statement", 0.0)
-        part = min(1.0, row_lock_connections / statement) if statement else 0.0
+        parts, left = dict[str, float](), row_lock_connections
+        for wait in _WITH_ROW_LOCKS:
+            if left > 0 and (mean := whole.get(wait, 0.0)):
+                parts[wait] = min(1.0, left / mean)
+                left -= mean * parts[wait]
         stretches = _stretches(list(means))
         return WriteTime(
             samples=self._moments.total(),
             writers=len(writers),
-            connections=_with_row_locks(whole, part),
+            connections=_with_row_locks(whole, parts),
             stretches=tuple(
-                _with_row_locks(_weighed(means, {one: spans[one] for one in steps}), part)
+                _with_row_locks(_weighed(means, {one: spans[one] for one in steps}), parts)
                 for steps in stretches
             ),
             steps=tuple(
-                Step(at_s=step * self._step_s, connections=_with_row_locks(found, part))
+                Step(at_s=step * self._step_s, connections=_with_row_locks(found, parts))
                 for step, found in means.items()
             ),
             step_s=self._step_s,
-            each=tuple(self._each(writers, stretches, spans, part)),
+            each=tuple(self._each(writers, stretches, spans, parts)),
         )
 
     def _each(
-        self, writers: set[int], stretches: list[list[int]], spans: Mapping[int, float], part: float
+        self,
+        writers: set[int],
+        stretches: list[list[int]],
+        spans: Mapping[int, float],
+        parts: Mapping[str, float],
     ) -> Iterator[Writer]:
         """The writers one by one."""
         seen: dict[int, dict[int, list[float]]] = {}
@@ -363,14 +370,19 @@ class Tally:
                 WAITS[wait]: tuple(count / of for count, of in zip(found, lengths, strict=True))
                 for wait, found in own.items()
             }
-            if part and (found := means.get("statement")) is not None:
-                means |= {
-                    "statement": tuple(mean * (1 - part) for mean in found),
-                    ROW_LOCK: tuple(mean * part for mean in found),
-                }
             whole: dict[str, float] = {WAITS[wait]: sum(found) / sum(lengths) for wait, found in own.items()}
+            of_stretches = [
+                _with_row_locks({wait: found[number] for wait, found in means.items()}, parts)
+                for number in range(len(stretches))
+            ]
             yield Writer(
-                thread=one, samples=samples[one], connections=_with_row_locks(whole, part), stretches=means
+                thread=one,
+                samples=samples[one],
+                connections=_with_row_locks(whole, parts),
+                stretches={
+                    wait: tuple(each.get(wait, 0.0) for each in of_stretches)
+                    for wait in dict.fromkeys(itertools.chain(*of_stretches))
+                },
             )
 
     def _of_step(self, step: int, writers: set[int]) -> dict[str, float]:
@@ -383,6 +395,8 @@ class Tally:
         return {wait: count / self._moments[step] for wait, count in found.items()}
 
 
+_WITH_ROW_LOCKS: tuple[Wait, ...] = ("statement", "reading")
+"""Waits in which waits for rows are, the likeliest first."""
 _NUMBERS = {wait: number for number, wait in enumerate(WAITS)}
 
 
@@ -419,12 +433,14 @@ def _weighed(means: Mapping[int, Mapping[str, float]], spans: Mapping[int, float
     return {wait: sum_of / length for wait, sum_of in found.items()}
 
 
-def _with_row_locks(connections: Mapping[str, float], part: float) -> dict[str, float]:
-    """The same, with a part of `statement` as row locks."""
-    if not part or "statement" not in connections:
-        return dict(connections)
-    statement = connections["statement"]
-    return {**connections, "statement": statement * (1 - part), ROW_LOCK: statement * part}
+def _with_row_locks(connections: Mapping[str, float], parts: Mapping[str, float]) -> dict[str, float]:
+    """The same, with parts of some waits as row locks."""
+    found, locked = dict(connections), 0.0
+    for wait, part in parts.items():
+        if wait in found:
+            locked += found[wait] * part
+            found[wait] *= 1 - part
+    return {**found, ROW_LOCK: locked} if locked else found
 
 
 def _without(connections: Mapping[str, float], parts: Sequence[Mapping[str, float]]) -> dict[str, float]:

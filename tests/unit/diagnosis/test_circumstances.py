@@ -25,6 +25,11 @@ def test_a_service_is_known_by_its_variables(variables: dict[str, str], version:
     assert service_of(variables, version) == service
 
 
+def test_a_groups_agreement_is_said_to_be_in_its_commits() -> None:
+    seen = evidence(variables={"group_replication_group_name": "aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa"})
+    assert any("Group Replication" in one for one in circumstances(seen))
+
+
 def test_a_service_has_another_way_to_change_settings() -> None:
     found = diagnose(evidence(variables={"aurora_version": "3.05.2"})).doubts
     assert any("change them in its parameter group" in text for text in found)

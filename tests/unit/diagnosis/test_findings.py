@@ -240,6 +240,65 @@ def test_syncs_that_only_the_kernel_counts_are_shown() -> None:
     assert not any("binary log:" in text for text in texts)
 
 
+@pytest.mark.parametrize(
+    ("identity", "variables", "says", "change"),
+    [
+        (
+            MYSQL97,
+            {"binlog_group_commit_sync_delay": "20000"},
+            "binary log, and for binlog_group_commit_sync_delay",
+            {"binlog_group_commit_sync_delay": 0},
+        ),
+        (
+            MARIADB,
+            {"binlog_commit_wait_count": "20", "binlog_commit_wait_usec": "100000"},
+            "binary log, and for binlog_commit_wait_usec",
+            {"binlog_commit_wait_count": 0},
+        ),
+        (
+            MARIADB,
+            {"binlog_commit_wait_count": "0", "binlog_commit_wait_usec": "100000"},
+            "binary log",
+            {"sync_binlog": 1000},
+        ),
+        (MYSQL97, {"binlog_group_commit_sync_delay": "20000", "log_bin": "OFF"}, "redo log", None),
+    ],
+)
+def test_a_configured_delay_is_no_sync(
+    identity: ServerIdentity, variables: dict[str, str], says: str, change: dict[str, int] | None
+) -> None:
+    settings = {name: int(value) for name, value in variables.items() if value.isdecimal()}
+    seen = evidence(
+        identity=identity,
+        variables=variables,
+        settings={"innodb_flush_log_at_trx_commit": 1, "sync_binlog": 1, "log_bin": "ON", **settings},
+        write_time=time_of([writer(1, COMMITTING)]),
+    )
+    found = commit_sync.find(seen)
+    assert found is not None and found.title.endswith(says)
+    if change is not None:
+        assert found.changes[0].settings == change
+        assert bool(found.changes[0].costs) == ("sync_binlog" in change)
+
+
+def test_a_delay_alone_is_waited_for() -> None:
+    relaxed = {"innodb_flush_log_at_trx_commit": "2", "sync_binlog": "0"}
+    delayed = relaxed | {"binlog_group_commit_sync_delay": "20000"}
+    found = commit_sync.find(evidence(variables=delayed, write_time=time_of([writer(1, COMMITTING)])))
+    assert found is not None and found.names_cause
+    assert found.title == "commits wait for binlog_group_commit_sync_delay"
+
+
+def test_a_binary_log_in_innodb_has_no_sync_of_its_own() -> None:
+    """MariaDB 12.3 and later ignore sync_binlog then."""
+    seen = evidence(
+        variables={"binlog_storage_engine": "innodb"}, write_time=time_of([writer(1, COMMITTING)])
+    )
+    found = commit_sync.find(seen)
+    assert found is not None and found.title == "commits wait for the sync of redo log"
+    assert not any("sync_binlog" in one.settings for one in found.changes)
+
+
 def test_a_change_says_what_it_costs() -> None:
     found = commit_sync.find(evidence(write_time=time_of([writer(1, COMMITTING)])))
     assert found is not None
@@ -494,6 +553,12 @@ def test_waits_for_a_counter_are_none_for_rows() -> None:
     waits = {7: transaction(7, waits=True)}
     counters = {"innodb_row_lock_waits": 5, "innodb_row_lock_current_waits": 0}
     assert "auto_increment" not in found_in(evidence(counters, transactions=waits))
+    for counters, before in (
+        ({"innodb_row_lock_time": 9000, "innodb_row_lock_current_waits": 0}, None),
+        ({"innodb_row_lock_current_waits": 0}, {"innodb_row_lock_current_waits": 8}),
+    ):
+        found_names = found_in(evidence(counters, before, transactions=waits))
+        assert "auto_increment" not in found_names and "row_locks" in found_names
     found = found_in(
         evidence(
             {"innodb_row_lock_current_waits": 0},

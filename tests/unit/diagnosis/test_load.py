@@ -88,6 +88,21 @@ def test_prepared_statements_which_are_of_any_kind_leave_it_to_samples() -> None
     assert load.write_us == pytest.approx(1 / 100 * 1e6)
 
 
+@pytest.mark.parametrize("kind", ["sql/call_procedure", "sql/execute_sql"])
+def test_statements_in_procedures_leave_it_to_samples(kind: str) -> None:
+    def commits(count: int, inside: int) -> Any:
+        rows = [
+            ("statement/sql/commit", count, count * 10**9, 0),
+            (f"statement/{kind}", inside, inside * 10**10, 9),
+        ]
+        return parse_statements(rows)
+
+    before = status(at_s=10.0, status=COUNTERS, statements=commits(100, 100))
+    after = status(at_s=14.0, status=LATER, statements=commits(200, 200))
+    load = between(before, after, looks([writer(1, "Commit")]))
+    assert (load.source, load.errors) == ("samples", None)
+
+
 def test_buckets_that_are_not_about_the_statements_that_ended_are_left_out() -> None:
     def reading(
         at_s: float, counters: dict[str, str], inserts: int, buckets: list[tuple[int, int]]

@@ -53,6 +53,23 @@ def test_row_locks_are_taken_out_of_statements() -> None:
     assert time_of([writer(1)], row_locks=7.0).connections == {"statement": 0.0, ROW_LOCK: 1.0}
 
 
+def test_row_locks_that_statements_cannot_hold_are_those_of_locking_reads() -> None:
+    """SELECT … FOR UPDATE waits as long as an UPDATE does, and reads meanwhile."""
+    reader = writer(1, "statistics", "select")
+    found = time_of([reader], [reader], [writer(1, COMMITTING)], [writer(1)], row_locks=0.625)
+    assert found.connections == pytest.approx(
+        {"statement": 0.0, "reading": 0.125, ROW_LOCK: 0.625, "commit": 0.25}
+    )
+    assert found.each[0].connections == pytest.approx(found.connections)
+    assert sum(found.each[0].stretches[ROW_LOCK]) / STRETCHES == pytest.approx(0.625)
+
+
+def test_busy_readers_are_no_writers() -> None:
+    """A statement that reads passes the state of a commit."""
+    found = time_of([writer(1, COMMITTING), writer(2, COMMITTING, "select")])
+    assert (found.writers, found.connections) == (1, {"commit": 1.0})
+
+
 def test_stretches_that_differ_widen_the_interval() -> None:
     steady, changing = Tally(MYSQL97), Tally(MYSQL97)
     for stretch in range(STRETCHES):

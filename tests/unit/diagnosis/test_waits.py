@@ -31,6 +31,11 @@ SEEN: list[tuple[ServerIdentity, str, int, str, str, Wait | None]] = [
     (MYSQL97, "Query", 0, "update", "/*", "statement"),
     (MYSQL97, "Query", 0, "statistics", "/*", "reading"),
     (MARIADB, "Query", 0, "Waiting for certification", "commit", "certification"),
+    (MYSQL57, "Query", 0, "wsrep: replicating and certifying write set(2)", "commit", "certification"),
+    (MYSQL57, "Query", 0, "wsrep: pre-commit/certification passed (2)", "update", "certification"),
+    (MYSQL57, "Query", 0, "starting", "xa", "commit"),
+    (MYSQL97, "Query", 0, "waiting for handler commit", "select", "reading"),
+    (MARIADB, "Query", 0, "Commit", "(select", "reading"),
     (MARIADB, "Query", 0, "starting", "", None),
 ]
 
@@ -44,7 +49,8 @@ def test_a_state_is_a_wait(
 
 def test_who_reads_is_no_writer() -> None:
     assert not is_write(ThreadState(1, "Query", 0, "statistics", "select"))
-    assert is_write(ThreadState(1, "Query", 0, "Commit", "select"))
+    assert not is_write(ThreadState(1, "Query", 0, "Commit", "select"))
+    assert is_write(ThreadState(1, "Query", 0, "Commit", "call"))
     assert is_write(ThreadState(1, "Query", 0, "updating", "delete"))
     assert is_write(ThreadState(1, "Query", 0, "Updating", "/*"))
     assert not is_write(ThreadState(1, "Query", 0, "statistics", "/*"))

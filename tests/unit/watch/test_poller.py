@@ -124,6 +124,7 @@ def test_one_connection_that_changes_nothing_is_used(server: Server, asking: Any
     settings = [sql for sql in server.asked if not sql.startswith(("SELECT", "SHOW"))]
     assert settings == [
         "SET SESSION TRANSACTION READ ONLY",
+        "SET SESSION time_zone = 'SYSTEM'",
         "SET SESSION lock_wait_timeout = 1, max_execution_time = 2000",
     ]
     assert any("performance_schema.threads" in sql for sql in server.asked)

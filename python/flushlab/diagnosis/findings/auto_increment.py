@@ -16,8 +16,9 @@ INTERLEAVED = 2
 def find(evidence: Evidence) -> Finding | None:
     """Transactions that wait for a lock where no row lock is waited for."""
     waiting = [one for one in evidence.transactions.values() if one.waits]
-    now = evidence.after.row_lock_waiters
-    if not waiting or now is None or now or evidence.grew("innodb_row_lock_waits"):
+    ends = [one.row_lock_waiters for one in (evidence.before, evidence.after)]
+    counted = evidence.grew("innodb_row_lock_waits") or evidence.grew("innodb_row_lock_time")
+    if not waiting or ends[1] is None or any(ends) or counted:
         return None
     mode = evidence.after.variable("innodb_autoinc_lock_mode")
     has_rows = evidence.variable("binlog_format").upper() == "ROW" or not evidence.is_on("log_bin")

@@ -1,4 +1,4 @@
-"""Sync at commit: writers wait until redo log and binary log are durable. Pure.
+"""Sync at commit: writers wait until redo log and binary log are durable, and for a configured delay. Pure.
 
 Locks are held until the commit ends, so the waits for row locks belong to the bound.
 """
@@ -30,6 +30,11 @@ _ROWS: Mapping[str, Sequence[str]] = {
 }
 """Counters of changed rows, the best first. MariaDB 10.11 has none of InnoDB's. On MySQL, the answer to SHOW
 GLOBAL STATUS is itself written by a handler."""
+_DELAYS: Mapping[str, Sequence[str]] = {
+    "mysql": ("binlog_group_commit_sync_delay",),
+    "mariadb": ("binlog_commit_wait_count", "binlog_commit_wait_usec"),
+}
+"""Settings that let a group of commits wait for more of them, if all are above 0: microseconds come last."""
 _MOST = 0.5
 """Commits by autocommit, from which they are worth a word."""
 
@@ -43,7 +48,8 @@ def find(evidence: Evidence) -> Finding | None:
     flush, sync = evidence.variable("innodb_flush_log_at_trx_commit"), evidence.variable("sync_binlog")
     has_binlog = evidence.is_on("log_bin")
     logs = [log for log, synced in zip((REDO, BINLOG), evidence.syncs_at_commit(), strict=True) if synced]
-    waits = ("commit", ROW_LOCK) if logs else ("commit",)
+    delays = _delays(evidence) if has_binlog else ()
+    waits = ("commit", ROW_LOCK) if logs or delays else ("commit",)
     seen = [
         Seen(f"{waiting:.1f} of {time.total:.1f} busy writers wait for their commit, on average", _STATES),
         *_syncs(evidence, "redo", REDO),
@@ -55,23 +61,39 @@ def find(evidence: Evidence) -> Finding | None:
             + (f", sync_binlog={sync}" if has_binlog else ", no binary log"),
             "SELECT @@GLOBAL.innodb_flush_log_at_trx_commit, @@GLOBAL.sync_binlog",
         ),
+        *(
+            Seen(f"{name}={evidence.variable(name)}: a delay", f"SELECT @@GLOBAL.{name}")
+            for name in delays[-1:]
+        ),
     ]
-    what = " and ".join(logs)
+    waited_for = [f"the sync of {' and '.join(logs)}"] if logs else []
+    waited_for += delays[-1:]
     return Finding(
         name="commit_sync",
-        title=f"commits wait for the sync of {what}"
-        if logs
+        title=f"commits wait for {', and for '.join(waited_for)}"
+        if waited_for
         else "commits take time, though they do not sync",
         share=time.share(*waits),
-        names_cause=bool(logs),
+        names_cause=bool(waited_for),
         waits=waits,
         seen=tuple(seen),
-        advice=_advice(evidence, bool(logs)),
-        changes=_changes(evidence, logs),
+        advice=_advice(bool(logs), delays),
+        changes=(*changes(evidence, *({name: 0} for name in delays[:1])), *_changes(evidence, logs)),
     )
 
 
-def _advice(evidence: Evidence, syncs: bool) -> str:
+def _delays(evidence: Evidence) -> Sequence[str]:
+    """The settings of a delay in force; none if there is no delay."""
+    names = _DELAYS[evidence.identity.flavor]
+    return names if all(evidence.after.variable(name) for name in names) else ()
+
+
+def _advice(syncs: bool, delays: Sequence[str]) -> str:
+    if delays:
+        return (
+            f"{delays[-1]} makes groups of commits larger, and each commit longer: where few connections"
+            " commit at the same time, it only costs. Without it, no guarantee is lost."
+        )
     if not syncs:
         return "Syncs at commit are switched off already; look at the disk's writes and at replication."
     return (

@@ -1,4 +1,7 @@
-"""Rollbacks: work that is thrown away, by deadlocks, lock timeouts or the application. Pure."""
+"""Rollbacks: work that is thrown away, by deadlocks, lock timeouts, errors or the application. Pure.
+
+Handler_rollback and Handler_commit count statements within transactions, too (ha_rollback_low in handler.cc).
+"""
 
 from __future__ import annotations
 
@@ -15,18 +18,21 @@ def find(evidence: Evidence) -> Finding | None:
         return None
     seen = [
         Seen(
-            f"{rolled_back:,.0f} rollbacks/s beside {commits:,.0f} commits/s",
-            "SHOW GLOBAL STATUS LIKE 'Handler_%k'; -- and Handler_commit",
+            f"{rolled_back:,.0f} rollbacks/s beside {commits:,.0f} commits/s, those of statements included",
+            "SHOW GLOBAL STATUS WHERE Variable_name IN ('Handler_rollback', 'Handler_commit')",
         )
     ]
+    if (asked := evidence.per_s("com_rollback")) is not None:
+        seen.append(Seen(f"{asked:,.1f} ROLLBACK/s of clients", "SHOW GLOBAL STATUS LIKE 'Com_rollback'"))
     if (deadlocks := evidence.per_s("innodb_deadlocks")) is not None:
         seen.append(Seen(f"{deadlocks:,.1f} deadlocks/s", "SHOW GLOBAL STATUS LIKE 'Innodb_deadlocks'"))
     return Finding(
         name="rollbacks",
-        title="many transactions are rolled back: their work is lost, and no bound counts it",
+        title="many statements or transactions are rolled back: their work is lost, and no bound counts it",
         seen=tuple(seen),
         advice=(
-            "Touch rows in one order, and keep transactions short. SHOW ENGINE INNODB STATUS has the last"
-            " deadlock."
+            "Against deadlocks, touch rows in one order, and keep transactions short; SHOW ENGINE INNODB"
+            " STATUS has the last one. Without deadlocks, look for errors such as duplicate keys, and for the"
+            " application's own ROLLBACK."
         ),
     )

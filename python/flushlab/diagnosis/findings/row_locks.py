@@ -19,8 +19,8 @@ def find(evidence: Evidence) -> Finding | None:
     """Time in waits for row locks, if there is any."""
     waits, waited_ms = evidence.grew("innodb_row_lock_waits"), evidence.grew("innodb_row_lock_time")
     waiting = [one for one in evidence.transactions.values() if one.waits]
-    now = evidence.after.row_lock_waiters
-    if not waits and not now and not (waiting and now is None):
+    ends = [one.row_lock_waiters for one in (evidence.before, evidence.after)]
+    if not waits and not waited_ms and not any(ends) and not (waiting and ends[1] is None):
         return None
     seen = []
     if waits and evidence.seconds > 0:

@@ -211,7 +211,16 @@ def questions(identity: ServerIdentity, variables: Mapping[str, str]) -> tuple[Q
             )
         )
     if identity.flavor == "mysql" and identity.version < NO_LSN_BEFORE:
-        asked.append(Question(name=MONITOR, every_s=2.0, forms=("SHOW ENGINE INNODB STATUS",), needs=PROCESS))
+        asked.append(
+            Question(
+                name=MONITOR,
+                every_s=2.0,
+                forms=("SHOW ENGINE INNODB STATUS",),
+                needs=PROCESS,
+                latches=True,
+                most_waits=MOST_WAITS,
+            )
+        )
     return tuple(asked)
 
 

@@ -45,6 +45,8 @@ REFUSED_S = 60.0
 """A question that was refused is asked again after so long: somebody may have granted what it takes."""
 
 _DENIED = {1044, 1142, 1143, 1227, 1370}
+_CUT = {1205, 1317, 1969, 3024}
+"""A lock that did not come in time, KILL QUERY, and the limits of time of MariaDB and MySQL."""
 _CONNECTION_LOST = {2006, 2013, 1053, 1927, 0}
 _PARSERS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     questions.STATUS: ("status", questions.parse_pairs),
@@ -234,6 +236,8 @@ class Session:
         )
         with contextlib.suppress(Refused):
             self._query("SET SESSION TRANSACTION READ ONLY")
+        with contextlib.suppress(Refused):  # InnoDB tells when a transaction began in the machine's time zone
+            self._query("SET SESSION time_zone = 'SYSTEM'")
         self._limit(identity, self._first_s)
         if self.seen is None or self.seen.identity != identity:
             self.seen = ServerStatus(key=self._reach.key, identity=identity)
@@ -282,6 +286,8 @@ class Session:
                 rows = self._query(question.forms[due.form])
                 told = parse(rows)
             except Refused as error:
+                if error.cut:  # for once
+                    break
                 if error.denied:
                     self._missing[question.name] = question.needs
                 due.form += 1
@@ -290,15 +296,14 @@ class Session:
                 due.form += 1
         took_s = time.monotonic() - began
         due.asked(began, took_s)
-        news: dict[str, Any] = {
-            "took_s": {**self.seen.took_s, question.name: took_s},
-            "asked_s": {**self.seen.asked_s, question.name: began},
-        }
+        news: dict[str, Any] = {"took_s": {**self.seen.took_s, question.name: took_s}}
         if rows is None:
-            due.form, due.at_s = 0, began + REFUSED_S
+            if due.form == len(question.forms):
+                due.form, due.at_s = 0, began + REFUSED_S
             news["failed"] = self.seen.failed | {question.name}
         else:
             news[field] = told
+            news["asked_s"] = {**self.seen.asked_s, question.name: began}
             news["failed"] = self.seen.failed - {question.name}
         if question.name == questions.STATUS:
             syncs = self._syncs.read() if self._syncs is not None else None
@@ -317,7 +322,7 @@ class Session:
             errno, text = explain(error)
             if errno in _CONNECTION_LOST:
                 raise Gone(error_text(error)) from error
-            raise Refused(text, denied=errno in _DENIED) from error
+            raise Refused(text, denied=errno in _DENIED, cut=errno in _CUT) from error
 
 
 @contextlib.contextmanager
@@ -334,11 +339,16 @@ def waiting_aloud(key: str, progress: Callable[[str], None]) -> Iterator[None]:
 
 
 class Refused(Exception):
-    """The server answered with an error."""
+    """The server answered with an error.
 
-    def __init__(self, text: str, *, denied: bool) -> None:
+    Attributes:
+        denied: the account lacks a privilege.
+        cut: the statement took too long, or somebody ended it.
+    """
+
+    def __init__(self, text: str, *, denied: bool, cut: bool) -> None:
         super().__init__(text)
-        self.denied = denied
+        self.denied, self.cut = denied, cut
 
 
 def error_text(error: Exception) -> str:

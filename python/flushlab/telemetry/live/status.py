@@ -21,6 +21,8 @@ from flushlab.telemetry.live.questions import (
 MOST_GROUPS = 200
 """Users and commands with a line of their own: names are the server's, and nobody reads more."""
 OTHERS = "(others)"
+_CAPACITY, _DEFAULT_CAPACITY = "innodb_redo_log_capacity", 100 << 20
+_DEFAULT_FILES = {"innodb_log_file_size": 48 << 20, "innodb_log_files_in_group": 2}
 _OWN_THREADS = ("system user", "event_scheduler")
 
 
@@ -96,7 +98,7 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
         monitor: InnoDB's, where there is no other source of the checkpoint.
         missing: privileges that the account lacks.
         took_s: by question, how long the last answer took.
-        asked_s: by question, the monotonic clock when it was asked last.
+        asked_s: by question, the monotonic clock when what was answered last was asked.
         failed: questions that were not answered.
         spared: questions that were not asked once or more, as too many connections waited for row locks.
     """
@@ -177,12 +179,15 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def _redo_capacity(self) -> int:
-        if not self.variables:
-            return 0
-        names = ("innodb_redo_log_capacity", "innodb_log_file_size", "innodb_log_files_in_group")
+        if in_force := self.number("innodb_redo_log_capacity_resized"):
+            return int(in_force)
+        names = (_CAPACITY, "innodb_log_file_size", "innodb_log_files_in_group")
         given = {
             name: int(self.variables[name]) for name in names if self.variables.get(name, "").isdecimal()
         }
+        older = {name: size for name, size in given.items() if name != _CAPACITY}
+        if given.get(_CAPACITY) == _DEFAULT_CAPACITY and older not in ({}, _DEFAULT_FILES):
+            given = older  # MySQL 8.0.30 and later shows the default, and takes the older variables
         return Configuration({}, self.identity, given).redo_capacity_bytes if given else 0
 
     @property

@@ -27,9 +27,12 @@ STATEMENTS, HISTOGRAM = "perf_schema.events_statements", "perf_schema.events_sta
 EXECUTE = "com/Execute"
 """Prepared statements of the binary protocol, reads among them: servers do not count these by kind (seen on
 MySQL 5.7.22, 8.0.15 and 9.7.4)."""
+UNTOLD = frozenset((EXECUTE, "sql/execute_sql", "sql/call_procedure"))
+"""Statements of any kind: prepared ones, and those of procedures."""
 _KINDS = (
     *("sql/insert", "sql/insert_select", "sql/update", "sql/update_multi", "sql/delete", "sql/delete_multi"),
-    *("sql/replace", "sql/replace_select", "sql/load", "sql/commit", EXECUTE),
+    *("sql/replace", "sql/replace_select", "sql/load", "sql/commit", "sql/xa_prepare", "sql/xa_commit"),
+    *sorted(UNTOLD),
 )
 HISTOGRAMS_SINCE = (8, 0, 3)
 """MySQL with performance_schema.events_statements_histogram_by_digest."""
@@ -87,7 +90,7 @@ def parse_statements(rows: Sequence[Sequence[Any]]) -> tuple[dict[str, WrittenSt
         text = name.decode() if isinstance(name, bytes) else str(name)
         kind = _PREFIX.sub("", text)
         sums[kind] = WrittenStatements(count=int(count), seconds=float(picoseconds) * _PICOSECOND)
-        errors += int(failed) if kind != EXECUTE else 0
+        errors += int(failed) if kind not in UNTOLD else 0
     return sums, errors
 
 

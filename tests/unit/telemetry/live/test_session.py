@@ -52,6 +52,39 @@ def test_connections_are_listed_without_their_transactions_while_many_wait(
     assert any("INNODB_TRX" in sql for sql in server.asked)
 
 
+def test_a_question_that_is_cut_short_keeps_its_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One KILL QUERY is no reason to ask another way from then on."""
+    server = Server()
+    monkeypatch.setattr(session, "connect", server.connect)
+    asking = Session(REACH, choose=doctor_questions)
+    asking.ask_now(questions.STATES)
+    assert asking.seen is not None
+    was = asking.seen.asked_s[questions.STATES]
+    server.refuses = {"PROCESSLIST_ID": 1317}
+    asking.ask_now(questions.STATES)
+    assert asking.seen.asked_s[questions.STATES] == was and questions.STATES in asking.seen.failed
+    server.refuses = {}
+    asking.ask_now(questions.STATES)
+    assert asking.seen.asked_s[questions.STATES] > was and not asking.seen.failed
+    assert not any("information_schema.PROCESSLIST" in sql for sql in server.asked)
+
+
+def test_a_monitor_that_latches_the_lock_system_is_not_asked_for_while_many_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """SHOW ENGINE INNODB STATUS lists all transactions, as INNODB_TRX does."""
+
+    class Old(Locked):
+        def answer(self, sql: str) -> list[tuple[Any, ...]]:
+            return [("5.7.44",)] if "VERSION()" in sql else super().answer(sql)
+
+    for waiters in (MOST_WAITS, MOST_WAITS + 1):
+        server = Old(waiters)
+        monkeypatch.setattr(session, "connect", server.connect)
+        Session(REACH, choose=doctor_questions).ask_what_is_due(None, lambda: False)
+        assert ("SHOW ENGINE INNODB STATUS" in server.asked) == (waiters <= MOST_WAITS)
+
+
 def test_a_question_that_holds_writers_up_is_asked_less_often() -> None:
     late = []
     for latches in (False, True):

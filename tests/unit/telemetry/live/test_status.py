@@ -27,6 +27,34 @@ def test_redo_of_mysql_is_the_distance_of_two_lsns() -> None:
     assert seen(MYSQL97, status=lsns).redo == Redo(checkpoint_age=3000, capacity=104857600)
 
 
+GIB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("resized", "capacity", "size", "files", "is_in_force"),
+    [
+        (4 * GIB, 100 << 20, 2 * GIB, 2, 4 * GIB),
+        (None, 100 << 20, 2 * GIB, 2, 4 * GIB),
+        (None, 100 << 20, 48 << 20, 2, 100 << 20),
+        (None, GIB, 2 * GIB, 2, GIB),
+    ],
+)
+def test_older_variables_of_the_redo_log_count_where_the_new_one_has_its_default(
+    resized: int | None, capacity: int, size: int, files: int, is_in_force: int
+) -> None:
+    """An option file that was carried over an upgrade; MySQL shows the default of the new variable."""
+    told = seen(
+        MYSQL97,
+        status={} if resized is None else {"innodb_redo_log_capacity_resized": str(resized)},
+        variables={
+            "innodb_redo_log_capacity": str(capacity),
+            "innodb_log_file_size": str(size),
+            "innodb_log_files_in_group": str(files),
+        },
+    )
+    assert told.redo.capacity == is_in_force
+
+
 def test_redo_of_old_mysql_comes_from_the_monitor() -> None:
     files = {"innodb_log_file_size": "50331648", "innodb_log_files_in_group": "2"}
     told = seen(MYSQL57, variables=files, monitor=ServerSample(checkpoint_age_bytes=9))
