@@ -211,7 +211,7 @@ def test_the_page_and_the_ticket_have_the_answer(servers: Callable[[str], Sandbo
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (["--server", "mariadb"], 2, "is a build, which runs nowhere"),
+        (["--server", "mariadb"], 2, "is a build, and no server that runs"),
         (["--server", "sandbox:absent"], 2, "absent"),
         (["--seconds", "1"], 2, "--seconds"),
         (["-h", "127.0.0.1", "-P", "1", "-u", "nobody"], 3, "127.0.0.1:1"),

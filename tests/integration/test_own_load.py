@@ -218,6 +218,22 @@ def test_what_must_not_be_tried_is_refused_before_anything_is_set(
     assert journals() == []
 
 
+def foreseen(server: Sandbox, configuration: str, code: int) -> subprocess.CompletedProcess[str]:
+    words = ("base", configuration, "--own-load", "--dsn", dsn(server), "--floor", "throwaway", "--dry-run")
+    return flushlab("compare", *words, code=code)
+
+
+@pytest.mark.parametrize("build", ["mariadb@10.11"])
+def test_a_dry_run_tells_how_to_undo_and_refuses_what_the_comparison_would(server: Sandbox) -> None:
+    before = server.read_back([FLUSH])
+    told = foreseen(server, f"{FLUSH}=2", code=0)
+    assert f"SET GLOBAL {FLUSH} = {before[FLUSH]};" in " ".join((told.stdout + told.stderr).split())
+    refused = foreseen(server, "binlog_row_image=MINIMAL", code=2)
+    assert "open connections keep the value" in refused.stderr
+    assert server.read_back([FLUSH]) == before
+    assert journals() == []
+
+
 @pytest.mark.parametrize("build", ["mariadb@10.11"])
 def test_an_arm_below_the_servers_floor_runs_only_if_it_was_asked_for(server: Sandbox) -> None:
     safe = {FLUSH: 1, "sync_binlog": 1}
@@ -242,6 +258,7 @@ def test_a_replica_and_a_server_that_is_read_only_are_refused(server: Sandbox) -
     try:
         with pytest.raises(UsageError, match="takes no writes: read_only is ON"):
             compared(server, f"{FLUSH}=2")
+        foreseen(server, f"{FLUSH}=2", code=2)
     finally:
         server.query("SET GLOBAL read_only = OFF")
     server.query("CHANGE MASTER TO MASTER_HOST = '127.0.0.1'")

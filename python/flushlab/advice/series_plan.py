@@ -33,6 +33,7 @@ def series_plan(diagnosis: Diagnosis) -> str | None:
         f"# {diagnosis.answer}",
         "",
         f'title = "What would mending {server.name} buy?"',
+        f"# The series of its release. For the release itself, name that build: {server.name}.",
         f'server = "{server.flavor}@{version}"',
         "",
         "# A stand-in: replace it with your transactions (txn:FILE) or your program (command: …).",

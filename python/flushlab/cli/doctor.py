@@ -66,6 +66,8 @@ def doctor(
         raise SystemExit(NEGATIVE if found.lacks else 0)
     if plan is not None and (plan.exists() or plan.is_symlink()):
         raise NotWritable(f"{plan} exists already", hint="it may have your changes: name a new file")
+    if plan is not None and str(plan) == "-":
+        raise UsageError("--plan writes a file", hint="name a new file, such as mend.toml")
     if html == "-":
         raise UsageError("--html writes a file", hint="--markdown - and --json - write to stdout")
     if json == markdown == "-":

@@ -94,6 +94,8 @@ def _require_sensible(
         raise UsageError(
             f"unexpected argument: {spec.recordings[0]}", hint="add --diff, or see flushlab watch --help"
         )
+    if spec.record == "-":
+        raise UsageError("--record writes a file", hint="name a new file, such as before.load")
     if json is not None and not spec.diff:
         raise UsageError("--json needs --diff", hint="flushlab watch --diff A B --json FILE")
     if not spec.diff and spec.record is None:

@@ -91,7 +91,7 @@ def _reach(spec: DoctorSpec) -> WatchedServer:
     if spec.server is not None:
         if not spec.server.startswith("sandbox:"):
             raise UsageError(
-                f"--server {spec.server} is a build, which runs nowhere",
+                f"--server {spec.server} is a build, and no server that runs",
                 hint="name a kept sandbox (sandbox:NAME), or your own server by -h, -S or --defaults-file",
             )
         if spec.remote.named_by:

@@ -77,6 +77,8 @@ def _hint(text: str) -> str:
         return "set ssl-mode in the option file or the DSN to what the server wants"
     if "protocol" in text or "version" in text:
         return "is it the address and port of a MySQL or MariaDB server?"
+    if "refused" in text:
+        return "does a server listen at this address and port?"
     if "timed out" in text:
         return "does it answer other clients? Watch it from its own machine, by its socket"
     return "check address, user and password"

@@ -3,9 +3,9 @@
 States of execution and commit were seen under load on MySQL 5.7.22, 8.0.15 and 9.7.4 and MariaDB 10.11.19.
 MySQL 5.7 has no state for a commit: a COMMIT stands in `starting`, a statement that commits by itself in
 `query end` (bug 76618). A statement that reads passes the state of a commit, too, for some microseconds
-(ha_commit_trans in handler.cc): busy readers are often seen in it. The states of semi-sync and Galera are as
-they stand in the binaries of MySQL 9.7.4 and MariaDB 10.11.19 and 11.8.9; Percona XtraDB Cluster has words of
-its own for certification.
+(ha_commit_trans in handler.cc): busy readers are often seen in it. The states of semi-sync and Galera are
+those in the binaries of MySQL 9.7.4 and MariaDB 10.11.19 and 11.8.9. Percona XtraDB Cluster has words of its
+own for certification.
 """
 
 from __future__ import annotations

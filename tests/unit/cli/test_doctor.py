@@ -77,7 +77,7 @@ def test_options_for_a_server_are_refused(sample: Path, words: tuple[str, ...]) 
 @pytest.mark.parametrize(
     ("text", "code", "says"),
     [
-        (None, 2, "does not exist"),
+        (None, 5, "cannot be read: No such file or directory"),
         ("hello\n", 2, "is no output that doctor knows"),
         ("\0\1", 5, "is no text but binary"),
         (box(outputs.status()) + box(outputs.status(-900)), 4, "Uptime falls from 1,000 s"),

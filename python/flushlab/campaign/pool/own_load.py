@@ -8,7 +8,7 @@ refused before anything is set.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import ClassVar
@@ -18,7 +18,7 @@ from flushlab.campaign.pool import remote_use
 from flushlab.campaign.pool.protocol import Use
 from flushlab.diagnosis.load import LoadObserver
 from flushlab.errors import CountersReset, MeasurementError, UsageError
-from flushlab.record import ObservedLoad, together
+from flushlab.record import ObservedLoad, Value, together
 from flushlab.server.control import READ_ONLY_VARIABLE, StatementFailed
 from flushlab.server.identifier import quoted
 from flushlab.server.remote.group import RemoteGroup
@@ -47,22 +47,34 @@ def used(server: RemoteGroup, access: RemoteAccess, use: Use, progress: Progress
             cannot be compared so.
         ServerError: as `remote_use.changed`.
     """
-    remote_use.require_connections(server, CONNECTIONS)
-    changing = remote_use.changing(server, use.arms)
     if not access.allow_set_global:
+        changing = remote_use.changing(server, use.arms)
         raise UsageError(
             f"{', '.join(changing) or 'settings'}: settings of your own server are left alone",
             hint="--allow-set-global lets flushlab change them under your load, and puts everything back",
         )
-    require_rights(server.nodes, Needs(process=True, replication=True, settings=changing))
-    remote_use.require_source(server)
-    _require_noticed(server, changing)
+    require_possible(server, use.arms)
     with remote_use.changed(server, use.arms, progress, use.lasts_s) as changes:
         for one in changes:
             one.announce()
         limit = f" for about {format_seconds(use.lasts_s)}" if use.lasts_s else ""
         progress(f"observing the load of {server.name}{limit}; flushlab adds none")
         yield
+
+
+def require_possible(server: RemoteGroup, arms: Sequence[Mapping[str, Value]]) -> None:
+    """Refuses a server or settings that cannot be compared so; changes nothing.
+
+    Raises:
+        UsageError: the account lacks rights or connections, it is no server to change, or open connections
+            would not notice a setting.
+        ServerError: a node does not answer.
+    """
+    remote_use.require_connections(server, CONNECTIONS)
+    changing = remote_use.changing(server, arms)
+    require_rights(server.nodes, Needs(process=True, replication=True, settings=changing))
+    remote_use.require_source(server)
+    _require_noticed(server, changing)
 
 
 def _require_noticed(server: RemoteGroup, names: Sequence[str]) -> None:

@@ -428,7 +428,13 @@ class RemotePool(ServerPool):
     def writes(
         self, arms: Sequence[Mapping[str, Value]], data_root: str | None, *, adds_load: bool = True
     ) -> dict[str, str]:
-        """What a campaign changes on every node."""
+        """What a campaign changes on every node.
+
+        Raises:
+            UsageError: the server's own load cannot show it; see `own_load.require_possible`.
+        """
+        if not adds_load:
+            own_load.require_possible(self.server, arms)
         return remote_use.foreseen(self.server, arms, adds_load=adds_load)
 
 

@@ -218,10 +218,12 @@ def differing(server: RemoteGroup, names: Collection[str]) -> dict[str, str]:
 def foreseen(server: RemoteGroup, arms: Sequence[Mapping[str, Value]], *, adds_load: bool) -> dict[str, str]:
     """What a campaign would write on every node, in words; nothing is written to find out."""
     kept = "the load's rows; tables that it lacks are made, and dropped at the end" if adds_load else ""
-    found = {node.address.name: Changes(node, *arms).meanwhile for node in server.nodes}
+    found = {node.address.name: Changes(node, *arms) for node in server.nodes}
     return {
-        where: "; ".join(filter(None, (kept, f"{set_}, then put back" if set_ else "")))
-        for where, set_ in found.items()
+        where: "; ".join(
+            filter(None, (kept, f"{one.meanwhile}, then put back by {one.by_hand}" if one.undo else ""))
+        )
+        for where, one in found.items()
     }
 
 

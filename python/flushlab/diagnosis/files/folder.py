@@ -95,7 +95,8 @@ def _chosen(path: Path) -> tuple[list[Path], str, int]:
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror}") from error
     if wanted and not paths:
-        raise UsageError(f"{path} does not exist", hint="name a folder of files, or one file")
+        why = "it is neither a file nor a folder" if path.exists() else "No such file or directory"
+        raise StorageError(f"{path} cannot be read: {why}", hint="name a folder of files, or one file")
     samples = sorted({match[1] for one in paths if (match := _SAMPLE.fullmatch(one.name))})
     if len(samples) > 1:
         paths = [one for one in paths if one.name.startswith(samples[-1])]

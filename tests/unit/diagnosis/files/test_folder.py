@@ -84,8 +84,9 @@ def refusal(path: Path, kind: type[UsageError] | type[StorageError]) -> str:
 
 
 def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
-    assert refusal(tmp_path / "x", UsageError).endswith("x does not exist")
-    assert refusal(tmp_path / "x" / "y", UsageError).endswith("y does not exist")
+    assert refusal(tmp_path / "x", StorageError).endswith("x cannot be read: No such file or directory")
+    assert refusal(tmp_path / "x" / "y", StorageError).endswith("y cannot be read: No such file or directory")
+    assert refusal(Path("/dev/null"), StorageError).endswith("it is neither a file nor a folder")
     assert refusal(tmp_path, UsageError).endswith("has no files")
 
 
