@@ -18,6 +18,7 @@ PLACES = {
     CLOUD_SQL: "database flags",
 }
 """Where a service has its settings."""
+_POOLS = ("pool-of-threads", "loaded-dynamically")
 _NO_BARRIERS = {"nobarrier", "barrier=0"}
 _CLOCKS_S = 10.0
 """A slow answer, or a clock that is adjusted, moves it by less."""
@@ -51,6 +52,8 @@ def circumstances(evidence: Evidence) -> Iterator[str]:
         )
     if evidence.is_on("read_only") or evidence.is_on("super_read_only"):
         yield "the server is read-only: of replication's writes, only those that have a state are seen"
+    if evidence.variable("thread_handling") in _POOLS:
+        yield "statements that wait for a thread of the server's thread pool look like their client's turn"
     if evidence.variable("group_replication_group_name"):
         yield "commits of Group Replication include the group's agreement: no state tells it from a sync"
     if (moved_s := _clock_moved_s(evidence)) is not None:

@@ -174,7 +174,7 @@ def between(before: ServerStatus, after: ServerStatus, looks: _Looks) -> Observe
 
     Raises:
         ServerError: the server started anew, or tells of no commits.
-        CountersReset: FLUSH STATUS set its counters back.
+        CountersReset: somebody set its counters back.
     """
     counter = commits_counter(after)
     seconds, commits = after.at_s - before.at_s, _delta(before, after, counter)
@@ -216,13 +216,21 @@ def _delta(before: ServerStatus, after: ServerStatus, name: str) -> float | None
 
 
 def _statements(before: ServerStatus, after: ServerStatus) -> tuple[dict[str, WrittenStatements], int | None]:
-    """Write statements by kind that ended meanwhile, and how many failed."""
+    """Write statements by kind that ended meanwhile, and how many failed.
+
+    Raises:
+        CountersReset: somebody emptied the table of sums.
+    """
     if before.statements is None or after.statements is None:
         return {}, None
     (first, failed), (last, failed_now) = before.statements, after.statements
-    found = {}
+    found, nothing = {}, WrittenStatements(count=0, seconds=0.0)
+    if any(last.get(kind, nothing).count < one.count for kind, one in first.items()):
+        raise CountersReset(
+            f"performance_schema of {after.key} was truncated", hint="measure again, and find who does it"
+        )
     for kind, one in last.items():
-        was = first.get(kind, WrittenStatements(count=0, seconds=0.0))
+        was = first.get(kind, nothing)
         if one.count > was.count:
             found[kind] = WrittenStatements(count=one.count - was.count, seconds=one.seconds - was.seconds)
     return found, max(0, failed_now - failed)

@@ -25,9 +25,18 @@ def test_a_service_is_known_by_its_variables(variables: dict[str, str], version:
     assert service_of(variables, version) == service
 
 
-def test_a_groups_agreement_is_said_to_be_in_its_commits() -> None:
-    seen = evidence(variables={"group_replication_group_name": "aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa"})
-    assert any("Group Replication" in one for one in circumstances(seen))
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("group_replication_group_name", "aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa", ["Group Replication"]),
+        ("group_replication_group_name", "", []),
+        ("thread_handling", "pool-of-threads", ["thread pool"]),
+        ("thread_handling", "one-thread-per-connection", []),
+    ],
+)
+def test_what_no_state_tells_is_said(name: str, value: str, says: list[str]) -> None:
+    said = [*circumstances(evidence(variables={name: value}))]
+    assert len(said) == len(says) and all(one in text for one, text in zip(says, said, strict=True))
 
 
 def test_a_service_has_another_way_to_change_settings() -> None:

@@ -80,6 +80,13 @@ def test_sums_of_performance_schema_come_before_samples_and_only_as_differences(
     assert load.errors == 1
 
 
+def test_sums_that_somebody_emptied_are_no_load() -> None:
+    before = status(at_s=10.0, status=COUNTERS, statements=told(1000, 10**15))
+    after = status(at_s=14.0, status=LATER, statements=told(100, 10**12))
+    with pytest.raises(CountersReset, match="was truncated"):
+        between(before, after, looks([]))
+
+
 def test_prepared_statements_which_are_of_any_kind_leave_it_to_samples() -> None:
     before = status(at_s=10.0, status=COUNTERS, statements=told(1000, 10**15))
     after = status(at_s=14.0, status=LATER, statements=told(1100, 10**15 + 10**9, executed=300))
