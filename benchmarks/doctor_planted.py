@@ -218,6 +218,11 @@ def gap_holder(server: Sandbox) -> contextlib.AbstractContextManager[Any]:
     return repeatedly(server, hold)
 
 
+def readers(server: Sandbox) -> contextlib.AbstractContextManager[Any]:
+    """Connections that read all the time."""
+    return repeatedly(server, lambda cursor: cursor.execute("SELECT n FROM t WHERE id = 7"), 8)
+
+
 @contextlib.contextmanager
 def snapshot(server: Sandbox) -> Iterator[None]:
     """An old snapshot."""
@@ -368,6 +373,22 @@ def _small_log_buffer(build: str) -> Mapping[str, Value]:
     return {"innodb_log_buffer_size": 2 * MIB if build.startswith("mariadb") else MIB // 4}
 
 
+def _delay(us: int) -> Callable[[str], Mapping[str, Value]]:
+    """A delay of commit groups."""
+
+    def settings(build: str) -> Mapping[str, Value]:
+        if build.startswith("mysql"):
+            return {"binlog_group_commit_sync_delay": us}
+        return {"binlog_commit_wait_count": 100 if us else 0, "binlog_commit_wait_usec": us}
+
+    return settings
+
+
+LOCKING: Sequence[str] = [
+    "SELECT n FROM t WHERE id = 1 FOR UPDATE",
+    "SELECT COUNT(*) FROM t WHERE id < 3000",
+    "UPDATE t SET n = n + 1 WHERE id = 1",
+]
 HOT: Sequence[Step] = ["UPDATE t SET n = n + 1 WHERE id = 1", ("SELECT 1", 3.0)]
 SPREAD: Sequence[Step] = ["UPDATE t SET n = n + 1 WHERE id = :own", ("SELECT 1", 3.0)]
 POOL: Mapping[str, Value] = {"innodb_buffer_pool_size": 16 * MIB, "innodb_flush_method": "O_DIRECT"}
@@ -382,6 +403,16 @@ KINDS: Mapping[str, Kind] = {
         settings={"innodb_flush_log_at_trx_commit": 2, "sync_binlog": 1},
         mend={"sync_binlog": 1000},
         disk=SLOW,
+    ),
+    "sync-beside-readers": Kind(
+        ("commit_sync",), one([UPDATE]), settings=STRICT, mend=RELAXED, disk=SLOW, beside=readers, threads=4
+    ),
+    "delay-of-groups": Kind(
+        ("commit_sync",),
+        one([UPDATE]),
+        settings=RELAXED,
+        by_flavor=_delay(20_000),
+        mend_by_flavor=_delay(0),
     ),
     "redo-of-8-MB": Kind(
         ("redo_capacity",),
@@ -447,6 +478,14 @@ KINDS: Mapping[str, Kind] = {
         one(SPREAD, autocommit=False),
         settings=RELAXED,
         threads=12,
+    ),
+    "locking-reads": Kind(
+        ("row_locks",),
+        one(LOCKING, autocommit=False),
+        one([each.replace("id = 1", "id = :own") for each in LOCKING], autocommit=False),
+        settings=RELAXED,
+        threads=12,
+        disk="flush=2ms",
     ),
     "gap-locks": Kind(
         ("row_locks",),
