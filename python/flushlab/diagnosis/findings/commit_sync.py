@@ -22,8 +22,6 @@ _RELAXED: Mapping[str, Mapping[str, Value]] = {
 }
 _FILES = "SELECT * FROM performance_schema.file_summary_by_event_name WHERE EVENT_NAME LIKE '%log%'"
 _STATES = "SELECT STATE, COUNT(*) FROM information_schema.PROCESSLIST WHERE COMMAND <> 'Sleep' GROUP BY STATE"
-
-
 _ROWS: Mapping[str, Sequence[str]] = {
     "Innodb_rows": ("inserted", "updated", "deleted"),
     "Handler": ("write", "update", "delete"),
@@ -148,7 +146,7 @@ def _groups(evidence: Evidence) -> list[Seen]:
 def _transactions(evidence: Evidence) -> list[Seen]:
     """Size of a transaction, and how many are single statements."""
     commits, ended = _commits(evidence) * evidence.seconds, evidence.delta("com_commit")
-    kind = next((one for one in _ROWS if evidence.delta(*_counters(one)[:1]) is not None), None)
+    kind = next((one for one in _ROWS if evidence.delta(_counters(one)[0]) is not None), None)
     if not commits or kind is None:
         return []
     rows = sum(evidence.grew(name) for name in _counters(kind))
