@@ -32,7 +32,7 @@ def guarantees_now(evidence: Evidence) -> Guarantees:
 def _running(evidence: Evidence) -> tuple[Storage, Launch]:
     host = evidence.host
     launch = host.launch if host else Launch()
-    has_redo = evidence.after.status.get("innodb_redo_log_enabled", "ON").upper() != "OFF"
+    has_redo = evidence.after.status.get("innodb_redo_log_enabled", "ON").upper() not in ("OFF", "0")
     return host.storage if host else Storage(visible=False), msgspec.structs.replace(
         launch, redo_enabled=has_redo
     )

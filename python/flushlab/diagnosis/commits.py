@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 COUNTERS: Mapping[str, float] = {
+    "wsrep_local_commits": 1.0,
     "binlog_commits": 1.0,
     "binlog_cache_use": 1.0,
     "innodb_max_trx_id": 0.5,
@@ -23,5 +24,5 @@ def commits_by_words(counter: str) -> str:
     """A counter as people read it."""
     if counter == "innodb_max_trx_id":
         return "half of the growth of Innodb_max_trx_id"
-    name = counter.capitalize()
+    name = counter if counter.startswith("wsrep") else counter.capitalize()
     return f"{name}, which counts statements and reads, too" if counter == WITH_READS else name

@@ -6,13 +6,13 @@ Files are only read, and a file that cannot be read is named.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
-from flushlab.record import ServerIdentity
+from flushlab.record import ServerIdentity, Value
 from flushlab.settings.catalog import canonical
 from flushlab.settings.check import Checked, check
 
@@ -27,13 +27,13 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
         files: that were read, in reading order; included files are not listed.
         unread: files that this user may not read.
         checked: the files together.
-        arguments: options of the command line, by name.
+        arguments: settings of the command line.
     """
 
     files: tuple[str, ...]
     unread: tuple[str, ...]
     checked: Checked
-    arguments: Mapping[str, str]
+    arguments: Mapping[str, Value]
 
 
 def read_start(
@@ -47,7 +47,7 @@ def read_start(
         named: files that the server says that values came from.
         root: the server's, as this process sees it.
     """
-    options = dict(_options(words))
+    options = dict(_options(words))  # these take their value behind `=` alone, before all others
     given = options.get("defaults_file")
     if "no_defaults" in options:
         wanted: list[str] = []
@@ -89,7 +89,7 @@ def read_start(
         further = [name for name in dict.fromkeys(named) if name.startswith("/") and name not in seen]
         if further:
             checked = checked_with([*texts, *further])
-    arguments = {name: value for name, value in options.items() if not name.startswith("defaults_")}
+    arguments = check("[mysqld]\n" + "".join(_lines(words)), identity, path="").settings
     return Start(
         files=tuple(texts), unread=tuple(dict.fromkeys(unread)), checked=checked, arguments=arguments
     )
@@ -97,14 +97,25 @@ def read_start(
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     """The options of a command line, behind the name of its program."""
-    with suppress(StopIteration):
-        at = next(
-            number for number, word in enumerate(words) if Path(word).name.startswith(("mysqld", "mariadbd"))
-        )
-        for word in words[at + 1 :]:
-            if word.startswith("--"):
-                name, equals, value = word[2:].partition("=")
-                yield canonical(name), value if equals else "ON"
+    for word in _behind_program(words):
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+            yield canonical(name), value if equals else "ON"
+
+
+def _lines(words: Sequence[str]) -> Iterator[str]:
+    """The options as lines of an option file; a value may be the next word."""
+    for word, following in itertools.pairwise((*_behind_program(words), "--")):
+        if word.startswith("--") and not canonical(word[2:]).startswith("defaults_"):
+            value = "" if "=" in word or following.startswith("-") else f"={following}"
+            yield f"{word[2:]}{value}\n"
+
+
+def _behind_program(words: Sequence[str]) -> Sequence[str]:
+    for number, word in enumerate(words):
+        if Path(word).name.startswith(("mysqld", "mariadbd")):
+            return words[number + 1 :]
+    return ()
 
 
 def _inside(path: Path, root: Path) -> str:

@@ -144,8 +144,8 @@ def _place(evidence: Evidence, here: SettingHere, origin: Origin | None) -> str:
     if origin is None or origin.kind != "option file":
         return ""
     line = _line(evidence, here)
-    # The last file wins; the server names the one that it read.
-    return line if line and line.rpartition(":")[0] in (origin.path, line.rpartition(":")[0]) else origin.path
+    # The last file wins now; the server names the one that it read when it started.
+    return line if line and origin.path in ("", line.rpartition(":")[0]) else origin.path
 
 
 def _line(evidence: Evidence, here: SettingHere) -> str:
@@ -179,8 +179,7 @@ def _if_other(here: SettingHere, after: Value, value: Value, source: str) -> tup
 
 
 def _argument(evidence: Evidence, here: SettingHere) -> Value | None:
-    given = evidence.start.arguments.get(here.name) if evidence.start else None
-    return None if given is None else typed(given, here)
+    return evidence.start.arguments.get(here.name) if evidence.start else None
 
 
 def _in_file(evidence: Evidence, here: SettingHere) -> Value | None:

@@ -70,7 +70,7 @@ def wait_of(seen: ThreadState, identity: ServerIdentity) -> Wait | None:
         return "client" if seen.seconds < _CLIENT_S else None
     if (known := _STATES.get(seen.state)) is not None:
         return known
-    if seen.state.startswith("wsrep: ") and ("certif" in seen.state or "replicating" in seen.state):
+    if seen.state.startswith("wsrep: ") and ("certif" in seen.state or "replicat" in seen.state):
         return "certification"
     if _commits(seen):
         return "commit"

@@ -24,11 +24,18 @@ LOUD = 0.1
 
 
 class Row(NamedTuple):
-    """A quantity of both loads; None where one does not have it."""
+    """A quantity of both loads; None where one does not have it. `by_commits`: it takes their number."""
 
     name: str
     of: Callable[[ObservedLoad], float | None]
     words: Callable[[float], str]
+    by_commits: bool = True
+
+    def ratio(self, before: ObservedLoad, after: ObservedLoad) -> float | None:
+        """After over before; None where the two do not compare."""
+        first, last = self.of(before), self.of(after)
+        comparable = before.commits_by == after.commits_by or not self.by_commits
+        return last / first if first and last is not None and comparable else None
 
 
 def _syncs(kind: str) -> Callable[[ObservedLoad], float | None]:
@@ -43,7 +50,10 @@ ROWS = (
     Row("commits_per_s", lambda load: load.throughput, rounded),
     Row("write_latency_us", lambda load: load.write_us, format_latency),
     Row("commit_latency_us", lambda load: load.commit_us or None, format_latency),
-    *(Row(f"p{share * 100:.0f}_us", _percentile(share), format_latency) for share in (0.5, 0.95, 0.99)),
+    *(
+        Row(f"p{share * 100:.0f}_us", _percentile(share), format_latency, by_commits=False)
+        for share in (0.5, 0.95, 0.99)
+    ),
     *(Row(f"{kind}_syncs_per_commit", _syncs(kind), small) for kind in ("redo", "binlog", "data")),
     Row(
         "redo_bytes_per_commit",
@@ -55,8 +65,13 @@ ROWS = (
         lambda load: load.per_commit(load.binlog_bytes),
         lambda size: format_size(round(size)),
     ),
-    Row("rollbacks_per_s", lambda load: load.rollbacks / load.seconds, small),
-    Row("errors_per_s", lambda load: None if load.errors is None else load.errors / load.seconds, small),
+    Row("rollbacks_per_s", lambda load: load.rollbacks / load.seconds, small, by_commits=False),
+    Row(
+        "errors_per_s",
+        lambda load: None if load.errors is None else load.errors / load.seconds,
+        small,
+        by_commits=False,
+    ),
 )
 
 
@@ -80,6 +95,11 @@ def warnings(before: Recording, after: Recording) -> Iterator[str]:
             yield f"{one.path}: write latency varies by {scatter:.0%} from one stretch to the next"
     if before.head.place != after.head.place or before.head.server != after.head.server:
         yield f"two servers: {_server(before)}, {_server(after)}"
+    if before.load.commits_by != after.load.commits_by:
+        yield (
+            f"commits are counted by {before.load.commits_by} before and by {after.load.commits_by} after:"
+            " whatever takes their number has no ratio"
+        )
     if before.load.source != after.load.source:
         yield "write latency comes from two sources: performance_schema, and samples of connections"
 
@@ -91,9 +111,7 @@ def document(before: Recording, after: Recording) -> dict[str, Any]:
         "before": _document(before),
         "after": _document(after),
         "after_over_before": {
-            row.name: last / first
-            for row in ROWS
-            if (first := row.of(before.load)) and (last := row.of(after.load)) is not None
+            row.name: ratio for row in ROWS if (ratio := row.ratio(before.load, after.load)) is not None
         },
         "settings": [
             {"name": name, "before": first, "after": last}
@@ -129,8 +147,8 @@ def render(before: Recording, after: Recording) -> RenderableType:
         if first is None and last is None:
             continue
         cells = ["" if value is None else row.words(value) for value in (first, last)]
-        ratio = f"{last / first:.2f}" if first and last is not None else ""
-        table.add_row(_spelled(row.name), *cells, ratio)
+        ratio = row.ratio(before.load, after.load)
+        table.add_row(_spelled(row.name), *cells, "" if ratio is None else f"{ratio:.2f}")
     return Group(
         *(
             Text(f"{name}: {_about(one)}", style="dim")

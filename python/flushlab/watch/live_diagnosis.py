@@ -89,17 +89,21 @@ class LiveDiagnosis:
         self._due_s = at_s + max(_EVERY_S * 0.9, took_s / _MOST_SHARE)
 
     def _count(self, own: WriteTime, at_s: float) -> dict[str, float]:
-        """Adds the whole steps that were not added before; the mean of these."""
+        """Adds the whole steps that were not added before; the mean of these.
+
+        A slow server has steps without a sample: the next one stands for them.
+        """
         news = [one for one in own.steps if self._counted_s <= one.at_s and one.at_s + own.step_s <= at_s]
         if not news:
             return {}
-        self._counted_s = news[-1].at_s + own.step_s
-        told: dict[str, float] = {}
+        began_s, told = self._counted_s, dict[str, float]()
         for step in news:
+            ends_s = step.at_s + own.step_s
             for wait, mean in step.connections.items():
-                told[wait] = told.get(wait, 0.0) + mean
+                told[wait] = told.get(wait, 0.0) + mean * (ends_s - self._counted_s)
+            self._counted_s = ends_s
         total = dict(self._wait_s)
-        for wait, connections in told.items():
-            total[wait] = total.get(wait, 0.0) + connections * own.step_s
+        for wait, seconds in told.items():
+            total[wait] = total.get(wait, 0.0) + seconds
         self._wait_s = total
-        return {wait: connections / len(news) for wait, connections in told.items()}
+        return {wait: seconds / (self._counted_s - began_s) for wait, seconds in told.items()}

@@ -98,7 +98,11 @@ SERVER = (
     Panel(
         "Checkpoint age against capacity",
         "bytes",
-        {"age": "flushlab_redo_checkpoint_age_bytes", "capacity": "flushlab_redo_capacity_bytes"},
+        {
+            "age": "flushlab_redo_checkpoint_age_bytes",
+            "writers wait at": "flushlab_redo_limit_bytes",
+            "capacity": "flushlab_redo_capacity_bytes",
+        },
     ),
     Panel(
         "Dirty pages",
@@ -191,17 +195,17 @@ ALERTS = (
     Alert("ServerDown", "mysql_up == 0", "15s", "critical", "The server does not answer"),
     Alert(
         "RedoNearlyFull",
-        "flushlab_redo_checkpoint_age_bytes / flushlab_redo_capacity_bytes > 0.8",
+        "flushlab_redo_checkpoint_age_bytes / flushlab_redo_limit_bytes > 0.9",
         "1m",
         "warning",
-        "Checkpoint age is over 80 % of the capacity: writes are about to wait for pages to be flushed",
+        "Checkpoint age is over 90 % of that at which writers wait for pages to be flushed",
     ),
     Alert(
-        "AsleepInTransaction",
-        'sum by (instance, user) (flushlab_connections_in_transaction{command="Sleep"}) > 0',
+        "TransactionsStayOpen",
+        'max by (instance) (flushlab_finding_info{finding="idle_transactions"}) > 0',
         "5m",
         "warning",
-        "Connections of {{ $labels.user }} sleep inside transactions: they hold locks and hold up purge",
+        "Transactions stay open for 10 s or longer: they hold locks and hold up purge",
     ),
     Alert(
         "ConnectionsNearlyUsedUp",

@@ -57,6 +57,7 @@ def server(seen: ServerStatus) -> Iterator[Metric]:
     for name, text, value in (
         ("flushlab_redo_checkpoint_age_bytes", "Redo that a recovery would read.", redo.checkpoint_age),
         ("flushlab_redo_capacity_bytes", "Size of the redo log.", redo.capacity),
+        ("flushlab_redo_limit_bytes", "Checkpoint age at which writers wait.", redo.limit),
     ):
         if value is not None:
             yield GaugeMetricFamily(name, text, value=value)

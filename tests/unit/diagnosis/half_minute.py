@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flushlab.diagnosis.commits import COUNTERS
 from flushlab.diagnosis.diagnose import Diagnosis, diagnose
 from flushlab.diagnosis.evidence import CommitCount
 from flushlab.diagnosis.shares import Tally, step_of
@@ -31,7 +32,10 @@ def half_minute() -> Diagnosis:
             ]
             tally.add(moment / 10, states)
     counts = tuple(
-        CommitCount(at_s=float(second), counts=(None, None, None, 1000.0 * second))
+        CommitCount(
+            at_s=float(second),
+            counts=tuple(1000.0 * second if name == "handler_commit" else None for name in COUNTERS),
+        )
         for second in range(SECONDS + 1)
     )
     return diagnose(

@@ -70,10 +70,20 @@ def test_options_follow_the_program_also_behind_a_loader(root: Path) -> None:
         "/lib",
         "/usr/sbin/mysqld",
         "--sync-binlog=9",
-        "--skip-name-resolve",
+        "--skip-log-bin",
+        "--loose-innodb-doublewrite=0",
+        "--innodb-flush-log-at-trx-commit",
+        "2",
+        "--defaults-group-suffix",
+        "_two",
     )
     found = read_start(words, MYSQL97, (), root)
-    assert found.arguments == {"sync_binlog": "9", "skip_name_resolve": "ON"}
+    assert found.arguments == {
+        "sync_binlog": 9,
+        "log_bin": "OFF",
+        "innodb_doublewrite": "OFF",
+        "innodb_flush_log_at_trx_commit": 2,
+    }
 
 
 def test_a_suffix_chooses_groups(root: Path) -> None:

@@ -192,3 +192,15 @@ def test_the_command_compares_two_files(tmp_path: Path) -> None:
         kept(tmp_path / name, made(name, [load(commits, 1.0)]))
     done = flushlab("watch", "--diff", "a", "b", "--json", "-", cwd=tmp_path)
     assert '"commits_per_s": 2.0' in done.stdout
+
+
+def test_commits_of_two_counters_do_not_compare() -> None:
+    before = made("a", [load(100, 1.0)] * 3)
+    after = made("b", [msgspec.structs.replace(load(300, 1.0), commits_by="handler_commit")] * 3)
+    found = load_diff.document(before, after)
+    assert (
+        not {"commits_per_s", "write_latency_us", "redo_bytes_per_commit"} & found["after_over_before"].keys()
+    )
+    assert any(
+        "counted by binlog_commits before and by handler_commit after" in one for one in found["warnings"]
+    )

@@ -93,8 +93,8 @@ def test_a_value_of_an_option_file_has_its_line() -> None:
     [
         ({"start": start(MYSQL97)}, 10, "/etc/mysql/my.cnf:3"),
         ({"start": start(MYSQL97, "[mysqld]\n")}, 1, "default"),
-        ({"start": start(MYSQL97, arguments={"sync_binlog": "7"})}, 7, "command line"),
-        ({"start": start(MYSQL97, arguments={"sync_binlog": "7"}), "persisted": {"sync_binlog": "3"}}, 3,
+        ({"start": start(MYSQL97, arguments={"sync_binlog": 7})}, 7, "command line"),
+        ({"start": start(MYSQL97, arguments={"sync_binlog": 7}), "persisted": {"sync_binlog": "3"}}, 3,
          "persisted"),
         ({"persisted": {"sync_binlog": "3"}}, 3, "persisted"),
         ({"persisted": {"sync_binlog": "100"}, "start": start(MYSQL97)}, None, ""),
@@ -126,6 +126,13 @@ def test_a_file_that_was_changed_since_the_start_is_found() -> None:
     assert one(seen(origins=origins, start=start(MYSQL97))).at_restart == 10
 
 
+def test_the_value_in_force_came_from_the_file_that_the_server_names() -> None:
+    """Another file has been added since."""
+    origins = {"sync_binlog": Origin(kind="option file", path="/etc/mysql/conf.d/a.cnf")}
+    found = one(seen(origins=origins, start=start(MYSQL97)))
+    assert (found.place, found.restart_origin) == ("/etc/mysql/conf.d/a.cnf", "/etc/mysql/my.cnf:3")
+
+
 def test_a_value_that_the_server_rounds_is_the_same_after_a_restart() -> None:
     text = "[mysqld]\ninnodb_buffer_pool_size = 200000000\n"
     settings: dict[str, Value] = {"innodb_buffer_pool_size": 199229440}
@@ -138,7 +145,7 @@ def test_a_value_that_the_server_rounds_is_the_same_after_a_restart() -> None:
     ("more", "kind"),
     [
         ({"start": start(MYSQL57, "[mysqld]\nsync_binlog=100\n")}, "option file"),
-        ({"start": start(MYSQL57, "[mysqld]\n", arguments={"sync_binlog": "100"})}, "command line"),
+        ({"start": start(MYSQL57, "[mysqld]\n", arguments={"sync_binlog": 100})}, "command line"),
         ({"start": start(MYSQL57, "[mysqld]\n")}, "SET"),
         ({"start": start(MYSQL57, "[mysqld]\n", unread=("/etc/my.cnf",))}, None),
         ({}, None),

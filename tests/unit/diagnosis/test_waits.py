@@ -33,6 +33,7 @@ SEEN: list[tuple[ServerIdentity, str, int, str, str, Wait | None]] = [
     (MARIADB, "Query", 0, "Waiting for certification", "commit", "certification"),
     (MYSQL57, "Query", 0, "wsrep: replicating and certifying write set(2)", "commit", "certification"),
     (MYSQL57, "Query", 0, "wsrep: pre-commit/certification passed (2)", "update", "certification"),
+    (MYSQL57, "Query", 0, "wsrep: initiating replication for write set (2)", "commit", "certification"),
     (MYSQL57, "Query", 0, "starting", "xa", "commit"),
     (MYSQL97, "Query", 0, "waiting for handler commit", "select", "reading"),
     (MARIADB, "Query", 0, "Commit", "(select", "reading"),

@@ -56,6 +56,22 @@ def test_the_time_of_waits_only_grows_and_each_second_is_counted_once() -> None:
     assert live.latest is not None and all(live.latest.wait_s[one] >= again[one] for one in again)
 
 
+def test_a_server_that_answers_seldom_has_as_much_time_of_waits() -> None:
+    """A step without a sample is stood for by the next one."""
+    live = LiveDiagnosis()
+    for second in range(0, 81, 4):
+        seen = msgspec.structs.replace(
+            answers(float(second)),
+            states=(writer(1, COMMITTING), writer(2, COMMITTING)),
+            transactions=(),
+            asked_s={STATES: float(second)},
+        )
+        live.note(seen, BEGAN_S + second)
+    assert live.latest is not None
+    assert live.latest.wait_s["commit"] == pytest.approx(160, rel=0.1)
+    assert live.latest.now == pytest.approx({"commit": 2.0})
+
+
 def test_a_server_that_began_anew_is_judged_anew() -> None:
     live = LiveDiagnosis()
     told(live, 20)

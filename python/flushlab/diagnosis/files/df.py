@@ -6,7 +6,7 @@ import re
 
 from flushlab.diagnosis.files.told import Source, Told
 
-_ROW = re.compile(r"^(/dev/\S{1,200})\s+\d+\s+\d+\s+\d+\s+\d{1,3}%\s+(/.{0,500}?)\s*$", re.MULTILINE)
+_ROW = re.compile(r"^(\S{1,200})\s+\d+\s+\d+\s+\d+\s+\d{1,3}%\s+(/.{0,500}?)\s*$", re.MULTILINE)
 
 
 def parse(text: str) -> Told:

@@ -82,6 +82,10 @@ def _scrape(
             status[name.removeprefix(_STATUS)] = _plain(number)
         elif not labels and name.startswith(_VARIABLES):
             variables[name.removeprefix(_VARIABLES)] = _plain(number)
+    pages = [status.get(f"innodb_buffer_pool_pages_{kind}") for kind in ("data", "free", "misc")]
+    if None not in pages:  # the exporter leaves out what other states add up to
+        total = sum(float(one) for one in pages if one is not None)
+        status.setdefault("innodb_buffer_pool_pages_total", _plain(total))
     return status, variables, _files(events)
 
 

@@ -40,6 +40,8 @@ _PREPARED = re.compile(r"^---TRANSACTION [^,\n]+, ACTIVE \(PREPARED\) (\d{1,9}) 
 _THREAD = re.compile(r"(?:MySQL|MariaDB) thread id (\d{1,18})")
 _ROW_LOCKS = re.compile(r"(\d{1,18}) row lock")
 _UNDO = re.compile(r"undo log entries (\d{1,18})")
+_NEXT_SECTION = re.compile(r"\n(?:LATEST [A-Z ]+|TRANSACTIONS)\n")
+_CUT = "... truncated..."
 _SECTIONS = ("\nTRANSACTIONS\n", "\nLOG\n", "\nROW OPERATIONS\n")
 
 
@@ -67,10 +69,10 @@ def _monitor(text: str) -> Monitor:
         **found,
         rows_per_s=sum(map(float, rates.groups())) if rates and found.get("averaged_s") else None,
         pending={name: count for name, count in pending.items() if count},
-        latches=_latches(text),
+        latches=_latches(_semaphores(text)),
         transactions=tuple(_transactions(text)),
         committing=tuple(int(match[1]) for match in _PREPARED.finditer(text)),
-        whole=_END in text and all(section in text for section in _SECTIONS),
+        whole=_END in text and _CUT not in text and all(section in text for section in _SECTIONS),
     )
 
 
@@ -83,6 +85,12 @@ def _number(text: str) -> int:
 def _sum(text: str) -> int:
     """A count, or one per thread."""
     return sum(int(part) for part in re.findall(r"\d{1,9}", text))
+
+
+def _semaphores(text: str) -> str:
+    """The section of that name: what follows has statements of clients in it."""
+    _, _, behind = text.partition("\nSEMAPHORES\n")
+    return _NEXT_SECTION.split(behind, maxsplit=1)[0]
 
 
 def _latches(text: str) -> tuple[Latch, ...]:

@@ -46,12 +46,13 @@ def host_of(told: Iterable[Told], datadir: str) -> Host | None:
 
 
 def device_of(datadir: str, devices: Mapping[str, str]) -> str:
-    """The device with that folder, by its longest mount point; empty if none is known."""
+    """The device with that folder, by its longest mount point; empty if that is none, as on NFS and ZFS."""
     if not datadir.startswith("/"):
         return ""
     above = {str(one) for one in (PurePosixPath(datadir), *PurePosixPath(datadir).parents)}
     known = [mount for mount in devices if mount in above]
-    return PurePosixPath(devices[max(known, key=len)]).name if known else ""
+    device = devices[max(known, key=len)] if known else ""
+    return PurePosixPath(device).name if device.startswith("/dev/") else ""
 
 
 def _use(told: Iterable[Told], device: str) -> DiskUse | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -16,10 +17,22 @@ _TS = re.compile(r"^TS \d+(?:\.\d+)? (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)", re.MULTI
 
 def parse(text: str) -> Told:
     """The transactions of each moment; their age takes the moment's time."""
-    times = [_time(match[1]) for match in _TS.finditer(text)]
-    found = list(results(text, _COLUMNS))
-    newest = times[-1] if times else None
-    return Told(transactions=tuple(tuple(_transactions(rows, newest)) for rows in found))
+    return Told(
+        transactions=tuple(
+            tuple(_transactions(rows, now))
+            for now, part in _moments(text)
+            for rows in results(part, _COLUMNS)
+        )
+    )
+
+
+def _moments(text: str) -> Iterator[tuple[datetime | None, str]]:
+    """The text between two times, with the time above it; all of it where there is none."""
+    times = list(_TS.finditer(text))
+    if not times:
+        yield None, text
+    for match, following in itertools.zip_longest(times, times[1:]):
+        yield _time(match[1]), text[match.end() : following.start() if following else None]
 
 
 def _transactions(rows: list[Record], now: datetime | None) -> Iterator[OpenTransaction]:

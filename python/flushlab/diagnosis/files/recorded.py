@@ -14,7 +14,7 @@ from flushlab.diagnosis.evidence import CommitCount, Evidence
 from flushlab.diagnosis.files.told import Recorded
 from flushlab.diagnosis.recording import STRETCH_S
 from flushlab.diagnosis.shares import Step, WriteTime
-from flushlab.record import ObservedLoad, together
+from flushlab.record import ObservedLoad, Value, together
 from flushlab.settings.catalog import load_catalog
 from flushlab.telemetry.live.status import ServerStatus
 
@@ -35,14 +35,16 @@ def evidence_of_recording(key: str, recorded: Recorded, files: tuple[str, ...]) 
         files: as the evidence has them.
     """
     loads = [one.load for one in recorded.stretches]
-    whole, first = together(loads), recorded.stretches[0]
+    whole, first, last = together(loads), recorded.stretches[0], recorded.stretches[-1]
+    settings = {**recorded.head.settings, **last.changed}
+    changed = sorted({name for one in recorded.stretches for name in one.changed})
     before, after = (
         ServerStatus(
             key=key,
             identity=recorded.head.server,
             at_s=at_s,
             status=status,
-            variables=_variables(recorded),
+            variables=_variables(recorded, settings),
         )
         for at_s, status in ((0.0, dict.fromkeys(_counters(whole), "0")), (whole.seconds, _counters(whole)))
     )
@@ -53,9 +55,9 @@ def evidence_of_recording(key: str, recorded: Recorded, files: tuple[str, ...]) 
         after=after,
         commit_counts=tuple(_commit_counts(loads)),
         write_time=_write_time(loads, whole),
-        settings=recorded.head.settings,
+        settings=settings,
         files=files,
-        untold=_UNTOLD,
+        untold=(*_UNTOLD, *([f"{', '.join(changed)}: changed during the recording"] if changed else [])),
     )
 
 
@@ -67,11 +69,11 @@ def _counters(load: ObservedLoad) -> dict[str, str]:
     return {name: str(value) for name, value in found.items() if name and value is not None}
 
 
-def _variables(recorded: Recorded) -> Mapping[str, str]:
+def _variables(recorded: Recorded, settings: Mapping[str, Value]) -> Mapping[str, str]:
     catalog, server = load_catalog(), recorded.head.server
     return {
         here.variable: here.render(value)
-        for name, value in recorded.head.settings.items()
+        for name, value in settings.items()
         if (here := catalog.here(name, server.flavor, server.version)) is not None
     }
 

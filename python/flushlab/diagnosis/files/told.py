@@ -103,6 +103,9 @@ def lines(text: str) -> Iterator[str]:
         start = end + 1
 
 
+_DIGITS = 20
+
+
 def whole(text: str) -> int:
-    """A whole number of a text; 0 if it is none."""
-    return int(text) if text.isascii() and text.isdigit() else 0
+    """A whole number of a text; 0 if it is none, or longer than any of a server."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS else 0

@@ -11,12 +11,9 @@ from flushlab.diagnosis.changes import changes
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Finding, Seen
 from flushlab.diagnosis.waits import PROCESSOR, ROW_LOCK
-from flushlab.telemetry.live.questions import NO_LSN_BEFORE
 from flushlab.units import format_size
 
 _NEAR = 0.7
-_OVERHEAD = 31 * 2048 + 2 * 65536
-"""Headers of files, and bytes that are never written."""
 _ENOUGH = 3
 """Samples below which no part of the window is known."""
 
@@ -24,7 +21,7 @@ _ENOUGH = 3
 def find(evidence: Evidence) -> Finding | None:
     """A checkpoint age near the log's capacity, if it was seen."""
     capacity = evidence.after.redo.capacity
-    limit = _limit(evidence, capacity)
+    limit = evidence.after.redo.limit or 0.0
     ages = evidence.checkpoint_ages
     if not ages or not limit:
         return None
@@ -52,22 +49,6 @@ def find(evidence: Evidence) -> Finding | None:
         advice="A larger redo log spreads page flushing over more time; recovery after a crash takes longer.",
         changes=changes(evidence, _larger(evidence, 8 * size)),
     )
-
-
-def _limit(evidence: Evidence, capacity: int | None) -> float:
-    """The age at which writers wait.
-
-    MariaDB tells it. MySQL's is what its source computes (log0files_capacity.cc, log_concurrency_margin;
-    log_calc_max_ages of older versions): some of the files, of the space and of each thread is kept free.
-    """
-    told = evidence.after.number("innodb_checkpoint_max_age")
-    if told or not capacity or evidence.identity.flavor != "mysql":
-        return told or capacity or 0.0
-    page = evidence.after.variable("innodb_page_size") or 16384
-    threads = 10 + (evidence.after.variable("innodb_thread_concurrency") or 0)
-    if evidence.identity.version >= NO_LSN_BEFORE:
-        return max(0.5 * capacity, 0.95 * (capacity * 30 / 32 - _OVERHEAD) - 4 * threads * page)
-    return max(0.5 * capacity, 0.9 * (0.9 * capacity - (4 * threads + 8) * page))
 
 
 def _larger(evidence: Evidence, size: int) -> dict[str, int]:

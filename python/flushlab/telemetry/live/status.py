@@ -10,6 +10,7 @@ import msgspec
 from flushlab.record import ServerIdentity, ServerSample, WrittenStatements
 from flushlab.settings.configuration import Configuration
 from flushlab.telemetry.live.questions import (
+    NO_LSN_BEFORE,
     FileEvents,
     Metric,
     OpenTransaction,
@@ -21,6 +22,8 @@ from flushlab.telemetry.live.questions import (
 MOST_GROUPS = 200
 """Users and commands with a line of their own: names are the server's, and nobody reads more."""
 OTHERS = "(others)"
+_OVERHEAD = 31 * 2048 + 2 * 65536
+"""Headers of the redo log's files, and bytes that are never written."""
 _CAPACITY, _DEFAULT_CAPACITY = "innodb_redo_log_capacity", 100 << 20
 _DEFAULT_FILES = {"innodb_log_file_size": 48 << 20, "innodb_log_files_in_group": 2}
 _OWN_THREADS = ("system user", "event_scheduler")
@@ -32,10 +35,12 @@ class Redo(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         checkpoint_age: bytes of redo since the last checkpoint, which a recovery reads.
         capacity: bytes that the redo log holds.
+        limit: age at which writers wait.
     """
 
     checkpoint_age: int | None = None
     capacity: int | None = None
+    limit: float | None = None
 
 
 class Syncs(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,7 +168,22 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def redo(self) -> Redo:
         """Age of the checkpoint and size of the log, under one name for every flavor and version."""
-        return Redo(checkpoint_age=self._checkpoint_age, capacity=self._redo_capacity or None)
+        capacity = self._redo_capacity or None
+        return Redo(checkpoint_age=self._checkpoint_age, capacity=capacity, limit=self._redo_limit(capacity))
+
+    def _redo_limit(self, capacity: int | None) -> float | None:
+        """MariaDB tells it. MySQL's is what its source computes (log0files_capacity.cc and
+        log_concurrency_margin, log_calc_max_ages of older versions): some of the files, of the space and of
+        each thread is kept free.
+        """
+        told = self.number("innodb_checkpoint_max_age")
+        if told or not capacity or self.identity.flavor != "mysql":
+            return told or capacity
+        page = self.variable("innodb_page_size") or 16384
+        threads = 10 + (self.variable("innodb_thread_concurrency") or 0)
+        if self.identity.version >= NO_LSN_BEFORE:
+            return max(0.5 * capacity, 0.95 * (capacity * 30 / 32 - _OVERHEAD) - 4 * threads * page)
+        return max(0.5 * capacity, 0.9 * (0.9 * capacity - (4 * threads + 8) * page))
 
     @property
     def _checkpoint_age(self) -> int | None:

@@ -26,6 +26,15 @@ def test_a_scrape_has_the_names_of_the_server() -> None:
     assert told.file_events[0]["binlog"].sync_s == 0.4
 
 
+def test_the_pages_of_the_pool_are_added_up() -> None:
+    states = "".join(
+        f'mysql_global_status_buffer_pool_pages{{state="{state}"}} {pages}\n'
+        for state, pages in (("data", 900), ("misc", 88))
+    )
+    (status,) = exporter.parse(SCRAPE + states).statuses
+    assert status["innodb_buffer_pool_pages_total"] == "1000"
+
+
 def test_two_scrapes_in_a_file_are_two() -> None:
     told = exporter.parse(SCRAPE + SCRAPE.replace("uptime 1000", "uptime 1015"))
     assert [one["uptime"] for one in told.statuses] == ["1000", "1015"]

@@ -43,6 +43,12 @@ def test_latches_have_the_name_that_the_server_prints() -> None:
     }
 
 
+def test_latches_are_none_of_a_statement() -> None:
+    forged = "--Thread 1 has waited at x.cc line 1 for 99 seconds the semaphore:\n"
+    text = MYSQL80_INNODB.replace("\nFILE I/O\n", f"\n{forged}\nFILE I/O\n")
+    assert text != MYSQL80_INNODB and only(text).latches == only(MYSQL80_INNODB).latches
+
+
 def test_mysql_51_prints_numbers_in_halves() -> None:
     found = only(MYSQL51_INNODB)
     assert (found.lsn, found.checkpoint_age) == ((1 << 32) + 64909, 4909)
@@ -69,6 +75,7 @@ def test_line_ends_may_be_written_out_or_those_of_windows() -> None:
 def test_an_output_that_was_cut_is_not_whole() -> None:
     found = only(MYSQL80_INNODB.partition("FILE I/O")[0])
     assert (found.whole, found.history_length, found.lsn) == (False, 321, None)
+    assert not only(MYSQL80_INNODB.replace("\nFILE I/O\n", "\n... truncated...\nFILE I/O\n")).whole
 
 
 def test_rates_over_no_time_are_none() -> None:

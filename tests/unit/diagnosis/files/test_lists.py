@@ -38,8 +38,30 @@ def test_a_list_in_a_box_or_with_tabs_is_one_as_well() -> None:
     assert processlist.parse(tabs + tabs).moments == ((STATES[0], STATES[2]),) * 2
 
 
+def test_a_number_that_no_server_has_is_none() -> None:
+    """Statements are text of clients, and may look like a list."""
+    text = (
+        f"Id\tUser\tCommand\tTime\tState\tInfo\n{'9' * 5000}\tapp\tQuery\t{'9' * 5000}\tupdating\tUPDATE t\n"
+    )
+    assert processlist.parse(text).moments[0][0].seconds == 0
+
+
 def test_other_results_are_no_connections() -> None:
     assert not processlist.parse(vertical([{"Slave_IO_State": "Waiting", "Master_Host": "db2"}]))
+
+
+def test_each_list_of_transactions_has_its_own_moment() -> None:
+    text = "".join(
+        f"TS 17672256{second}.5 2026-01-01 00:00:{second}\n"
+        + vertical(
+            [{"trx_id": "1", "trx_state": "RUNNING", "trx_started": f"2026-01-01 00:00:{second}",
+              "trx_mysql_thread_id": "8", "trx_rows_locked": "2", "trx_rows_modified": "1"}]
+        )
+        for second in range(10, 40)
+    )  # fmt: skip
+    found = open_transactions.parse(text).transactions
+    assert len(found) == 30
+    assert {one.age_s for look in found for one in look} == {0}
 
 
 def test_transactions_have_an_age_at_the_moment() -> None:

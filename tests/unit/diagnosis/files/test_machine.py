@@ -92,3 +92,11 @@ def test_without_processors_there_is_no_machine() -> None:
 )
 def test_the_longest_mount_point_wins(datadir: str, device: str) -> None:
     assert device_of(datadir, {"/": "/dev/sda1", "/data": "/dev/sdb1"}) == device
+
+
+@pytest.mark.parametrize("pool", ["tank/mysql", "filer:/vol/mysql", "overlay"])
+def test_data_on_a_file_system_without_a_device_have_no_disk(pool: str) -> None:
+    found = diagnosis(
+        df=f"/dev/sda1 100 50 50 50% /\n/dev/sdb1 100 50 50 50% /other\n{pool} 100 50 50 50% /data\n"
+    )
+    assert found.evidence.host is not None and found.evidence.host.disks == ()

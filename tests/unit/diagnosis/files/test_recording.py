@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import msgspec
@@ -12,7 +13,7 @@ from flushlab.diagnosis.files.folder import Found, Read, tell
 from flushlab.diagnosis.files.samples import evidence_of
 from flushlab.diagnosis.recording import Head, Stretch
 from flushlab.errors import SamplesDisagree
-from flushlab.record import ObservedLoad
+from flushlab.record import ObservedLoad, Value
 from tests.unit.diagnosis.files import outputs
 from tests.unit.diagnosis.files.outputs import box
 from tests.unit.telemetry.live.told import MYSQL97
@@ -24,9 +25,12 @@ HEAD = Head(
 )
 
 
-def stretch(commits: int = 5000, commit_s: float | None = 30.0) -> Stretch:
+def stretch(
+    commits: int = 5000, commit_s: float | None = 30.0, changed: Mapping[str, Value] | None = None
+) -> Stretch:
     return Stretch(
         ended_at=datetime(2026, 1, 1, 0, 0, 10, tzinfo=UTC),
+        changed=changed or {},
         load=ObservedLoad(
             seconds=10.0,
             commits=commits,
@@ -60,6 +64,14 @@ def test_a_recording_has_the_time_of_commits() -> None:
     assert judged.findings[0].share is not None and judged.findings[0].share.mid == 0.75
     assert "redo log: 400 syncs/s, 0.80 per commit" in {one.text for one in judged.findings[0].seen}
     assert judged.not_judged[0].startswith("the client's turn")
+
+
+def test_settings_that_changed_during_a_recording_are_in_force() -> None:
+    relaxed = {"innodb_flush_log_at_trx_commit": 0, "sync_binlog": 0}
+    judged = diagnose(evidence_of(found(a=text(stretch(), stretch(changed=relaxed)))))
+    assert judged.floor.startswith("throwaway")
+    assert judged.findings[0].title == "commits take time, though they do not sync"
+    assert "innodb_flush_log_at_trx_commit, sync_binlog: changed during the recording" in judged.not_judged
 
 
 def test_a_recording_without_connections_has_no_time() -> None:

@@ -19,12 +19,14 @@ def test_redo_of_mariadb() -> None:
         status={"innodb_checkpoint_age": "16"},
         variables={"innodb_log_file_size": "100663296"},
     )
-    assert told.redo == Redo(checkpoint_age=16, capacity=100663296)
+    assert told.redo == Redo(checkpoint_age=16, capacity=100663296, limit=100663296)
 
 
 def test_redo_of_mysql_is_the_distance_of_two_lsns() -> None:
     lsns = {"innodb_redo_log_current_lsn": "5000", "innodb_redo_log_checkpoint_lsn": "2000"}
-    assert seen(MYSQL97, status=lsns).redo == Redo(checkpoint_age=3000, capacity=104857600)
+    told = seen(MYSQL97, status=lsns).redo
+    assert (told.checkpoint_age, told.capacity) == (3000, 104857600)
+    assert told.limit is not None and told.limit / 104857600 == pytest.approx(0.883, abs=0.001)
 
 
 GIB = 1 << 30
@@ -58,7 +60,8 @@ def test_older_variables_of_the_redo_log_count_where_the_new_one_has_its_default
 def test_redo_of_old_mysql_comes_from_the_monitor() -> None:
     files = {"innodb_log_file_size": "50331648", "innodb_log_files_in_group": "2"}
     told = seen(MYSQL57, variables=files, monitor=ServerSample(checkpoint_age_bytes=9))
-    assert told.redo == Redo(checkpoint_age=9, capacity=100663296)
+    assert (told.redo.checkpoint_age, told.redo.capacity) == (9, 100663296)
+    assert told.redo.limit is not None and told.redo.limit / 100663296 == pytest.approx(0.803, abs=0.001)
 
 
 def test_what_is_not_told_is_none() -> None:
