@@ -90,7 +90,7 @@ def _waits(diagnosis: Diagnosis) -> Iterator[Section]:
     if time.connections.get("row lock"):
         notes.append(
             "No state tells a wait for a row lock. The server's counters have it for the whole window; over"
-            " time it is drawn as that part of executing."
+            " time it is drawn as that part of executing, and of locking reads."
         )
     yield Section(
         "time",
