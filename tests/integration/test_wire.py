@@ -167,6 +167,7 @@ def listed(server: Sandbox) -> set[str]:
         COMMENT,
         NUMBER,
         "SET SESSION TRANSACTION READ ONLY",
+        "SET SESSION time_zone = 'SYSTEM'",
         *(f"SET SESSION lock_wait_timeout = 1, {limit}" for limit in limits),
     }
 

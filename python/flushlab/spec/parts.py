@@ -140,8 +140,8 @@ class RemoteAccess(Spec, frozen=True, kw_only=True):
     host: Annotated[
         str | None,
         Option(
-            "Host of your own server; of a cluster, all nodes: NODE1,NODE2,NODE3 (doctor and watch take one)."
-            " What the flags leave open is read from option files such as ~/.my.cnf.",
+            "Host of your own server; a cluster: NODE1,NODE2,NODE3 (doctor and watch: one node). What the"
+            " flags leave open is read from option files such as ~/.my.cnf.",
             short="h",
         ),
     ] = None
