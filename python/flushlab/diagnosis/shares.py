@@ -126,6 +126,7 @@ class WriteTime(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         samples: moments at which connections were looked at.
         writers: connections that were seen to write.
+        others: mean number of other connections at work, or in the middle of it.
         connections: by wait, the mean number of writers in it.
         stretches: the same by stretch of the window.
         steps: the same by step, shorter than a stretch; those without a sample are missing.
@@ -137,6 +138,7 @@ class WriteTime(msgspec.Struct, frozen=True, kw_only=True):
 
     samples: int = 0
     writers: int = 0
+    others: float = 0.0
     connections: Mapping[str, float] = {}
     stretches: tuple[Mapping[str, float], ...] = ()
     steps: tuple[Step, ...] = ()
@@ -332,6 +334,7 @@ class Tally:
         return WriteTime(
             samples=self._moments.total(),
             writers=len(writers),
+            others=self._others(writers, spans),
             connections=_with_row_locks(whole, parts),
             stretches=tuple(
                 _with_row_locks(_weighed(means, {one: spans[one] for one in steps}), parts)
@@ -384,6 +387,16 @@ class Tally:
                     for wait in dict.fromkeys(itertools.chain(*of_stretches))
                 },
             )
+
+    def _others(self, writers: set[int], spans: Mapping[int, float]) -> float:
+        """Mean number of connections that are no writers."""
+        seen = 0.0
+        for step, span in spans.items():
+            count = sum(
+                count for cell, count in self._cells[step].items() if cell // len(WAITS) not in writers
+            )
+            seen += span * count / self._moments[step]
+        return seen / sum(spans.values()) if spans else 0.0
 
     def _of_step(self, step: int, writers: set[int]) -> dict[str, float]:
         """By wait, the mean number of writers in it."""

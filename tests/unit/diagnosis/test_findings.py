@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from flushlab.diagnosis.diagnose import diagnose
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Finding
 from flushlab.diagnosis.findings import FINDINGS, buffer_pool, commit_sync, redo_capacity
@@ -589,6 +590,19 @@ def test_threads_that_wait_for_a_processor_weigh_as_many_as_they_are() -> None:
     assert found.share is not None and found.share.mid == pytest.approx(1.5 / 2.5)
     assert "client" in found.waits
     assert any("1.5 threads of the server waited" in one.text for one in found.seen)
+
+
+def test_threads_of_readers_that_wait_for_a_processor_are_not_the_writers() -> None:
+    """Writers that wait for syncs beside busy readers: the processors are not what binds them."""
+    readers = [writer(number, "statistics", "select") for number in range(2, 10)]
+    seen = evidence(
+        host=host(pressure=BUSY, cpu_waiting=3.8),
+        write_time=time_of([writer(0, COMMITTING), writer(1, COMMITTING), *readers]),
+    )
+    assert seen.time.others == 8.0
+    found = found_in(seen)
+    assert found["cpu"].share is not None and found["cpu"].share.mid == pytest.approx(0.38)
+    assert diagnose(seen).findings[0].name == "commit_sync"
 
 
 def test_the_bound_of_processors_has_no_more_of_the_clients_turn_than_threads_waited() -> None:

@@ -25,7 +25,8 @@ def find(evidence: Evidence) -> Finding | None:
         share = share.at_most_all(machine.cpu_pressure_share)
     if share is not None and waiting is not None:
         # Until a thread has read its next statement, its state is that of the client's turn.
-        part = min(1.0, waiting / max(evidence.time.total, 1e-9))
+        # Threads of readers wait as well: a writer's part is taken to be that of everybody at work.
+        part = min(1.0, waiting / max(evidence.time.total + evidence.time.others, 1e-9))
         share = msgspec.structs.replace(share, mid=part, high=max(part, share.high))
     running = evidence.after.number("threads_running")
     seen = [
