@@ -230,6 +230,8 @@ def test_a_dry_run_tells_how_to_undo_and_refuses_what_the_comparison_would(serve
     assert f"SET GLOBAL {FLUSH} = {before[FLUSH]};" in " ".join((told.stdout + told.stderr).split())
     refused = foreseen(server, "binlog_row_image=MINIMAL", code=2)
     assert "open connections keep the value" in refused.stderr
+    restart = foreseen(server, "innodb_doublewrite=OFF", code=2)
+    assert "needs a restart" in restart.stderr
     assert server.read_back([FLUSH]) == before
     assert journals() == []
 

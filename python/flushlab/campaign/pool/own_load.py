@@ -66,14 +66,15 @@ def require_possible(server: RemoteGroup, arms: Sequence[Mapping[str, Value]]) -
     """Refuses a server or settings that cannot be compared so; changes nothing.
 
     Raises:
-        UsageError: the account lacks rights or connections, it is no server to change, or open connections
-            would not notice a setting.
+        UsageError: the account lacks rights or connections, it is no server to change, a setting needs a
+            restart, or open connections would not notice it.
         ServerError: a node does not answer.
     """
     remote_use.require_connections(server, CONNECTIONS)
     changing = remote_use.changing(server, arms)
     require_rights(server.nodes, Needs(process=True, replication=True, settings=changing))
     remote_use.require_source(server)
+    remote_use.require_changeable(server, arms, changing)
     _require_noticed(server, changing)
 
 

@@ -182,15 +182,7 @@ def changed(
     """
     every = tuple(Changes(node, *wanted) for node in server.nodes)
     if changing := sorted({name for one in every for name in one.before}):
-        static = {name for one in wanted for name in restart_settings(one, server.identity)}
-        if static := static & {*changing}:
-            raise UsageError(
-                f"{', '.join(sorted(static))}: it needs a restart, and your own server is never restarted",
-                hint="measure it on a copy: --server, --dataset",
-            )
-        if len(server.nodes) > 1:
-            require_alike(server.nodes, changing)
-    if changing:
+        require_changeable(server, wanted, changing)
         limit = f"for about {format_seconds(lasts_s)}" if lasts_s else "until this ends"
         for one in every:
             progress(f"--allow-set-global: {limit}, on {one.where}: {one.meanwhile}")
@@ -202,6 +194,30 @@ def changed(
         for one in reversed(every):
             undo.callback(one.put_back, progress)
         yield every
+
+
+def require_changeable(
+    server: RemoteGroup, wanted: Sequence[Mapping[str, Value]], changing: Sequence[str]
+) -> None:
+    """Refuses settings that cannot be changed while the server runs.
+
+    Args:
+        server: whose they are.
+        wanted: settings of each configuration.
+        changing: names of those that nodes do not have already.
+
+    Raises:
+        UsageError: one needs a restart.
+        ServerError: nodes have different values.
+    """
+    static = {name for one in wanted for name in restart_settings(one, server.identity)}
+    if static := static & {*changing}:
+        raise UsageError(
+            f"{', '.join(sorted(static))}: it needs a restart, and your own server is never restarted",
+            hint="measure it on a copy: --server, --dataset",
+        )
+    if len(server.nodes) > 1:
+        require_alike(server.nodes, changing)
 
 
 def differing(server: RemoteGroup, names: Collection[str]) -> dict[str, str]:
