@@ -15,6 +15,7 @@ import msgspec
 from flushlab.record import ServerIdentity, Value
 from flushlab.settings.catalog import canonical
 from flushlab.settings.check import Checked, check
+from flushlab.settings.optionfile import option_value
 
 USUAL_FILES = ("/etc/my.cnf", "/etc/mysql/my.cnf", "/usr/etc/my.cnf")
 """Of the servers of distributions and vendors, in reading order."""
@@ -107,8 +108,10 @@ def _lines(words: Sequence[str]) -> Iterator[str]:
     """The options as lines of an option file; a value may be the next word."""
     for word, following in itertools.pairwise((*_behind_program(words), "--")):
         if word.startswith("--") and not canonical(word[2:]).startswith("defaults_"):
-            value = "" if "=" in word or following.startswith("-") else f"={following}"
-            yield f"{word[2:]}{value}\n"
+            name, equals, value = word[2:].partition("=")
+            if not equals and not following.startswith("-"):
+                equals, value = "=", following
+            yield f"{name}{equals}{option_value(value) if value else ''}\n"
 
 
 def _behind_program(words: Sequence[str]) -> Sequence[str]:

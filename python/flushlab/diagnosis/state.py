@@ -124,7 +124,7 @@ def _origin(evidence: Evidence, here: SettingHere, value: Value) -> Origin | Non
     told = evidence.after.origins
     if told is not None:
         return told.get(here.variable, _DEFAULT)
-    if _same(here, here.default, value):
+    if _same(evidence, here, here.default, value):
         return _DEFAULT
     start = evidence.start
     if start is None:
@@ -133,7 +133,7 @@ def _origin(evidence: Evidence, here: SettingHere, value: Value) -> Origin | Non
         (_argument(evidence, here), "command line"),
         (_in_file(evidence, here), "option file"),
     ):
-        if given is not None and _same(here, given, value):
+        if given is not None and _same(evidence, here, given, value):
             return Origin(kind="command line" if kind == "command line" else "option file")
     if here.computed:
         return Origin(kind="computed")
@@ -161,21 +161,23 @@ def _at_restart(
     which wins over option files."""
     persisted = evidence.after.persisted.get(here.variable)
     if persisted is not None and evidence.variable("persisted_globals_load").upper() != "OFF":
-        return _if_other(here, typed(persisted, here), value, "persisted")
+        return _if_other(evidence, here, typed(persisted, here), value, "persisted")
     start, is_set = evidence.start, origin is not None and origin.kind == "SET"
     if start is None:
         return None, "unseen" if is_set else ""
     if (given := _argument(evidence, here)) is not None:
-        return _if_other(here, given, value, "command line")
+        return _if_other(evidence, here, given, value, "command line")
     if (given := _in_file(evidence, here)) is not None:
-        return _if_other(here, given, value, _line(evidence, here))
+        return _if_other(evidence, here, given, value, _line(evidence, here))
     if here.computed or start.unread:
         return None, "unseen" if is_set else ""
-    return _if_other(here, here.default, value, "default") if is_set else (None, "")
+    return _if_other(evidence, here, here.default, value, "default") if is_set else (None, "")
 
 
-def _if_other(here: SettingHere, after: Value, value: Value, source: str) -> tuple[Value | None, str]:
-    return (None, "") if _same(here, after, value) else (after, source)
+def _if_other(
+    evidence: Evidence, here: SettingHere, after: Value, value: Value, source: str
+) -> tuple[Value | None, str]:
+    return (None, "") if _same(evidence, here, after, value) else (after, source)
 
 
 def _argument(evidence: Evidence, here: SettingHere) -> Value | None:
@@ -186,12 +188,23 @@ def _in_file(evidence: Evidence, here: SettingHere) -> Value | None:
     return evidence.start.checked.settings.get(here.name) if evidence.start else None
 
 
-def _same(here: SettingHere, one: Value, other: Value) -> bool:
+def _same(evidence: Evidence, here: SettingHere, one: Value, other: Value) -> bool:
     """As the server holds them: it rounds some."""
     try:
-        return here.same(here.rounded(one), here.rounded(other))
+        return here.same(_held(evidence, here, one), _held(evidence, here, other))
     except ValueOutOfRange:
         return False
+
+
+def _held(evidence: Evidence, here: SettingHere, value: Value) -> Value:
+    """The value as the server holds it. It rounds the buffer pool up to whole chunks of each instance
+    (https://dev.mysql.com/doc/refman/8.4/en/innodb-buffer-pool-resize.html)."""
+    held = here.rounded(value)
+    if here.name != "innodb_buffer_pool_size" or not isinstance(held, int):
+        return held
+    chunk = evidence.after.variable("innodb_buffer_pool_chunk_size") or 0
+    whole = int(chunk * (evidence.after.variable("innodb_buffer_pool_instances") or 1))
+    return -(-held // whole) * whole if whole else held
 
 
 def _unseen(evidence: Evidence) -> Iterator[str]:

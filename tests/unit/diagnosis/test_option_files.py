@@ -74,11 +74,13 @@ def test_options_follow_the_program_also_behind_a_loader(root: Path) -> None:
         "--loose-innodb-doublewrite=0",
         "--innodb-flush-log-at-trx-commit",
         "2",
+        "--innodb-log-group-home-dir=/logs #1",
         "--defaults-group-suffix",
         "_two",
     )
     found = read_start(words, MYSQL97, (), root)
     assert found.arguments == {
+        "innodb_log_group_home_dir": "/logs #1",
         "sync_binlog": 9,
         "log_bin": "OFF",
         "innodb_doublewrite": "OFF",

@@ -141,6 +141,22 @@ def test_a_value_that_the_server_rounds_is_the_same_after_a_restart() -> None:
     assert one(found, "innodb_buffer_pool_size").at_restart is None
 
 
+def test_a_pool_that_the_server_fills_up_to_whole_chunks_is_the_same_after_a_restart() -> None:
+    text = "[mysqld]\ninnodb_buffer_pool_size = 1300M\n"
+    origins = {"innodb_buffer_pool_size": Origin(kind="option file", path="/etc/mysql/my.cnf")}
+    found = seen(
+        origins=origins,
+        settings={"innodb_buffer_pool_size": 2 << 30},
+        variables={"innodb_buffer_pool_chunk_size": str(128 << 20), "innodb_buffer_pool_instances": "8"},
+        start=start(MYSQL97, text),
+    )
+    assert one(found, "innodb_buffer_pool_size").at_restart is None
+    smaller = msgspec.structs.replace(
+        found, start=start(MYSQL97, "[mysqld]\ninnodb_buffer_pool_size = 900M\n")
+    )
+    assert one(smaller, "innodb_buffer_pool_size").at_restart == 900 << 20
+
+
 @pytest.mark.parametrize(
     ("more", "kind"),
     [

@@ -305,7 +305,7 @@ class Session:
             news[field] = told
             news["asked_s"] = {**self.seen.asked_s, question.name: began}
             news["failed"] = self.seen.failed - {question.name}
-        if question.name == questions.STATUS:
+        if question.name == questions.STATUS and rows is not None:
             syncs = self._syncs.read() if self._syncs is not None else None
             news |= {"at_s": began + took_s, "driven_s": driven_s, "syncs": syncs}
         news["missing"] = tuple(sorted({needs for needs in self._missing.values() if needs}))

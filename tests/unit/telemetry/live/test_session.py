@@ -69,6 +69,22 @@ def test_a_question_that_is_cut_short_keeps_its_form(monkeypatch: pytest.MonkeyP
     assert not any("information_schema.PROCESSLIST" in sql for sql in server.asked)
 
 
+def test_a_status_that_is_cut_short_has_no_new_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Old counters at a new moment would be a second in which nothing happened."""
+    server = Server()
+    monkeypatch.setattr(session, "connect", server.connect)
+    asking = Session(REACH, choose=doctor_questions)
+    asking.ask_now(questions.STATUS)
+    assert asking.seen is not None
+    was = asking.seen.at_s
+    server.refuses = {"GLOBAL STATUS": 1317}
+    asking.ask_now(questions.STATUS)
+    assert asking.seen.at_s == was and questions.STATUS in asking.seen.failed
+    server.refuses = {}
+    asking.ask_now(questions.STATUS)
+    assert asking.seen.at_s > was
+
+
 def test_a_monitor_that_latches_the_lock_system_is_not_asked_for_while_many_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
