@@ -39,7 +39,7 @@ def doctor(
     """Find what bounds the writes of a running server.
 
     Watches for half a minute and changes nothing on the server. Reports where
-    writers spend their time, the most that mending can gain, and its cost in
+    writers spend their time, the most that a fix can gain, and its cost in
     guarantees.
 
     \b

@@ -104,7 +104,7 @@ def status(
     \b
     Examples:
       flushlab fleet status
-      flushlab fleet status 10.0.0.5:6379 --json -
+      flushlab fleet status 10.0.0.5:9377 --json -
     """
     from flushlab.fleet.connect import connected
     from flushlab.fleet.machines import survey

@@ -159,7 +159,7 @@ def reset(
     """Reset a server's data; its port and socket stay.
 
     Connections are cut.
-    A kept server gets the empty data directory it started with, one of `flushlab test` its template.
+    A kept server returns to its empty data directory; a server of `flushlab test` returns to its template.
 
     \b
     Example:

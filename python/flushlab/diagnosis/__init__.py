@@ -1,4 +1,4 @@
-"""Diagnosis: what bounds the writes of a running server, how much mending can gain at most, at what cost.
+"""Diagnosis: what bounds the writes of a running server, how much a fix can gain at most, at what cost.
 
 - `sampling` watches the server over a read-only session; `window` adds the answers up to `Evidence`.
 - `waits` says what a connection waits for; `shares` says how large a part of the writers' time that is.

@@ -136,7 +136,7 @@ def _of_disk(record: ProbeRecord) -> Iterator[str]:
     pair = _disk(record, "pair")
     if pair is not None and pair.operations_per_s:
         words += (
-            f"; a commit with a binlog needs two, so a single connection gets"
+            f"; a commit with a binlog needs two, the second on a growing file, so a single connection gets"
             f" {rate(pair.operations_per_s)} commits/s at most"
         )
     yield f"{words}."

@@ -119,7 +119,7 @@ class StorageSpec(Spec, frozen=True, kw_only=True):
     data_root: Annotated[str | None, Option("Where to put data directories.", path=True, started=True)] = None
     disk_iops: Annotated[
         int | None,
-        Option("Limit the disk to this many writes/s (root, cgroups).", least=1, started=True, rare=True),
+        Option("Limit the disk to this many writes/s (root).", least=1, started=True, rare=True),
     ] = None
     disk: Annotated[
         str | None,

@@ -171,7 +171,7 @@ SERVER = (
         "percentunit",
         {"{{finding}}": 'flushlab_finding_share_ratio{bound="mid"}'},
     ),
-    Panel("Most that mending can gain", "none", {"{{finding}}": "flushlab_finding_speedup_limit_ratio"}),
+    Panel("Most that a fix can gain", "none", {"{{finding}}": "flushlab_finding_speedup_limit_ratio"}),
     Panel("Clients that went away/s", "ops", {"aborted": _rate("mysql_global_status_aborted_clients")}),
 )
 DASHBOARDS = {
