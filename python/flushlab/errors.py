@@ -129,7 +129,11 @@ class SamplesDisagree(MeasurementError):
 
 
 class CountersReset(MeasurementError):
-    """FLUSH STATUS set counters of a server back while they were read."""
+    """FLUSH STATUS set counters of a server back while they were read, or answers were cut short."""
+
+
+class LoadPaused(MeasurementError):
+    """The load of a running server committed nothing for a while: that is no fault of the settings."""
 
 
 class StorageError(FlushlabError):

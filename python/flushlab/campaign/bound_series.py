@@ -30,7 +30,7 @@ from flushlab.campaign.analysis import (
 from flushlab.campaign.binding import judged
 from flushlab.campaign.claims import answered, counted_answer
 from flushlab.campaign.facts import ArmFacts, ArmOutcome, CampaignFacts, CampaignRun, PlanFacts
-from flushlab.campaign.observed import demand_of, observed_of
+from flushlab.campaign.observed import demand_of, observed_of, of_observed
 from flushlab.campaign.request import ArmGroup, BoundArm, SeriesRequest
 from flushlab.campaign.scheduling import ends_by_itself, trial_s
 from flushlab.campaign.several_servers import differing, on_server
@@ -384,6 +384,7 @@ class BoundSeries(Analysis[Series]):
             text = f"the control {outcome}, so nothing checks the blocks: {reason}"
             found.append(self._on_server(Warning("control-failed", text)))
         found += map(self._on_server, of_controls(result.control, result.best_control))
+        found += map(self._on_server, of_observed(observed_of(trials)))
         looked_at = [one for one in (result.control, *result.comparisons.values()) if one]
         against = {arm.name: arm.against or request.base_name for arm in request.running}
         for caveat in of_interim(looked_at):

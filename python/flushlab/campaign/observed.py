@@ -8,12 +8,13 @@ demand): latency alone shows a gain. Connections that send the next request when
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from flushlab.campaign.facts import ArmFacts, Demand
 from flushlab.campaign.request import SeriesRequest
+from flushlab.diagnosis.commits import WITH_READS
 from flushlab.errors import BelowFloor
-from flushlab.record import ObservedLoad, Trial, together
+from flushlab.record import ObservedLoad, Trial, Warning, together
 from flushlab.settings.floor import Floor
 from flushlab.workload import own_load
 
@@ -21,25 +22,29 @@ FOLLOWS = 0.5
 """Throughput that gains less than this part of the latency's gain, in logarithms, does not follow it."""
 
 
-def require_permitted(request: SeriesRequest) -> None:
-    """Refuses arms that guarantee less than the floor and less than the server does now: its users' commits
-    run under them.
+def require_permitted(request: SeriesRequest, now: Floor) -> None:
+    """Refuses arms, the base among them, that guarantee less than the floor and less than the server does
+    now: its users' commits run under them.
+
+    Args:
+        request: what is to run.
+        now: what the server guarantees before anything is set.
 
     Raises:
         BelowFloor: there is one.
     """
-    base = request.base
-    if base.workload.name != own_load.NAME:
+    if request.base.workload.name != own_load.NAME:
         return
-    floor = request.floor or Floor(base.floor or Floor.THROWAWAY)
-    for arm in request.running:
-        own = Floor(arm.floor or Floor.THROWAWAY)
-        if own.at_least(floor) or (base.floor and own.at_least(Floor(base.floor))):
+    floor = request.floor or now
+    for arm in (request.base, *request.running):
+        keeps = Floor(arm.floor or Floor.THROWAWAY)
+        if keeps.at_least(floor) or keeps.at_least(now):
             continue
+        name = request.base_name if arm is request.base else arm.name
         raise BelowFloor(
-            f"{arm.name} is below the floor {floor}: your application's commits would be no safer than"
-            f" {own} while it runs",
-            hint=f"--floor {own} allows it",
+            f"{name} is below the floor {floor}: your application's commits would be no safer than"
+            f" {keeps} while it runs",
+            hint=f"--floor {keeps} allows it",
         )
 
 
@@ -65,3 +70,13 @@ def observed_of(trials: Iterable[Trial]) -> ObservedLoad | None:
     """The load of several trials together; None where flushlab made it."""
     parts = [trial.observed for trial in trials if trial.observed is not None]
     return together(parts) if parts else None
+
+
+def of_observed(load: ObservedLoad | None) -> Iterator[Warning]:
+    """That a load which flushlab only observed was counted together with reads."""
+    if load is not None and load.commits_by == WITH_READS:
+        yield Warning(
+            "reads-among-commits",
+            "the server has no binary log, and Handler_commit counts reads, too: if the load reads much, its"
+            " write latency is too low and the ratios are too near to 1",
+        )

@@ -49,6 +49,7 @@ from flushlab.plan.shipped import PIPED, find_plan, read_plan, shipped
 from flushlab.record import Arm, Launch, SourceText, Trial, Value, Warning
 from flushlab.redact import without_passwords
 from flushlab.settings.catalog import canonical
+from flushlab.settings.durability import verdict
 from flushlab.settings.option_names import load_option_names
 from flushlab.spec.build import build, stored
 from flushlab.spec.kinds import CompareSpec, SeriesSpec
@@ -186,8 +187,9 @@ def _decided(
     others = spec.server.others if isinstance(spec.server, ServersSpec) else ()
     pools = (pool, *(pool.other(name, watcher.say) for name in others))
     requests = [decide(load(one), asked, one, volumes, watcher) for one in pools]
-    for one in requests:
-        require_permitted(one)
+    for one, its in zip(requests, pools, strict=True):
+        launch = Launch(arguments=one.arguments)
+        require_permitted(one, verdict(one.has, its.identity, its.storage, launch).floor)
     request = joined(requests, (spec.server.build, *others), [one.identity for one in pools])
     if request.kind == "compare" and not request.running:
         raise UsageError(

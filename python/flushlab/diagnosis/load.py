@@ -30,6 +30,11 @@ _MOST_SHARE = 0.04
 """Part of the time that the answers may take."""
 _MOST_UNTOLD = 0.05
 """If statements of any kind are more than this part of those told by kind, the sums by kind miss writes."""
+_LEAST_TOLD = 0.8
+"""If statements are less than this part of the commits, performance_schema does not tell those of all
+accounts: each transaction has a write statement or a COMMIT."""
+_ASKED_AGAIN = 3
+"""Times that a question of counters is asked if the answer is cut short."""
 _LOGIN = "check address, user and password"
 _MOST_AMISS = 0.1
 """Part of the write statements that may be missing in the histogram, or too many in it."""
@@ -41,10 +46,13 @@ class LoadObserver:
     Args:
         nodes: the server, or its nodes.
         seed: of the moments at which connections are sampled.
+        one_source: after a stretch without sums of statements, no later one has them: latencies of two
+            sources make no ratio.
     """
 
-    def __init__(self, nodes: Sequence[WatchedServer], seed: int = 0) -> None:
+    def __init__(self, nodes: Sequence[WatchedServer], seed: int = 0, *, one_source: bool = False) -> None:
         self._nodes = nodes
+        self._one_source, self._sampled_once = one_source, False
         self._sessions: list[Session] = []
         self._random = random.Random(seed)
         self._met = 1.0
@@ -89,7 +97,9 @@ class LoadObserver:
     def _since(self, before: Sequence[ServerStatus], looks: Sequence[_Looks]) -> ObservedLoad:
         """The load since these counters of each node."""
         after = [_counters(session) for session in self._sessions]
-        return side_by_side(list(map(between, before, after, looks)))
+        load = side_by_side(list(map(between, before, after, looks)))
+        self._sampled_once = self._sampled_once or load.source == "samples"
+        return load.by_samples() if self._one_source and self._sampled_once else load
 
     def settings(self) -> tuple[ServerIdentity, Mapping[str, Value]]:
         """What the first server is, and its catalogued settings now.
@@ -118,45 +128,70 @@ class LoadObserver:
             node = self._nodes[len(self._sessions)]
             self._sessions.append(Session(node, choose=load_questions, first_s=FIRST_S))
 
+    def _mean_s(self, took_s: float) -> float:
+        """Mean time until the next sample, after one whose answers took so long."""
+        return max(_SOON_S if self._met < 0.5 else _LATER_S, took_s / _MOST_SHARE)
+
     def _look(self, looks: Sequence[_Looks], until_s: float) -> None:
+        mean_s = self._mean_s(0.0)
         while (now := time.monotonic()) < until_s:
             for session, own in zip(self._sessions, looks, strict=True):
                 session.ask_now(questions.STATES)
                 assert session.seen is not None
-                self._met += 0.05 * (own.add(session.seen) - self._met)
+                self._met += 0.05 * (own.add(session.seen, mean_s) - self._met)
             took_s = time.monotonic() - now
-            mean_s = max(_SOON_S if self._met < 0.5 else _LATER_S, took_s / _MOST_SHARE)
-            # Exponential: samples of a Poisson process see averages over time.
+            mean_s = self._mean_s(took_s)
+            # Exponential: samples of a Poisson process see averages over time. Each one weighs by the mean
+            # time before it, since idle moments are sampled more often than others.
             time.sleep(max(0.0, min(self._random.expovariate(1 / mean_s), until_s - time.monotonic())))
 
 
 class _Looks:
-    """Moments at which connections were sampled."""
+    """Moments at which connections were sampled.
+
+    Attributes:
+        count: moments.
+        weight: their sum.
+        writing, committing: connections, times weight.
+    """
 
     def __init__(self) -> None:
         self.count = 0
-        self.writing = 0
-        self.committing = 0
-        self.seen = True
+        self.weight = 0.0
+        self.writing = 0.0
+        self.committing = 0.0
 
-    def add(self, status: ServerStatus) -> int:
+    def add(self, status: ServerStatus, weight: float) -> int:
         """One moment; the connections that wrote in it."""
         if status.states is None:
-            self.seen = False
             return 0
         waits = [wait_of(one, status.identity) for one in status.states]
         writing = sum(wait in _WRITING for wait in waits)
         self.count += 1
-        self.writing += writing
-        self.committing += waits.count("commit")
+        self.weight += weight
+        self.writing += weight * writing
+        self.committing += weight * waits.count("commit")
         return writing
 
 
 def _counters(session: Session) -> ServerStatus:
-    """The server's counters now, in the same order at both ends of a stretch."""
-    session.ask_now(HISTOGRAM, STATEMENTS, questions.FILES, questions.STATUS)
+    """The server's counters now, in the same order at both ends of a stretch.
+
+    Raises:
+        CountersReset: an answer was cut short again and again; an old one would be of another stretch.
+    """
+    asked = HISTOGRAM, STATEMENTS, questions.FILES, questions.STATUS
+    for _ in range(_ASKED_AGAIN):
+        session.ask_now(*asked)
+        assert session.seen is not None
+        stale = session.seen.failed & session.seen.asked_s.keys() & {*asked}
+        if not stale:
+            return session.seen
     assert session.seen is not None
-    return session.seen
+    raise CountersReset(
+        f"{session.seen.key} cut {_ASKED_AGAIN} answers short ({', '.join(sorted(stale))})",
+        hint="find who ends flushlab's queries, or what makes the server slow",
+    )
 
 
 def commits_counter(status: ServerStatus) -> str:
@@ -189,16 +224,17 @@ def between(before: ServerStatus, after: ServerStatus, looks: _Looks) -> Observe
         )
     rates = Rates(before, after)
     kinds, errors = _statements(before, after)
-    told = _told_by_kind(kinds)
-    samples_s = seconds / looks.count if looks.count else 0.0
+    told = _told_by_kind(kinds, 0.0 if counter == WITH_READS else commits * each)
+    sampled_s = looks.writing / looks.weight * seconds if looks.count else None
     syncs = {"redo": rates.syncs.redo, "data": rates.syncs.data, "binlog": rates.syncs.binlog}
     return ObservedLoad(
         seconds=seconds,
         commits=round(commits * each),
         commits_by=counter,
         source="statements" if told else "samples",
-        write_s=sum(one.seconds for one in told.values()) if told else looks.writing * samples_s,
-        commit_s=looks.committing * samples_s if looks.count else None,
+        write_s=sum(one.seconds for one in told.values()) if told else sampled_s or 0.0,
+        sampled_s=sampled_s,
+        commit_s=looks.committing / looks.weight * seconds if looks.count else None,
         samples=looks.count,
         statements=told,
         histogram=_histogram(before, after, sum(one.count for one in told.values())),
@@ -237,11 +273,13 @@ def _statements(before: ServerStatus, after: ServerStatus) -> tuple[dict[str, Wr
     return found, max(0, failed_now - failed)
 
 
-def _told_by_kind(kinds: Mapping[str, WrittenStatements]) -> dict[str, WrittenStatements]:
-    """The write statements by kind; none where many are prepared or in procedures: these are of any kind."""
+def _told_by_kind(kinds: Mapping[str, WrittenStatements], commits: float) -> dict[str, WrittenStatements]:
+    """The write statements by kind. None where many are prepared or in procedures, which are of any kind;
+    where they are fewer than the commits, as with instruments or accounts that are off; or without time."""
     told = {kind: one for kind, one in kinds.items() if kind not in UNTOLD}
     untold = sum(one.count for kind, one in kinds.items() if kind in UNTOLD)
-    return told if untold <= _MOST_UNTOLD * sum(one.count for one in told.values()) else {}
+    count, timed = sum(one.count for one in told.values()), any(one.seconds > 0 for one in told.values())
+    return told if timed and untold <= _MOST_UNTOLD * count and count >= _LEAST_TOLD * commits else {}
 
 
 def _histogram(before: ServerStatus, after: ServerStatus, ended: int) -> dict[float, int]:

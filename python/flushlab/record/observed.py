@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Literal, Self
 
 import msgspec
 
@@ -33,6 +33,7 @@ class ObservedLoad(msgspec.Struct, frozen=True, kw_only=True):
         commits_by: status variable that counts them.
         source: of `write_s`.
         write_s: connections' seconds in write statements and commits.
+        sampled_s: the same by samples, whatever the source; None if no connection can be seen.
         commit_s: connections' seconds in commits, by samples; None if no connection can be seen.
         samples: moments at which the connections were sampled.
         statements: by kind, from performance_schema; empty if it is off or counts them together with reads.
@@ -49,6 +50,7 @@ class ObservedLoad(msgspec.Struct, frozen=True, kw_only=True):
     commits_by: str
     source: LatencySource
     write_s: float
+    sampled_s: float | None = None
     commit_s: float | None = None
     samples: int = 0
     statements: Mapping[str, WrittenStatements] = {}
@@ -75,6 +77,14 @@ class ObservedLoad(msgspec.Struct, frozen=True, kw_only=True):
         least_s = self.seconds / (2 * self.samples) if self.source == "samples" and self.samples else 1e-9
         return max(self.write_s, least_s) * 1e6 / self.commits
 
+    def by_samples(self) -> Self:
+        """The same stretch with its latency by samples."""
+        if self.source == "samples":
+            return self
+        return msgspec.structs.replace(
+            self, source="samples", write_s=self.sampled_s or 0.0, statements={}, histogram={}, errors=None
+        )
+
     @property
     def commit_us(self) -> float | None:
         """Mean time in the commit of a transaction, in microseconds."""
@@ -95,15 +105,18 @@ class ObservedLoad(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def together(parts: Sequence[ObservedLoad]) -> ObservedLoad:
-    """Several stretches of one server as one; what one of them lacks is left out."""
+    """Several stretches of one server as one; what one of them lacks is left out. Where one of them has no
+    sums of statements, samples are the source of all."""
     first = parts[0]
     whole = {one.source for one in parts} == {"statements"}
+    sampled = [one.write_s if one.sampled_s is None else one.sampled_s for one in parts]
     return ObservedLoad(
         seconds=sum(one.seconds for one in parts),
         commits=sum(one.commits for one in parts),
         commits_by=first.commits_by,
         source="statements" if whole else "samples",
-        write_s=sum(one.write_s for one in parts),
+        write_s=sum(one.write_s for one in parts) if whole else sum(sampled),
+        sampled_s=_sum([one.sampled_s for one in parts]),
         commit_s=_sum([one.commit_s for one in parts]),
         samples=sum(one.samples for one in parts),
         statements={

@@ -31,7 +31,7 @@ _SEED = 2**63 - 1
 _Window = Option("Length of a measured window in seconds.", least=0.1, most=86_400, panel=SURE)
 _Duration = Option("Length of the measurement in seconds.", least=0.1, most=86_400, panel=SURE)
 _Precision = Option(
-    "End as soon as every interval is this narrow, like 2%; then --blocks (compare: --duration too) is a limit.",
+    "End as soon as every interval is this narrow, like 2%; the planned length is then the limit.",
     metavar="PERCENT",
     above=0,
     most=0.99,

@@ -18,6 +18,7 @@ import msgspec
 from flushlab.errors import (
     CommandFailed,
     FlushlabError,
+    LoadPaused,
     MeasurementError,
     NoMemory,
     ProtocolError,
@@ -192,7 +193,8 @@ class Draft:
     def failed(self, error: FlushlabError) -> Trial:
         """A trial that an error ended."""
         self.output = error.output if isinstance(error, CommandFailed) else ""
-        return self.ended("failed", error.message, error.hint or "")
+        outcome: Outcome = "discarded" if isinstance(error, LoadPaused) else "failed"
+        return self.ended(outcome, error.message, error.hint or "")
 
     def ended(self, outcome: Outcome, reason: str, hint: str = "") -> Trial:
         """A trial without a result."""

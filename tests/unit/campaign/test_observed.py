@@ -81,7 +81,13 @@ def test_stretches_add_up_and_what_one_lacks_is_left_out() -> None:
     two = together([TOLD, TOLD])
     assert two.histogram == {1000.0: 100, 2000.0: 90, 9000.0: 10}
     assert two.statements["sql/insert"] == WrittenStatements(count=200, seconds=2.0)
-    assert together([TOLD, SAMPLED]).source == "samples"
+
+
+def test_stretches_of_two_sources_are_summed_by_samples() -> None:
+    both = together([msgspec.structs.replace(TOLD, sampled_s=2.0), SAMPLED])
+    assert (both.source, both.write_s) == ("samples", 10.0)
+    alone = msgspec.structs.replace(TOLD, sampled_s=2.0).by_samples()
+    assert (alone.source, alone.write_us, alone.statements, alone.histogram) == ("samples", 20_000, {}, {})
 
 
 def test_nodes_side_by_side_commit_in_the_same_seconds() -> None:

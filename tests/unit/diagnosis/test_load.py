@@ -39,7 +39,7 @@ def status(**facts: Any) -> ServerStatus:
 def looks(*moments: list[ThreadState]) -> _Looks:
     found = _Looks()
     for states in moments:
-        found.add(status(states=tuple(states), status=COUNTERS))
+        found.add(status(states=tuple(states), status=COUNTERS), 0.05)
     return found
 
 
@@ -60,6 +60,27 @@ def test_latency_is_the_mean_number_of_writers_over_commits_per_second() -> None
     assert load.write_us == pytest.approx(3 / 4 / 100 * 1e6)
     assert load.commit_us == pytest.approx(2 / 4 / 100 * 1e6)
     assert (load.redo_bytes, load.rollbacks, load.errors) == (40_000, 2, None)
+
+
+def test_a_moment_weighs_by_the_time_that_it_stands_for() -> None:
+    """Idle moments are sampled more often than busy ones."""
+    met = _Looks()
+    for states, weight in (((writer(1, "Commit"),), 0.05), ((), 0.015), ((), 0.015), ((), 0.02)):
+        met.add(status(states=states, status=COUNTERS), weight)
+    load = between(status(at_s=10.0, status=COUNTERS), status(at_s=14.0, status=LATER), met)
+    assert load.write_us == pytest.approx(0.5 / 100 * 1e6)
+
+
+@pytest.mark.parametrize(
+    ("inserts", "picoseconds", "source"),
+    [(1400, 10**12, "statements"), (1100, 10**12, "samples"), (1400, 0, "samples")],
+)
+def test_sums_that_miss_accounts_or_time_leave_it_to_samples(
+    inserts: int, picoseconds: int, source: str
+) -> None:
+    before = status(at_s=10.0, status=COUNTERS, statements=told(1000, 10**15))
+    after = status(at_s=14.0, status=LATER, statements=told(inserts, 10**15 + picoseconds))
+    assert between(before, after, looks([writer(1, "Commit")])).source == source
 
 
 def told(inserts: int, picoseconds: int, executed: int = 0, failed: int = 0) -> Any:
@@ -119,9 +140,9 @@ def test_buckets_that_are_not_about_the_statements_that_ended_are_left_out() -> 
         )
 
     before = reading(10.0, COUNTERS, 100, [(1_000_000_000, 100)])
-    whole = reading(14.0, LATER, 200, [(1_000_000_000, 150), (2_000_000_000, 50)])
-    assert between(before, whole, looks([])).histogram == {1000.0: 50, 2000.0: 50}
-    with_past = reading(14.0, LATER, 200, [(1_000_000_000, 150), (2_000_000_000, 5000)])
+    whole = reading(14.0, LATER, 500, [(1_000_000_000, 300), (2_000_000_000, 200)])
+    assert between(before, whole, looks([])).histogram == {1000.0: 200, 2000.0: 200}
+    with_past = reading(14.0, LATER, 500, [(1_000_000_000, 300), (2_000_000_000, 5000)])
     assert between(before, with_past, looks([])).histogram == {}
 
 
@@ -187,7 +208,7 @@ def test_only_a_server_with_histograms_and_performance_schema_is_asked_for_them(
 
 def test_a_look_that_sees_nobody_leaves_no_commit_latency() -> None:
     blind = _Looks()
-    blind.add(msgspec.structs.replace(status(status=COUNTERS), states=None))
+    blind.add(msgspec.structs.replace(status(status=COUNTERS), states=None), 0.05)
     load = between(status(at_s=10.0, status=COUNTERS), status(at_s=14.0, status=LATER), blind)
     assert (load.samples, load.commit_us) == (0, None)
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from flushlab.build import Progress
 from flushlab.campaign.pool import remote_use
 from flushlab.campaign.pool.protocol import Use
 from flushlab.diagnosis.load import LoadObserver
-from flushlab.errors import CountersReset, MeasurementError, UsageError
+from flushlab.errors import CountersReset, LoadPaused, MeasurementError, ServerDied, UsageError
 from flushlab.record import ObservedLoad, Value, together
 from flushlab.server.control import READ_ONLY_VARIABLE, StatementFailed
 from flushlab.server.identifier import quoted
@@ -32,6 +32,21 @@ from flushlab.workload import Measured, Timing, Workload
 from flushlab.workload.own_load import LEAD_S, SLICE_S, UNIT
 from flushlab.workload.sliced import Sliceable
 
+_WITHOUT = "measure it with a load of flushlab's own: leave out --own-load"
+_MADE_ONCE = (
+    *("binlog_cache_size", "binlog_stmt_cache_size"),
+    *("max_binlog_cache_size", "max_binlog_stmt_cache_size"),
+)
+    "binlog_cache_size",
+    "binlog_stmt_cache_size",
+    "max_binlog_cache_size",
+    "max_binlog_stmt_cache_size",
+)
+"""Global alone, and copied into each connection's cache of the binary log all the same
+(https://github.com/mysql/mysql-server/blob/8.0/sql/binlog.cc, THD::binlog_setup_trx_data)."""
+_SINGLE = "group_replication_single_primary_mode"
+_GROUP = "SHOW GLOBAL VARIABLES LIKE 'group\\_replication\\_%'"
+_OFF = {"OFF", "0"}
 CONNECTIONS = 2
 """Of flushlab: one that reads, one that changes settings."""
 TRIES = 3
@@ -74,8 +89,26 @@ def require_possible(server: RemoteGroup, arms: Sequence[Mapping[str, Value]]) -
     changing = remote_use.changing(server, arms)
     require_rights(server.nodes, Needs(process=True, replication=True, settings=changing))
     remote_use.require_source(server)
+    _require_no_group(server)
     remote_use.require_changeable(server, arms, changing)
     _require_noticed(server, changing)
+
+
+def _require_no_group(server: RemoteGroup) -> None:
+    """Refuses a member of a group in which others write too: its commits would count theirs, and only one
+    member would change.
+
+    Raises:
+        UsageError: it is one.
+    """
+    for node in server.nodes:
+        told = {str(name): str(value) for name, value in node.query(_GROUP)}
+        if told.get("group_replication_group_name") and told.get(_SINGLE, "ON").upper() in _OFF:
+            raise UsageError(
+                f"{node.address.name} is a member of a group with several primaries: commits of the others"
+                " count there, too",
+                hint="compare on a sandbox, with your transactions",
+            )
 
 
 def _require_noticed(server: RemoteGroup, names: Sequence[str]) -> None:
@@ -86,6 +119,12 @@ def _require_noticed(server: RemoteGroup, names: Sequence[str]) -> None:
         StatementFailed: the server refuses to tell.
     """
     for name in names:
+        if name in _MADE_ONCE:
+            raise UsageError(
+                f"{name}: a connection makes its cache with the first transaction and keeps it, so your load"
+                " would not notice it",
+                hint=_WITHOUT,
+            )
         try:
             server.query(f"SELECT @@SESSION.{quoted(name)}")
         except StatementFailed as error:
@@ -94,8 +133,19 @@ def _require_noticed(server: RemoteGroup, names: Sequence[str]) -> None:
             raise
         raise UsageError(
             f"{name}: open connections keep the value that they copied, so your load would not notice it",
-            hint="measure it with a load of flushlab's own: leave out --own-load",
+            hint=_WITHOUT,
         )
+
+
+@dataclass
+class Seen:
+    """What was seen of a load in all slices.
+
+    Attributes:
+        commits: transactions that were committed.
+    """
+
+    commits: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,14 +154,16 @@ class ObservingRunner(RemoteRunner):
 
     Attributes:
         observer: of that load; all arms share it.
+        seen: what it saw.
     """
 
     observer: LoadObserver
+    seen: Seen = field(default_factory=Seen)
     has_telemetry: ClassVar[bool] = False
 
     def sliceable(self, workload: Workload, server: Running, number: int) -> Sliceable:
         """The load, observed in slices."""
-        return ObservedSlices(self.observer)
+        return ObservedSlices(self.observer, self.seen)
 
     def close(self) -> None:
         """Ends the sessions of the observer."""
@@ -122,7 +174,7 @@ def runner(
     workloads: tuple[Workload, ...], timing: Timing, progress: Progress, server: RemoteGroup
 ) -> ArmRunner:
     """A runner of a server, or of all nodes of a cluster, under its own load."""
-    observer = LoadObserver([watched_at(node.address) for node in server.nodes])
+    observer = LoadObserver([watched_at(node.address) for node in server.nodes], one_source=True)
     return ObservingRunner(workloads, timing, progress, server=server, observer=observer)
 
 
@@ -132,44 +184,50 @@ class ObservedSlices:
     least_slice_s = SLICE_S
     warm_up_s = 0.0
 
-    def __init__(self, observer: LoadObserver) -> None:
-        self._observer = observer
+    def __init__(self, observer: LoadObserver, seen: Seen) -> None:
+        self._observer, self._seen = observer, seen
 
     def slice(
         self, seconds: float, window: Callable[[], None] = lambda: None, lead_s: float = 0.0
     ) -> ObservedLoad:
         """Observes the load for so long, after a lead that does not count.
 
-        A slice in which somebody set the server's counters back is observed again.
+        A slice in which somebody set the server's counters back, or an answer did not come, is observed
+        again.
 
         Raises:
             CountersReset: they were set back in each of `TRIES` slices.
+            ServerDied: no answer came in them.
         """
         time.sleep(max(lead_s, LEAD_S))
-        window()
-        found = self._observed(seconds)
-        window()
-        return found
-
-    def _observed(self, seconds: float) -> ObservedLoad:
-        for _ in range(TRIES - 1):
-            with suppress(CountersReset):
-                return self._observer.observe(seconds)
-        try:
-            return self._observer.observe(seconds)
-        except CountersReset as error:
-            raise CountersReset(
-                f"{error}, in each of {TRIES} slices of {seconds:g} s",
-                hint="find who runs it, and let it rest for the comparison",
-            ) from error
+        for left in reversed(range(TRIES)):
+            window()
+            try:
+                found = self._observer.observe(seconds)
+            except CountersReset as error:
+                if not left:
+                    raise CountersReset(
+                        f"{error}, in each of {TRIES} slices of {seconds:g} s", hint=error.hint
+                    ) from error
+            except ServerDied:  # or one answer took too long
+                if not left:
+                    raise
+            else:
+                window()
+                self._seen.commits += found.commits
+                return found
+        raise AssertionError("the last try returns or raises")
 
     def measured(self, results: Sequence[ObservedLoad]) -> Measured:
         """What the slices give together.
 
         Raises:
-            MeasurementError: nothing was committed in them.
+            LoadPaused: nothing was committed in them.
+            MeasurementError: nor in any slice before.
         """
         whole = together(results)
+        if not whole.commits and self._seen.commits:
+            raise LoadPaused(f"nothing was committed within {whole.seconds:.1f} s")
         if not whole.commits:
             raise MeasurementError(
                 f"nothing was committed within {whole.seconds:.1f} s: the server has no load to measure",

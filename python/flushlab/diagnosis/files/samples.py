@@ -15,8 +15,8 @@ from flushlab.diagnosis.commits import COUNTERS
 from flushlab.diagnosis.evidence import CommitCount, Evidence, settings_of
 from flushlab.diagnosis.files.folder import Found, Read
 from flushlab.diagnosis.files.machine import host_of
-from flushlab.diagnosis.files.recorded import evidence_of_recording
 from flushlab.diagnosis.files.open_transactions import zone_s
+from flushlab.diagnosis.files.recorded import evidence_of_recording
 from flushlab.diagnosis.files.told import Recorded, Told
 from flushlab.diagnosis.files.untold import LEAST_MOMENTS, untold
 from flushlab.diagnosis.monitor import Monitor

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from flushlab.campaign.pool import own_load
-from flushlab.campaign.pool.own_load import TRIES, ObservedSlices, _require_noticed
-from flushlab.errors import CountersReset, UsageError
+from flushlab.campaign.pool.own_load import TRIES, ObservedSlices, Seen, _require_no_group, _require_noticed
+from flushlab.errors import CountersReset, FlushlabError, LoadPaused, MeasurementError, ServerDied, UsageError
+from flushlab.record import ObservedLoad
 from flushlab.server.control import READ_ONLY_VARIABLE, StatementFailed
 
 ACCESS_DENIED = 1227
@@ -42,17 +43,26 @@ def test_another_error_is_no_proof_that_a_setting_is_global_alone() -> None:
         required(ACCESS_DENIED)
 
 
+BACK = CountersReset("FLUSH STATUS set counters of db1:3306 back", hint="find who runs it")
+
+
+def load(commits: int, seconds: float = 5.0) -> ObservedLoad:
+    return ObservedLoad(
+        seconds=seconds, commits=commits, commits_by="binlog_commits", source="samples", write_s=1.0
+    )
+
+
 class Observer:
-    """One whose first slices have their counters set back."""
+    """One whose first slices are spoiled."""
 
-    def __init__(self, spoiled: int) -> None:
-        self.spoiled, self.asked = spoiled, 0
+    def __init__(self, spoiled: int, error: FlushlabError = BACK) -> None:
+        self.spoiled, self.asked, self.error = spoiled, 0, error
 
-    def observe(self, seconds: float) -> float:
+    def observe(self, seconds: float) -> ObservedLoad:
         self.asked += 1
         if self.asked <= self.spoiled:
-            raise CountersReset("FLUSH STATUS set counters of db1:3306 back")
-        return seconds
+            raise self.error
+        return load(400, seconds)
 
 
 @pytest.fixture
@@ -60,16 +70,60 @@ def no_lead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(own_load, "LEAD_S", 0.0)
 
 
+@pytest.mark.parametrize("error", [BACK, ServerDied("db1:3306 does not answer any more")])
 @pytest.mark.parametrize("spoiled", range(TRIES))
-def test_a_slice_whose_counters_are_set_back_is_observed_again(no_lead: None, spoiled: int) -> None:
-    observer: Any = Observer(spoiled)
-    windows: list[None] = []
-    found: Any = ObservedSlices(observer).slice(5.0, lambda: windows.append(None))
-    assert (found, observer.asked, len(windows)) == (5.0, spoiled + 1, 2)
+def test_a_slice_that_is_spoiled_is_observed_again_in_a_window_of_its_own(
+    no_lead: None, spoiled: int, error: FlushlabError
+) -> None:
+    observer: Any = Observer(spoiled, error)
+    windows: list[int] = []
+    found = ObservedSlices(observer, Seen()).slice(5.0, lambda: windows.append(observer.asked))
+    assert (found.seconds, observer.asked) == (5.0, spoiled + 1)
+    assert windows[-2:] == [spoiled, spoiled + 1], "the last two are around the slice that counts"
 
 
 def test_counters_that_are_set_back_again_and_again_end_the_trial_with_a_word(no_lead: None) -> None:
     observer: Any = Observer(TRIES)
     with pytest.raises(CountersReset, match="db1:3306 back, in each of 3 slices of 5 s") as raised:
-        ObservedSlices(observer).slice(5.0)
+        ObservedSlices(observer, Seen()).slice(5.0)
     assert "find who runs it" in str(raised.value.hint)
+
+
+def test_a_load_that_pauses_is_no_fault_of_the_arm_and_one_that_never_ran_is(no_lead: None) -> None:
+    seen = Seen()
+    slices: Any = ObservedSlices(Observer(0), seen)  # type: ignore[arg-type]
+    with pytest.raises(MeasurementError, match="has no load to measure") as raised:
+        slices.measured([load(0)])
+    assert not isinstance(raised.value, LoadPaused)
+    slices.slice(5.0)
+    with pytest.raises(LoadPaused, match="nothing was committed within 10"):
+        slices.measured([load(0), load(0)])
+
+
+class Member:
+    """A server with these variables of Group Replication."""
+
+    def __init__(self, told: dict[str, str]) -> None:
+        self.nodes = (self,)
+        self.address = type("Address", (), {"name": "db1:3306"})
+        self._told = told
+
+    def query(self, sql: str) -> list[tuple[str, str]]:
+        return [*self._told.items()]
+
+
+def test_a_member_of_a_group_with_several_primaries_is_refused() -> None:
+    group = {"group_replication_group_name": "6f1b0c3e"}
+    for told in ({}, {"group_replication_group_name": ""}, {**group, own_load._SINGLE: "ON"}):
+        member: Any = Member(told)
+        _require_no_group(member)
+    several: Any = Member({**group, own_load._SINGLE: "OFF"})
+    with pytest.raises(UsageError, match="several primaries"):
+        _require_no_group(several)
+
+
+@pytest.mark.parametrize("name", ["binlog_cache_size", "binlog_stmt_cache_size"])
+def test_a_cache_that_a_connection_keeps_is_refused(name: str) -> None:
+    server: Any = Server(READ_ONLY_VARIABLE)
+    with pytest.raises(UsageError, match="makes its cache with the first transaction"):
+        _require_noticed(server, ["sync_binlog", name])
