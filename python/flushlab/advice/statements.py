@@ -82,7 +82,11 @@ def _lines(here: SettingHere, value: Value, persistent: bool) -> list[str]:
         by_plugin = f"-- where the plugin wsrep_provider is on: SET GLOBAL {here.name} = {here.parse(value)};"
         return [f"SET GLOBAL {here.variable} = {here.sql(value)};", by_plugin]
     if here.dynamic:
-        return [f"{_persist(here) if persistent else 'SET GLOBAL'} {here.variable} = {here.sql(value)};"]
+        restart = "  -- may take a restart: verify.sql shows whether it is in force"
+        return [
+            f"{_persist(here) if persistent else 'SET GLOBAL'} {here.variable} = {here.sql(value)};"
+            f"{restart if here.partly_dynamic else ''}"
+        ]
     if persistent and not here.entry.switch:
         return [f"{_persist(here)} {here.variable} = {here.sql(value)};  -- needs a restart"]
     return [f"-- {here.option(value)}: needs a restart; set it in the option file"]

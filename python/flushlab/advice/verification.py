@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from flushlab.advice.template import template
 from flushlab.record import ServerIdentity, Value
-from flushlab.settings.catalog import load_catalog
+from flushlab.settings.catalog import SettingHere, load_catalog
 
 SECONDS = 60
 """Seconds between the two readings."""
@@ -59,7 +59,7 @@ def verification(changes: Mapping[str, Value], identity: ServerIdentity) -> str:
     ]
     is_mysql = identity.flavor == "mysql"
     return template("verify.sql.j2").render(
-        changes=[(here, str(here.parse(value))) for here, value in settings],
+        changes=[(here, _printed(here, value)) for here, value in settings],
         server=identity,
         schema="performance_schema" if is_mysql else "information_schema",
         has_histograms=is_mysql and identity.version >= _HISTOGRAMS_SINCE,
@@ -69,3 +69,9 @@ def verification(changes: Mapping[str, Value], identity: ServerIdentity) -> str:
         statements=_STATEMENTS,
         percentiles=(50, 95, 99),
     )
+
+
+def _printed(here: SettingHere, value: Value) -> str:
+    """A value as the statement prints it: 0.5, and 90 for 90.0."""
+    parsed = here.parse(value)
+    return f"{parsed:g}" if isinstance(parsed, float) else str(parsed)

@@ -9,7 +9,7 @@ import msgspec
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Change
 from flushlab.record import Launch, Storage, Value
-from flushlab.settings.catalog import load_catalog
+from flushlab.settings.catalog import SettingHere, load_catalog
 from flushlab.settings.durability import Failure, Guarantees, Verdict, guarantees, level, verdict
 
 _FAILURES: tuple[tuple[Failure, str], ...] = (
@@ -47,17 +47,26 @@ def _change(evidence: Evidence, settings: Mapping[str, Value]) -> Change | None:
     catalog, server = load_catalog(), evidence.identity
     if not evidence.settings or not server.version:
         return None  # what it would change is not known
-    known = {
-        name: value
-        for name, value in settings.items()
-        if catalog.here(name, server.flavor, server.version) is not None
-        and evidence.settings.get(name) != value
-    }
+    known = dict[str, Value]()
+    for name, wished in settings.items():
+        here, now = catalog.here(name, server.flavor, server.version), evidence.settings.get(name)
+        value = _taken(here, wished) if here is not None else None
+        is_cut = value != wished and isinstance(now, int | float) and isinstance(value, int) and value <= now
+        if value is not None and value != now and not is_cut:
+            known[name] = value
     if not known:
         return None
     before = guarantees_now(evidence)
     after = guarantees({**evidence.settings, **known}, server, *_running(evidence))
     return Change(settings=known, floor=str(level(after)), costs=_worse(before, after))
+
+
+def _taken(here: SettingHere, value: Value) -> Value:
+    """The value, as large as the server takes it."""
+    if here.maximum is None or isinstance(value, str):
+        return value
+    most = int(here.maximum) // here.multiple * here.multiple
+    return most if value > most else value
 
 
 def _worse(before: Guarantees, after: Guarantees) -> tuple[str, ...]:

@@ -134,6 +134,8 @@ class WriteTime(msgspec.Struct, frozen=True, kw_only=True):
         each: the writers one by one; empty if they are not known apart.
         queued: mean number of the server's threads that waited for a processor, in whatever state; 0 if that
             is not seen.
+        row_locks_known: waits for row locks do not count as statements.
+        pauses: a writer was seen to wait for its client for a second or longer, which `client` does not have.
     """
 
     samples: int = 0
@@ -145,6 +147,8 @@ class WriteTime(msgspec.Struct, frozen=True, kw_only=True):
     step_s: float = 1.0
     each: tuple[Writer, ...] = ()
     queued: float = 0.0
+    row_locks_known: bool = True
+    pauses: bool = False
 
     @property
     def total(self) -> float:
@@ -178,6 +182,8 @@ class WriteTime(msgspec.Struct, frozen=True, kw_only=True):
         whole = _ratio(self.connections, waits)
         if whole is None:
             return None
+        if ROW_LOCK in (*waits, *delays) and not self.row_locks_known:
+            delays = (*delays, *_WITH_ROW_LOCKS)
         all_of_it = tuple({*waits, *delays} - {PROCESSOR})
         affected = _Affected(self, all_of_it)
         low, high = self._interval(whole, self.stretches, waits)
@@ -249,6 +255,17 @@ def _spared(time: WriteTime, waits: tuple[str, ...]) -> list[Writer]:
     return found
 
 
+def is_group_held(identity: ServerIdentity, variables: Mapping[str, str]) -> bool:
+    """Whether a commit that waits for a semi-sync replica holds the group that follows.
+
+    MySQL's leader waits for its whole group, and so does MariaDB's with AFTER_SYNC (`wait_after_sync` in
+    https://github.com/MariaDB/server/blob/10.11/sql/log.cc); with its default AFTER_COMMIT each one waits for
+    itself.
+    """
+    point = variables.get("rpl_semi_sync_master_wait_point", "")
+    return identity.flavor == "mysql" or point.upper() == "AFTER_SYNC"
+
+
 class _Counted(NamedTuple):
     """A counter in little memory: thousands of connections make hundreds of thousands of cells."""
 
@@ -271,11 +288,15 @@ class Tally:
     Args:
         identity: of the server.
         step_s: moments within so many seconds are counted together.
+        held: while one commit waits for a semi-sync replica, the others wait for it; see `is_group_held`.
     """
 
-    def __init__(self, identity: ServerIdentity, step_s: float = 1.0) -> None:
+    def __init__(self, identity: ServerIdentity, step_s: float = 1.0, *, held: bool | None = None) -> None:
         self._identity = identity
         self._step_s = step_s
+        self._held = identity.flavor == "mysql" if held is None else held
+        self._asleep: dict[int, int] = {}
+        """Connections that slept for longer than a writer does in the middle of its work, and the step."""
         self._moments: Counter[int] = Counter()
         self._cells: dict[int, _Counted | Counter[int]] = {}
         """By step: how often a connection was in a wait, the two as one number."""
@@ -286,12 +307,16 @@ class Tally:
         step = int(at_s / self._step_s)
         self._moments[step] += 1
         cells, writers = self._opened(step)
-        known = [(seen, wait) for seen in states if (wait := wait_of(seen, self._identity)) is not None]
-        is_held = any(wait == "semi-sync" for _, wait in known) and self._identity.flavor == "mysql"
+        known = list[tuple[ThreadState, Wait]]()
+        for seen in states:
+            if (wait := wait_of(seen, self._identity)) is not None:
+                known.append((seen, wait))
+            elif seen.command == "Sleep":
+                self._asleep[seen.id] = step
+        is_held = self._held and any(wait == "semi-sync" for _, wait in known)
         for seen, wait in known:
             if is_write(seen):
                 writers.add(seen.id)
-            # MySQL's group waits for the replica while the next one waits for the group.
             held = "semi-sync" if is_held and wait == "commit" else wait
             cells[seen.id * len(WAITS) + _NUMBERS[held]] += 1
 
@@ -313,19 +338,23 @@ class Tally:
         for step in [one for one in self._moments if (one + 1) * self._step_s <= until_s]:
             for counted in (self._moments, self._cells, self._writers):
                 del counted[step]
+        if self._moments:
+            first = min(self._moments)
+            self._asleep = {one: step for one, step in self._asleep.items() if step >= first}
 
-    def write_time(self, row_lock_connections: float = 0.0) -> WriteTime:
+    def write_time(self, row_lock_connections: float | None = 0.0) -> WriteTime:
         """Where the writers' time went.
 
         Args:
             row_lock_connections: mean number of connections that waited for a row lock, by the server's
                 counters; taken out of `statement`, and what is more out of `reading`: SELECT … FOR UPDATE.
+                None if nothing tells.
         """
         writers = set[int]().union(*self._writers.values())
         means = {step: self._of_step(step, writers) for step in sorted(self._moments)}
         spans = _spans(list(means))
         whole = _weighed(means, spans)
-        parts, left = dict[str, float](), row_lock_connections
+        parts, left = dict[str, float](), row_lock_connections or 0.0
         for wait in _WITH_ROW_LOCKS:
             if left > 0 and (mean := whole.get(wait, 0.0)):
                 parts[wait] = min(1.0, left / mean)
@@ -346,6 +375,8 @@ class Tally:
             ),
             step_s=self._step_s,
             each=tuple(self._each(writers, stretches, spans, parts)),
+            row_locks_known=row_lock_connections is not None,
+            pauses=not writers.isdisjoint(self._asleep.keys()),
         )
 
     def _each(

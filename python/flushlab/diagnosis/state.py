@@ -16,6 +16,7 @@ from flushlab.errors import ValueOutOfRange
 from flushlab.record import Value
 from flushlab.settings.catalog import SettingHere, load_catalog
 from flushlab.settings.configuration import typed
+from flushlab.telemetry.live import questions
 from flushlab.telemetry.live.questions import Origin, OriginKind
 
 _NOT_OF_WRITES = ("service", "ddl", "cluster")
@@ -159,6 +160,8 @@ def _at_restart(
 ) -> tuple[Value | None, str]:
     """The value after a restart, and its source, if it differs: persisted values win over the command line,
     which wins over option files."""
+    if questions.PERSISTED in evidence.after.failed:
+        return None, "unseen" if origin is not None and origin.kind == "SET" else ""
     persisted = evidence.after.persisted.get(here.variable)
     if persisted is not None and evidence.variable("persisted_globals_load").upper() != "OFF":
         return _if_other(evidence, here, typed(persisted, here), value, "persisted")

@@ -37,7 +37,12 @@ def wait_words(wait: str) -> str:
 _WRITES = frozenset(("insert", "update", "delete", "replace", "load"))
 _COMMITS = frozenset(("waiting for handler commit", "Commit", "Waiting for prior transaction to commit"))
 _ENDS = frozenset(("commit", "xa"))
-_READS = frozenset(("select", "(select", "show", "set", "do", "explain", "describe", "desc", "use"))
+_READS = frozenset(
+    (
+        *("select", "(select", "with", "table", "values"),
+        *("show", "set", "do", "explain", "describe", "desc", "use"),
+    )
+)
 _STATES: dict[str, Wait] = {
     "Waiting for table metadata lock": "metadata lock",
     "Waiting for global read lock": "metadata lock",

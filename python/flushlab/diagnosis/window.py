@@ -14,7 +14,7 @@ import msgspec
 
 from flushlab.diagnosis.commits import COUNTERS
 from flushlab.diagnosis.evidence import CommitCount, Evidence, settings_of
-from flushlab.diagnosis.shares import Tally
+from flushlab.diagnosis.shares import Tally, is_group_held
 from flushlab.record import Value
 from flushlab.telemetry.live.questions import STATES, TRANSACTIONS, OpenTransaction
 from flushlab.telemetry.live.status import ServerStatus
@@ -31,7 +31,7 @@ class Window:
 
     def __init__(self, first: ServerStatus, step_s: float, keep_s: float = math.inf) -> None:
         self._keep_s = keep_s
-        self._tally = Tally(first.identity, step_s)
+        self._tally = Tally(first.identity, step_s, held=is_group_held(first.identity, first.variables))
         self._ends = deque[ServerStatus]()
         self._commits = deque[tuple[float, tuple[float | None, ...]]]()
         self._ages = deque[tuple[float, int]]()

@@ -21,11 +21,9 @@ def as_text(change: Change, diagnosis: Diagnosis) -> str:
     cloud's service the values of its parameters."""
     here = _here(change, diagnosis)
     if place := _place(diagnosis):
-        values = (
-            f"{_value(one, value)}{'' if one.dynamic else '  # takes a restart'}" for one, value in here
-        )
+        values = (f"{_value(one, value)}{'' if _runs(one) else '  # takes a restart'}" for one, value in here)
         return "\n".join([f"# Untested on this server. Values for its {place}:", *values])
-    sql = [_sql(one, value) for one, value in here if one.dynamic]
+    sql = [_sql(one, value) for one, value in here if _runs(one)]
     options = [one.option(value) for one, value in here]
     head = ["-- Untested on this server. Until its next restart:", *sql, ""] if sql else []
     after = "To keep it after a restart" if len(sql) == len(here) else "Takes a restart"
@@ -37,8 +35,8 @@ def change_lines(change: Change, diagnosis: Diagnosis) -> Iterator[str]:
     place = _place(diagnosis)
     for one, value in _here(change, diagnosis):
         if place:
-            yield f"{_value(one, value)}  # {place}{'' if one.dynamic else ', takes a restart'}"
-        elif one.dynamic:
+            yield f"{_value(one, value)}  # {place}{'' if _runs(one) else ', takes a restart'}"
+        elif _runs(one):
             yield _sql(one, value)
         else:
             yield f"[mysqld] {one.option(value)}  # takes a restart"
@@ -51,6 +49,11 @@ def _here(change: Change, diagnosis: Diagnosis) -> list[tuple[SettingHere, Value
         (catalog.require(name, server.flavor, server.version), value)
         for name, value in change.settings.items()
     ]
+
+
+def _runs(here: SettingHere) -> bool:
+    """Whether the server takes every change of it while it runs."""
+    return here.dynamic and not here.partly_dynamic
 
 
 def _sql(here: SettingHere, value: Value) -> str:

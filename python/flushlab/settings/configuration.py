@@ -60,7 +60,18 @@ class Configuration:
             return typed(self._read_back[name], here)
         if here is None:
             return None if name in load_catalog() else self._given.get(name)
-        return here.parse(self._given.get(name, here.default))
+        given = self._given.get(name)
+        if given is None and name == "innodb_flush_method" and self._derives_flush_method:
+            return "O_DIRECT_NO_FSYNC"
+        return here.parse(here.default if given is None else given)
+
+    @property
+    def _derives_flush_method(self) -> bool:
+        """Whether innodb_dedicated_server chooses it: until MySQL 8.4
+        (https://dev.mysql.com/doc/refman/8.0/en/innodb-dedicated-server.html,
+        https://lefred.be/content/mysql-8-4-lts-new-production-ready-defaults-for-innodb/)."""
+        its = self.identity
+        return its.flavor == "mysql" and its.version < (8, 4) and self.is_on("innodb_dedicated_server")
 
     def as_reported(self) -> dict[str, Value]:
         """What was given; for settings that the catalog does not know, as the server reported them."""

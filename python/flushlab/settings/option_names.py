@@ -107,9 +107,12 @@ class OptionNames:
         return removal.note if removal else ""
 
     def ignores(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> bool:
-        """Whether that server takes the option and does nothing with it, as the release before it does."""
-        before = [one for one in self.releases if one.flavor == flavor and one.version <= version]
-        return bool(before) and before[-1] in self.ignorers.get(name, frozenset())
+        """Whether that server takes the option and does nothing with it, as the listed release before it
+        does. Of a server that is older than all listed ones, the first of them decides."""
+        own = [one for one in self.releases if one.flavor == flavor]
+        before = [one for one in own if one.version <= version]
+        ignorers = self.ignorers.get(name, frozenset())
+        return any(one in ignorers for one in (before[-1:] or own[:1]))
 
     def limits(self, name: str, flavor: Flavor, version: tuple[int, ...]) -> bool | None:
         """Whether that server takes the option with `maximum_`; None if its listed neighbours differ."""

@@ -3,9 +3,10 @@ from __future__ import annotations
 import pytest
 
 from flushlab.advice.statements import lost_at_restart, set_statements, statements_file
+from flushlab.advice.verification import verification
 from flushlab.errors import UnknownSetting
 from flushlab.record import Value
-from tests.unit.settings.servers import MARIADB1011, MYSQL57, MYSQL80
+from tests.unit.settings.servers import MARIADB118, MARIADB1011, MYSQL57, MYSQL80
 
 SETTINGS: dict[str, Value] = {
     "innodb_flush_log_at_trx_commit": 2,
@@ -38,6 +39,30 @@ def test_mysql_57_sets_globals_and_points_to_the_option_file() -> None:
 
 def test_mariadb_is_set_under_the_variables_own_name() -> None:
     assert set_statements(SETTINGS, MARIADB1011)[-1] == "SET GLOBAL tx_isolation = 'READ-COMMITTED';"
+
+
+def test_a_statement_that_may_change_nothing_says_so() -> None:
+    (line,) = set_statements({"innodb_buffer_pool_size": "1G"}, MARIADB118)
+    assert line.startswith("SET GLOBAL innodb_buffer_pool_size = 1073741824;  -- may take a restart")
+    assert "--" not in set_statements({"innodb_buffer_pool_size": "1G"}, MARIADB1011)[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "now", "advised"),
+    [
+        ({"innodb_flush_sync": "OFF"}, "IF(@@GLOBAL.innodb_flush_sync, 'ON', 'OFF')", "OFF"),
+        (
+            {"innodb_max_dirty_pages_pct": 75},
+            "CAST(@@GLOBAL.innodb_max_dirty_pages_pct + 0 AS CHAR)",
+            "75",
+        ),
+        ({"innodb_io_capacity": 800}, "CAST(@@GLOBAL.innodb_io_capacity AS CHAR)", "800"),
+    ],
+)
+def test_the_value_in_force_and_the_advised_one_are_spelled_alike(
+    change: dict[str, Value], now: str, advised: str
+) -> None:
+    assert f"{now} AS now, '{advised}' AS advised;" in verification(change, MYSQL80)
 
 
 def test_a_setting_that_the_server_lacks_is_refused() -> None:

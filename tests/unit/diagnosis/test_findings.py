@@ -7,11 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from flushlab.diagnosis.changes import changes
 from flushlab.diagnosis.diagnose import diagnose
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Finding
 from flushlab.diagnosis.findings import FINDINGS, buffer_pool, commit_sync, redo_capacity
 from flushlab.diagnosis.monitor import Latch, Monitor
+from flushlab.diagnosis.shares import Share
 from flushlab.machine import Pressure
 from flushlab.record import ServerIdentity
 from flushlab.telemetry.live.questions import FileEvents, OpenTransaction, ThreadState
@@ -362,6 +364,65 @@ def test_commits_without_syncs_have_no_change_to_try() -> None:
     assert found is not None and found.changes == ()
 
 
+def test_row_locks_last_as_long_as_commits_that_do_not_sync() -> None:
+    def bound(row_locks: float) -> float | None:
+        moment = [writer(1, COMMITTING), writer(2, COMMITTING), *(writer(one) for one in range(3, 8))]
+        seen = evidence(
+            variables={"innodb_flush_log_at_trx_commit": "2", "sync_binlog": "1000"},
+            write_time=time_of(moment, row_locks=row_locks),
+        )
+        found = commit_sync.find(seen)
+        assert found is not None and found.share is not None
+        return found.share.at_most
+
+    alone, with_locks = bound(0.0), bound(4.0)
+    assert alone is not None and with_locks is not None and with_locks > 2 * alone
+
+
+@pytest.mark.parametrize(
+    ("identity", "variables", "size", "change"),
+    [
+        (MARIADB, {}, 1 << 30, {"innodb_log_buffer_size": 2147479552}),
+        (MARIADB, {}, 2147479552, None),
+        (MYSQL97, {}, 16 << 20, {"innodb_log_buffer_size": 64 << 20}),
+    ],
+)
+def test_a_change_is_no_larger_than_the_server_takes(
+    identity: ServerIdentity, variables: dict[str, str], size: int, change: dict[str, int] | None
+) -> None:
+    seen = evidence(identity=identity, settings={"innodb_log_buffer_size": size})
+    found = changes(seen, {"innodb_log_buffer_size": 4 * size})
+    assert [one.settings for one in found] == ([] if change is None else [change])
+
+
+def test_log_files_stay_below_what_a_server_starts_with() -> None:
+    seen = evidence(
+        {"innodb_checkpoint_max_age": 130 << 30},
+        identity=MYSQL57,
+        variables={
+            "innodb_log_file_size": str(80 << 30),
+            "innodb_log_files_in_group": "2",
+            "innodb_redo_log_capacity": "",
+        },
+        settings={"innodb_log_file_size": 80 << 30},
+        checkpoint_ages=(120 << 30,) * 5,
+    )
+    found = redo_capacity.find(seen)
+    assert found is not None
+    assert found.changes[0].settings == {"innodb_log_file_size": (256 << 30) - (1 << 20)}
+
+
+def test_a_pause_of_the_client_that_is_not_counted_leaves_no_bound() -> None:
+    def share(seconds: int) -> Share | None:
+        moments = ([writer(1)], [client(1)], [client(1, seconds)])
+        found = found_in(evidence(write_time=time_of(*moments)))["client"]
+        return found.share
+
+    short, long = share(0), share(1)
+    assert short is not None and short.at_most is not None
+    assert long is not None and long.at_most is None
+
+
 def test_the_redo_log_grows_by_the_setting_of_its_version() -> None:
     ages = (90_000_000,) * 5
     new = redo_capacity.find(evidence(checkpoint_ages=ages))
@@ -574,10 +635,20 @@ def test_waits_for_a_counter_are_none_for_rows() -> None:
 def test_flushing_at_its_limit_is_raised_and_a_slower_disk_is_not() -> None:
     dirty = {"innodb_buffer_pool_pages_dirty": 900, "innodb_buffer_pool_pages_total": 1000}
     variables = {"innodb_max_dirty_pages_pct": "90", "innodb_io_capacity": "200"}
-    for flushed, raised in ((2000, [800]), (500, [])):
-        seen = evidence(dirty | {"innodb_buffer_pool_pages_flushed": flushed}, dirty, variables=variables)
+    for flushed, most, raised in (
+        (2000, "400", [(800, 1600)]),
+        (2000, "9000", [(800, None)]),
+        (500, "400", []),
+    ):
+        seen = evidence(
+            dirty | {"innodb_buffer_pool_pages_flushed": flushed},
+            dirty,
+            variables=variables | {"innodb_io_capacity_max": most},
+            settings={"innodb_io_capacity": 200, "innodb_io_capacity_max": int(most)},
+        )
         found = found_in(seen)["page_flushing"]
-        assert [one.settings["innodb_io_capacity"] for one in found.changes] == raised
+        made = [one.settings for one in found.changes]
+        assert [(one["innodb_io_capacity"], one.get("innodb_io_capacity_max")) for one in made] == raised
 
 
 def test_threads_that_wait_for_a_processor_weigh_as_many_as_they_are() -> None:

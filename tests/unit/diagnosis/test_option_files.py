@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flushlab.diagnosis.option_files import Start, read_start
+from flushlab.diagnosis.option_files import Start, _lines, read_start
 from tests.unit.telemetry.live.told import MARIADB, MYSQL97
 
 
@@ -74,18 +74,26 @@ def test_options_follow_the_program_also_behind_a_loader(root: Path) -> None:
         "--loose-innodb-doublewrite=0",
         "--innodb-flush-log-at-trx-commit",
         "2",
-        "--innodb-log-group-home-dir=/logs #1",
         "--defaults-group-suffix",
         "_two",
     )
     found = read_start(words, MYSQL97, (), root)
     assert found.arguments == {
-        "innodb_log_group_home_dir": "/logs #1",
         "sync_binlog": 9,
         "log_bin": "OFF",
         "innodb_doublewrite": "OFF",
         "innodb_flush_log_at_trx_commit": 2,
     }
+
+
+def test_a_value_of_the_command_line_has_no_comment_and_no_quotes() -> None:
+    words = ("/usr/sbin/mysqld", "--tmpdir=/tmp #1", "--init-connect", 'SET @a = "b"', "--skip-log-bin")
+    lines = "".join(_lines(words)).splitlines()
+    assert lines == [
+        'tmpdir="/tmp #1"',
+        'init-connect="SET @a = \\"b\\""',
+        "skip-log-bin",
+    ]
 
 
 def test_a_suffix_chooses_groups(root: Path) -> None:

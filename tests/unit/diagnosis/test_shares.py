@@ -8,7 +8,7 @@ from random import Random
 import msgspec
 import pytest
 
-from flushlab.diagnosis.shares import STRETCHES, Share, Tally, WriteTime, times
+from flushlab.diagnosis.shares import STRETCHES, Share, Tally, WriteTime, is_group_held, times
 from flushlab.diagnosis.waits import PROCESSOR, ROW_LOCK
 from flushlab.record import ServerIdentity
 from flushlab.telemetry.live.questions import ThreadState
@@ -138,6 +138,36 @@ def test_a_moment_may_come_late() -> None:
     found = tally.write_time()
     assert (found.samples, found.writers) == (3, 2)
     assert found.connections == {"statement": 1.0, "commit": 1.0}
+
+
+def test_where_row_locks_are_not_told_a_statement_may_be_one() -> None:
+    tally = Tally(MYSQL97)
+    for stretch in range(10):
+        tally.add(stretch, [committing(1), writer(2), writer(3)])
+    told, untold = tally.write_time(0.0), tally.write_time(None)
+    bounded, open_ended = (one.share("commit", delays=(ROW_LOCK,)) for one in (told, untold))
+    assert bounded is not None and bounded.at_most is not None
+    assert open_ended is not None and open_ended.at_most is None
+
+
+@pytest.mark.parametrize(
+    ("identity", "point", "held"),
+    [
+        (MYSQL97, "", True),
+        (MARIADB, "AFTER_SYNC", True),
+        (MARIADB, "AFTER_COMMIT", False),
+        (MARIADB, "", False),
+    ],
+)
+def test_a_group_is_held_by_a_replica_that_its_leader_waits_for(
+    identity: ServerIdentity, point: str, held: bool
+) -> None:
+    variables = {"rpl_semi_sync_master_wait_point": point}
+    assert is_group_held(identity, variables) is held
+    tally = Tally(identity, held=held)
+    waiting = ThreadState(1, "Query", 0, "Waiting for semi-sync ACK from slave", "commit")
+    tally.add(0.0, [waiting, ThreadState(2, "Query", 0, "Commit", "commit")])
+    assert tally.write_time().connections.get("commit", 0.0) == (0.0 if held else 1.0)
 
 
 def test_nobody_who_writes_has_no_share() -> None:

@@ -15,6 +15,7 @@ from flushlab.diagnosis.state import SettingState, state_of
 from flushlab.record import ServerIdentity, Value
 from flushlab.report.doctor import render
 from flushlab.settings.check import check
+from flushlab.telemetry.live import questions
 from flushlab.telemetry.live.questions import Origin, doctor_questions, parse_origins
 from tests.unit.diagnosis.hosts import host
 from tests.unit.diagnosis.watched import MARIADB, MYSQL97, evidence
@@ -109,6 +110,13 @@ def test_a_restart_takes_persisted_then_arguments_then_files(
     found = one(seen(origins=parse_origins(MYSQL_ROWS), **more))
     assert (found.origin, found.account) == ("SET", "app@10.0.0.5")
     assert (found.at_restart, found.restart_origin) == (after, source)
+
+
+def test_persisted_values_that_were_not_told_are_not_called_lost() -> None:
+    told = seen(origins={"sync_binlog": Origin(kind="persisted")}, start=start(MYSQL97, "[mysqld]\n"))
+    after = msgspec.structs.replace(told.after, failed=frozenset({questions.PERSISTED}))
+    found = one(msgspec.structs.replace(told, after=after))
+    assert (found.at_restart, found.restart_origin) == (None, "")
 
 
 def test_persisted_values_do_not_count_where_they_are_not_loaded() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from flushlab.diagnosis.changes import changes
 from flushlab.diagnosis.diagnose import Diagnosis, diagnose
 from flushlab.report import doctor, doctor_markdown, doctor_page
 from flushlab.report.doctor_changes import as_text, change_lines
-from tests.unit.diagnosis.watched import COMMITTING, evidence, time_of, writer
+from tests.unit.diagnosis.watched import COMMITTING, MARIADB, evidence, time_of, writer
 from tests.unit.report.test_page import text_of
+from tests.unit.settings.servers import server
 from tests.unit.telemetry.live.told import MYSQL57
 
 
@@ -21,6 +24,17 @@ def diagnosed(**variables: str) -> Diagnosis:
             variables=variables,
         )
     )
+
+
+def test_a_change_that_may_take_a_restart_is_no_statement() -> None:
+    seen = evidence(identity=MARIADB, settings={"innodb_buffer_pool_size": 128 << 20})
+    (change,) = changes(seen, {"innodb_buffer_pool_size": 1 << 30})
+    of_11_8 = msgspec.structs.replace(
+        seen, after=msgspec.structs.replace(seen.after, identity=server("mariadb", 11, 8, 9))
+    )
+    for told, statement in ((seen, True), (of_11_8, False)):
+        assert ("SET GLOBAL" in as_text(change, diagnose(told))) is statement
+        assert any("SET GLOBAL" in line for line in change_lines(change, diagnose(told))) is statement
 
 
 SERVICES = [

@@ -307,6 +307,31 @@ def test_o_direct_no_fsync_puts_the_data_directory_at_risk_before_its_fix(identi
     assert found.process_crash.level == "nothing_lost"
 
 
+@pytest.mark.parametrize(
+    ("identity", "more", "power_loss"),
+    [
+        (server("mysql", 8, 0, 13), {}, "at_risk"),
+        (server("mysql", 8, 0, 36), {}, "at_risk"),
+        (server("mysql", 8, 0, 36), {"innodb_flush_method": "fsync"}, "nothing_lost"),
+        (server("mysql", 8, 0, 36), {"innodb_dedicated_server": "OFF"}, "nothing_lost"),
+        (MYSQL84, {"innodb_flush_method": "fsync"}, "nothing_lost"),
+    ],
+)
+def test_a_dedicated_server_chooses_its_flush_method(
+    identity: ServerIdentity, more: dict[str, Value], power_loss: str
+) -> None:
+    settings: dict[str, Value] = {"log_bin": "OFF", "innodb_dedicated_server": "ON", **more}
+    found = guarantees(settings, identity, DISK, LAUNCH)
+    assert found.power_loss.level == power_loss
+
+
+@pytest.mark.parametrize(
+    ("identity", "expected"), [(MARIADB1011, Floor.THROWAWAY), (MARIADB118, Floor.STRICT)]
+)
+def test_o_dsync_writes_pages_through_since_mariadb_11(identity: ServerIdentity, expected: Floor) -> None:
+    assert level(judge(identity, PROTECTED, innodb_flush_method="O_DSYNC")) is expected
+
+
 @pytest.mark.parametrize("identity", [server("mysql", 5, 7, 25), server("mysql", 8, 0, 14), MYSQL80, MYSQL97])
 def test_o_direct_no_fsync_is_safe_on_one_device_after_its_fix(identity: ServerIdentity) -> None:
     assert level(judge(identity, PROTECTED, innodb_flush_method="O_DIRECT_NO_FSYNC")) is Floor.STRICT
@@ -562,6 +587,13 @@ def test_what_lies_in_memory_is_not_kept_by_a_disk_elsewhere(name: str, failure:
         assert getattr(found, failure).level == lost
         assert level(found) is Floor.THROWAWAY
     assert level(guarantees({name: "/srv/fast", "log_bin": "ON"}, MYSQL80, Storage(), LAUNCH)) is Floor.STRICT
+
+
+def test_a_binary_log_in_innodb_may_have_a_place_of_its_own() -> None:
+    settings: dict[str, Value] = {"log_bin": "ON", "binlog_storage_engine": "innodb"}
+    assert level(guarantees(settings, MARIADB123, PROTECTED, LAUNCH)) is Floor.STRICT
+    moved = guarantees({**settings, "binlog_directory": "/dev/shm/logs"}, MARIADB123, PROTECTED, LAUNCH)
+    assert moved.binlog.level == "at_risk" and level(moved) is Floor.THROWAWAY
 
 
 def test_syncs_that_an_option_file_switches_off_are_seen() -> None:

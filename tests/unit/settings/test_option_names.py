@@ -74,6 +74,13 @@ def test_the_packaged_list_is_rendered_as_it_was_read() -> None:
     assert text == (resources.files("flushlab.settings") / "option_names.txt").read_text(encoding="utf-8")
 
 
+def test_a_release_older_than_all_that_are_listed_ignores_what_the_first_one_does() -> None:
+    known = load_option_names()
+    assert known.ignores("innodb_buffer_pool_instances", "mariadb", (10, 6, 26))
+    assert not known.ignores("innodb_flush_log_at_trx_commit", "mariadb", (10, 6, 26))
+    assert not known.ignores("frobnicate", "mariadb", (10, 6, 26))
+
+
 def test_mariadb_says_which_options_do_nothing() -> None:
     said = (
         "2026-01-01 [Warning] 'innodb-page-cleaners' was removed. It does nothing now and exists only for"

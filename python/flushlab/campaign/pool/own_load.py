@@ -37,11 +37,6 @@ _MADE_ONCE = (
     *("binlog_cache_size", "binlog_stmt_cache_size"),
     *("max_binlog_cache_size", "max_binlog_stmt_cache_size"),
 )
-    "binlog_cache_size",
-    "binlog_stmt_cache_size",
-    "max_binlog_cache_size",
-    "max_binlog_stmt_cache_size",
-)
 """Global alone, and copied into each connection's cache of the binary log all the same
 (https://github.com/mysql/mysql-server/blob/8.0/sql/binlog.cc, THD::binlog_setup_trx_data)."""
 _SINGLE = "group_replication_single_primary_mode"

@@ -21,7 +21,7 @@ def zone_s(time_zone: str, system: int) -> int | None:
 
     Args:
         time_zone: as the server's variable has it.
-        system: for `SYSTEM`, and where no variable is told.
+        system: for `SYSTEM`, and where nothing tells the variable.
     """
     if time_zone.upper() in ("", "SYSTEM"):
         return system

@@ -107,6 +107,7 @@ def _write_time(loads: Sequence[ObservedLoad], whole: ObservedLoad) -> WriteTime
             if one.seconds > 0
         ),
         step_s=STRETCH_S,
+        row_locks_known=False,
     )
 
 

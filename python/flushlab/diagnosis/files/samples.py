@@ -20,7 +20,7 @@ from flushlab.diagnosis.files.recorded import evidence_of_recording
 from flushlab.diagnosis.files.told import Recorded, Told
 from flushlab.diagnosis.files.untold import LEAST_MOMENTS, untold
 from flushlab.diagnosis.monitor import Monitor
-from flushlab.diagnosis.shares import Tally, WriteTime, step_of
+from flushlab.diagnosis.shares import Tally, WriteTime, is_group_held, step_of
 from flushlab.errors import SamplesDisagree
 from flushlab.record import ServerIdentity
 from flushlab.record.server import Flavor
@@ -74,7 +74,7 @@ def evidence_of(found: Found) -> Evidence:
     transactions = list(_transactions(found.files, monitors, variables))
     first, last = _ends(found.key, identity, variables, moments, monitors)
     seconds = last.at_s - first.at_s
-    write_time = _write_time(found.files, identity, moments, transactions, seconds)
+    write_time = _write_time(found.files, identity, variables, moments, transactions, seconds)
     evidence = Evidence(
         seconds=seconds,
         before=first,
@@ -261,6 +261,7 @@ def _aged(one: OpenTransaction, ahead_s: int | None, client_s: int) -> OpenTrans
 def _write_time(
     files: Iterable[Read],
     identity: ServerIdentity,
+    variables: Mapping[str, str],
     moments: Sequence[_Moment],
     transactions: Sequence[Sequence[OpenTransaction]],
     seconds: float,
@@ -269,7 +270,7 @@ def _write_time(
     lists: list[tuple[ThreadState, ...]] = [moment for told in _told(files) for moment in told.moments]
     if len(lists) < LEAST_MOMENTS:
         return None
-    tally = Tally(identity, step_of(len(lists)))
+    tally = Tally(identity, step_of(len(lists)), held=is_group_held(identity, variables))
     for at, states in enumerate(lists):
         tally.add(at, states)
     waiting = [float(sum(one.waits for one in moment)) for moment in transactions]
@@ -281,8 +282,11 @@ def _write_time(
             _number(one.status.get("innodb_row_lock_time", "")) for one in (moments[0], moments[-1])
         )
         waited_ms = max(0.0, last - first)
-    mean = sum(waiting) / len(waiting) if waiting else 0.0
-    return tally.write_time(max(mean, waited_ms / 1000 / seconds if seconds > 0 else 0.0))
+    if not waiting:
+        return tally.write_time(None)
+    return tally.write_time(
+        max(sum(waiting) / len(waiting), waited_ms / 1000 / seconds if seconds > 0 else 0.0)
+    )
 
 
 def _read_as(file: Read) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Finding, Seen
 from flushlab.diagnosis.waits import ROW_LOCK
@@ -21,10 +23,14 @@ def find(evidence: Evidence) -> Finding | None:
     ]
     if rate is not None:
         seen.append(Seen(f"{rate:,.0f} statements/s", "SHOW GLOBAL STATUS LIKE 'Questions'"))
+    share = evidence.time.share("client", delays=(ROW_LOCK,))
+    if share is not None and evidence.time.pauses:
+        seen.append(Seen("pauses of a second or longer are not among them, so no bound can be computed"))
+        share = msgspec.structs.replace(share, proportional=False)
     return Finding(
         name="client",
         title="writers wait for their clients: round trips and the application's own work",
-        share=evidence.time.share("client", delays=(ROW_LOCK,)),
+        share=share,
         waits=("client",),
         seen=tuple(seen),
         advice=(

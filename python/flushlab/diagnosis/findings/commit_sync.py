@@ -71,7 +71,7 @@ def find(evidence: Evidence) -> Finding | None:
         title=f"commits wait for {', and for '.join(waited_for)}"
         if waited_for
         else "commits take time, though they do not sync",
-        share=time.share(*waits),
+        share=time.share(*waits, delays=() if ROW_LOCK in waits else (ROW_LOCK,)),
         names_cause=bool(waited_for),
         waits=waits,
         seen=tuple(seen),

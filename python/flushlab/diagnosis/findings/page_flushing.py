@@ -53,7 +53,13 @@ def find(evidence: Evidence) -> Finding | None:
             " write; a larger pool and a larger redo log let a page change more often before it is written."
         ),
         changes=changes(
-            evidence, {"innodb_io_capacity": 4 * capacity, "innodb_io_capacity_max": 8 * capacity}
+            evidence,
+            {
+                "innodb_io_capacity": 4 * capacity,
+                "innodb_io_capacity_max": max(
+                    8 * capacity, evidence.after.variable("innodb_io_capacity_max") or 0
+                ),
+            },
         )
         if is_slower and capacity
         else (),

@@ -18,6 +18,11 @@ _ENOUGH = 3
 """Samples below which no part of the window is known."""
 
 
+_MOST_OF_FILES = 512 << 30
+"""MySQL before 8.0.30 does not start with log files that have as much together
+(https://dev.mysql.com/doc/refman/8.0/en/innodb-parameters.html#sysvar_innodb_log_file_size)."""
+
+
 def find(evidence: Evidence) -> Finding | None:
     """A checkpoint age near the log's capacity, if it was seen."""
     capacity = evidence.after.redo.capacity
@@ -56,4 +61,4 @@ def _larger(evidence: Evidence, size: int) -> dict[str, int]:
     if "innodb_redo_log_capacity" in evidence.after.variables:
         return {"innodb_redo_log_capacity": size}
     files = evidence.after.variable("innodb_log_files_in_group") or 1
-    return {"innodb_log_file_size": size // files}
+    return {"innodb_log_file_size": min(size, _MOST_OF_FILES - (files << 20)) // files}

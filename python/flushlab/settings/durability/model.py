@@ -134,7 +134,7 @@ def _in_innodb(os_crash: Guarantee) -> Replication:
     if os_crash.level == "nothing_lost":
         return Replication(
             level="consistent",
-            text="binary log and engine share one log: replicas stay consistent",
+            text="replicas stay consistent: binary log and engine share one log",
             because=because,
         )
     return Replication(

@@ -317,7 +317,11 @@ def _states(*, instrumented: bool) -> tuple[str, ...]:
 
 def _working(table: str, prefix: str, users: str) -> str:
     of = prefix.__add__
-    text = f"SUBSTRING({of('INFO')}, 1, 40)"
+    info = of("INFO")
+    start = f"LTRIM(LEFT({info}, 40))"
+    # Many tools put a comment before each statement; one with ! is a statement.
+    is_comment = f"LEFT({start}, 2) = '/*' AND SUBSTRING({start}, 3, 1) <> '!'"
+    text = f"IF({is_comment}, SUBSTRING({info}, LOCATE('*/', {info}) + 2, 40), LEFT({info}, 40))"
     for space in "\n\r\t":
         text = f"REPLACE({text}, '{space}', ' ')"
     return (

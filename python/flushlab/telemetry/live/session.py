@@ -300,6 +300,8 @@ class Session:
         if rows is None:
             if due.form == len(question.forms):
                 due.form, due.at_s = 0, began + REFUSED_S
+            elif question.every_s > REFUSED_S:  # it was cut short, and is asked once
+                due.at_s = began + DEADLINE_S
             news["failed"] = self.seen.failed | {question.name}
         else:
             news[field] = told

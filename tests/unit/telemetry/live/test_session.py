@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -67,6 +68,16 @@ def test_a_question_that_is_cut_short_keeps_its_form(monkeypatch: pytest.MonkeyP
     asking.ask_now(questions.STATES)
     assert asking.seen.asked_s[questions.STATES] > was and not asking.seen.failed
     assert not any("information_schema.PROCESSLIST" in sql for sql in server.asked)
+
+
+def test_what_is_asked_once_is_asked_again_if_it_was_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server()
+    monkeypatch.setattr(session, "connect", server.connect)
+    asking = Session(REACH, choose=doctor_questions)
+    server.refuses = {"persisted_variables": 1317}
+    asking.ask_now(questions.PERSISTED)
+    due = next(one for one in asking._due if one.question.name == questions.PERSISTED)
+    assert due.at_s < time.monotonic() + session.REFUSED_S
 
 
 def test_a_status_that_is_cut_short_has_no_new_moment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,8 @@ def _direct(situation: Situation) -> bool:
     direct = method is None or str(method).startswith("O_DIRECT")
     if situation.is_on("innodb_data_file_write_through"):
         return True
+    if method == "O_DSYNC" and situation.identity.version >= (11, 0, 1):  # it stands for writing through
+        return True
     return direct and not situation.is_on("innodb_data_file_buffering")
 
 

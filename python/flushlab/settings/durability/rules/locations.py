@@ -13,6 +13,7 @@ LOCATIONS = {
     "innodb_undo_directory": "the undo log",
     "innodb_doublewrite_dir": "the doublewrite buffer",
     "log_bin_basename": "the binary log",
+    "binlog_directory": "the binary log",
 }
 """Settings that say where files lie, and what they hold."""
 
@@ -25,7 +26,7 @@ def _find(situation: Situation) -> Iterator[Effect]:
         place = str(situation.value(name) or "")
         if name not in situation.storage.in_memory_files and not f"{place}/".startswith(_IN_MEMORY):
             continue
-        if name == "log_bin_basename":
+        if files == "the binary log":
             if situation.has_binlog:
                 text = "the binary log is in memory: it is lost, and so are commits that only it confirms"
                 yield Effect(on="binlog", level="at_risk", text=text)
