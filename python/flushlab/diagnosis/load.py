@@ -274,8 +274,9 @@ def _statements(before: ServerStatus, after: ServerStatus) -> tuple[dict[str, Wr
 
 
 def _told_by_kind(kinds: Mapping[str, WrittenStatements], commits: float) -> dict[str, WrittenStatements]:
-    """The write statements by kind, or none: many are prepared or in procedures, and so of any kind; they
-    are fewer than the commits, as instruments or accounts are off; they have no time."""
+    """The write statements by kind. There are none if many are prepared or in procedures, which may be of
+    any kind. Nor are there if some instruments or accounts are off: statements are fewer than commits then,
+    or take no time."""
     told = {kind: one for kind, one in kinds.items() if kind not in UNTOLD}
     untold = sum(one.count for kind, one in kinds.items() if kind in UNTOLD)
     count, timed = sum(one.count for one in told.values()), any(one.seconds > 0 for one in told.values())
