@@ -1,7 +1,8 @@
 """Recorded: the evidence of a recording. Pure.
 
 It has the connections' time in write statements and in commits, and no client's turn. Shares are of the time
-in the server: bounds are larger than with the client's turn, and hold.
+in the server: bounds are larger than with the client's turn, and hold. Waits for row locks are not told
+apart from statements, so that a bound of commits has statements in it.
 """
 
 from __future__ import annotations
