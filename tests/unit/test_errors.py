@@ -26,6 +26,7 @@ EXIT_CODES = {
     "command-failed": 4,
     "samples-disagree": 4,
     "counters-reset": 4,
+    "load-paused": 4,
     "storage": 5,
     "no-space": 5,
     "no-memory": 5,

@@ -74,4 +74,4 @@ def verification(changes: Mapping[str, Value], identity: ServerIdentity) -> str:
 def _printed(here: SettingHere, value: Value) -> str:
     """A value as the statement prints it: 0.5, and 90 for 90.0."""
     parsed = here.parse(value)
-    return f"{parsed:g}" if isinstance(parsed, float) else str(parsed)
+    return f"{parsed:f}".rstrip("0").rstrip(".") if isinstance(parsed, float) else str(parsed)

@@ -34,7 +34,7 @@ from flushlab.server.remote.put_back import Changes
 from flushlab.server.remote.rights import Needs, require_rights
 from flushlab.server.remote.server import RemoteServer
 from flushlab.server.start import CLUSTER, SANDBOX
-from flushlab.server.variables import set_variable
+from flushlab.server.variables import REDO_CAPACITY, redo_capacity_in_force, set_variable
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.durability import guarantees, meets
@@ -374,6 +374,8 @@ def settings_of_others(server: Server, floor: Floor, load_bytes: int) -> dict[st
     configuration = Configuration({}, server.identity)
     for name in _REDO:
         here, size = configuration.here(name), now.get(name)
+        if name == REDO_CAPACITY and here is not None:
+            size = redo_capacity_in_force(server.query) or size
         if here is None or not here.dynamic or not isinstance(size, int):
             continue
         # MariaDB makes it no smaller than the log buffer while it runs: what is so could not be put back.

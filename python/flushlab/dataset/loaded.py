@@ -19,6 +19,7 @@ from flushlab.datadir import DataRoot, Snapshot, SnapshotKey, Snapshots
 from flushlab.dataset.directory import Directory, adopt
 from flushlab.dataset.dump import SqlData
 from flushlab.dataset.filling import Filling
+from flushlab.dataset.folder import SqlFolder
 from flushlab.dataset.open import Dataset
 from flushlab.dataset.survey import Survey
 from flushlab.errors import StorageError, UsageError
@@ -29,7 +30,7 @@ from flushlab.server.databases import SYSTEM_LIST, is_system
 from flushlab.server.identifier import quoted
 from flushlab.units import counted, format_seconds, format_size
 
-FORMAT = "6"
+FORMAT = "7"
 """Raise this when the way data sets are loaded changes."""
 
 NO_PLUGINS = "--plugin-dir=/nonexistent"
@@ -84,7 +85,12 @@ def loaded(
             "build": build.id,
             **{f"set:{name}": str(value) for name, value in layout.items()},
             **data.key,
-            **({"database": database or data.databases[0]} if data.takes_any else {}),
+            # Files of a folder that name no database go into the workload's.
+            **(
+                {"database": database or data.databases[0]}
+                if data.takes_any or isinstance(data, SqlFolder)
+                else {}
+            ),
         }
     )
     found = snapshots.find(key)

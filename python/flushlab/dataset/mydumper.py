@@ -96,7 +96,10 @@ def _name(file: Path) -> str:
 
 
 def _database(file: Path) -> str:
-    return _name(file).removesuffix("-schema-create.sql").removesuffix("-schema-post.sql").partition(".")[0]
+    name = _name(file)
+    for ending in ("-schema-create.sql", "-schema-post.sql", "-schema-triggers.sql"):  # of a whole database
+        name = name.removesuffix(ending)
+    return name.partition(".")[0]
 
 
 def _stage(file: Path) -> int:

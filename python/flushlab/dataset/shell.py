@@ -15,7 +15,7 @@ LOAD DATA LOCAL loads the rows, several files at once.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,10 @@ class _Table(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     base: str
     view: bool
+
+
+_ROWS = r"\.tsv(\.zst|\.gz)?"
+"""Ending of files with rows."""
 
 
 class ShellDump(SqlData, frozen=True, kw_only=True):
@@ -83,6 +87,7 @@ class ShellDump(SqlData, frozen=True, kw_only=True):
         for ending, views in ((".sql", False), (".pre.sql", True)):
             self._run(filling, [one for one in tables if one.view is views], ending)
         chunks = [(table, chunk) for table in tables if not table.view for chunk in self._chunks(table)]
+        self._require_all({chunk for _, chunk in chunks})
         filling.each(chunks, lambda pair: self._rows(filling, *pair))
         self._run(filling, [one for one in tables if one.view], ".sql")
         self._run(filling, [one for one in tables if not one.view], ".triggers.sql")
@@ -108,9 +113,28 @@ class ShellDump(SqlData, frozen=True, kw_only=True):
         ]
 
     def _chunks(self, table: _Table) -> Iterator[Path]:
-        """Its files of rows: one without a number, or `@0`, `@1` … to the last one, `@@2`."""
-        name = re.compile(rf"{re.escape(table.base)}(@@?\d+)?\.tsv(\.zst|\.gz)?")
+        """Its files of rows, or those of each partition: one without a number, or `@0`, `@1` … to the last
+        one, `@@2`. The table's own file names the partitions' (`get_partitions` in
+        https://github.com/mysql/mysql-shell/blob/master/modules/util/dump/dumper.cc)."""
+        about = Path(self.path) / f"{table.base}.json"
+        partitions = self._json(about.name).get("basenames", {}) if about.is_file() else {}
+        bases = "|".join(map(re.escape, (table.base, *partitions.values())))
+        name = re.compile(rf"({bases})(@@?\d+)?{_ROWS}")
         return (file for file in self.files if name.fullmatch(file.name))
+
+    def _require_all(self, read: Collection[Path]) -> None:
+        """Refuses rows that no table claims: the table would be empty.
+
+        Raises:
+            StorageError: there are some.
+        """
+        schemas = tuple(f"{self._header.get('basenames', {}).get(one, one)}@" for one in self.databases)
+        rows = re.compile(rf".*{_ROWS}")
+        for file in self.files:
+            if file not in read and file.name.startswith(schemas) and rows.fullmatch(file.name):
+                raise StorageError(
+                    f"{file} has rows of no table that the dump names", hint="make the dump again"
+                )
 
     def _run(self, filling: Filling, tables: list[_Table], ending: str) -> None:
         for table in tables:

@@ -11,6 +11,8 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+import msgspec
+
 from flushlab.diagnosis.commits import COUNTERS, WITH_READS
 from flushlab.diagnosis.evidence import settings_of
 from flushlab.diagnosis.waits import wait_of
@@ -35,6 +37,18 @@ _LEAST_TOLD = 0.8
 accounts: each transaction has a write statement or a COMMIT."""
 _ASKED_AGAIN = 3
 """Times that a question of counters is asked if the answer is cut short."""
+_EMPTY: Mapping[str, tuple[str, object]] = {
+    HISTOGRAM: ("histogram", {}),
+    STATEMENTS: ("statements", None),
+    questions.FILES: ("files", None),
+}
+"""Questions that a server may refuse, their field, and its value without an answer."""
+_WHO = ("hostname", "server_id", "server_uuid")
+"""Variables that tell one server from another at its address."""
+_STRADDLING = 2
+"""Statements that may begin in one stretch and end in the next."""
+_KNOWN = 20
+"""Commits of a stretch from which its source is known."""
 _LOGIN = "check address, user and password"
 _MOST_AMISS = 0.1
 """Part of the write statements that may be missing in the histogram, or too many in it."""
@@ -54,6 +68,7 @@ class LoadObserver:
         self._nodes = nodes
         self._one_source, self._sampled_once = one_source, False
         self._sessions: list[Session] = []
+        self._last: list[ServerStatus] = []
         self._random = random.Random(seed)
         self._met = 1.0
         """Writers that a sample met, a running mean."""
@@ -73,6 +88,8 @@ class LoadObserver:
         try:
             self._connect()
             before = [_counters(session) for session in self._sessions]
+            for last, now in zip(self._last, before, strict=False):
+                _require_same(last, now)
             looks = [_Looks() for _ in self._sessions]
             try:
                 self._look(looks, time.monotonic() + seconds)
@@ -98,7 +115,9 @@ class LoadObserver:
         """The load since these counters of each node."""
         after = [_counters(session) for session in self._sessions]
         load = side_by_side(list(map(between, before, after, looks)))
-        self._sampled_once = self._sampled_once or load.source == "samples"
+        self._last = after
+        if load.commits >= _KNOWN and load.source == "samples":
+            self._sampled_once = True
         return load.by_samples() if self._one_source and self._sampled_once else load
 
     def settings(self) -> tuple[ServerIdentity, Mapping[str, Value]]:
@@ -175,23 +194,43 @@ class _Looks:
 
 
 def _counters(session: Session) -> ServerStatus:
-    """The server's counters now, in the same order at both ends of a stretch.
+    """The server's counters now, in the same order at both ends of a stretch. What it did not answer is
+    empty: an earlier answer is of another stretch.
 
     Raises:
-        CountersReset: an answer was cut short again and again; an old one would be of another stretch.
+        CountersReset: the answer with its status was cut short again and again.
     """
-    asked = HISTOGRAM, STATEMENTS, questions.FILES, questions.STATUS
+    session.ask_now(HISTOGRAM, STATEMENTS, questions.FILES)
     for _ in range(_ASKED_AGAIN):
-        session.ask_now(*asked)
+        session.ask_now(questions.STATUS)
         assert session.seen is not None
-        stale = session.seen.failed & session.seen.asked_s.keys() & {*asked}
-        if not stale:
-            return session.seen
+        if questions.STATUS not in session.seen.failed:
+            empty = {field: none for name, (field, none) in _EMPTY.items() if name in session.seen.failed}
+            return msgspec.structs.replace(session.seen, **empty)
     assert session.seen is not None
     raise CountersReset(
-        f"{session.seen.key} cut {_ASKED_AGAIN} answers short ({', '.join(sorted(stale))})",
+        f"{session.seen.key} cut {_ASKED_AGAIN} answers short",
         hint="find who ends flushlab's queries, or what makes the server slow",
     )
+
+
+def _require_same(last: ServerStatus, now: ServerStatus) -> None:
+    """Refuses a server that has lost what SET GLOBAL gave it since the last stretch.
+
+    Raises:
+        ServerError: it started anew, or another one answers in its place.
+    """
+    if (now.number("uptime") or 0.0) < (last.number("uptime") or 0.0):
+        raise ServerError(
+            f"{now.key} started anew: its settings are those of its start", hint="measure again"
+        )
+    for name in _WHO:
+        if now.variables.get(name) != last.variables.get(name):
+            raise ServerError(
+                f"another server answers at {now.key}: {name} was {last.variables.get(name)}, and is"
+                f" {now.variables.get(name)}",
+                hint="name the server itself, not an address that moves",
+            )
 
 
 def commits_counter(status: ServerStatus) -> str:
@@ -280,7 +319,8 @@ def _told_by_kind(kinds: Mapping[str, WrittenStatements], commits: float) -> dic
     told = {kind: one for kind, one in kinds.items() if kind not in UNTOLD}
     untold = sum(one.count for kind, one in kinds.items() if kind in UNTOLD)
     count, timed = sum(one.count for one in told.values()), any(one.seconds > 0 for one in told.values())
-    return told if timed and untold <= _MOST_UNTOLD * count and count >= _LEAST_TOLD * commits else {}
+    is_whole = untold <= _MOST_UNTOLD * count and count + _STRADDLING >= _LEAST_TOLD * commits
+    return told if timed and is_whole else {}
 
 
 def _histogram(before: ServerStatus, after: ServerStatus, ended: int) -> dict[float, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
-from statistics import fmean
+from statistics import fmean, median
 from typing import Literal
 
 from flushlab.errors import MeasurementError
@@ -28,6 +28,11 @@ LATENCIES: Mapping[Objective, str] = {"p99": P99, "latency": WRITE_LATENCY}
 """Stand for the unit of a latency, which its words have."""
 _SHORT: Mapping[Objective, str] = {"p99": "p99", "latency": "latency"}
 
+LEAST_COMMITS = 0.5
+"""Of a cell of an observed load that has none, beside cells that have."""
+
+FEW_EVENTS = 20
+"""Events of a slice below which one without any is no stall."""
 STALL_SHARE_OF_MEDIAN = 0.1
 """A second with less than this share of the window's median throughput is a stalled second."""
 
@@ -97,8 +102,11 @@ def p99_us(trial: Trial) -> float | None:
 
 def write_us(trial: Trial) -> float | None:
     """Mean time that a transaction of an observed load takes in write statements and commit, in microseconds;
-    None for other loads."""
-    return trial.observed.write_us if trial.observed is not None else None
+    None for other loads. Of a cell without commits, half of one."""
+    load = trial.observed
+    if load is None:
+        return None
+    return load.write_us or load.by_samples().write_us_of(LEAST_COMMITS)
 
 
 def redo_rate(trial: Trial) -> float | None:
@@ -112,14 +120,22 @@ def redo_rate(trial: Trial) -> float | None:
 
 
 def stall_share(trial: Trial) -> float | None:
-    """Share of the window's seconds that were stalled, or None where there is no series."""
-    if trial.load is None or not trial.load.per_second:
+    """Share of the window's seconds that were stalled, or of its slices. None where there is no series, or
+    slices have too few events to tell."""
+    if trial.load is None:
         return None
-    series = sorted(trial.load.per_second)
-    median = series[len(series) // 2]
-    if not series[-1]:
+    series = trial.load.per_second
+    if not series:
+        sliced = [one for one in trial.slices if not one.dropped]
+        series = tuple(round(one.events / one.seconds) for one in sliced if one.seconds)
+        if not sliced or median([one.events for one in sliced if one.events] or [0]) < FEW_EVENTS:
+            return None
+    busy = [events for events in series if events]
+    if not busy:
         return 1.0
-    return sum(1 for events in series if events < STALL_SHARE_OF_MEDIAN * median) / len(series)
+    # More than half of the seconds may be stalled: the median of all would then be 0.
+    usual = median(series) or median(busy)
+    return sum(1 for events in series if events < STALL_SHARE_OF_MEDIAN * usual) / len(series)
 
 
 def result_of(trial: Trial, objective: Objective) -> tuple[float, str]:

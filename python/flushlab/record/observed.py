@@ -72,10 +72,12 @@ class ObservedLoad(msgspec.Struct, frozen=True, kw_only=True):
 
         A stretch in which no sample met a writer counts as half a sample.
         """
-        if not self.commits:
-            return None
+        return self.write_us_of(self.commits) if self.commits else None
+
+    def write_us_of(self, commits: float) -> float:
+        """The same for so many transactions."""
         least_s = self.seconds / (2 * self.samples) if self.source == "samples" and self.samples else 1e-9
-        return max(self.write_s, least_s) * 1e6 / self.commits
+        return max(self.write_s, least_s) * 1e6 / commits
 
     def by_samples(self) -> Self:
         """The same stretch with its latency by samples."""
@@ -108,7 +110,8 @@ def together(parts: Sequence[ObservedLoad]) -> ObservedLoad:
     """Several stretches of one server as one; what one of them lacks is left out. Where one of them has no
     sums of statements, samples are the source of all."""
     first = parts[0]
-    whole = {one.source for one in parts} == {"statements"}
+    busy = [one for one in parts if one.commits] or parts  # without a statement there are no sums
+    whole = {one.source for one in busy} == {"statements"}
     sampled = [one.write_s if one.sampled_s is None else one.sampled_s for one in parts]
     return ObservedLoad(
         seconds=sum(one.seconds for one in parts),

@@ -29,6 +29,10 @@ DEFAULTS: Mapping[str, Value] = {
 Answer = Sequence[tuple[Any, ...]] | Callable[[], Sequence[tuple[Any, ...]]]
 
 
+_NOW_S = 1_800_000_000
+"""Its clock, which stands still."""
+
+
 class FakeServer(SingleServer):
     """A scripted server.
 
@@ -66,6 +70,8 @@ class FakeServer(SingleServer):
         self.endpoint = Endpoint(user="flushlab", password="fake", socket="/nonexistent/mysqld.sock")
         self._alive = True
         self._log = "ready for connections"
+        self.started_s = _NOW_S - 1000
+        """When it started, by its clock."""
         self.statements: list[str] = []
         """Every statement that it was given, in order."""
 
@@ -88,6 +94,12 @@ class FakeServer(SingleServer):
         if sql in self._answers:
             answer = self._answers[sql]
             return list(answer() if callable(answer) else answer)
+        if sql == "SHOW GLOBAL STATUS LIKE 'Uptime'":
+            return [("Uptime", str(_NOW_S - self.started_s))]
+        if sql == "SELECT UNIX_TIMESTAMP()":
+            return [(_NOW_S,)]
+        if sql.startswith("SHOW GLOBAL STATUS LIKE "):  # a status that it does not have
+            return []
         if sql == "SELECT VERSION()":
             return [(self.identity.version_text,)]
         if sql.startswith("SHOW GLOBAL VARIABLES WHERE Variable_name IN"):

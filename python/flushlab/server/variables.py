@@ -45,6 +45,19 @@ def persisted(query: Query, identity: ServerIdentity) -> dict[str, str] | None:
         return None
 
 
+REDO_CAPACITY = "innodb_redo_log_capacity"
+
+
+def redo_capacity_in_force(query: Query) -> int | None:
+    """Bytes of the redo log, whichever variables gave them; None where the server does not tell.
+
+    MySQL 8.0.30 and later shows the default of `innodb_redo_log_capacity` if `innodb_log_file_size` gave it
+    (https://dev.mysql.com/doc/refman/8.0/en/innodb-redo-log.html).
+    """
+    rows = query("SHOW GLOBAL STATUS LIKE 'Innodb_redo_log_capacity_resized'")
+    return int(rows[0][1]) if rows and str(rows[0][1]).isdecimal() else None
+
+
 def redo_enabled(query: Query, identity: ServerIdentity) -> bool:
     """Whether the server writes a redo log: MySQL can do without since 8.0.21
     (https://dev.mysql.com/doc/refman/8.0/en/innodb-redo-log.html)."""

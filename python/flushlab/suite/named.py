@@ -12,6 +12,7 @@ import shutil
 import time
 import urllib.error
 import urllib.request
+from contextlib import suppress
 
 from flushlab.datadir import Snapshots
 from flushlab.errors import ServerError, UsageError
@@ -51,12 +52,14 @@ def reset(name: str) -> float:
     except (FileNotFoundError, NotADirectoryError):
         return _reset_kept(name)
     try:
-        with urllib.request.urlopen(
-            urllib.request.Request(address, method="POST"), timeout=_ANSWER_S
-        ) as answer:
+        # No proxy of the environment: it is this machine.
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with direct.open(urllib.request.Request(address, method="POST"), timeout=_ANSWER_S) as answer:
             return float(json.load(answer)["seconds"])
     except urllib.error.HTTPError as error:
-        reason = json.load(error).get("error", error.reason)
+        reason = str(error.reason)
+        with suppress(ValueError, KeyError, TypeError):
+            reason = json.load(error)["error"]
         raise ServerError(f"the server {name} could not be reset: {reason}") from error
     except OSError as error:
         raise ServerError(f"the flushlab test that owns {name} does not answer: {error}") from error

@@ -38,7 +38,7 @@ from flushlab.process import passing_folder
 from flushlab.record import Value
 from flushlab.suite.inputs import Input, chain
 
-FORMAT = "4"
+FORMAT = "5"
 """Raise this when the way templates are made changes."""
 
 FACTS = "flushlab-template.json"

@@ -10,9 +10,10 @@ import pytest
 
 from flushlab.campaign.compare import compare
 from flushlab.campaign.facts import ArmFacts
-from flushlab.campaign.observed import demand_of
+from flushlab.campaign.observed import demand_of, of_observed, require_permitted
+from flushlab.campaign.request import BoundArm
 from flushlab.campaign.series import series
-from flushlab.errors import UsageError
+from flushlab.errors import BelowFloor, UsageError
 from flushlab.experiment.objective import scores
 from flushlab.record import (
     Comparison,
@@ -23,7 +24,11 @@ from flushlab.record import (
     side_by_side,
     together,
 )
+from flushlab.settings.floor import Floor
+from flushlab.spec.parts import WorkloadSpec
+from flushlab.workload import own_load
 from tests.unit.records import trial
+from tests.unit.report.campaigns import series_request
 
 DSN = "mysql://me@127.0.0.1:1"
 SAMPLED = ObservedLoad(
@@ -67,6 +72,12 @@ def test_a_stretch_in_which_no_look_met_a_writer_counts_as_half_a_look() -> None
 
 def test_nothing_committed_has_no_latency() -> None:
     assert msgspec.structs.replace(SAMPLED, commits=0).write_us is None
+
+
+def test_an_arm_that_commits_nothing_beside_others_that_do_is_slow() -> None:
+    stalled = msgspec.structs.replace(TOLD, commits=0, write_s=0.0, sampled_s=32.0, samples=80)
+    found = scores([trial(observed=stalled, result=0.1)], "latency")
+    assert found["latency"] == pytest.approx(-math.log(64e6))
 
 
 def test_percentiles_are_upper_bounds_of_the_servers_buckets() -> None:
@@ -165,3 +176,40 @@ def test_a_plan_cannot_ask_for_it(tmp_path: Any) -> None:
                     "settings = { sync_binlog = 0 }\n")  # fmt: skip
     with pytest.raises(UsageError, match="own load is the load that a running server has"):
         series(plan, dry_run=True)
+
+
+def bound(name: str, floor: str) -> BoundArm:
+    return BoundArm(name=name, floor=floor, workload=WorkloadSpec(name=own_load.NAME))
+
+
+@pytest.mark.parametrize(
+    ("base", "arm", "floor", "now", "refused"),
+    [
+        ("strict", "second", None, "strict", "arm"),
+        ("second", "strict", None, "strict", "the base"),
+        ("second", "strict", "strict", "strict", "the base"),
+        ("second", "second", "second", "strict", ""),
+        ("second", "second", None, "second", ""),
+        ("second", "relaxed", "strict", "second", "arm"),
+    ],
+)
+def test_a_configuration_is_held_against_what_the_server_guarantees_now(
+    base: str, arm: str, floor: str | None, now: str, refused: str
+) -> None:
+    asked = series_request(
+        base=bound("base", base),
+        arms=(bound("arm", arm),),
+        floor=Floor(floor) if floor else None,
+        base_name="the base",
+    )
+    if refused:
+        with pytest.raises(BelowFloor, match=f"^{refused} is below the floor"):
+            require_permitted(asked, Floor(now))
+    else:
+        require_permitted(asked, Floor(now))
+
+
+def test_reads_among_commits_are_warned_of() -> None:
+    assert not [*of_observed(TOLD), *of_observed(None)]
+    (warning,) = of_observed(msgspec.structs.replace(TOLD, commits_by="handler_commit"))
+    assert warning.slug == "reads-among-commits"

@@ -67,6 +67,7 @@ def test_mydumpers_files_are_loaded_tables_first_and_triggers_last(tmp_path: Pat
         *(
             "shop.item.00001.sql.gz",
             "shop.item-schema-triggers.sql",
+            "shop-schema-triggers.sql",
             "shop.sold-schema.sql",
             "shop.a.sql.zst",
         ),
@@ -88,6 +89,7 @@ def test_mydumpers_files_are_loaded_tables_first_and_triggers_last(tmp_path: Pat
         "shop: shop.item.00001.sql.gz",
         "shop: shop-schema-post.sql",
         "shop: shop.sold-schema-view.sql",
+        "shop: shop-schema-triggers.sql",
         "shop: shop.item-schema-triggers.sql",
     ]
 
@@ -126,10 +128,11 @@ def test_shells_folder_is_loaded_by_what_its_files_say(tmp_path: Path) -> None:
             }
         },
     )
-    write("shop@item2.json", {"options": {"columns": ["id"]}})
+    parts = {"p0": "shop@item2@p0", "p 1": "shop@item2@p%201"}
+    write("shop@item2.json", {"options": {"columns": ["id"]}, "basenames": parts})
     for name in ("shop@item.sql", "shop@item2.sql", "shop@item.triggers.sql", "shop@v.pre.sql", "shop@v.sql"):
         write(name, "SELECT 1;")
-    for name in ("shop@item@0.tsv", "shop@item@@1.tsv", "shop@item2.tsv"):
+    for name in ("shop@item@0.tsv", "shop@item@@1.tsv", "shop@item2@p0.tsv", "shop@item2@p%201@@0.tsv"):
         write(name, "1\n")
     data = open_dataset(tmp_path)
     assert isinstance(data, ShellDump)
@@ -148,7 +151,11 @@ def test_shells_folder_is_loaded_by_what_its_files_say(tmp_path: Path) -> None:
         "shop: shop@v.pre.sql",
         f"shop@item@0.tsv {item}",
         f"shop@item@@1.tsv {item}",
-        f"shop@item2.tsv INTO TABLE `shop`.`item2`{format_} (`id`)",
+        f"shop@item2@p%201@@0.tsv INTO TABLE `shop`.`item2`{format_} (`id`)",
+        f"shop@item2@p0.tsv INTO TABLE `shop`.`item2`{format_} (`id`)",
         "shop: shop@v.sql",
         "shop: shop@item.triggers.sql",
     ]
+    write("shop@item3@p0.tsv", "1\n")
+    with pytest.raises(StorageError, match=r"shop@item3@p0\.tsv has rows of no table"):
+        loaded(ShellDump(path=str(tmp_path)))

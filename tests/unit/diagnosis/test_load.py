@@ -7,13 +7,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from flushlab.diagnosis.load import _Looks, between, commits_counter
+from flushlab.diagnosis import load as load_module
+from flushlab.diagnosis.load import LoadObserver, _Looks, between, commits_counter
 from flushlab.errors import CountersReset, ServerError
 from flushlab.record import WrittenStatements
 from flushlab.report.observed import source_words
+from flushlab.telemetry.live import questions
 from flushlab.telemetry.live.questions import ThreadState
 from flushlab.telemetry.live.status import ServerStatus
-from flushlab.telemetry.live.write_statements import load_questions, parse_histogram, parse_statements
+from flushlab.telemetry.live.write_statements import (
+    HISTOGRAM,
+    STATEMENTS,
+    load_questions,
+    parse_histogram,
+    parse_statements,
+)
 from tests.unit.telemetry.live.told import MARIADB, MYSQL57, MYSQL97, seen
 
 COUNTERS = {
@@ -221,3 +229,86 @@ def test_two_numbers_of_mariadb_are_one_transaction() -> None:
     )
     assert (load.commits, load.commits_by) == (200, "innodb_max_trx_id")
     assert "commits are half of the growth of Innodb_max_trx_id" in source_words(load)
+
+
+class Answering:
+    """A session whose server writes 400 transactions between two questions for its status.
+
+    Args:
+        told: write statements per transaction that performance_schema counts, stretch by stretch.
+        refused: questions that the server refuses from then on.
+        cut: answers with its status that it cuts short.
+    """
+
+    def __init__(self, told: list[float] | None = None, refused: tuple[str, ...] = (), cut: int = 0) -> None:
+        self._told, self._refused, self._cut = list(told or []), refused, cut
+        self._statements, self._at = 1000, 0
+        self.seen = status(status=COUNTERS, statements=told_of(1000), histogram={1000.0: 1000}, states=())
+
+    def ask_now(self, *names: str) -> None:
+        if questions.STATUS in names and self._cut:
+            self._cut -= 1
+            self.seen = msgspec.structs.replace(self.seen, failed=frozenset({questions.STATUS}))
+            return
+        news: dict[str, Any] = {"failed": frozenset(self._refused)}
+        if STATEMENTS in names and self._at and STATEMENTS not in self._refused:
+            self._statements += round(400 * (self._told.pop(0) if self._told else 1.0))
+            news["statements"] = told_of(self._statements)
+        if questions.STATUS in names:
+            counters = {**COUNTERS, "uptime": str(100 + 4 * self._at)}
+            counters["binlog_commits"] = str(500 + 400 * self._at)
+            news |= {"status": counters, "at_s": 10.0 + 4 * self._at}
+            self._at += 1
+        self.seen = msgspec.structs.replace(self.seen, **news)
+
+    def close(self) -> None:
+        pass
+
+
+def told_of(count: int) -> Any:
+    return told(count, count * 10**9)
+
+
+def observing(session: Answering, monkeypatch: pytest.MonkeyPatch, **more: bool) -> LoadObserver:
+    monkeypatch.setattr(load_module, "Session", lambda *_, **__: session)
+    node: Any = object()
+    return LoadObserver([node], **more)
+
+
+def test_what_a_server_refuses_from_then_on_is_empty_and_no_old_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refusing = Answering(refused=(STATEMENTS, HISTOGRAM))
+    found = observing(refusing, monkeypatch).observe(0.0)
+    assert (found.source, found.histogram, found.commits) == ("samples", {}, 400)
+
+
+def test_a_status_that_is_cut_short_is_asked_for_again_and_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert observing(Answering(cut=2), monkeypatch).observe(0.0).commits == 400
+    with pytest.raises(CountersReset, match="cut 3 answers short"):
+        observing(Answering(cut=9), monkeypatch).observe(0.0)
+
+
+@pytest.mark.parametrize(
+    ("one_source", "sources"),
+    [(True, ["statements", "samples", "samples"]), (False, ["statements", "samples", "statements"])],
+)
+def test_a_comparison_has_one_source(
+    one_source: bool, sources: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The statements of one stretch were prepared; each stretch asks at both ends."""
+    session = Answering([1.0, 1.0, 0.1, 1.0, 1.0])
+    observer = observing(session, monkeypatch, one_source=one_source)
+    assert [observer.observe(0.0).source for _ in range(3)] == sources
+
+
+def test_another_server_at_the_address_is_no_stretch(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Answering()
+    observer = observing(session, monkeypatch)
+    observer.observe(0.0)
+    moved = {**session.seen.variables, "hostname": "db2"}
+    session.seen = msgspec.structs.replace(session.seen, variables=moved)
+    with pytest.raises(ServerError, match="another server answers"):
+        observer.observe(0.0)

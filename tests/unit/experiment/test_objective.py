@@ -7,7 +7,7 @@ import pytest
 
 from flushlab.errors import MeasurementError
 from flushlab.experiment.objective import Objective, gain_words, is_stalled, score, stall_share
-from flushlab.record import Latency, LoadResult, Ratio
+from flushlab.record import Latency, LoadResult, Ratio, Slice
 from tests.unit.records import load_result, trial
 
 
@@ -62,6 +62,21 @@ def test_a_stalled_second_has_less_than_a_tenth_of_the_median() -> None:
     load = msgspec.structs.replace(load_result(), per_second=(100, 100, 9, 100, 0, 100, 100, 100, 10, 100))
     assert stall_share(trial(load=load)) == pytest.approx(0.2)
     assert stall_share(trial(load=None)) is None
+
+
+def test_more_than_half_of_the_seconds_may_be_stalled() -> None:
+    load = msgspec.structs.replace(load_result(), per_second=(0, 0, 0, 0, 0, 0, 900, 900, 900, 900))
+    assert stall_share(trial(load=load)) == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize(("events", "share"), [(100, 0.25), (10, None)])
+def test_where_arms_alternate_a_slice_may_be_stalled(events: int, share: float | None) -> None:
+    load = msgspec.structs.replace(load_result(), per_second=())
+    counted = [events, events, events, 0]
+    slices = tuple(
+        Slice(round=at, start_s=float(at), seconds=0.2, events=one) for at, one in enumerate(counted)
+    )
+    assert stall_share(trial(load=load, slices=slices)) == share
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from flushlab.errors import ValueOutOfRange
 from flushlab.record import Launch, ServerIdentity, Storage, Value
 from flushlab.settings.catalog import load_catalog
+from flushlab.settings.configuration import Configuration
 from flushlab.settings.durability import RULES, Guarantees, describe, guarantees, keeps, level, meets
 from flushlab.settings.durability.guarantee import FAILURES
 from flushlab.settings.floor import Floor
@@ -323,6 +324,14 @@ def test_a_dedicated_server_chooses_its_flush_method(
     settings: dict[str, Value] = {"log_bin": "OFF", "innodb_dedicated_server": "ON", **more}
     found = guarantees(settings, identity, DISK, LAUNCH)
     assert found.power_loss.level == power_loss
+
+
+def test_since_mysql_8_4_a_dedicated_server_keeps_the_default_method() -> None:
+    methods = [
+        Configuration({"innodb_dedicated_server": "ON"}, identity).value("innodb_flush_method")
+        for identity in (server("mysql", 8, 0, 36), MYSQL84)
+    ]
+    assert methods == ["O_DIRECT_NO_FSYNC", "O_DIRECT"]
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,10 @@ def test_a_server_that_is_gone_is_down_and_no_error() -> None:
     assert found["flushlab_watch_cpu_seconds_total"] == 0.5
 
 
+def test_without_a_server_to_watch_none_is_down() -> None:
+    assert "mysql_up" not in scraped(PollResult(why="no server"))
+
+
 def test_what_an_account_may_not_see_is_named_and_the_rest_is_there() -> None:
     told = seen(
         threads=None, missing=("PROCESS",), took_s={"info_schema.processlist": 0.1, "global_status": 0.1}

@@ -18,6 +18,7 @@ from flushlab.campaign.pool import remote_use
 from flushlab.campaign.pool.protocol import Use
 from flushlab.diagnosis.load import LoadObserver
 from flushlab.errors import CountersReset, LoadPaused, MeasurementError, ServerDied, UsageError
+from flushlab.experiment.objective import LEAST_COMMITS
 from flushlab.record import ObservedLoad, Value, together
 from flushlab.server.control import READ_ONLY_VARIABLE, StatementFailed
 from flushlab.server.identifier import quoted
@@ -100,7 +101,7 @@ def _require_no_group(server: RemoteGroup) -> None:
         told = {str(name): str(value) for name, value in node.query(_GROUP)}
         if told.get("group_replication_group_name") and told.get(_SINGLE, "ON").upper() in _OFF:
             raise UsageError(
-                f"{node.address.name} is a member of a group with several primaries: commits of the others"
+                f"{node.address.name} is set up for a group with several primaries: commits of the others"
                 " count there, too",
                 hint="compare on a sandbox, with your transactions",
             )
@@ -181,6 +182,7 @@ class ObservedSlices:
 
     def __init__(self, observer: LoadObserver, seen: Seen) -> None:
         self._observer, self._seen = observer, seen
+        self._counted = seen.commits
 
     def slice(
         self, seconds: float, window: Callable[[], None] = lambda: None, lead_s: float = 0.0
@@ -214,22 +216,23 @@ class ObservedSlices:
         raise AssertionError("the last try returns or raises")
 
     def measured(self, results: Sequence[ObservedLoad]) -> Measured:
-        """What the slices give together.
+        """What the slices give together. If this arm alone committed nothing in a block, that counts.
 
         Raises:
-            LoadPaused: nothing was committed in them.
-            MeasurementError: nor in any slice before.
+            LoadPaused: no arm committed anything since the last trial of this one.
+            MeasurementError: nor before.
         """
         whole = together(results)
-        if not whole.commits and self._seen.commits:
+        of_block, self._counted = self._seen.commits - self._counted, self._seen.commits
+        if not of_block and self._seen.commits:
             raise LoadPaused(f"nothing was committed within {whole.seconds:.1f} s")
-        if not whole.commits:
+        if not of_block:
             raise MeasurementError(
                 f"nothing was committed within {whole.seconds:.1f} s: the server has no load to measure",
                 hint="run it while your application writes, or leave out --own-load",
             )
         return Measured(
-            result=whole.throughput,
+            result=whole.throughput or LEAST_COMMITS / whole.seconds,
             unit=UNIT,
             higher_is_better=True,
             warm_up_s=0.0,

@@ -12,37 +12,18 @@ from flushlab.diagnosis.files.told import Source, Told, whole
 from flushlab.telemetry.live.questions import OpenTransaction
 
 _COLUMNS = frozenset(("trx_id", "trx_state", "trx_started"))
-_TS = re.compile(r"^TS (\d{1,12})(?:\.\d+)? (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)", re.MULTILINE)
-_OFFSET = re.compile(r"([+-])(\d\d?):(\d\d)")
-
-
-def zone_s(time_zone: str, system: int) -> int | None:
-    """Seconds by which a time zone is ahead of UTC; None for a name that takes a table.
-
-    Args:
-        time_zone: as the server's variable has it.
-        system: for `SYSTEM`, and where nothing tells the variable.
-    """
-    if time_zone.upper() in ("", "SYSTEM"):
-        return system
-    if time_zone.upper() in ("UTC", "GMT"):
-        return 0
-    if (match := _OFFSET.fullmatch(time_zone)) is None:
-        return None
-    return (int(match[2]) * 3600 + int(match[3]) * 60) * (-1 if match[1] == "-" else 1)
+_TS = re.compile(r"^TS \d+(?:\.\d+)? (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)", re.MULTILINE)
 
 
 def parse(text: str) -> Told:
-    """The transactions of each moment; their age takes the moment's time, as the client's clock shows it."""
-    first = _TS.search(text)
-    shown = _time(first[2]) if first is not None else None
+    """The transactions of each moment; their age takes the moment's time. Both are in the machine's time
+    zone, whatever the server's (field_store_time_t in https://github.com/mysql/mysql-server/blob/8.0/storage/innobase/handler/i_s.cc)."""
     return Told(
         transactions=tuple(
             tuple(_transactions(rows, now))
             for now, part in _moments(text)
             for rows in results(part, _COLUMNS)
-        ),
-        zone_s=round(shown.timestamp()) - int(first[1]) if first is not None and shown is not None else 0,
+        )
     )
 
 
@@ -52,7 +33,7 @@ def _moments(text: str) -> Iterator[tuple[datetime | None, str]]:
     if not times:
         yield None, text
     for match, following in itertools.zip_longest(times, times[1:]):
-        yield _time(match[2]), text[match.end() : following.start() if following else None]
+        yield _time(match[1]), text[match.end() : following.start() if following else None]
 
 
 def _transactions(rows: list[Record], now: datetime | None) -> Iterator[OpenTransaction]:
@@ -62,7 +43,7 @@ def _transactions(rows: list[Record], now: datetime | None) -> Iterator[OpenTran
         yield OpenTransaction(
             thread=whole(row.get("trx_mysql_thread_id", "")),
             waits=row["trx_state"] == "LOCK WAIT",
-            age_s=int(age_s),
+            age_s=max(0, int(age_s)),
             rows_locked=whole(row.get("trx_rows_locked", "")),
             rows_modified=whole(row.get("trx_rows_modified", "")),
         )

@@ -15,7 +15,6 @@ from flushlab.diagnosis.commits import COUNTERS
 from flushlab.diagnosis.evidence import CommitCount, Evidence, settings_of
 from flushlab.diagnosis.files.folder import Found, Read
 from flushlab.diagnosis.files.machine import host_of
-from flushlab.diagnosis.files.open_transactions import zone_s
 from flushlab.diagnosis.files.recorded import evidence_of_recording
 from flushlab.diagnosis.files.told import Recorded, Told
 from flushlab.diagnosis.files.untold import LEAST_MOMENTS, untold
@@ -71,7 +70,7 @@ def evidence_of(found: Found) -> Evidence:
     _require_one_run(moments)
     monitors = [one for told in _told(found.files) for one in told.monitors]
     identity = _identity(variables, moments)
-    transactions = list(_transactions(found.files, monitors, variables))
+    transactions = list(_transactions(found.files, monitors))
     first, last = _ends(found.key, identity, variables, moments, monitors)
     seconds = last.at_s - first.at_s
     write_time = _write_time(found.files, identity, variables, moments, transactions, seconds)
@@ -243,19 +242,10 @@ def _ages(
 
 
 def _transactions(
-    files: Iterable[Read], monitors: Iterable[Monitor], variables: Mapping[str, str]
+    files: Iterable[Read], monitors: Iterable[Monitor]
 ) -> Iterator[tuple[OpenTransaction, ...]]:
-    """Those of INNODB STATUS come last: their ages need no time zone."""
-    for told in _told(files):
-        ahead_s = zone_s(variables.get("time_zone", ""), system=told.zone_s)
-        for moment in told.transactions:
-            yield tuple(_aged(one, ahead_s, told.zone_s) for one in moment)
+    yield from (moment for told in _told(files) for moment in told.transactions)
     yield from (one.transactions for one in monitors if one.transactions or one.whole)
-
-
-def _aged(one: OpenTransaction, ahead_s: int | None, client_s: int) -> OpenTransaction:
-    age_s = 0 if ahead_s is None else one.age_s + ahead_s - client_s
-    return msgspec.structs.replace(one, age_s=max(0, age_s))
 
 
 def _write_time(

@@ -48,9 +48,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
         variables: outputs of SHOW GLOBAL VARIABLES.
         monitors: outputs of SHOW ENGINE INNODB STATUS.
         moments: connections at one moment each.
-        transactions: open transactions at one moment each; an age is less than 0 where the server's time zone
-            is ahead of the client's.
-        zone_s: the client's time zone, in seconds ahead of UTC, where `transactions` took ages by it.
+        transactions: open transactions at one moment each.
         recordings: of the load.
         disks: counters of the machine's disks at each moment.
         cpu_times: of the machine's processors at each moment.
@@ -65,7 +63,6 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     monitors: tuple[Monitor, ...] = ()
     moments: tuple[tuple[ThreadState, ...], ...] = ()
     transactions: tuple[tuple[OpenTransaction, ...], ...] = ()
-    zone_s: int = 0
     recordings: tuple[Recorded, ...] = ()
     disks: tuple[DiskCounters, ...] = ()
     cpu_times: tuple[CpuTime, ...] = ()

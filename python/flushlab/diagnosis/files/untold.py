@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.files.folder import Found
-from flushlab.diagnosis.files.open_transactions import zone_s
 from flushlab.units import format_seconds
 
 LEAST_MOMENTS = 5
@@ -39,11 +38,6 @@ def untold(evidence: Evidence, found: Found) -> Iterator[str]:
         yield "how full the redo log is: no SHOW GLOBAL VARIABLES tells its size"
     if not evidence.monitors and not evidence.transactions:
         yield "open transactions and InnoDB's latches: no SHOW ENGINE INNODB STATUS"
-    zone = evidence.variable("time_zone")
-    if zone_s(zone, system=0) is None and any(
-        told.transactions for file in found.files for told in file.told.values()
-    ):
-        yield f"how long transactions are open: trx_started is in the server's time zone, {zone}"
     if not evidence.identity.version:
         yield "settings and guarantees: no SHOW GLOBAL VARIABLES tells the server's version"
     elif not evidence.settings:

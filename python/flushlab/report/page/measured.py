@@ -268,7 +268,7 @@ def _rows(arm: str, trials: Sequence[Trial]) -> Iterator[tuple[Cell, ...]]:
 
 
 _OUTCOMES = {
-    "discarded": "disturbed by other load",
+    "discarded": "did not count",
     "refused": "refused by the server",
     "failed": "failed",
     "invalid": "invalid: a setting read back differently",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Literal, get_args
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
@@ -142,7 +143,7 @@ def address_of(given: Mapping[str, str]) -> Address:
             get_server_public_key=near,
         ),
         ssl_mode=mode,
-        ssl_ca=ca,
+        ssl_ca=str(Path(ca).absolute()) if ca else "",
         database=given.get("database", ""),
     )
 

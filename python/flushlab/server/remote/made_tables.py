@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from flushlab.errors import ServerError
+from flushlab.errors import FlushlabError, ServerError
 from flushlab.machine import state
 from flushlab.server.control import StatementFailed
 from flushlab.server.identifier import quoted
@@ -141,7 +141,7 @@ def drop_left(say: Say) -> None:
                 server = _first_that_answers(written.addresses, stack)
                 if dropped := _drop(server.query, written, after_a_kill=True):
                     say(f"{server.address.name}: dropped what an interrupted flushlab had made: {dropped}")
-        except ServerError as error:
+        except FlushlabError as error:  # such as certificates that are gone
             say(f"{_not_yet(written, error)}. If that server is gone, remove {path}")
             continue
         path.unlink(missing_ok=True)
@@ -151,7 +151,7 @@ def _first_that_answers(addresses: Sequence[Address], stack: ExitStack) -> Remot
     for address in addresses[:-1]:
         try:
             return stack.enter_context(RemoteServer(address, connect_s=CONNECT_S))
-        except ServerError:
+        except FlushlabError:
             continue
     return stack.enter_context(RemoteServer(addresses[-1], connect_s=CONNECT_S))
 
@@ -208,7 +208,7 @@ def _is_empty(query: Query, database: str) -> bool:
     )
 
 
-def _not_yet(written: _Written, error: ServerError) -> str:
+def _not_yet(written: _Written, error: FlushlabError) -> str:
     return (
         f"warning: tables in {written.database} could not be dropped: {error.message}. The next flushlab"
         f" command tries again; {written.by_hand}"

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import msgspec
 
-from flushlab.errors import ServerError, UsageError
+from flushlab.errors import FlushlabError, ServerError, UsageError
 from flushlab.machine import state
 from flushlab.record import ServerIdentity, Value
 from flushlab.server.control import StatementFailed
@@ -28,7 +28,13 @@ from flushlab.server.remote import journal
 from flushlab.server.remote.address import Address
 from flushlab.server.remote.journal import ANSWER_S, CONNECT_S, Say, await_answer
 from flushlab.server.remote.server import RemoteServer
-from flushlab.server.variables import Query, read_variables, set_variable
+from flushlab.server.variables import (
+    REDO_CAPACITY,
+    Query,
+    read_variables,
+    redo_capacity_in_force,
+    set_variable,
+)
 from flushlab.settings.configuration import LOST_AT_RESTART, Configuration, literal
 
 FOLDER = "put-back"
@@ -36,6 +42,8 @@ _LOCK = "flushlab_tunes_this_server"
 _RUNS_ON_S = 60.0
 """Longest wait for a statement that a Ctrl-C has left alone: the server carries it out all the same, and
 resizing a redo log takes MariaDB seconds."""
+_SAME_START_S = 5.0
+"""Two readings of one start differ by less."""
 _BOUNDS = {
     "innodb_io_capacity": "innodb_io_capacity_max",
     "innodb_max_dirty_pages_pct_lwm": "innodb_max_dirty_pages_pct",
@@ -65,6 +73,7 @@ class _Written(journal.Entry, frozen=True, kw_only=True):
         address: the server.
         changes: to be put back in this order.
         undo: the statements for that.
+        started_s: when the server started, by its own clock; None if it does not tell.
         whatever_it_is: also a value that is not among those of `changes`, where the server may have made it
             of one of them: it was not read back. Not any value: whoever found the server as a killed flushlab
             had left it may have set `sync_binlog` right.
@@ -74,6 +83,7 @@ class _Written(journal.Entry, frozen=True, kw_only=True):
     changes: tuple[Change, ...]
     undo: tuple[str, ...]
     whatever_it_is: bool = False
+    started_s: float | None = None
 
 
 class Changes:
@@ -89,7 +99,8 @@ class Changes:
         self._server = server
         self._query: Query = partial(server.query, answer_s=ANSWER_S)
         names = dict.fromkeys(name for one in wanted for name in one)
-        self._found = self._read(dict.fromkeys((*names, *_bound_to(names))))
+        self._found = self._in_force(dict.fromkeys((*names, *_bound_to(names))))
+        self._started_s: float | None = None
         same = Configuration({}, server.identity).same
         changes = []
         for name in names:
@@ -175,13 +186,14 @@ class Changes:
                 f"another flushlab has changed settings of {self.where} for a while",
                 hint=f"wait until it ends; else see {path}" if is_mine else "wait until it ends",
             )
-        now, same = self._read(self._found), Configuration({}, self._server.identity).same
+        now, same = self._in_force(self._found), Configuration({}, self._server.identity).same
         differing = [name for name, value in self._found.items() if not same(name, value, now.get(name))]
         if differing:  # it ended after they were read
             raise UsageError(
                 f"{', '.join(differing)} of {self.where} changed while this started",
                 hint="run it again; by now another flushlab may have put back what it had changed",
             )
+        self._started_s = _started_s(self._query, latest=True)
         self._write(path, whatever_it_is=True, new=True)  # new, or an error: only then is it ours to remove
         self._path = path
 
@@ -206,6 +218,14 @@ class Changes:
         ]
         return tuple(sorted((*self._changes, *along), key=lambda one: one.name not in _BOUNDS.values()))
 
+    def _in_force(self, names: Iterable[str]) -> dict[str, Value]:
+        """The variables, and the size of a redo log that the older variables gave: to be put back by the new
+        one."""
+        found = self._read(names)
+        if REDO_CAPACITY in found and (size := redo_capacity_in_force(self._query)):
+            found[REDO_CAPACITY] = size
+        return found
+
     def _read(self, names: Iterable[str]) -> dict[str, Value]:
         return read_variables(self._query, self._server.identity, names)
 
@@ -216,7 +236,11 @@ class Changes:
         try:
             await_answer(self._server.query, self.where, say)
             self._await_own_statement(say)
-            found = _restore(self._server, self._all, say, lambda _: not self._came_of_it)
+            if _is_restarted(self._query, self._started_s):
+                found = {one.name for one in self._changes}
+                say(f"{self.where}: the server has started anew meanwhile, and has what it starts with")
+            else:
+                found = _restore(self._server, self._all, say, lambda _: not self._came_of_it)
         except ServerError as error:
             say(_not_yet(self._server.address, self.undo, error))
         else:
@@ -247,6 +271,7 @@ class Changes:
             changes=self._all,
             undo=self.undo,
             whatever_it_is=whatever_it_is,
+            started_s=self._started_s,
         )
         why = "nothing was changed; without that file nobody could put it back"
         journal.write(path, written, new=new, without=why)
@@ -267,12 +292,43 @@ def put_back_left(say: Say) -> None:
                 if not is_mine:
                     say(f"{name}: another flushlab changes settings there; the next command tries again")
                     continue
-                inexact = partial(_is_inexact, server.identity, written.whatever_it_is)
-                _restore(server, written.changes, say, inexact)
+                if _is_restarted(query, written.started_s):
+                    say(f"{name}: the server has started anew since, and has what it starts with")
+                else:
+                    inexact = partial(_is_inexact, server.identity, written.whatever_it_is)
+                    _restore(server, written.changes, say, inexact)
                 path.unlink(missing_ok=True)
                 _unlock(query)
-        except ServerError as error:
+        except FlushlabError as error:  # such as certificates that are gone
             say(f"{_not_yet(written.address, written.undo, error)} If that server is gone, remove {path}")
+
+
+def _started_s(query: Query, *, latest: bool) -> float | None:
+    """When the server started, by its own clock; None if it does not tell. A jump of that clock moves both
+    readings.
+
+    Args:
+        query: asks it.
+        latest: an answer that is late makes it later, not earlier.
+    """
+
+    def uptime() -> list[tuple[object, ...]]:
+        return query("SHOW GLOBAL STATUS LIKE 'Uptime'")
+
+    def clock() -> list[tuple[object, ...]]:
+        return query("SELECT UNIX_TIMESTAMP()")
+
+    try:
+        up, now = (uptime(), clock()) if latest else tuple(reversed((clock(), uptime())))
+        return float(str(now[0][0])) - float(str(up[0][1]))
+    except (IndexError, ValueError):
+        return None
+
+
+def _is_restarted(query: Query, started_s: float | None) -> bool:
+    """Whether the server started after settings were written down: a start loses every SET GLOBAL."""
+    now = _started_s(query, latest=False)
+    return started_s is not None and now is not None and now > started_s + _SAME_START_S
 
 
 def _lock(query: Query, *, wait_s: float) -> bool:
@@ -350,7 +406,7 @@ def _restore(
     return {one.name for one in changed}
 
 
-def _not_yet(address: Address, undo: tuple[str, ...], error: ServerError) -> str:
+def _not_yet(address: Address, undo: tuple[str, ...], error: FlushlabError) -> str:
     return (
         f"warning: settings could not be put back: {error.message}. The next flushlab command tries again."
         f" By hand: {' '.join(undo)} ({LOST_AT_RESTART})"

@@ -301,7 +301,7 @@ class Session:
             if due.form == len(question.forms):
                 due.form, due.at_s = 0, began + REFUSED_S
             elif question.every_s > REFUSED_S:  # it was cut short, and is asked once
-                due.at_s = began + DEADLINE_S
+                due.at_s = began + max(DEADLINE_S, took_s / MOST_SHARE)
             news["failed"] = self.seen.failed | {question.name}
         else:
             news[field] = told

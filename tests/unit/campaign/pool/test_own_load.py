@@ -96,6 +96,8 @@ def test_a_load_that_pauses_is_no_fault_of_the_arm_and_one_that_never_ran_is(no_
         slices.measured([load(0)])
     assert not isinstance(raised.value, LoadPaused)
     slices.slice(5.0)
+    alone = slices.measured([load(0), load(0)])
+    assert (alone.result, alone.observed.commits) == (0.05, 0), "others committed in the block"
     with pytest.raises(LoadPaused, match="nothing was committed within 10"):
         slices.measured([load(0), load(0)])
 

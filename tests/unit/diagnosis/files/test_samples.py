@@ -68,38 +68,6 @@ def test_the_flavor_is_that_of_the_version(version: str, server: str) -> None:
     assert evidence(a=tabs({**VARIABLES, "version": version})).server == server
 
 
-@pytest.mark.parametrize(
-    ("client", "started", "time_zone", "age_s", "is_told"),
-    [
-        ("2026-01-01 00:00:45", "2026-01-01 00:00:00", "SYSTEM", 45, True),
-        ("2026-01-01 01:00:45", "2026-01-01 01:00:00", "SYSTEM", 45, True),
-        ("2026-01-01 01:00:45", "2026-01-01 00:00:00", "+00:00", 45, True),
-        ("2026-01-01 01:00:45", "2026-01-01 00:00:00", "UTC", 45, True),
-        ("2026-01-01 00:00:45", "2026-01-01 09:00:00", "+09:00", 45, True),
-        ("2025-12-31 19:00:45", "2025-12-31 20:30:00", "-03:30", 45, True),
-        ("2026-01-01 00:00:45", "2026-01-01 01:00:00", "Europe/Berlin", 0, False),
-        ("2026-01-01 00:00:45", "2026-01-01 00:00:46", "SYSTEM", 0, True),
-    ],
-)
-def test_a_transaction_is_as_old_as_the_time_zones_say(
-    client: str, started: str, time_zone: str, age_s: int, is_told: bool
-) -> None:
-    row = {
-        "trx_id": "1",
-        "trx_state": "RUNNING",
-        "trx_started": started,
-        "trx_mysql_thread_id": "8",
-        "trx_rows_locked": "2",
-        "trx_rows_modified": "1",
-    }
-    found = evidence(
-        a=tabs({**VARIABLES, "time_zone": time_zone}),
-        b=f"TS 1767225645.5 {client}\n{outputs.vertical([row])}",
-    )
-    assert found.transactions[8].age_s == age_s
-    assert any("trx_started" in one for one in found.untold) is not is_told
-
-
 def test_an_unknown_server_has_no_floor_and_no_change_to_try() -> None:
     found = diagnosis(a=box(outputs.status()) + box(outputs.status(10, Innodb_log_waits=50)))
     assert [one.name for one in found.findings] == ["log_buffer"]

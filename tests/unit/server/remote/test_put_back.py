@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from flushlab.errors import UsageError
+from flushlab.record import ServerIdentity
 from flushlab.server import FakeServer
+from flushlab.server.remote import journal, put_back
 from flushlab.server.remote.address import from_nodes
 from flushlab.server.remote.put_back import Changes
 
@@ -45,6 +49,56 @@ def test_what_alternated_is_told_to_be_put_back(private_home: object, now: int) 
     changes.put_back(said.append)
     assert said == [f"put back: SET GLOBAL {FLUSH} = 1;"]
     assert server.read_back([FLUSH]) == {FLUSH: 1}
+
+
+def test_a_server_that_started_anew_keeps_what_it_starts_with(private_home: object) -> None:
+    server: Any = Theirs()
+    changes, said = Changes(server, {FLUSH: 1}, {FLUSH: 2}), list[str]()
+    changes.announce()
+    server.query(f"SET GLOBAL {FLUSH} = %s", [2])  # its owner's, from the option file
+    server.started_s += 500
+    changes.put_back(said.append)
+    assert server.read_back([FLUSH]) == {FLUSH: 2}
+    assert said and "started anew" in said[0]
+    assert not journal.files(put_back.FOLDER)
+
+
+def test_a_redo_log_that_older_variables_sized_is_put_back_to_its_size(private_home: object) -> None:
+    shown, in_force = 100 << 20, 4 << 30
+    server: Any = Theirs(
+        identity=ServerIdentity(flavor="mysql", version=(8, 0, 36), version_text="8.0.36"),
+        values={"innodb_redo_log_capacity": shown},
+        answers={
+            "SHOW GLOBAL STATUS LIKE 'Innodb_redo_log_capacity_resized'": [
+                ("Innodb_redo_log_capacity_resized", str(in_force))
+            ]
+        },
+    )
+    changes = Changes(server, {"innodb_redo_log_capacity": 8 << 30})
+    assert changes.before == {"innodb_redo_log_capacity": in_force}
+    changes.make()
+    changes.put_back(list[str]().append)
+    assert server.read_back(["innodb_redo_log_capacity"]) == {"innodb_redo_log_capacity": in_force}
+
+
+def test_certificates_that_are_gone_leave_the_file_and_say_so(
+    private_home: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server: Any = Theirs()
+    changes = Changes(server, {FLUSH: 2})
+    changes.make()
+    (file,) = journal.files(put_back.FOLDER)
+    monkeypatch.setattr(journal.Entry, "is_left", True)
+    gone = UsageError("the certificates in '/srv/ca.pem' cannot be read")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise gone
+
+    monkeypatch.setattr(put_back, "RemoteServer", refuse)
+    said = list[str]()
+    put_back.put_back_left(said.append)
+    assert file.exists()
+    assert "certificates" in said[-1] and f"SET GLOBAL {FLUSH} = 1;" in said[-1]
 
 
 def test_the_next_flushlab_need_not_wait_until_the_server_sees_that_this_one_is_gone(
