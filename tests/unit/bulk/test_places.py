@@ -33,6 +33,7 @@ def settings(
     build: tuple[Flavor, tuple[int, ...]] = MARIADB,
     floor: Floor = Floor.SECOND,
     load_bytes: int = 1 * MIB,
+    told: Mapping[str, list[tuple[Any, ...]]] | None = None,
 ) -> Mapping[str, Value]:
     flavor, version = build
     found = {**STRICT, **now}
@@ -40,6 +41,7 @@ def settings(
         identity=ServerIdentity(flavor=flavor, version=version, version_text=".".join(map(str, version))),
         launch=Launch(),
         read_back=lambda names: {name: found[name] for name in names if name in found},
+        query=lambda sql: (told or {}).get(sql, []),
     )
     return settings_of_others(server, floor, load_bytes)
 
@@ -73,6 +75,12 @@ def test_a_redo_log_that_is_too_small_is_enlarged_where_that_can_be_undone(
     build: tuple[Flavor, tuple[int, ...]], name: str, size: int, wanted: int | None
 ) -> None:
     assert settings({name: size}, build, load_bytes=300 * MIB).get(name) == wanted
+
+
+def test_a_redo_log_that_older_variables_made_large_is_left_alone() -> None:
+    told = {"SHOW GLOBAL STATUS LIKE 'Innodb_redo_log_capacity_resized'": [("", str(4 << 30))]}
+    found = settings({CAPACITY: 100 * MIB}, ("mysql", (9, 7, 4)), load_bytes=300 * MIB, told=told)
+    assert CAPACITY not in found
 
 
 def test_no_redo_log_grows_beyond_a_gibibyte() -> None:
