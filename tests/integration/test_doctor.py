@@ -231,7 +231,7 @@ def test_bad_input_is_a_clear_error(words: Sequence[str], code: int, says: str) 
 def test_a_server_without_a_change_to_try_gets_no_plan(
     servers: Callable[[str], Sandbox], tmp_path: Path
 ) -> None:
-    own, plan = servers("mariadb@10.11").endpoint, tmp_path / "mend.toml"
+    own, plan = servers("mariadb@10.11").endpoint, tmp_path / "plan.toml"
     dsn = f"mysql://{own.user}:{own.password}@localhost?socket={own.socket}"
     told = flushlab("doctor", "--dsn", dsn, "--seconds", "2", "--plan", str(plan))
     assert "no plan: no finding has a setting to try" in " ".join(told.stderr.split())

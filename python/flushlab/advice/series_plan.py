@@ -32,7 +32,7 @@ def series_plan(diagnosis: Diagnosis) -> str | None:
         f"# Made by flushlab doctor from {server.name}, {_source(diagnosis)}.",
         f"# {diagnosis.answer}",
         "",
-        f'title = "What would mending {server.name} buy?"',
+        f'title = "What does each change gain on {server.name}?"',
         f"# The series of its release. For the release itself, name that build: {server.name}.",
         f'server = "{server.flavor}@{version}"',
         "",

@@ -281,8 +281,8 @@ def of_interim(comparisons: Iterable[Comparison]) -> Iterator[Warning]:
         if one.contradicted:
             yield Warning(
                 "analyses-disagree",
-                f"{one.arm}: the results of an earlier part and those of the whole exclude each other, so "
-                "something changed that other arms did not feel. The interval spans both; repeat this before "
+                f"{one.arm}: the interval of an earlier part and that of all blocks do not overlap: "
+                "a change affected this arm alone. The interval spans both; repeat this before "
                 "relying on it.",
                 arms=(one.arm,),
             )

@@ -46,7 +46,7 @@ def doctor(
     Examples:
       flushlab doctor -h db1 -u monitor -p
       flushlab doctor --defaults-file ~/.my.cnf --seconds 60 --full
-      flushlab doctor --server sandbox:demo --plan mend.toml --html doctor.html
+      flushlab doctor --server sandbox:demo --plan plan.toml --html doctor.html
       flushlab doctor --from ./pt-stalk
       flushlab doctor -h db1 -u monitor -p --check-account
 
@@ -67,7 +67,7 @@ def doctor(
     if plan is not None and (plan.exists() or plan.is_symlink()):
         raise NotWritable(f"{plan} exists already", hint="it may have your changes: name a new file")
     if plan is not None and str(plan) == "-":
-        raise UsageError("--plan writes a file", hint="name a new file, such as mend.toml")
+        raise UsageError("--plan writes a file", hint="name a new file, such as plan.toml")
     if html == "-":
         raise UsageError("--html writes a file", hint="--markdown - and --json - write to stdout")
     if json == markdown == "-":

@@ -90,7 +90,7 @@ class _Search:
             raise MeasurementError(
                 f"the fewest sectors cannot be found: crash {self.tries:,} could not be judged:"
                 f" {found.reasons[0]}",
-                hint="mend that, and run it again",
+                hint="fix the cause, and run --minimise again",
             )
         return found.outcome == self._crash.outcome
 

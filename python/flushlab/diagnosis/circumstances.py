@@ -55,7 +55,7 @@ def circumstances(evidence: Evidence) -> Iterator[str]:
     if evidence.variable("thread_handling") in _POOLS:
         yield "statements that wait for a thread of the server's thread pool look like their client's turn"
     if evidence.variable("group_replication_group_name"):
-        yield "commits of Group Replication include the group's agreement: no state tells it from a sync"
+        yield "commits of Group Replication include the group's agreement: no state separates it from a sync"
     if (moved_s := _clock_moved_s(evidence)) is not None:
         yield (
             f"the server's clock moved by {moved_s:+,.0f} s in the window: ages of connections and"

@@ -40,15 +40,15 @@ _ASKED_AGAIN = 3
 _EMPTY: Mapping[str, tuple[str, object]] = {
     HISTOGRAM: ("histogram", {}),
     STATEMENTS: ("statements", None),
-    questions.FILES: ("files", None),
+    questions.FILES: ("files", {}),
 }
 """Questions that a server may refuse, their field, and its value without an answer."""
 _WHO = ("hostname", "server_id", "server_uuid")
 """Variables that tell one server from another at its address."""
-_STRADDLING = 2
-"""Statements that may begin in one stretch and end in the next."""
-_KNOWN = 20
-"""Commits of a stretch from which its source is known."""
+_FEW = 20
+"""Commits of a stretch below which those that end in the next one are a large part."""
+_SAME_START_S = 5.0
+"""By so much a server's uptime may lag behind the clock."""
 _LOGIN = "check address, user and password"
 _MOST_AMISS = 0.1
 """Part of the write statements that may be missing in the histogram, or too many in it."""
@@ -88,7 +88,8 @@ class LoadObserver:
         try:
             self._connect()
             before = [_counters(session) for session in self._sessions]
-            for last, now in zip(self._last, before, strict=False):
+            earlier, self._last = self._last, before
+            for last, now in zip(earlier, before, strict=False):
                 _require_same(last, now)
             looks = [_Looks() for _ in self._sessions]
             try:
@@ -116,8 +117,7 @@ class LoadObserver:
         after = [_counters(session) for session in self._sessions]
         load = side_by_side(list(map(between, before, after, looks)))
         self._last = after
-        if load.commits >= _KNOWN and load.source == "samples":
-            self._sampled_once = True
+        self._sampled_once = self._sampled_once or (load.commits > 0 and load.source == "samples")
         return load.by_samples() if self._one_source and self._sampled_once else load
 
     def settings(self) -> tuple[ServerIdentity, Mapping[str, Value]]:
@@ -220,15 +220,16 @@ def _require_same(last: ServerStatus, now: ServerStatus) -> None:
     Raises:
         ServerError: it started anew, or another one answers in its place.
     """
-    if (now.number("uptime") or 0.0) < (last.number("uptime") or 0.0):
+    ups = last.number("uptime"), now.number("uptime")
+    if ups[0] is not None and ups[1] is not None and ups[1] < ups[0] + now.at_s - last.at_s - _SAME_START_S:
         raise ServerError(
             f"{now.key} started anew: its settings are those of its start", hint="measure again"
         )
     for name in _WHO:
-        if now.variables.get(name) != last.variables.get(name):
+        was, found = last.variables.get(name), now.variables.get(name)
+        if was and found and was != found:
             raise ServerError(
-                f"another server answers at {now.key}: {name} was {last.variables.get(name)}, and is"
-                f" {now.variables.get(name)}",
+                f"another server answers at {now.key}: {name} was {was}, and is {found}",
                 hint="name the server itself, not an address that moves",
             )
 
@@ -264,24 +265,26 @@ def between(before: ServerStatus, after: ServerStatus, looks: _Looks) -> Observe
     rates = Rates(before, after)
     kinds, errors = _statements(before, after)
     told = _told_by_kind(kinds, 0.0 if counter == WITH_READS else commits * each)
+    if before.statements is None or after.statements is None:
+        told = None
     sampled_s = looks.writing / looks.weight * seconds if looks.count else None
     syncs = {"redo": rates.syncs.redo, "data": rates.syncs.data, "binlog": rates.syncs.binlog}
     return ObservedLoad(
         seconds=seconds,
         commits=round(commits * each),
         commits_by=counter,
-        source="statements" if told else "samples",
-        write_s=sum(one.seconds for one in told.values()) if told else sampled_s or 0.0,
+        source="samples" if told is None else "statements",
+        write_s=sampled_s or 0.0 if told is None else sum(one.seconds for one in told.values()),
         sampled_s=sampled_s,
         commit_s=looks.committing / looks.weight * seconds if looks.count else None,
         samples=looks.count,
-        statements=told,
-        histogram=_histogram(before, after, sum(one.count for one in told.values())),
+        statements=told or {},
+        histogram=_histogram(before, after, sum(one.count for one in (told or {}).values())),
         syncs={name: rate * seconds for name, rate in syncs.items() if rate is not None},
         redo_bytes=_delta(before, after, "innodb_os_log_written"),
         binlog_bytes=None if rates.binlog_bytes is None else rates.binlog_bytes * seconds,
         rollbacks=round(_delta(before, after, "handler_rollback") or 0.0),
-        errors=errors if told else None,
+        errors=None if told is None else errors,
     )
 
 
@@ -312,15 +315,16 @@ def _statements(before: ServerStatus, after: ServerStatus) -> tuple[dict[str, Wr
     return found, max(0, failed_now - failed)
 
 
-def _told_by_kind(kinds: Mapping[str, WrittenStatements], commits: float) -> dict[str, WrittenStatements]:
-    """The write statements by kind. There are none if many are prepared or in procedures, which may be of
-    any kind. Nor are there if some instruments or accounts are off: statements are fewer than commits then,
-    or take no time."""
+def _told_by_kind(
+    kinds: Mapping[str, WrittenStatements], commits: float
+) -> dict[str, WrittenStatements] | None:
+    """The write statements by kind. None if many are prepared or in procedures, which may be of any kind; and
+    if some instruments or accounts are off: statements are fewer than commits then, or take no time."""
     told = {kind: one for kind, one in kinds.items() if kind not in UNTOLD}
     untold = sum(one.count for kind, one in kinds.items() if kind in UNTOLD)
     count, timed = sum(one.count for one in told.values()), any(one.seconds > 0 for one in told.values())
-    is_whole = untold <= _MOST_UNTOLD * count and count + _STRADDLING >= _LEAST_TOLD * commits
-    return told if timed and is_whole else {}
+    is_whole = commits < _FEW or (timed and count >= _LEAST_TOLD * commits)
+    return told if is_whole and untold <= _MOST_UNTOLD * count else None
 
 
 def _histogram(before: ServerStatus, after: ServerStatus, ended: int) -> dict[float, int]:

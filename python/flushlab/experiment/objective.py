@@ -104,7 +104,7 @@ def write_us(trial: Trial) -> float | None:
     """Mean time that a transaction of an observed load takes in write statements and commit, in microseconds;
     None for other loads. Of a cell without commits, half of one."""
     load = trial.observed
-    if load is None:
+    if load is None or not (load.commits or load.samples):
         return None
     return load.write_us or load.by_samples().write_us_of(LEAST_COMMITS)
 

@@ -75,9 +75,12 @@ class ObservedLoad(msgspec.Struct, frozen=True, kw_only=True):
         return self.write_us_of(self.commits) if self.commits else None
 
     def write_us_of(self, commits: float) -> float:
-        """The same for so many transactions."""
-        least_s = self.seconds / (2 * self.samples) if self.source == "samples" and self.samples else 1e-9
-        return max(self.write_s, least_s) * 1e6 / commits
+        """The same for so many transactions. Where no statement ended, samples tell."""
+        if self.source == "statements" and self.write_s > 0:
+            return self.write_s * 1e6 / commits
+        least_s = self.seconds / (2 * self.samples) if self.samples else 1e-9
+        spent_s = self.write_s if self.source == "samples" else self.sampled_s or 0.0
+        return max(spent_s, least_s) * 1e6 / commits
 
     def by_samples(self) -> Self:
         """The same stretch with its latency by samples."""
@@ -110,8 +113,7 @@ def together(parts: Sequence[ObservedLoad]) -> ObservedLoad:
     """Several stretches of one server as one; what one of them lacks is left out. Where one of them has no
     sums of statements, samples are the source of all."""
     first = parts[0]
-    busy = [one for one in parts if one.commits] or parts  # without a statement there are no sums
-    whole = {one.source for one in busy} == {"statements"}
+    whole = {one.source for one in parts} == {"statements"}
     sampled = [one.write_s if one.sampled_s is None else one.sampled_s for one in parts]
     return ObservedLoad(
         seconds=sum(one.seconds for one in parts),

@@ -89,8 +89,8 @@ def _waits(diagnosis: Diagnosis) -> Iterator[Section]:
     notes = []
     if time.connections.get("row lock"):
         notes.append(
-            "No state tells a wait for a row lock. The server's counters have it for the whole window; over"
-            " time it is drawn as that part of executing, and of locking reads."
+            "Connection states do not show row lock waits. The server's counters give their total for the"
+            " window; the plot draws them as a fixed share of executing and of locking reads."
         )
     yield Section(
         "time",

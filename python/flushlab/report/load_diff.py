@@ -98,7 +98,7 @@ def warnings(before: Recording, after: Recording) -> Iterator[str]:
     if before.load.commits_by != after.load.commits_by:
         yield (
             f"commits are counted by {before.load.commits_by} before and by {after.load.commits_by} after:"
-            " whatever takes their number has no ratio"
+            " rows that use the number of commits have no ratio"
         )
     if before.load.source != after.load.source:
         yield "write latency comes from two sources: performance_schema, and samples of connections"

@@ -49,13 +49,16 @@ REDO_CAPACITY = "innodb_redo_log_capacity"
 
 
 def redo_capacity_in_force(query: Query) -> int | None:
-    """Bytes of the redo log, whichever variables gave them; None where the server does not tell.
+    """Bytes of the redo log, whichever variables gave them; None where the server does not tell, and while it
+    makes the log of another size.
 
     MySQL 8.0.30 and later shows the default of `innodb_redo_log_capacity` if `innodb_log_file_size` gave it
     (https://dev.mysql.com/doc/refman/8.0/en/innodb-redo-log.html).
     """
-    rows = query("SHOW GLOBAL STATUS LIKE 'Innodb_redo_log_capacity_resized'")
-    return int(rows[0][1]) if rows and str(rows[0][1]).isdecimal() else None
+    status = _texts(query("SHOW GLOBAL STATUS LIKE 'Innodb_redo_log_%'"))
+    size = status.get("innodb_redo_log_capacity_resized", "")
+    is_resized = status.get("innodb_redo_log_resize_status", "").upper() == "OK"
+    return int(size) if size.isdecimal() and is_resized else None
 
 
 def redo_enabled(query: Query, identity: ServerIdentity) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import msgspec
 
 from flushlab.build import Build, Progress, find_build, silent
 from flushlab.datadir import DataRoot
+from flushlab.errors import UsageError
 from flushlab.process import reap
 from flushlab.record import ServerIdentity, Value
 from flushlab.spec.commands import DatabaseSpec
@@ -109,6 +111,7 @@ def read_request(
 
         settings = parse_settings(spec.settings, found.flavor, found.version, load_catalog())
     base, scaled, notes = _base(spec, found, progress) if spec.base else ({}, (), ())
+    shape = _shape(spec, found) if spec.dataset is not None else {}
     return SuiteRequest(
         spec=spec,
         build=found,
@@ -116,7 +119,7 @@ def read_request(
         database=name,
         dataset_key=key,
         characters=characters,
-        settings={**base, **settings},
+        settings={**base, **shape, **settings},
         inputs=files,
         templates=templates,
         workers=workers,
@@ -126,6 +129,22 @@ def read_request(
         scaled=scaled,
         base_notes=notes,
     )
+
+
+def _shape(spec: DatabaseSpec, build: Build) -> dict[str, Value]:
+    """What shapes the files of the user's data directory, such as the page size of a backup; the server does
+    not start on it otherwise."""
+    from flushlab.dataset import open_dataset
+    from flushlab.settings.admission import admit, parse_settings
+    from flushlab.settings.catalog import load_catalog
+    from flushlab.settings.configuration import layout_of
+
+    assert spec.dataset is not None, "there are data"
+    catalog, found = load_catalog(), dict[str, Value]()
+    for name, value in layout_of(admit(open_dataset(spec.dataset).settings()).settings, catalog).items():
+        with suppress(UsageError):  # one that this version does not have
+            found |= parse_settings({name: value}, build.flavor, build.version, catalog)
+    return found
 
 
 def _base(

@@ -79,7 +79,7 @@ class Exporter:
 def _families(known: PollResult, running: Running | None) -> Iterator[Metric]:
     """All but the variables."""
     seen = known.seen if known.up else None
-    if known.up or known.since is not None:  # without a server to watch, none is down
+    if known.up or known.since is not None or known.failed:  # without a server to watch, none is down
         yield from mysqld.collectors(seen, up=known.up)
     if running is not None:
         yield from own.running(running)

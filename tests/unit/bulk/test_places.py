@@ -78,7 +78,8 @@ def test_a_redo_log_that_is_too_small_is_enlarged_where_that_can_be_undone(
 
 
 def test_a_redo_log_that_older_variables_made_large_is_left_alone() -> None:
-    told = {"SHOW GLOBAL STATUS LIKE 'Innodb_redo_log_capacity_resized'": [("", str(4 << 30))]}
+    sized, status = "Innodb_redo_log_capacity_resized", "Innodb_redo_log_resize_status"
+    told = {"SHOW GLOBAL STATUS LIKE 'Innodb_redo_log_%'": [(sized, str(4 << 30)), (status, "OK")]}
     found = settings({CAPACITY: 100 * MIB}, ("mysql", (9, 7, 4)), load_bytes=300 * MIB, told=told)
     assert CAPACITY not in found
 

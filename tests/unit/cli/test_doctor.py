@@ -39,7 +39,7 @@ def test_a_sample_of_pt_stalk_is_judged_as_a_server_is(sample: Path) -> None:
 
 
 def test_the_document_and_the_plan_are_made_of_files_too(sample: Path, tmp_path: Path) -> None:
-    plan = tmp_path / "mend.toml"
+    plan = tmp_path / "plan.toml"
     done = flushlab("doctor", "--from", str(sample), "--json", "-", "--plan", str(plan))
     found = json.loads(done.stdout)
     assert found["address"] == str(sample)

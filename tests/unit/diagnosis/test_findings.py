@@ -552,7 +552,7 @@ def test_rows_that_are_deleted_and_not_purged_are_locked() -> None:
     found = found_in(seen)["purge_lag"]
     rows, locked = 2_775 + 2_824 + 2_775, 31_009
     assert found.share is not None and found.share.mid == pytest.approx(0.75 * (1 - rows / locked))
-    assert "31,009 locks on rows in 3 looks at transactions, 8,374 rows were read" in found.seen[1].text
+    assert "31,009 row locks in 3 samples of transactions, but only 8,374 rows read" in found.seen[1].text
     holders = msgspec.structs.replace(searching[0], age_s=43)  # from before the window
     none = msgspec.structs.replace(seen, looks=((old, holders),) * 9)
     assert found_in(none)["purge_lag"].strength == "hint"

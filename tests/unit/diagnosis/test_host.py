@@ -194,7 +194,7 @@ def test_a_neighbor_is_told_as_it_was_seen_and_no_cause() -> None:
     )
     neighbor = next(one for one in found.findings if one.name == "other_io")
     assert neighbor.title == "rsync writes to the server's disk, which is busy 90% of the time"
-    assert "Whether writers wait for rsync is not seen." in neighbor.advice
+    assert "flushlab cannot see whether writers wait for rsync." in neighbor.advice
     assert found.answer.startswith(f"Writes may be bound: {neighbor.title}.")
 
 

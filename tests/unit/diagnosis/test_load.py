@@ -278,7 +278,7 @@ def observing(session: Answering, monkeypatch: pytest.MonkeyPatch, **more: bool)
 def test_what_a_server_refuses_from_then_on_is_empty_and_no_old_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    refusing = Answering(refused=(STATEMENTS, HISTOGRAM))
+    refusing = Answering(refused=(STATEMENTS, HISTOGRAM, questions.FILES))
     found = observing(refusing, monkeypatch).observe(0.0)
     assert (found.source, found.histogram, found.commits) == ("samples", {}, 400)
 
@@ -306,9 +306,11 @@ def test_a_comparison_has_one_source(
 
 def test_another_server_at_the_address_is_no_stretch(monkeypatch: pytest.MonkeyPatch) -> None:
     session = Answering()
+    here = {**session.seen.variables, "hostname": "db1"}
+    session.seen = msgspec.structs.replace(session.seen, variables=here)
     observer = observing(session, monkeypatch)
     observer.observe(0.0)
-    moved = {**session.seen.variables, "hostname": "db2"}
+    moved = {**here, "hostname": "db2"}
     session.seen = msgspec.structs.replace(session.seen, variables=moved)
     with pytest.raises(ServerError, match="another server answers"):
         observer.observe(0.0)

@@ -638,7 +638,7 @@ def test_a_faster_arm_that_stalls_is_rejected_with_that_reason() -> None:
         lambda r, t: with_load(t, 1000, stalling if r.arm.settings["flush"] == 2 else (100,) * 10)
     ).result()
     assert result.winner is None
-    assert any("20.0% of its seconds are stalled" in r.reason for r in result.rejected)
+    assert any("20.0% of its time is stalled" in r.reason for r in result.rejected)
 
 
 def test_a_winner_rejected_from_outside_gives_way_to_the_next_best() -> None:

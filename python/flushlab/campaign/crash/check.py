@@ -84,9 +84,7 @@ def failure_mode(storage: Storage) -> FailureMode:
     if storage.in_memory:
         return FailureMode(
             "process",
-            Warning(
-                "crash-kills-only", "the data lie in memory, which no power cut leaves: crashes were kills"
-            ),
+            Warning("crash-kills-only", "the data are in memory, so crashes were kills, not power cuts"),
         )
     try:
         require_fault_disk("ext4")

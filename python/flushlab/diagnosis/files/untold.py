@@ -35,11 +35,11 @@ def untold(evidence: Evidence, found: Found) -> Iterator[str]:
     if not evidence.checkpoint_ages:
         yield "how full the redo log is: no SHOW ENGINE INNODB STATUS"
     elif not (evidence.after.redo.capacity or evidence.after.number("innodb_checkpoint_max_age")):
-        yield "how full the redo log is: no SHOW GLOBAL VARIABLES tells its size"
+        yield "how full the redo log is: no SHOW GLOBAL VARIABLES shows its size"
     if not evidence.monitors and not evidence.transactions:
         yield "open transactions and InnoDB's latches: no SHOW ENGINE INNODB STATUS"
     if not evidence.identity.version:
-        yield "settings and guarantees: no SHOW GLOBAL VARIABLES tells the server's version"
+        yield "settings and guarantees: no SHOW GLOBAL VARIABLES shows the server's version"
     elif not evidence.settings:
         yield "settings and guarantees: no SHOW GLOBAL VARIABLES"
     if evidence.settings and (missing := [one for one in _ASSUMED if one not in evidence.after.variables]):
@@ -68,6 +68,6 @@ def _rates(evidence: Evidence) -> Iterator[str]:
     ]
     since = f". Since its start {format_seconds(uptime)} before, the server counted {', '.join(counts)}"
     yield (
-        "rates: one SHOW GLOBAL STATUS tells no rate; take a second, some seconds later"
+        "rates: they need two SHOW GLOBAL STATUS; take a second, some seconds later"
         f"{since + '; whether they go on is not told' if counts else ''}"
     )

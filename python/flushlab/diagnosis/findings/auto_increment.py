@@ -29,12 +29,12 @@ def find(evidence: Evidence) -> Finding | None:
         waits=(ROW_LOCK,),
         seen=(
             Seen(
-                f"{len(waiting)} transactions were seen waiting for a lock that is no row's",
+                f"{len(waiting)} transactions waited for a lock other than a row lock",
                 "SELECT * FROM information_schema.INNODB_TRX WHERE trx_state = 'LOCK WAIT'",
             ),
             Seen(f"innodb_autoinc_lock_mode={mode}", "SELECT @@GLOBAL.innodb_autoinc_lock_mode"),
         ),
-        advice="INSERT … SELECT and LOAD DATA hold the counter to their end: load in smaller statements.",
+        advice="INSERT … SELECT and LOAD DATA hold the counter until they end: use smaller statements.",
         changes=changes(evidence, {"innodb_autoinc_lock_mode": INTERLEAVED})
         if mode != INTERLEAVED and has_rows
         else (),

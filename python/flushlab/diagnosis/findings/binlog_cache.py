@@ -24,6 +24,6 @@ def find(evidence: Evidence) -> Finding | None:
                 "SHOW GLOBAL STATUS LIKE 'Binlog_cache%'",
             ),
         ),
-        advice="Write them in smaller transactions, or let the cache hold them; each connection may use one.",
+        advice="Use smaller transactions, or a larger cache; each connection can allocate one cache.",
         changes=changes(evidence, {"binlog_cache_size": max(1 << 20, 8 * size)}),
     )

@@ -89,8 +89,8 @@ def _delays(evidence: Evidence) -> Sequence[str]:
 def _advice(syncs: bool, delays: Sequence[str]) -> str:
     if delays:
         return (
-            f"{delays[-1]} makes groups of commits larger, and each commit longer: where few connections"
-            " commit at the same time, it only costs. Without it, no guarantee is lost."
+            f"{delays[-1]} makes commit groups larger, but each commit slower. If few connections"
+            " commit at the same time, the delay only adds latency. Removing it costs no guarantee."
         )
     if not syncs:
         return "Syncs at commit are switched off already; look at the disk's writes and at replication."

@@ -24,12 +24,12 @@ def find(evidence: Evidence) -> Finding | None:
         title="commits take seconds",
         seen=(
             Seen(
-                f"{len(most)} transactions stand between prepare and commit, for up to {max(most)} s",
+                f"{len(most)} transactions are prepared but not committed, for up to {max(most)} s",
                 "SHOW ENGINE INNODB STATUS  -- ACTIVE (PREPARED)",
             ),
         ),
         advice=(
             "Look at the disk's sync latency, at the age of the checkpoint and at replicas at the same time:"
-            " all of them hold a commit up."
+            " each of these can delay a commit."
         ),
     )

@@ -31,6 +31,6 @@ def find(evidence: Evidence) -> Finding | None:
         advice=(
             "Keep connections in a pool: a new one costs round trips and a login."
             if churns
-            else "A smaller pool per application writes as fast: few connections work at the same time."
+            else "Use smaller pools. Few connections work at the same time, so throughput stays the same."
         ),
     )

@@ -35,7 +35,7 @@ def find(evidence: Evidence) -> Finding | None:
         )
     ]
     if waiting is not None:
-        seen.append(Seen(f"{waiting:.1f} threads of the server waited for one, on average (schedstat)"))
+        seen.append(Seen(f"{waiting:.1f} server threads waited for a processor, on average (schedstat)"))
     if running is not None and evidence.cpus:
         text = f"{running:,.0f} connections at work on {evidence.cpus} processors"
         seen.append(Seen(text, "SHOW GLOBAL STATUS LIKE 'Threads_running'"))
@@ -46,5 +46,5 @@ def find(evidence: Evidence) -> Finding | None:
         waits=waits if waiting is None else (*waits, "client"),
         shows_in=("client",) if waiting is not None else (),
         seen=tuple(seen),
-        advice="Find who uses it (top, pidstat); fewer, larger statements take less of it.",
+        advice="Find the busiest processes (top, pidstat). Fewer, larger statements use less CPU time.",
     )

@@ -32,7 +32,7 @@ def find(evidence: Evidence) -> Finding | None:
         title=f"{waiting} threads wait for latches inside InnoDB",
         seen=tuple(seen),
         advice=(
-            "Fewer connections at work at the same time wait less for each other. The latch names the place:"
+            "Use fewer connections at the same time. The name of the latch shows what is contended:"
             " an index, the adaptive hash index, the buffer pool, the redo log."
         ),
     )

@@ -50,8 +50,8 @@ def find(evidence: Evidence) -> Finding | None:
         share=evidence.time.within(part, "commit", delays=("statement", ROW_LOCK, PROCESSOR)),
         seen=tuple(seen),
         advice=(
-            f"Whether writers wait for {name} is not seen. Stop it for a minute and watch again: that proves"
-            " it. Then limit it, or move it elsewhere."
+            f"flushlab cannot see whether writers wait for {name}. Stop it for a minute and run doctor again:"
+            " if writes become faster, limit it or move it elsewhere."
         ),
         is_proven=False,
     )

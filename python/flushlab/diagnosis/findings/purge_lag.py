@@ -62,9 +62,9 @@ def find(evidence: Evidence) -> Finding | None:
         seen.append(Seen(text, "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_read_requests'"))
     if locked > rows > 0:
         part = max(part, 1.0 - rows / locked)
-        text = f"{locked:,} locks on rows in {len(evidence.looks)} looks at transactions"
-        text += f", {rows:,.0f} rows were read or changed in all of the window"
-        seen.append(Seen(f"{text}: the others are deleted, and not purged", _OPEN))
+        text = f"{locked:,} row locks in {len(evidence.looks)} samples of transactions"
+        text += f", but only {rows:,.0f} rows read or changed in the window"
+        seen.append(Seen(f"{text}: the other locks are on deleted rows that are not purged", _OPEN))
     # Statements that search for longer hold their locks for longer.
     waits = ("statement", ROW_LOCK)
     return Finding(
@@ -74,7 +74,7 @@ def find(evidence: Evidence) -> Finding | None:
         waits=waits,
         shows_in=("row_locks", "cpu", "client"),
         seen=tuple(seen),
-        advice="End long transactions and snapshots (backups, reports); then innodb_purge_threads.",
+        advice="End long transactions and snapshots (backups, reports); then raise innodb_purge_threads.",
     )
 
 

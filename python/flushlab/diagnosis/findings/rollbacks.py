@@ -28,7 +28,7 @@ def find(evidence: Evidence) -> Finding | None:
         seen.append(Seen(f"{deadlocks:,.1f} deadlocks/s", "SHOW GLOBAL STATUS LIKE 'Innodb_deadlocks'"))
     return Finding(
         name="rollbacks",
-        title="many statements or transactions are rolled back: their work is lost, and no bound counts it",
+        title="many statements or transactions are rolled back; the lost work is not part of any bound",
         seen=tuple(seen),
         advice=(
             "Against deadlocks, touch rows in one order, and keep transactions short; SHOW ENGINE INNODB"

@@ -45,7 +45,7 @@ def find(evidence: Evidence) -> Finding | None:
         waits=(ROW_LOCK,),
         seen=tuple(seen),
         advice=(
-            "Shorten transactions that change the same rows: contended rows last, no client work between"
-            " statements. A faster commit shortens these waits too."
+            "Shorten transactions that change the same rows: change contended rows last, and do no client"
+            " work between statements. A faster commit shortens these waits too."
         ),
     )

@@ -25,7 +25,7 @@ def find(evidence: Evidence) -> Finding | None:
         waits=("semi-sync",),
         seen=tuple(seen),
         advice=(
-            "Look at the network and at the replica's relay log syncs (sync_relay_log). Without semi-sync"
-            " a lost server loses commits that no replica has."
+            "Look at the network and at the replica's relay log syncs (sync_relay_log). Without semi-sync,"
+            " the loss of the source also loses the commits that no replica has received."
         ),
     )

@@ -36,8 +36,8 @@ def find(evidence: Evidence) -> Finding | None:
             ),
         ),
         advice=(
-            "Lift the limit. Where it was set to keep threads out of each other's way, a smaller pool of"
-            " connections does so without a queue inside the server."
+            "Remove the limit. If the limit is there to reduce contention, use a smaller connection pool:"
+            " it has the same effect without a queue inside the server."
         ),
         changes=changes(evidence, {_LIMIT: 0}),
     )

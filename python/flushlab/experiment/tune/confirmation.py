@@ -137,9 +137,7 @@ class Confirmation:
         stalls, base_stalls = _mean(map(stall_share, own)), _mean(map(stall_share, base))
         limit = self._guards.stall_share
         if stalls is not None and base_stalls is not None and stalls - base_stalls > limit:
-            return (
-                f"{stalls:.1%} of its seconds are stalled (base: {base_stalls:.1%}), limit {limit:.1%} more"
-            )
+            return f"{stalls:.1%} of its time is stalled (base: {base_stalls:.1%}), limit {limit:.1%} more"
         return ""
 
     # -- claims out ----------------------------------------------------------------------------------

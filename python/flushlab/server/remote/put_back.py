@@ -73,7 +73,8 @@ class _Written(journal.Entry, frozen=True, kw_only=True):
         address: the server.
         changes: to be put back in this order.
         undo: the statements for that.
-        started_s: when the server started, by its own clock; None if it does not tell.
+        started_s: when the server started, by its own clock. None if it does not tell, and for settings that
+            change before each slice: a slice sets them on a server that started anew, too.
         whatever_it_is: also a value that is not among those of `changes`, where the server may have made it
             of one of them: it was not read back. Not any value: whoever found the server as a killed flushlab
             had left it may have set `sync_binlog` right.
@@ -193,12 +194,13 @@ class Changes:
                 f"{', '.join(differing)} of {self.where} changed while this started",
                 hint="run it again; by now another flushlab may have put back what it had changed",
             )
-        self._started_s = _started_s(self._query, latest=True)
         self._write(path, whatever_it_is=True, new=True)  # new, or an error: only then is it ours to remove
         self._path = path
 
     def _note_what_came_of_it(self, path: Path) -> None:
-        """What the server rounded, and what it changed along: from now on all else is somebody else's."""
+        """What the server rounded, and what it changed along: from now on all else is somebody else's. A
+        start after this loses all of it, and nothing sets it again."""
+        self._started_s = _started_s(self._query, latest=True)
         now = self._read([one.name for one in self._all])
         self._came_of_it = tuple(
             msgspec.structs.replace(one, during=(*one.during, now.get(one.name, one.during[0])))

@@ -306,7 +306,7 @@ def require_option_file(text: str, file: Path) -> None:
     if not is_option_file(text):
         raise UsageError(
             f"{file} is not an option file: it has no group such as [mysqld]",
-            hint="give the server's my.cnf; `mysqld --verbose --help` tells where it is looked for",
+            hint="give the server's my.cnf; `mysqld --verbose --help` lists the paths that it reads",
         )
 
 

@@ -72,7 +72,7 @@ def test_an_unknown_server_has_no_floor_and_no_change_to_try() -> None:
     found = diagnosis(a=box(outputs.status()) + box(outputs.status(10, Innodb_log_waits=50)))
     assert [one.name for one in found.findings] == ["log_buffer"]
     assert (found.floor, found.guarantees, found.findings[0].changes) == (UNKNOWN, {}, ())
-    assert any("tells the server's version" in one for one in found.not_judged)
+    assert any("shows the server's version" in one for one in found.not_judged)
 
 
 def test_one_status_tells_no_rates() -> None:
