@@ -240,6 +240,12 @@ impl GtidList {
         self.last.insert((domain, server_id), number);
     }
 
+    /// The last number of a domain and server; 0 if there is none.
+    pub fn last_of(&self, domain: u32, server_id: u32) -> u64 {
+        let known = self.last.get(&(domain, server_id));
+        known.copied().unwrap_or(0)
+    }
+
     /// The last number of a domain, of whatever server; 0 if there is none.
     pub fn last(&self, domain: u32) -> u64 {
         let of_domain = self.last.range((domain, 0)..=(domain, u32::MAX));
@@ -310,6 +316,14 @@ mod tests {
         let mut bytes = Vec::new();
         set.put(&mut bytes);
         assert_eq!(GtidSet::parse(&bytes), Ok(set));
+    }
+
+    #[test]
+    fn a_server_has_its_own_last_number_in_a_domain() {
+        let mut list = GtidList::of(0, 1, 100);
+        list.set(0, 2, 99);
+        assert_eq!((list.last(0), list.last_of(0, 1), list.last_of(0, 2)), (100, 100, 99));
+        assert_eq!((list.last_of(0, 3), list.last_of(1, 1)), (0, 0));
     }
 
     #[test]

@@ -170,7 +170,7 @@ def _torn(report: dict[str, Any]) -> FlushlabError:
         )
     return BinlogDamaged(
         f"{report['name']} is torn at {report['tail']['offset']}: the writer died or is still writing",
-        hint="a restarting server cuts it off there; --crashed accepts this in the last file",
+        hint="a restarting MySQL cuts it off there, MariaDB begins a new file; --crashed accepts the last file",
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import struct
+import time
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ from flushlab.server import Sandbox
 FOLDER = "replica"
 """Beside the record: the replica's data directory and the receipts."""
 _DATA, _RECEIPTS = "data", "receipts"
-_RECEIPT = struct.Struct("<QQQ")
+_RECEIPT = struct.Struct("<QQQQ")
 _SAMPLE_S = 0.001
 
 
@@ -36,11 +37,13 @@ class Receipt(NamedTuple):
         position: of the disk's record, read afterwards.
         file: number of its last file.
         length: of that, in bytes.
+        time_ns: CLOCK_MONOTONIC, read afterwards.
     """
 
     position: int
     file: int
     length: int
+    time_ns: int
 
 
 @contextmanager
@@ -113,7 +116,7 @@ class Listening:
                 seen = number, _length(_file(datadir, number))
                 if seen != last:
                     at = int.from_bytes(os.pread(position, 8, 0), "little")
-                    self._receipts.append(Receipt(at, *seen))
+                    self._receipts.append(Receipt(at, *seen, time.monotonic_ns()))
                     last = seen
         finally:
             os.close(position)
@@ -135,9 +138,18 @@ class Received:
                 f"what the replica of {record} has received cannot be read: {error}", hint="record again"
             ) from error
 
-    def before(self, at: int) -> LogPosition | None:
-        """End of the last whole transaction that it had received at record `at`; None: there was none."""
-        known = [one for one in self._receipts if one.position <= at]
+    def before(self, at: int, moment_ns: int | None = None) -> LogPosition | None:
+        """End of the last whole transaction that it had received at record `at`; None: there was none.
+
+        Args:
+            at: number of the record.
+            moment_ns: CLOCK_MONOTONIC of a crash between this record and the next; None: at the next one.
+        """
+        known = [
+            one
+            for one in self._receipts
+            if one.position <= at and (moment_ns is None or one.time_ns <= moment_ns)
+        ]
         return _last(self._ends, known[-1].file, known[-1].length) if known else None
 
 

@@ -213,7 +213,8 @@ class CrashImages:
         try:
             with left as (image, datadir), self._start(image, datadir) as server:
                 recovered = ask(server, acks)
-                old, new = replicated.of_crash_image(server, acks, received, point.at, self._work)
+                moment_ns = self._moment(point) if self._is_drawn(point) else None
+                old, new = replicated.of_crash_image(server, acks, received, point.at, self._work, moment_ns)
         except StartFailed as error:
             return not_ready(point, notes, error)
         found = judge.judge(point, notes, self._moment(point), recovered, statements)

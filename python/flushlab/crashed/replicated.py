@@ -31,13 +31,19 @@ Commit = tuple[int, int]
 
 
 def of_crash_image(
-    server: Sandbox, acks: AcksTable | None, received: Received | None, at: int, work: Path
+    server: Sandbox,
+    acks: AcksTable | None,
+    received: Received | None,
+    at: int,
+    work: Path,
+    moment_ns: int | None = None,
 ) -> tuple[ReplicaState, ReplicaState] | tuple[None, None]:
     """What becomes of replicas of a server that came back on a crash image.
 
     Args:
         received: by the replica that had listened; None: none had.
         at: record that the run was cut at.
+        moment_ns: as of `Received.before`.
         work: an existing folder, for the replicas' data.
 
     Returns:
@@ -53,7 +59,7 @@ def of_crash_image(
                 Replica.adopt(server.build, server.settings, folder / "data", root) as old,
                 Replica.start(server.build, server.settings, acks, root, number=3) as new,
             ):
-                old.apply(received.before(at))
+                old.apply(received.before(at, moment_ns))
                 return attach(server, acks, old, new)
     except (FlushlabError, OSError) as error:
         return unknown(str(error)), unknown(str(error))

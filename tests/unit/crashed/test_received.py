@@ -15,13 +15,13 @@ from tests.unit.crashed.test_binlog import HEAD, transaction
 FIRST, SECOND = (HEAD + b"".join(transaction(1, n) for n in range(1, number + 1)) for number in (1, 2))
 
 
-def kept(record: Path, receipts: list[tuple[int, int, int]], *relay_logs: bytes) -> Received:
+def kept(record: Path, receipts: list[tuple[int, ...]], *relay_logs: bytes) -> Received:
     data = record / "replica" / "data"
     data.mkdir(parents=True)
     for number, content in enumerate(relay_logs, 1):
         (data / f"relay.{number:06d}").write_bytes(content)
     (data / "relay.index").write_text("./relay.000001\n")
-    packed = b"".join(struct.pack("<QQQ", *one) for one in receipts)
+    packed = b"".join(struct.pack("<QQQQ", *(*one, 0)[:4]) for one in receipts)
     (record / "replica" / "receipts").write_bytes(packed)
     return Received(record)
 
@@ -32,6 +32,14 @@ def test_what_was_noted_after_the_crash_does_not_count(tmp_path: Path) -> None:
     assert received.before(2) is None
     assert received.before(3) == received.before(6) == LogPosition("relay.000001", len(FIRST))
     assert received.before(7) == LogPosition("relay.000001", len(SECOND))
+
+
+def test_what_came_after_the_moment_does_not_count(tmp_path: Path) -> None:
+    """The disk may be silent for long between two records."""
+    received = kept(tmp_path, [(3, 1, len(FIRST), 100), (3, 1, len(SECOND), 400)], SECOND)
+    assert received.before(3) == LogPosition("relay.000001", len(SECOND))
+    assert received.before(3, 399) == LogPosition("relay.000001", len(FIRST))
+    assert received.before(3, 99) is None
 
 
 def test_half_a_transaction_does_not_count(tmp_path: Path) -> None:

@@ -223,7 +223,8 @@ def broken(arm: CrashArm, kind: CrashKind, floor: Floor) -> str | None:
     """The losses of a configuration's crashes beyond its floor, in words; None if there are none.
 
     `throwaway` promises nothing. All other floors promise that the server starts and comes back in a state
-    that it had before. Acknowledged commits that may be missing from the tables or from the binary log:
+    that it had before. Acknowledged commits, DDL among them, that may be missing from the tables or from the
+    binary log:
 
     - `strict`: none
     - `second`: the commits of about a second, but none if only mysqld was killed
@@ -244,6 +245,9 @@ def broken(arm: CrashArm, kind: CrashKind, floor: Floor) -> str | None:
     if lost:
         most, longest_s = max(crash.lost for crash in lost), max(crash.lost_s for crash in lost)
         return f"acknowledged commits were lost in {len(lost)} {of}, up to {most:,}, {age(longest_s)}"
+    undone = [crash.ddl.lost for crash in arm.crashes if crash.ddl and crash.ddl.lost]
+    if undone and not allowed_s:
+        return f"acknowledged DDL statements were lost in {len(undone)} {of}, up to {max(undone):,}"
     gone = [crash.binlog.lost for crash in arm.crashes if crash.binlog and crash.binlog.lost]
     if gone and floor is Floor.STRICT:
         return f"the binary log lacked acknowledged commits after {len(gone)} {of}, up to {max(gone):,}"
