@@ -322,7 +322,10 @@ mod tests {
     fn a_server_has_its_own_last_number_in_a_domain() {
         let mut list = GtidList::of(0, 1, 100);
         list.set(0, 2, 99);
-        assert_eq!((list.last(0), list.last_of(0, 1), list.last_of(0, 2)), (100, 100, 99));
+        assert_eq!(
+            (list.last(0), list.last_of(0, 1), list.last_of(0, 2)),
+            (100, 100, 99)
+        );
         assert_eq!((list.last_of(0, 3), list.last_of(1, 1)), (0, 0));
     }
 

@@ -170,7 +170,7 @@ def _torn(report: dict[str, Any]) -> FlushlabError:
         )
     return BinlogDamaged(
         f"{report['name']} is torn at {report['tail']['offset']}: the writer died or is still writing",
-        hint="a restarting MySQL cuts it off there, MariaDB begins a new file; --crashed accepts the last file",
+        hint="MySQL cuts it off when it restarts, MariaDB begins a new file; --crashed accepts the last file",
     )
 
 

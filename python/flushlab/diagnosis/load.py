@@ -318,8 +318,8 @@ def _statements(before: ServerStatus, after: ServerStatus) -> tuple[dict[str, Wr
 def _told_by_kind(
     kinds: Mapping[str, WrittenStatements], commits: float
 ) -> dict[str, WrittenStatements] | None:
-    """The write statements by kind. None if many are prepared or in procedures, which may be of any kind; and
-    if some instruments or accounts are off: statements are fewer than commits then, or take no time."""
+    """The write statements by kind. None if many are prepared or in procedures: these are of any kind. None
+    also if instruments or accounts are off: statements are fewer than commits then, or take no time."""
     told = {kind: one for kind, one in kinds.items() if kind not in UNTOLD}
     untold = sum(one.count for kind, one in kinds.items() if kind in UNTOLD)
     count, timed = sum(one.count for one in told.values()), any(one.seconds > 0 for one in told.values())

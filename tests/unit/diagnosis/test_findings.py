@@ -660,7 +660,7 @@ def test_threads_that_wait_for_a_processor_weigh_as_many_as_they_are() -> None:
     found = found_in(seen)["cpu"]
     assert found.share is not None and found.share.mid == pytest.approx(1.5 / 2.5)
     assert "client" in found.waits
-    assert any("1.5 threads of the server waited" in one.text for one in found.seen)
+    assert any("1.5 server threads waited" in one.text for one in found.seen)
 
 
 def test_threads_of_readers_that_wait_for_a_processor_are_not_the_writers() -> None:
