@@ -25,7 +25,7 @@ from flushlab.server import Sandbox
 
 FOLDER = "replica"
 """Beside the record: the replica's data directory and the receipts."""
-_DATA, _RECEIPTS = "data", "receipts"
+_DATA, _RECEIPTS = "data", "received"
 _RECEIPT = struct.Struct("<QQQQ")
 _SAMPLE_S = 0.001
 

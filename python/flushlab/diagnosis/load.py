@@ -45,8 +45,10 @@ _EMPTY: Mapping[str, tuple[str, object]] = {
 """Questions that a server may refuse, their field, and its value without an answer."""
 _WHO = ("hostname", "server_id", "server_uuid")
 """Variables that tell one server from another at its address."""
+_STRADDLING = 2
+"""Statements that may end in the stretch after the one that counts their commit."""
 _FEW = 20
-"""Commits of a stretch below which those that end in the next one are a large part."""
+"""Commits of a stretch below which these are a large part."""
 _SAME_START_S = 5.0
 """By so much a server's uptime may lag behind the clock."""
 _LOGIN = "check address, user and password"
@@ -68,6 +70,7 @@ class LoadObserver:
         self._nodes = nodes
         self._one_source, self._sampled_once = one_source, False
         self._sessions: list[Session] = []
+        self._first: list[ServerStatus] = []
         self._last: list[ServerStatus] = []
         self._random = random.Random(seed)
         self._met = 1.0
@@ -88,9 +91,10 @@ class LoadObserver:
         try:
             self._connect()
             before = [_counters(session) for session in self._sessions]
-            earlier, self._last = self._last, before
-            for last, now in zip(earlier, before, strict=False):
-                _require_same(last, now)
+            self._first = self._first or before
+            earlier, self._last = self._last or before, before
+            for first, last, now in zip(self._first, earlier, before, strict=True):
+                _require_same(first, last, now)
             looks = [_Looks() for _ in self._sessions]
             try:
                 self._look(looks, time.monotonic() + seconds)
@@ -117,7 +121,7 @@ class LoadObserver:
         after = [_counters(session) for session in self._sessions]
         load = side_by_side(list(map(between, before, after, looks)))
         self._last = after
-        self._sampled_once = self._sampled_once or (load.commits > 0 and load.source == "samples")
+        self._sampled_once = self._sampled_once or (load.commits >= _FEW and load.source == "samples")
         return load.by_samples() if self._one_source and self._sampled_once else load
 
     def settings(self) -> tuple[ServerIdentity, Mapping[str, Value]]:
@@ -214,8 +218,8 @@ def _counters(session: Session) -> ServerStatus:
     )
 
 
-def _require_same(last: ServerStatus, now: ServerStatus) -> None:
-    """Refuses a server that has lost what SET GLOBAL gave it since the last stretch.
+def _require_same(first: ServerStatus, last: ServerStatus, now: ServerStatus) -> None:
+    """Refuses a server that is not the first one, or has lost what SET GLOBAL gave it since the last stretch.
 
     Raises:
         ServerError: it started anew, or another one answers in its place.
@@ -226,7 +230,7 @@ def _require_same(last: ServerStatus, now: ServerStatus) -> None:
             f"{now.key} started anew: its settings are those of its start", hint="measure again"
         )
     for name in _WHO:
-        was, found = last.variables.get(name), now.variables.get(name)
+        was, found = first.variables.get(name), now.variables.get(name)
         if was and found and was != found:
             raise ServerError(
                 f"another server answers at {now.key}: {name} was {was}, and is {found}",
@@ -323,7 +327,7 @@ def _told_by_kind(
     told = {kind: one for kind, one in kinds.items() if kind not in UNTOLD}
     untold = sum(one.count for kind, one in kinds.items() if kind in UNTOLD)
     count, timed = sum(one.count for one in told.values()), any(one.seconds > 0 for one in told.values())
-    is_whole = commits < _FEW or (timed and count >= _LEAST_TOLD * commits)
+    is_whole = count + _STRADDLING >= _LEAST_TOLD * commits and (timed or not count)
     return told if is_whole and untold <= _MOST_UNTOLD * count else None
 
 

@@ -113,7 +113,8 @@ def together(parts: Sequence[ObservedLoad]) -> ObservedLoad:
     """Several stretches of one server as one; what one of them lacks is left out. Where one of them has no
     sums of statements, samples are the source of all."""
     first = parts[0]
-    whole = {one.source for one in parts} == {"statements"}
+    busy = [one for one in parts if one.commits or one.write_s] or parts
+    whole = {one.source for one in busy} == {"statements"}
     sampled = [one.write_s if one.sampled_s is None else one.sampled_s for one in parts]
     return ObservedLoad(
         seconds=sum(one.seconds for one in parts),

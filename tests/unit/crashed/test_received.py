@@ -22,7 +22,7 @@ def kept(record: Path, receipts: list[tuple[int, ...]], *relay_logs: bytes) -> R
         (data / f"relay.{number:06d}").write_bytes(content)
     (data / "relay.index").write_text("./relay.000001\n")
     packed = b"".join(struct.pack("<QQQQ", *(*one, 0)[:4]) for one in receipts)
-    (record / "replica" / "receipts").write_bytes(packed)
+    (record / "replica" / "received").write_bytes(packed)
     return Received(record)
 
 
@@ -62,6 +62,6 @@ def test_nothing_was_received(tmp_path: Path) -> None:
 
 def test_what_is_no_receipt_is_refused(tmp_path: Path) -> None:
     kept(tmp_path, [], HEAD)
-    (tmp_path / "replica" / "receipts").write_bytes(b"abc")
+    (tmp_path / "replica" / "received").write_bytes(b"abc")
     with pytest.raises(StorageError, match="has received cannot be read"):
         Received(tmp_path)

@@ -223,12 +223,13 @@ def broken(arm: CrashArm, kind: CrashKind, floor: Floor) -> str | None:
     """The losses of a configuration's crashes beyond its floor, in words; None if there are none.
 
     `throwaway` promises nothing. All other floors promise that the server starts and comes back in a state
-    that it had before. Acknowledged commits, DDL among them, that may be missing from the tables or from the
-    binary log:
+    that it had before. Acknowledged commits that may be missing from the tables or from the binary log:
 
     - `strict`: none
     - `second`: the commits of about a second, but none if only mysqld was killed
     - `relaxed`: the commits of about a second, even if only mysqld was killed
+
+    Where none may be missing, no acknowledged DDL may be; else the age of lost DDL is not known.
     """
     if floor is Floor.THROWAWAY:
         return None
