@@ -48,7 +48,7 @@ _WHO = ("hostname", "server_id", "server_uuid")
 _STRADDLING = 2
 """Statements that may end in the stretch after the one that counts their commit."""
 _FEW = 20
-"""Commits of a stretch below which these are a large part."""
+"""Commits below which these are a large part, so that a stretch may lack sums by chance."""
 _SAME_START_S = 5.0
 """By so much a server's uptime may lag behind the clock."""
 _LOGIN = "check address, user and password"
@@ -62,13 +62,13 @@ class LoadObserver:
     Args:
         nodes: the server, or its nodes.
         seed: of the moments at which connections are sampled.
-        one_source: after a stretch without sums of statements, no later one has them: latencies of two
-            sources make no ratio.
+        one_source: after `_FEW` commits in stretches without sums of statements, no later stretch has them:
+            latencies of two sources make no ratio.
     """
 
     def __init__(self, nodes: Sequence[WatchedServer], seed: int = 0, *, one_source: bool = False) -> None:
         self._nodes = nodes
-        self._one_source, self._sampled_once = one_source, False
+        self._one_source, self._sampled = one_source, 0
         self._sessions: list[Session] = []
         self._first: list[ServerStatus] = []
         self._last: list[ServerStatus] = []
@@ -121,8 +121,9 @@ class LoadObserver:
         after = [_counters(session) for session in self._sessions]
         load = side_by_side(list(map(between, before, after, looks)))
         self._last = after
-        self._sampled_once = self._sampled_once or (load.commits >= _FEW and load.source == "samples")
-        return load.by_samples() if self._one_source and self._sampled_once else load
+        if load.source == "samples":
+            self._sampled += load.commits
+        return load.by_samples() if self._one_source and self._sampled >= _FEW else load
 
     def settings(self) -> tuple[ServerIdentity, Mapping[str, Value]]:
         """What the first server is, and its catalogued settings now.

@@ -237,15 +237,23 @@ def test_two_numbers_of_mariadb_are_one_transaction() -> None:
 
 
 class Answering:
-    """A session whose server writes 400 transactions between two questions for its status.
+    """A session whose server writes some transactions between two questions for its status.
 
     Args:
         told: write statements per transaction that performance_schema counts, stretch by stretch.
         refused: questions that the server refuses from then on.
         cut: answers with its status that it cuts short.
+        commits: transactions between two questions.
     """
 
-    def __init__(self, told: list[float] | None = None, refused: tuple[str, ...] = (), cut: int = 0) -> None:
+    def __init__(
+        self,
+        told: list[float] | None = None,
+        refused: tuple[str, ...] = (),
+        cut: int = 0,
+        commits: int = 400,
+    ) -> None:
+        self._commits = commits
         self._told, self._refused, self._cut = list(told or []), refused, cut
         self._statements, self._at = 1000, 0
         self.seen = status(status=COUNTERS, statements=told_of(1000), histogram={1000.0: 1000}, states=())
@@ -257,11 +265,11 @@ class Answering:
             return
         news: dict[str, Any] = {"failed": frozenset(self._refused)}
         if STATEMENTS in names and self._at and STATEMENTS not in self._refused:
-            self._statements += round(400 * (self._told.pop(0) if self._told else 1.0))
+            self._statements += round(self._commits * (self._told.pop(0) if self._told else 1.0))
             news["statements"] = told_of(self._statements)
         if questions.STATUS in names:
             counters = {**COUNTERS, "uptime": str(100 + 4 * self._at)}
-            counters["binlog_commits"] = str(500 + 400 * self._at)
+            counters["binlog_commits"] = str(500 + self._commits * self._at)
             news |= {"status": counters, "at_s": 10.0 + 4 * self._at}
             self._at += 1
         self.seen = msgspec.structs.replace(self.seen, **news)
@@ -307,6 +315,14 @@ def test_a_comparison_has_one_source(
     session = Answering([1.0, 1.0, 0.1, 1.0, 1.0])
     observer = observing(session, monkeypatch, one_source=one_source)
     assert [observer.observe(0.0).source for _ in range(3)] == sources
+
+
+def test_a_slow_load_has_one_source_after_some_commits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each stretch has ten commits."""
+    session = Answering([1.0, 1.0, 0.1, 1.0, 0.1], commits=10)
+    observer = observing(session, monkeypatch, one_source=True)
+    sources = [observer.observe(0.0).source for _ in range(5)]
+    assert sources == ["statements", *["samples"] * 4]
 
 
 def test_another_server_at_the_address_is_no_stretch(monkeypatch: pytest.MonkeyPatch) -> None:
