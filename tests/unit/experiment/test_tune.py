@@ -16,6 +16,7 @@ from flushlab.experiment.protocol import Request
 from flushlab.experiment.simulated import Noise, SimulatedTrials, run_to_end
 from flushlab.experiment.tune import Tune, TunePlan
 from flushlab.experiment.tune.budget import END_S, END_TRIALS
+from flushlab.experiment.tune.confirmation import Confirmation
 from flushlab.record import Latency, LoadResult, ServerSample, Trial, Value, Warning
 from flushlab.settings.candidates import Candidate
 from flushlab.settings.floor import Floor
@@ -207,6 +208,31 @@ def test_clear_verdicts_end_the_campaign_early() -> None:
     plain, vague = finished(effect(flush2=2.0), noise=0.005), finished(effect(flush2=1.02), noise=0.08)
     assert plain.progress.done < vague.progress.done <= 60
     assert plain.result().interim_analyses < vague.result().interim_analyses
+
+
+def test_an_arm_that_has_left_the_confirmation_is_not_judged_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    judge, judged = Confirmation.judge, list[tuple[int, set[str]]]()
+
+    def noted(self: Confirmation, blocks: int, alpha: float, *, since: int, arms: set[str]) -> None:
+        judge(self, blocks, alpha, since=since, arms=arms)
+        judged.append((since + blocks - 1, arms))
+
+    def only_together(s: Settings) -> float:
+        relaxed = {1: 1.0, 2: 1.1, 0: 1.2}[int(s["flush"])]
+        return math.log(relaxed * (1.0 if not s["a"] else 0.97 if s["flush"] == 1 else 1.03))
+
+    monkeypatch.setattr(Confirmation, "judge", noted)
+    tune = Tune(plan(seed=4, budget_trials=150))
+    trials = SimulatedTrials(only_together, BASE, noise=Noise(trial=0.01), seed=4)
+    measured: dict[int, set[str]] = {}
+    while (request := tune.ask()) is not None:
+        if request.stage == "confirm":
+            measured.setdefault(request.block, set()).add(request.arm.name)
+        tune.tell(trials.run(request))
+
+    assert len(judged[-1][1]) < len(judged[0][1])  # one has left
+    for block, arms in judged:
+        assert arms <= measured[block]
 
 
 def test_what_an_analysis_has_proven_stays_when_a_neighbour_eats_half_of_the_machine() -> None:

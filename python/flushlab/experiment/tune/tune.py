@@ -259,7 +259,7 @@ class Tune:
             last = budget.is_spent(1 + len(arms)) and done >= budget.blocks.confirm_least
             if last or done == blocks or (done in interim.blocks and not self._plan.spread):
                 alpha = self._plan.alpha if self._plan.spread else interim.alpha_at(done)
-                confirmation.judge(done, alpha, since=first, arms=group)
+                confirmation.judge(done, alpha, since=first, arms={arm.name for arm in arms})
                 if last or confirmation.is_clear(self._reduction.chosen, group):
                     break
                 always = (CONTROL, YOURS)
