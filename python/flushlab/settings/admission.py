@@ -107,6 +107,26 @@ def admit(settings: Mapping[str, Value]) -> Admitted:
     return Admitted(settings=entering, left_out=tuple(left))
 
 
+def admit_for(
+    settings: Mapping[str, Value], flavor: Flavor, version: tuple[int, ...], *, nodes: int | None = None
+) -> Admitted:
+    """Settings that data bring along, typed for a server: left out too is what this version does not have.
+
+    Args:
+        settings: names and values.
+        flavor, version: of the server.
+        nodes: as for `parse_settings`.
+    """
+    found = admit(settings)
+    entering, left = dict[str, Value](), list(found.left_out)
+    for name, value in found.settings.items():
+        try:
+            entering |= parse_settings({name: value}, flavor, version, load_catalog(), nodes=nodes)
+        except UsageError as error:
+            left.append(LeftOut(name=name, why=error.message))
+    return Admitted(settings=entering, left_out=tuple(left))
+
+
 def require_admitted(settings: Mapping[str, Value]) -> dict[str, Value]:
     """Settings that somebody asked for by name, under the variables' names.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -92,13 +91,13 @@ def read_request(
         UsageError, StorageError: an invalid value, with a hint.
     """
     files = read_inputs(list(spec.inputs), Path.cwd())
-    key: Mapping[str, str] = {}
+    key, brought = dict[str, str](), dict[str, Value]()
     name = spec.database
     if spec.dataset is not None:
         from flushlab.dataset import choose_database, open_dataset  # a suite without data starts without it
 
         data = open_dataset(spec.dataset)
-        name, key = choose_database(data, name), data.key
+        name, key, brought = choose_database(data, name), dict(data.key), data.settings()
     characters = database_characters(spec.charset, spec.collation)
     name = check_database(name or "app")
     for reaped in reap():
@@ -111,7 +110,7 @@ def read_request(
 
         settings = parse_settings(spec.settings, found.flavor, found.version, load_catalog())
     base, scaled, notes = _base(spec, found, progress) if spec.base else ({}, (), ())
-    shape = _shape(spec, found) if spec.dataset is not None else {}
+    shape = _shape(brought, found) if brought else {}
     return SuiteRequest(
         spec=spec,
         build=found,
@@ -131,20 +130,14 @@ def read_request(
     )
 
 
-def _shape(spec: DatabaseSpec, build: Build) -> dict[str, Value]:
+def _shape(brought: Mapping[str, Value], build: Build) -> dict[str, Value]:
     """What shapes the files of the user's data directory, such as the page size of a backup; the server does
     not start on it otherwise."""
-    from flushlab.dataset import open_dataset
-    from flushlab.settings.admission import admit, parse_settings
+    from flushlab.settings.admission import admit_for
     from flushlab.settings.catalog import load_catalog
     from flushlab.settings.configuration import layout_of
 
-    assert spec.dataset is not None, "there are data"
-    catalog, found = load_catalog(), dict[str, Value]()
-    for name, value in layout_of(admit(open_dataset(spec.dataset).settings()).settings, catalog).items():
-        with suppress(UsageError):  # one that this version does not have
-            found |= parse_settings({name: value}, build.flavor, build.version, catalog)
-    return found
+    return layout_of(admit_for(brought, build.flavor, build.version).settings, load_catalog())
 
 
 def _base(

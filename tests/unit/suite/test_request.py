@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flushlab.spec.commands import DatabaseSpec
+from flushlab.dataset import open_dataset
 from flushlab.suite.request import _shape
 from tests.unit.builds import MYSQL80
 
@@ -20,5 +20,5 @@ sync_binlog=1
 def test_a_backup_says_how_its_files_are_shaped(tmp_path: Path, private_home: Path) -> None:
     (tmp_path / "ibdata1").write_bytes(b"")
     (tmp_path / "backup-my.cnf").write_text(BACKUP)
-    found = _shape(DatabaseSpec(dataset=str(tmp_path)), MYSQL80)
+    found = _shape(open_dataset(str(tmp_path)).settings(), MYSQL80)
     assert found == {"innodb_page_size": 8192, "innodb_data_file_path": "ibdata1:12M;ibdata2:12M:autoextend"}

@@ -11,11 +11,9 @@ from pathlib import Path
 from flushlab.build.build import Build
 from flushlab.campaign.data import Data
 from flushlab.campaign.watcher import Watcher
-from flushlab.errors import UsageError
 from flushlab.record import ServerIdentity, SourceText, Value
 from flushlab.server.sandbox.base_file import read_base_file, whole
-from flushlab.settings.admission import LeftOut, admit, describe_left_out, parse_settings
-from flushlab.settings.catalog import load_catalog
+from flushlab.settings.admission import admit_for, describe_left_out
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.fit import Fit, Shrunk
 from flushlab.workload import source_text
@@ -35,21 +33,13 @@ def persisted_settings(data: Data | None, identity: ServerIdentity, watcher: Wat
     if data is None:
         return {}
     dataset = data.dataset.path
-    admitted, settings = admit(data.dataset.settings()), dict[str, Value]()
-    left_out = list(admitted.left_out)
-    for name, value in admitted.settings.items():
-        try:
-            settings |= parse_settings(
-                {name: value}, identity.flavor, identity.version, load_catalog(), nodes=identity.nodes
-            )
-        except UsageError as error:
-            left_out.append(LeftOut(name=name, why=error.message))
-    if settings:
-        words = ", ".join(f"{name}={value}" for name, value in settings.items())
+    found = admit_for(data.dataset.settings(), identity.flavor, identity.version, nodes=identity.nodes)
+    if found.settings:
+        words = ", ".join(f"{name}={value}" for name, value in found.settings.items())
         watcher.warn(f"{dataset}: its own settings, added to the base: {words}")
-    if left_out:
-        watcher.warn(f"{dataset}: its own settings, left out: {describe_left_out(left_out)}")
-    return settings
+    if found.left_out:
+        watcher.warn(f"{dataset}: its own settings, left out: {describe_left_out(found.left_out)}")
+    return dict(found.settings)
 
 
 def file_settings(

@@ -90,8 +90,9 @@ def test_counters_that_are_set_back_again_and_again_end_the_trial_with_a_word(no
 
 
 def test_a_load_that_pauses_is_no_fault_of_the_arm_and_one_that_never_ran_is(no_lead: None) -> None:
+    observer: Any = Observer(0)
     seen = Seen()
-    slices: Any = ObservedSlices(Observer(0), seen)  # type: ignore[arg-type]
+    slices: Any = ObservedSlices(observer, seen)
     with pytest.raises(MeasurementError, match="has no load to measure") as raised:
         slices.measured([load(0)])
     assert not isinstance(raised.value, LoadPaused)
