@@ -40,6 +40,13 @@ _METAVARS = {
 _HELP_ALL = "flushlab.help_all"
 _WORKLOAD = "flushlab.help_of_workload"
 _HELP, _EVERY = "--help", "--help-all"
+_ALIKE = (
+    ("--duration", "--seconds", "--minutes", "--window", "--time", "--run-time", "--length"),
+    ("--blocks", "--crashes", "--pairs", "--repeat", "--repeats", "--rounds", "--runs"),
+    ("--threads", "--clients", "--concurrency", "--connections", "--jobs", "--num-threads"),
+    ("--json", "--format"),
+)
+"""Options that do the same in several commands, and what other tools call them."""
 
 
 class _Takes(click.ParamType[Any]):
@@ -216,7 +223,9 @@ class Command(click.Command):
             if (hint := NOT_TAKEN.get(spelled_.lstrip("-").replace("-", "_"))) is not None:
                 return UsageError(f"sysbench's option {spelled_} is not supported", hint=hint)
         known = [one for param in self.params for one in param.opts if one.startswith("--")]
-        near = nearest(spelled_, [*known, _HELP, _EVERY], most=2, cutoff=_NEAR)
+        alike = next((names for names in _ALIKE if spelled_ in names), ())
+        near = [one for one in alike if one in known][:2]
+        near = near or nearest(spelled_, [*known, _HELP, _EVERY], most=2, cutoff=_NEAR)
         hint = f"did you mean {' or '.join(near)}?" if near else f"see flushlab {self.name} --help"
         return UsageError(f"no such option: {name}", hint=hint)
 

@@ -81,6 +81,8 @@ def test_help_has_an_example_and_fits_80_columns(command: str) -> None:
         ("tuen", "no such command 'tuen'", "did you mean tune?"),
         ("server stat", "no such command 'stat'", "did you mean start or status?"),
         ("server start --servr mysql", "no such option: --servr", "did you mean --server?"),
+        ("compare --seconds 4", "no such option: --seconds", "did you mean --duration?"),
+        ("doctor --duration 4", "no such option: --duration", "did you mean --seconds?"),
         ("bench --thread 4", "no such option: --thread", "did you mean --threads?"),
         (
             "tune --floor Strickt",
