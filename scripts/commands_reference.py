@@ -23,7 +23,8 @@ Made from the declaration of the command line by `scripts/commands_reference.py`
 
 `flushlab COMMAND --help` prints the usual options, `--help-all` all of them, and `--workload NAME --help`
 also those of a workload. Every command that yields data takes `--json FILE` (`-` for stdout). Underscores in
-the name of an option count as dashes. `flushlab --install-completion` sets up completion in your shell.
+the name of an option count as dashes. `eval "$(_FLUSHLAB_COMPLETE=bash_source flushlab)"` in `~/.bashrc` completes
+commands and options; `zsh_source` and `fish_source` are for the other shells.
 [Environment variables](environment.md) and [exit codes](exit-codes.md) have pages of their own.
 
 | goal | command | purpose |
@@ -62,8 +63,7 @@ def _command(command: click.Command, names: tuple[str, ...], level: int) -> Iter
             assert found is not None
             yield from _command(found, (*names, name), level + 1)
         return
-    arguments = [one.make_metavar(click.Context(command)) for one in command.params if _is_argument(one)]
-    words = [*names, *arguments, "[OPTIONS]"]
+    words = [*names, *command.collect_usage_pieces(click.Context(command))]
     yield f"```text\n{' '.join(words)}\n```\n"
     yield from _options(command)
 
@@ -105,8 +105,9 @@ def _row(option: click.Option, command: click.Command) -> str:
 
 def _with_code(text: str) -> str:
     """Words that Markdown would read as markup, as code."""
-    text = re.sub(r"(?<![\w`])(--[a-z][\w-]*|<[\w ]+>)(?![\w`])", r"`\1`", text)
-    return text.replace("|", "\\|").replace("*", "\\*")
+    parts = text.split("`")
+    parts[::2] = (re.sub(r"(?<!\w)(--[a-z][\w-]*|<[\w ]+>)(?!\w)", r"`\1`", part) for part in parts[::2])
+    return "`".join(parts).replace("|", "\\|").replace("*", "\\*")
 
 
 def _is_argument(parameter: click.Parameter) -> bool:

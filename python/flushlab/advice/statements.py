@@ -150,12 +150,14 @@ def rollback_file(
     for name in (name for name in changes if name not in own):
         here = catalog.here(name, identity.flavor, identity.version) if name in catalog else None
         value = before.get(name)
-        spelled = value if here is None or value is None else here.option(value).partition(" = ")[2]
-        had = (
-            f"the server then has {spelled} again" if value is not None else "the server has its own default"
-        )
+        had, line = "the server has its own default", "its line"
+        if here is not None and here.entry.switch:
+            line = f"the line {here.option(changes[name])}"
+        if value is not None:
+            spelled = value if here is None else here.render(value)
+            had = f"the server then has {spelled} again"
         why = f"{name} was not in your option file" if is_seen else f"The earlier {name} is not known"
-        header.append(f"{why}: remove its line ({had}).")
+        header.append(f"{why}: remove {line} ({had}).")
     return render(back, identity, catalog, header=header)
 
 

@@ -282,7 +282,7 @@ def of_interim(comparisons: Iterable[Comparison]) -> Iterator[Warning]:
             yield Warning(
                 "analyses-disagree",
                 f"{one.arm}: the interval of an earlier part and that of all blocks do not overlap: "
-                "a change affected this arm alone. The interval spans both; repeat this before "
+                "something changed, probably for this arm alone. The interval spans both; repeat this before "
                 "relying on it.",
                 arms=(one.arm,),
             )

@@ -196,7 +196,8 @@ def at_floor(facts: CampaignFacts, floor: Floor) -> CampaignFacts:
             hint=f"tune again with --floor {floor}",
         )
     winner, offers = best_at(tuning.frontier, floor), offers_below(tuning.frontier, floor)
-    return structs.replace(facts, tuning=structs.replace(tuning, winner=winner, offers=offers))
+    told = facts.floor if tuning.raised else floor.value  # settings stay raised to what they were raised to
+    return structs.replace(facts, floor=told, tuning=structs.replace(tuning, winner=winner, offers=offers))
 
 
 def _of_point(facts: CampaignFacts, tuning: TuningFacts, chosen: FrontierPoint) -> Recommended:

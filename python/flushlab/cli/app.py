@@ -6,6 +6,7 @@ Heavy libraries load inside the commands: `test` and `server` are to start at on
 from __future__ import annotations
 
 import importlib
+import itertools
 import os
 import sys
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from typing import Any
 import click
 
 from flushlab.cli.declare import Group, command
+from flushlab.errors import UsageError
 from flushlab.version import __version__
 
 GOALS = {
@@ -108,6 +110,11 @@ def run(words: Sequence[str]) -> int:
     Raises:
         FlushlabError: what ended it.
     """
+    for word in itertools.takewhile(lambda word: word != "--", words):
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise UsageError(f"not UTF-8: {word!r}", hint="rename the file, or pass a link to it") from None
     app = make_app()
     if "_FLUSHLAB_COMPLETE" in os.environ:
         app.main(prog_name="flushlab")  # prints what a shell asks for, and exits

@@ -42,8 +42,11 @@ _WORKLOAD = "flushlab.help_of_workload"
 _HELP, _EVERY = "--help", "--help-all"
 _ALIKE = (
     ("--duration", "--seconds", "--minutes", "--window", "--time", "--run-time", "--length"),
-    ("--blocks", "--crashes", "--pairs", "--repeat", "--repeats", "--rounds", "--runs"),
+    ("--blocks", "--crashes", "--count", "--pairs", "--repeat", "--repeats", "--rounds", "--runs"),
     ("--threads", "--clients", "--concurrency", "--connections", "--jobs", "--num-threads"),
+    ("--disk-iops", "--iops"),
+    ("--base", "--config", "--my-cnf"),
+    ("--html", "--out", "--export", "--output"),
     ("--json", "--format"),
 )
 """Options that do the same in several commands, and what other tools call them."""
@@ -145,7 +148,7 @@ class Command(click.Command):
         try:
             rest = super().parse_args(context, self._with_switches(args))
         except click.exceptions.NoSuchOption as error:
-            raise self._no_such_option(error.option_name) from None
+            raise self._no_such_option(context, error.option_name) from None
         except click.exceptions.BadOptionUsage as error:
             raise self._without_value(context, error.option_name) from None
         except click.exceptions.MissingParameter as error:
@@ -213,8 +216,12 @@ class Command(click.Command):
             found.append(f"{word}=on" if lone else word)
         return found
 
-    def _no_such_option(self, name: str) -> UsageError:
+    def _no_such_option(self, context: click.Context, name: str) -> UsageError:
         spelled_ = name.replace("_", "-")
+        if " " in name:
+            configured = any(one.name == "configurations" for one in self.params)
+            hint = f"write 'base {name}'" if configured else "take the quotes away"
+            return UsageError(f"no such option: {name!r}", hint=hint)
         if why := self.left_out.get(spelled_):
             return UsageError(f"{self.name} takes no {spelled_}: {why}", hint=f"remove {spelled_}")
         if self.takes_workloads:
@@ -226,7 +233,7 @@ class Command(click.Command):
         alike = next((names for names in _ALIKE if spelled_ in names), ())
         near = [one for one in alike if one in known][:2]
         near = near or nearest(spelled_, [*known, _HELP, _EVERY], most=2, cutoff=_NEAR)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"see flushlab {self.name} --help"
+        hint = f"did you mean {' or '.join(near)}?" if near else f"see {context.command_path} --help"
         return UsageError(f"no such option: {name}", hint=hint)
 
     def _without_value(self, context: click.Context, name: str) -> UsageError:
@@ -386,9 +393,9 @@ def _own(field: Field, value: Any) -> Any:
     """A value as the function's own parameter has it: paths as they were typed."""
     if value is None or value == field.default or (field.kind in ("texts", "wholes") and not value):
         return field.default
+    checked = field.check(value)
     if field.kind == "path":
         return Path(value)
-    checked = field.check(value)
     if Path in get_args(field.type):
         return [Path(one) for one in checked]
     return convert(checked, field.type) if field.kind in ("word", "texts", "wholes") else checked

@@ -51,15 +51,19 @@ def fill(
     Rows are verified afterwards. An interrupted load continues with --continue,
     without duplicates or gaps.
     """
+    beside = {"--export": export, "--print-plan": print_plan, "--json": json, "--watch": watch}
     require_writable(json)
     plan = given.get("plan", "users")
     if from_schema:
+        _alone("--from-schema", beside)
         _write_plan(given, from_schema)
     elif export:
+        _alone("--export", beside, "--json")
         _export(given, plan, Path(export), json)
     elif print_plan:
         from flushlab.generate.plan import plan_text
 
+        _alone("--print-plan", beside)
         _only(given, ("plan",), "--print-plan")
         write_stdout(plan_text(plan)[0].encode())
     else:
@@ -136,6 +140,12 @@ def _summary(done: Exported) -> str:
         *(f"  {statement}" for statement in done.statements),
     ]
     return "\n".join(lines)
+
+
+def _alone(flag: str, beside: Mapping[str, Any], *taken: str) -> None:
+    for name, value in beside.items():
+        if value and name not in (flag, *taken):
+            raise UsageError(f"{flag} and {name} cannot be combined", hint="remove one of them")
 
 
 def _only(given: Mapping[str, Any], taken: tuple[str, ...], flag: str) -> None:

@@ -30,7 +30,7 @@ def start(
             "This machine's address for the others; without it, the fleet is on loopback.", metavar="ADDRESS"
         ),
     ] = None,
-    port: Annotated[int, Option("Port of the first machine.")] = PORT,
+    port: Annotated[int, Option("Port of the first machine.", least=1, most=65535)] = PORT,
     name: Name = None,
 ) -> None:
     """Start a fleet whose first machine this is.

@@ -81,7 +81,7 @@ def settings(given: Mapping[str, Any], json: options.Json = None) -> None:
     if spec.static or spec.fail_on_error or spec.start or spec.host_memory or spec.defaults_group_suffix:
         raise UsageError(
             "--static, --fail-on-error, --start, --host-memory and --defaults-group-suffix need --check",
-            hint="add --check FILE",
+            hint="add --check FILE; all but --static and --start also go with a server of your own: -h HOST",
         )
     if spec.server or spec.basedir or spec.floor:
         _show_server(spec, json)

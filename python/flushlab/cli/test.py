@@ -65,6 +65,9 @@ def test(
     }
     forms = [form for form, wanted in asked.items() if wanted]
     if forms:
+        if json or watch:
+            flag = "--json" if json else "--watch"
+            raise UsageError(f"--print-{forms[0]} and {flag} cannot be combined", hint="remove one of them")
         _print_container(forms, spec)
         return
     if not spec.command:

@@ -27,6 +27,7 @@ from flushlab.spec.parts import (
 
 MOST_BLOCKS = 1_000
 _SEED = 2**63 - 1
+_MOST_ROWS = 10**15
 
 _Window = Option("Length of a measured window in seconds.", least=0.1, most=86_400, panel=SURE)
 _Duration = Option("Length of the measurement in seconds.", least=0.1, most=86_400, panel=SURE)
@@ -176,7 +177,7 @@ class CompareSpec(Spec, frozen=True, kw_only=True, tag="compare"):
         tuple[str, ...],
         Option(
             "base, an option file, or settings ('NAME=VALUE …'), perhaps with a workload of its own"
-            " ('--workload txn:new.toml'); the first is what the others are compared with. 'label: …' names"
+            " ('base --workload txn:new.toml'); the first is what the others are compared with. 'label: …' names"
             " one.",
             positional=True,
         ),
@@ -373,7 +374,7 @@ class FillSpec(Spec, frozen=True, kw_only=True):
     plan: Annotated[str, Option("A built-in plan (users, sbtest), or a plan file.", positional=True)] = (
         "users"
     )
-    rows: Annotated[int | None, Option("Rows of the largest table; default: the plan's.", least=1)] = None
+    rows: Annotated[int | None, Option("Rows of the largest table; default: the plan's.", least=1, most=_MOST_ROWS)] = None
     server: Annotated[ServerOrKeptSpec, Without(("network_latency",))] = ServerOrKeptSpec()
     remote: Annotated[RemoteAccess, Without(("allow_writes",))] = RemoteAccess()
     database: Annotated[
@@ -396,7 +397,13 @@ class FillSpec(Spec, frozen=True, kw_only=True):
     append: Annotated[bool, Option("Add rows to tables that have some.")] = False
     truncate: Annotated[bool, Option("Remove all rows of the tables first.")] = False
     seed: Annotated[
-        int | None, Option("Seed of the random draws (values of the rows); default: the plan's.", rare=True)
+        int | None,
+        Option(
+            "Seed of the random draws (values of the rows); default: the plan's.",
+            least=0,
+            most=_SEED,
+            rare=True,
+        ),
     ] = None
     replica: Annotated[
         tuple[str, ...],

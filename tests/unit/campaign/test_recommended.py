@@ -291,8 +291,9 @@ def test_a_stored_tuning_hands_over_another_floor_that_it_has_measured() -> None
     lower = at_floor(STRICT_ONLY, Floor.SECOND)
     (one,) = of_campaign(lower)
     assert (one.floor, one.settings, one.offer) == ("second", SECOND.settings, False)
-    assert offered(lower) == ()
-    assert of_campaign(at_floor(lower, Floor.STRICT)) == ()
+    assert (offered(lower), lower.floor) == ((), "second")
+    safer = at_floor(lower, Floor.STRICT)
+    assert (of_campaign(safer), safer.floor) == ((), "strict")
     with pytest.raises(UsageError, match="measured nothing below the floor second"):
         at_floor(STRICT_ONLY, Floor.RELAXED)
     with pytest.raises(UsageError, match="is none"):
