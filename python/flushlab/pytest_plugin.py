@@ -97,7 +97,12 @@ class Database:
         import urllib.request
 
         if not self.reset_url:
-            raise ResetFailed("the stock server of flushlab test --compare cannot be reset")
+            kept = os.environ.get("FLUSHLAB_NAME")
+            raise ResetFailed(
+                f"nothing resets this server for a suite; run: flushlab server reset {kept}"
+                if kept
+                else "the stock server of flushlab test --compare cannot be reset"
+            )
         request = urllib.request.Request(self.reset_url, method="POST")
         try:
             # No proxy of the environment: it is this machine.

@@ -142,14 +142,19 @@ def _print_container(forms: list[Form], spec: SuiteSpec) -> None:
 
 
 def _compare(request: SuiteRequest, spec: SuiteSpec, json: str | None) -> int:
-    """The exit code of the last fast run."""
+    """The exit code of the last fast run; of stock, if only that failed."""
     from flushlab.datadir import open_volume
     from flushlab.report import suite as report
+    from flushlab.suite.command import find_problem
     from flushlab.suite.comparison import compare
 
+    if (problem := find_problem(request.words, os.environ)) is not None:
+        say(problem.problem)
+        return problem.exit_code
     with open_volume(request.data_root, spec.disk_iops, spec.disk, say) as volume:
         compared = compare(request, spec.blocks, volume, say)
     for line in [*report.comparison(compared), *report.summary(compared.result, request)]:
         console.print(line)
     emit_json(report.compared_document(compared, request), json)
-    return _exit_code(compared.result)
+    failed = (side.exit_code for side in compared.stock if side.exit_code)
+    return _exit_code(compared.result) or next(failed, 0)

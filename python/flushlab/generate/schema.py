@@ -36,13 +36,17 @@ _MANY = 10**9
 _INTEGERS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 _SHAPES = (
     *("geometry", "point", "linestring", "polygon"),
-    *("multipoint", "multilinestring", "multipolygon", "geometrycollection"),
+    *("multipoint", "multilinestring", "multipolygon", "geometrycollection", "geomcollection"),
 )
+_SHAPE_OF = {"geometry": "point", "geomcollection": "geometrycollection"}
+"""Shapes of types that are no shape's name."""
 _BYTES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
 _FIXED: Mapping[str, str] = {
     "inet4": r"10.[1-9].[1-9]\d.[1-9]",
     "inet6": "fd00::[1-9a-f][0-9a-f]{3}",
 }
+_FIXED_VALUES = {"inet4": 9 * 90 * 9, "inet6": 15 * 16**3}
+_DAY_S = 86_400
 
 
 class _Column(msgspec.Struct, frozen=True, kw_only=True):
@@ -352,8 +356,13 @@ def _values(column: _Column, prefix: int | None) -> int:
         return min(_MANY, int(10 ** _decimal_digits(kind)[0]))
     if kind.name == "date":
         return 365 * 100
-    if kind.size is not None and (kind.name in ("char", "varchar") or kind.name in _BYTES):
-        return min(_MANY, int(_LETTERS ** min(kind.size, prefix or kind.size, _UNIQUE_CHARACTERS)))
+    if kind.name == "time":
+        return min(_MANY, int(_DAY_S * 10 ** (kind.size or 0)))
+    if kind.name in _FIXED_VALUES:
+        return _FIXED_VALUES[kind.name]
+    if kind.is_text or kind.is_bytes:
+        length = min(one for one in (_UNIQUE_CHARACTERS, kind.size, prefix) if one is not None)
+        return min(_MANY, int(_LETTERS**length))
     return _MANY
 
 
@@ -503,7 +512,7 @@ def _generator(column: _Column, prefix: int | None, unique: bool, alone: bool) -
         return {"generator": "pattern", "pattern": _FIXED[name]}
     if name in _SHAPES:
         srid = {"srid": column.srid} if column.srid else {}
-        return {"generator": "geometry", "shape": "point" if name == "geometry" else name, **srid}
+        return {"generator": "geometry", "shape": _SHAPE_OF.get(name, name), **srid}
     if name in _BYTES and not unique:
         size = kind.size if kind.size is not None else 100
         return {"generator": "bytes", "length": size if name == "binary" else [0, min(size, 100)]}

@@ -103,7 +103,7 @@ def compared_document(compared: Compared, request: SuiteRequest) -> dict[str, An
         **document(compared.result, request),
         **tables,
         "ratio": _ratio(compared.ratio),
-        "database_ratio": _ratio(compared.database_ratio),
+        "database_ratio": None if compared.database_ratio is None else _ratio(compared.database_ratio),
         "prepared_s": round(compared.prepared_s, 4),
         "blocks": [
             {"stock": _side(stock), "fast": _side(fast)}
@@ -133,13 +133,30 @@ def comparison(compared: Compared) -> list[str]:
         lines.append(
             f"seconds: medians of {len(stock)} blocks; ratios: geometric means of the blocks' ratios"
         )
-    lines.append(f"{_words(compared.ratio)} as fast; the database's share {_words(compared.database_ratio)}")
+    share = compared.database_ratio
+    of_database = "" if share is None else f"; the database's share {_words(share)}"
+    lines.append(f"{_words(compared.ratio)} as fast{of_database}")
+    failed = {name: _failed(sides) for name, sides in (("stock", stock), ("fast", fast))}
+    if any(failed.values()):
+        runs = ", ".join(f"{name} {words or 'exit code 0'}" for name, words in failed.items())
+        lines.append(f"warning: the suite failed ({runs}): the seconds may not be of the same work")
+    if share is None:
+        lines.append(
+            "warning: the suite resets its server. The stock server cannot be reset, so that the seconds are"
+            " not of the same work"
+        )
     if compared.prepared_s:
         lines.append(
             f"migrations take {format_seconds(compared.prepared_s)} on the fast server too:"
             " only the template avoids them"
         )
     return [*lines, *_where(compared.stock[-1])]
+
+
+def _failed(sides: Sequence[Side]) -> str:
+    """The exit codes of runs that failed; empty if none did."""
+    codes = sorted({side.exit_code for side in sides} - {0})
+    return f"exit code {', '.join(map(str, codes))}" if codes else ""
 
 
 def _where(side: Side) -> list[str]:

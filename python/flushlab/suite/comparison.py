@@ -71,7 +71,8 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
         stock, fast: one run per block.
         prepared_s: seconds of the prepare command on the fast server; 0 if the template existed.
         ratio: total seconds, stock over fast; with one block no interval (low and high are the estimate).
-        database_ratio: as `ratio`, for the seconds of the server alone.
+        database_ratio: as `ratio`, for the seconds of the server alone; None: the suite resets its server,
+            whose counters begin anew then.
         result: of the last fast run.
     """
 
@@ -79,7 +80,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     fast: tuple[Side, ...]
     prepared_s: float
     ratio: Ratio
-    database_ratio: Ratio
+    database_ratio: Ratio | None
     result: SuiteResult
 
 
@@ -107,7 +108,9 @@ def compare(request: SuiteRequest, blocks: int, volume: Volume, say: Say) -> Com
         fast=tuple(fast),
         prepared_s=prepared_s,
         ratio=ratio([one.total_s for one in stock], [one.total_s for one in fast]),
-        database_ratio=ratio([one.database_s for one in stock], [one.database_s for one in fast]),
+        database_ratio=None
+        if result.resets_s
+        else ratio([one.database_s for one in stock], [one.database_s for one in fast]),
         result=result,
     )
 
@@ -150,6 +153,8 @@ def _run_stock(request: SuiteRequest, volume: Volume) -> Side:
         closing = time.monotonic()
         sandbox.stop()
         seconds["teardown"] = time.monotonic() - closing
+    if ended.interrupted:
+        raise KeyboardInterrupt
     return _side(seconds, ended.exit_code, seen, settings)
 
 

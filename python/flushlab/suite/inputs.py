@@ -44,7 +44,8 @@ def read_inputs(patterns: Sequence[str], folder: Path) -> tuple[Input, ...]:
 
     Raises:
         UsageError: a pattern matches no file, or has `**` beside other characters: Python refuses
-            that before 3.13 and then reads it as `*`, and users may mean every folder below.
+            that before 3.13 and then reads it as `*`, and users may mean every folder below; or the name of
+            a file is not UTF-8.
         StorageError: a file cannot be read.
     """
     found: dict[str, Path] = {}
@@ -66,6 +67,7 @@ def read_scripts(command: str, folder: Path) -> tuple[Input, ...]:
     `cd db && ./seed.sh`. Programs are not among them.
 
     Raises:
+        UsageError: the name of one is not UTF-8.
         StorageError: a file cannot be read.
     """
     try:
@@ -147,6 +149,10 @@ def _is_program(file: Path) -> bool:
 
 
 def _input(name: str, file: Path) -> Input:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"the name of the input {name!r} is not UTF-8", hint="rename the file") from None
     try:
         with file.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()

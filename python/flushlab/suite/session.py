@@ -92,8 +92,11 @@ class SuiteResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def require_prepared(ended: Ended) -> None:
-    """Raises UsageError if the prepare command failed, KeyboardInterrupt if the user ended it."""
-    if ended.exit_code != 0 and ended.interrupted:
+    """Raises KeyboardInterrupt if the user ended the prepare command, UsageError if it failed.
+
+    Tools that shut down in order exit with 0 when they are interrupted, with half of the work done.
+    """
+    if ended.interrupted:
         raise KeyboardInterrupt
     if ended.exit_code != 0:
         raise UsageError(
@@ -134,9 +137,12 @@ class Session:
         )
 
     def prepare(self) -> float:
-        """Makes the template, if it is not there; the seconds of the prepare command. Raises as `run`."""
-        self._obtain()
-        return self._prepare_s
+        """Makes the template; the seconds that the prepare command takes in full, 0 if the template was there.
+
+        Raises as `run`.
+        """
+        snapshot, _ = self._obtain()
+        return read_facts(snapshot).prepare_seconds if self._prepare_s else 0.0
 
     def run(self, *, observe: bool = False) -> SuiteResult:
         """Runs the suite.
@@ -258,7 +264,10 @@ class Session:
         from flushlab.telemetry import performance
 
         performance.switch_on(sandbox)
-        return observed(sandbox, self._request.words, environment)
+        ended, seconds, seen = observed(sandbox, self._request.words, environment)
+        if ended.interrupted:
+            raise KeyboardInterrupt  # half of a suite is no measurement
+        return ended, seconds, seen
 
     def _obtain(self) -> tuple[Snapshot, str]:
         """The template to start from, and how it was come by."""

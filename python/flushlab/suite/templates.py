@@ -19,10 +19,12 @@ untrusted:
 
 from __future__ import annotations
 
+import errno
 import os
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 import msgspec
@@ -52,6 +54,15 @@ _LEVEL = 1
 """Deflate's fastest: a data directory is mostly zeros, and higher levels cost more than they save."""
 _CHUNK_BYTES = 1 << 20
 _ZEROS = bytes(_CHUNK_BYTES)
+_DAMAGED = (
+    zipfile.BadZipFile,
+    zlib.error,
+    KeyError,
+    EOFError,
+    ValueError,
+    RuntimeError,  # said to be encrypted, or compressed in a way of its own
+    msgspec.DecodeError,
+)
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
@@ -212,7 +223,8 @@ class Templates:
                 export_archive(found, archive)
                 self._evict_archives(keep=key.digest)
             if found is not None and is_ours(archive):
-                os.utime(archive)
+                with suppress(OSError):  # another user's, in a shared folder
+                    os.utime(archive)
         return found
 
     def _import(self, key: SnapshotKey, archive: Path) -> Snapshot | None:
@@ -276,7 +288,8 @@ def check_cache(folder: Path | None) -> Path | None:
 def _remove_archive(archive: Path) -> None:
     """Keeps a file of that name that is not flushlab's, or too damaged to tell."""
     if is_ours(archive):
-        archive.unlink(missing_ok=True)
+        with suppress(OSError):  # another user's, in a shared folder
+            archive.unlink(missing_ok=True)
 
 
 def _copy(datadir: Path, target: Path, find_facts: Callable[[], Facts]) -> None:
@@ -316,7 +329,7 @@ def is_ours(archive: Path) -> bool:
     try:
         with zipfile.ZipFile(archive) as file:
             manifest = msgspec.json.decode(file.read(_MANIFEST), type=Manifest)
-    except (OSError, zipfile.BadZipFile, zlib.error, KeyError, EOFError, msgspec.DecodeError):
+    except (OSError, *_DAMAGED):
         return False
     return manifest.schema == SCHEMA and archive.name == archive_name(SnapshotKey(manifest.key))
 
@@ -343,7 +356,11 @@ def import_archive(archive: Path, key: SnapshotKey, target: Path) -> None:
                 path.chmod(one.mode)
                 if checksum(path) != one.crc32:
                     raise SnapshotDamaged(f"{archive} is damaged: the content of {one.path} has changed")
-    except (zipfile.BadZipFile, zlib.error, KeyError, EOFError, msgspec.DecodeError) as error:
+    except _DAMAGED as error:
+        raise SnapshotDamaged(f"{archive} is damaged: {error}") from error
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a seek to a place that the archive names
+            raise
         raise SnapshotDamaged(f"{archive} is damaged: {error}") from error
 
 

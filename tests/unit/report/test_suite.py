@@ -159,6 +159,17 @@ def test_the_total_row_and_the_headline_have_one_ratio() -> None:
     assert "seconds: medians" not in "\n".join(comparison(one))
 
 
+def test_a_suite_that_failed_or_resets_is_no_plain_ratio() -> None:
+    one = compared()
+    failed = msgspec.structs.replace(one, stock=(msgspec.structs.replace(one.stock[0], exit_code=1),))
+    assert "warning: the suite failed (stock exit code 1, fast exit code 0)" in "\n".join(comparison(failed))
+    resets = msgspec.structs.replace(one, database_ratio=None)
+    text = "\n".join(comparison(resets))
+    assert "; the database's share" not in text
+    assert "warning: the suite resets its server" in text
+    assert compared_document(resets, REQUEST)["database_ratio"] is None
+
+
 def test_document_of_a_comparison_has_stocks_files_and_statements_by_part() -> None:
     found = compared_document(compared(2), REQUEST)
     assert [(row["part"], row["file"]) for row in found["io_by_file"]] == [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import pairwise
 from pathlib import Path
 
@@ -22,6 +23,12 @@ def files(folder: Path, **contents: str) -> None:
 
 def paths(inputs: tuple[Input, ...]) -> list[str]:
     return [one.path for one in inputs]
+
+
+def test_a_name_that_no_template_can_record_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"caf\xe9.sql")).write_text("")
+    with pytest.raises(UsageError, match="is not UTF-8"):
+        read_inputs(["*.sql"], tmp_path)
 
 
 def test_numbers_count_as_numbers(tmp_path: Path) -> None:

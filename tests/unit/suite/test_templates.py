@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from flushlab.suite.templates import (
     archive_name,
     export_archive,
     import_archive,
+    is_ours,
     read_facts,
 )
 from tests.trees import tree
@@ -213,6 +215,22 @@ def test_an_archive_that_leads_outside_is_refused(datadir: Path, tmp_path: Path,
     with pytest.raises(SnapshotDamaged, match="outside"):
         import_archive(archive, made.key, target)
     assert not (tmp_path / "evil").exists()
+
+
+@pytest.mark.parametrize("at", range(0, 46, 2))
+def test_an_archive_with_a_damaged_directory_is_made_anew(datadir: Path, tmp_path: Path, at: int) -> None:
+    made = Templates().capture(recipe("a"), datadir, lambda: GOOD)
+    archive = tmp_path / archive_name(made.key)
+    export_archive(made, archive)
+    content = bytearray(archive.read_bytes())
+    for place in (content.rindex(b"PK\x01\x02") + at, content.index(b"PK\x01\x02") + at):
+        content[place] ^= 0xFF
+    archive.write_bytes(content)
+    is_ours(archive)
+    target = tmp_path / "target"
+    target.mkdir()
+    with suppress(SnapshotDamaged):
+        import_archive(archive, made.key, target)
 
 
 def test_archives_keep_to_their_limit(datadir: Path, tmp_path: Path) -> None:
