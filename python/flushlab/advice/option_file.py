@@ -127,11 +127,11 @@ def _comments(facts: CampaignFacts, tuning: TuningFacts, chosen: FrontierPoint) 
         if chosen.versus_yours is None:
             lines.append("What meeting it costs was not measured.")
         else:
-            lines.append(_measured(facts, chosen.versus_yours, "your settings as they are") + ".")
+            lines.append(_measured(facts, chosen, chosen.versus_yours, "your settings as they are") + ".")
     if chosen.settings:
         free = f"{chosen.free_ratio.estimate:.2f}x" if chosen.free_ratio else "not measured"
         against = f"your settings raised to {facts.floor}" if tuning.raised else "the base"
-        lines.append(f"{_measured(facts, chosen.ratio, against)}; without durability loss: {free}.")
+        lines.append(f"{_measured(facts, chosen, chosen.ratio, against)}; without durability loss: {free}.")
     lines += cost_lines(costs(facts.arm(chosen.arm).guarantees, facts.base.guarantees))
     if facts.control is not None and facts.control.comparison is not None:
         again = facts.control.comparison.ratio
@@ -151,8 +151,9 @@ def _comments(facts: CampaignFacts, tuning: TuningFacts, chosen: FrontierPoint) 
     return lines
 
 
-def _measured(facts: CampaignFacts, ratio: Ratio, against: str) -> str:
-    gain, blocks = f"{ratio.estimate:.2f}x", f"{facts.blocks} blocks"
+def _measured(facts: CampaignFacts, chosen: FrontierPoint, ratio: Ratio, against: str) -> str:
+    count = chosen.comparison.blocks if chosen.comparison is not None else facts.blocks
+    gain, blocks = f"{ratio.estimate:.2f}x", f"{count} blocks"
     latency = LATENCIES.get(facts.objective)
     what = f"{gain} lower {latency} than {against}" if latency else f"{gain} {against}"
     return f"Measured: {what}, interval {ratio.low:.2f} to {ratio.high:.2f}, {blocks}"

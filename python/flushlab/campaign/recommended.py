@@ -214,7 +214,7 @@ def _of_point(facts: CampaignFacts, tuning: TuningFacts, chosen: FrontierPoint) 
         settings=tuning.changes(chosen),
         ratio=chosen.versus_yours if raised else chosen.ratio,
         objective=facts.objective,
-        blocks=facts.blocks,
+        blocks=chosen.comparison.blocks if chosen.comparison is not None else facts.blocks,
         floor=chosen.floor.value,
         base_floor=tuning.yours.floor if raised and tuning.yours else "",
         guarantees=own,

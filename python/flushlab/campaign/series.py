@@ -361,8 +361,10 @@ def _scheduled(request: SeriesRequest, pool: ServerPool, watcher: Watcher) -> Se
     if base.slice_s is not None:
         for line in _schedule_words(groups, pool):
             watcher.say(line)
+    on_fleet = bool(request.fleet) and not request.clients  # such blocks are judged once, over the machines
     interim = request.interim or (
         request.kind == "compare"
+        and not on_fleet
         and any(group.kept_running and group.blocks >= INTERIM_BLOCKS for group in groups)
     )
     return msgspec.structs.replace(request, asked_groups=groups, interim=interim)

@@ -198,7 +198,7 @@ class Series:
         if self.ask() is None:
             return ()
         coming = self._groups if self._best is None else [self._best]
-        return tuple(block for one in coming if _has_arms(one.due) for block in one.ahead(most))[:most]
+        return tuple(block for one in coming if self._goes_on(one) for block in one.ahead(most))[:most]
 
     def tell(self, trial: Trial) -> None:
         """Takes the record of the trial that was due."""
@@ -269,7 +269,7 @@ class Series:
         if not self._plan.arms:
             return
         for group in self._groups:
-            while _has_arms(group.due):
+            while self._goes_on(group):
                 yield from group.next_round()
                 self._analyse(group)
             if self._arms_finished == 0:
@@ -315,14 +315,19 @@ class Series:
                 if one.arm == CONTROL and len(self._groups) > 1:
                     continue
                 self._seen.setdefault((by, one.arm), []).append(one)
-        if self._plan.precision is not None:
-            arms.settled |= {
-                name
-                for name, one in self._held(self._plan.objective).items()
-                if name not in self._stay
-                and one.ratio.half_width <= self._plan.precision
-                and not one.contradicted
-            }
+        arms.settled |= self._precise() - self._stay
+
+    def _precise(self) -> set[str]:
+        """The arms and the control that are known as precisely as was asked."""
+        if (asked := self._plan.precision) is None:
+            return set()
+        found = self._held(self._plan.objective).items()
+        return {name for name, one in found if one.ratio.half_width <= asked and not one.contradicted}
+
+    def _goes_on(self, group: Blocks) -> bool:
+        """Whether the group has an arm to compare; bases of others stay until they are known, too."""
+        left = {arm.name for arm in group.due} - {BASE, CONTROL}
+        return bool(left - {*self._bases}) or bool(left - self._precise())
 
     def _held(self, by: Objective) -> dict[str, Comparison]:
         """What interim analyses have proven of the arms and the control."""
@@ -415,33 +420,42 @@ class Series:
     def _effects(self) -> tuple[FactorEffect, ...]:
         if not self._plan.crossed or self._out().keys() & {*self._plan.crossed.values()}:
             return ()
-        scores, crossed = self._scores(self._plan.objective), self._plan.crossed
-        machines, alpha, stalled = self._machines, self._alpha, self._stalled
-        return effects_over(scores, crossed, machines, alpha=alpha, twin=CONTROL, apart=stalled)
+        by, crossed = self._plan.objective, self._plan.crossed
+        has_all = (one for one in self._groups if {*crossed.values()} <= one.scores(by).keys())
+        group = next(has_all, None)  # its noise is its own
+        scores, machines, stalled = (
+            (self._scores(by), self._machines, self._stalled)
+            if group is None
+            else (group.scores(by), group.machines, group.stalled)
+        )
+        return effects_over(scores, crossed, machines, alpha=self._alpha, twin=CONTROL, apart=stalled)
 
     def _pairs(self, comparisons: Mapping[str, Comparison]) -> dict[tuple[str, str], Ratio]:
-        """Ratios of arms to other arms: from the blocks that they share; where they share none, as with
-        `best`, from the bounds of both against the base."""
-        scores, machines = self._scores(self._plan.objective), self._machines
-        found: dict[tuple[str, str], Ratio] = {}
+        """Ratios of arms to other arms: from the blocks that they share, of one group, whose noise is its own;
+        where they share none, as with `best`, from the bounds of both against the base."""
+        by, found = self._plan.objective, dict[tuple[str, str], Ratio]()
         for arm, against in self._plan.pairs:
-            if not scores.get(arm, {}).keys() & scores.get(against, {}).keys():
+            group = next((one for one in self._groups if _share_blocks(one.scores(by), arm, against)), None)
+            if group is None:
                 if arm in comparisons and against in comparisons:
                     found[arm, against] = comparisons[arm].ratio.over(comparisons[against].ratio)
-            elif arm in scores and against in scores:
-                asked = {one for one, other in self._plan.pairs if other == against and one in scores}
-                found_of = compare_over(
-                    scores, against, machines, alpha=self._alpha, only=asked, apart=self._stalled
-                )
-                compared = {one.arm: one for one in found_of}
-                if arm in compared:
-                    found[arm, against] = compared[arm].ratio
+                continue
+            asked = {one for one, other in self._plan.pairs if other == against}
+            compared = compare_over(
+                group.scores(by),
+                against,
+                group.machines,
+                alpha=self._alpha,
+                only=asked,
+                family=len(asked),
+                apart=group.stalled,
+            )
+            found |= {(one.arm, against): one.ratio for one in compared if one.arm == arm}
         return found
 
 
-def _has_arms(due: Iterable[Arm]) -> bool:
-    """Whether there is an arm to compare."""
-    return any(arm.name not in (BASE, CONTROL) for arm in due)
+def _share_blocks(scores: Scores, arm: str, other: str) -> bool:
+    return bool(scores.get(arm, {}).keys() & scores.get(other, {}).keys())
 
 
 def _by_name(found: Iterable[Comparison]) -> dict[str, Comparison]:

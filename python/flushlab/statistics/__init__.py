@@ -12,7 +12,6 @@ from flushlab.statistics.interim import InterimAnalyses, held
 from flushlab.statistics.machines import (
     Machines,
     compare_over,
-    detectable_over,
     effects_over,
     over_machines,
 )
@@ -28,7 +27,6 @@ __all__ = [
     "compare_over",
     "contrasts",
     "critical_value",
-    "detectable_over",
     "effects_over",
     "estimate_effects",
     "exceedance",

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flushlab.record import Comparison, Ratio
-from flushlab.statistics.dunnett import critical_value, shift_for_power
+from flushlab.statistics.dunnett import POWER, critical_value, shift_for_power
 
 Cells = Mapping[int, float]
 Scores = Mapping[str, Cells]
@@ -122,6 +122,7 @@ def compare(
     family: int = 0,
     twin: str = "",
     apart: Collection[str] = (),
+    power: float = POWER,
 ) -> tuple[Comparison, ...]:
     """Every arm against the base, with intervals that hold for all of them at once.
 
@@ -136,6 +137,7 @@ def compare(
         apart: arms that stalled for a whole window. The logarithm of that window would dominate the others'
             variance and the arm's own mean. So the ratio of such an arm is that of sums, with a variance of
             its own, whatever the number of blocks. If the base stalled, the same holds for every arm.
+        power: probability with which the gain that is called detectable would have been found.
 
     Returns:
         One comparison per arm, in the order of `scores`. Unequal correlations (cells missing) are replaced
@@ -149,6 +151,8 @@ def compare(
     calm = {arm: cells for arm, cells in scores.items() if arm not in apart}
     pooled = None if base in apart else contrasts(calm, base)
     place = {arm: i for i, arm in enumerate(pooled.arms)} if pooled is not None else {}
+    # Dunnett's limit is for arms beside one base; the others of the family may have run beside other cells of it.
+    together = sum(arm in place and shared[arm] < OWN_BLOCKS for arm in compared)
     comparisons = []
     for arm in compared:
         if pooled is None or arm not in place or shared[arm] >= OWN_BLOCKS:
@@ -162,8 +166,8 @@ def compare(
                 pooled.df,
             )
             correlation = math.floor(pooled.correlation * 20 + 1e-6) / 20
-            limit = critical_value(alpha, family, df, correlation)
-        comparisons.append(of_estimate(arm, estimate, error, limit, df, shared[arm]))
+            limit = critical_value(1 - (1 - alpha) ** (together / family), together, df, correlation)
+        comparisons.append(of_estimate(arm, estimate, error, limit, df, shared[arm], power))
     return tuple(comparisons)
 
 
@@ -190,7 +194,9 @@ def log_of_sums(cells: Cells, blocks: Sequence[int]) -> float:
     return float(logs.max() + np.log(np.exp(logs - logs.max()).sum()))
 
 
-def of_estimate(arm: str, estimate: float, error: float, limit: float, df: int, blocks: int) -> Comparison:
+def of_estimate(
+    arm: str, estimate: float, error: float, limit: float, df: int, blocks: int, power: float = POWER
+) -> Comparison:
     """The comparison of a log ratio with a standard error and its critical value."""
     half_width = limit * error
     ratio = Ratio(estimate=exp(estimate), low=exp(estimate - half_width), high=exp(estimate + half_width))
@@ -199,7 +205,7 @@ def of_estimate(arm: str, estimate: float, error: float, limit: float, df: int, 
         ratio=ratio,
         blocks=blocks,
         verdict=ratio.verdict,
-        detectable=exp(shift_for_power(limit, df) * error) - 1,
+        detectable=exp(shift_for_power(limit, df, power) * error) - 1,
     )
 
 

@@ -19,6 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtri, nctdtrinc, ndtr, stdtrit
 
+POWER = 0.8
+"""Probability with which the gain that is called detectable would have been found."""
+
 _Floats = NDArray[np.float64]
 
 _NODES_SHARED, _WEIGHTS_SHARED = np.polynomial.legendre.leggauss(64)
@@ -91,7 +94,7 @@ def critical_value(alpha: float, arms: int, df: int, correlation: float = 0.5) -
 
 
 @functools.lru_cache(maxsize=4096)
-def shift_for_power(critical: float, df: int, power: float = 0.8) -> float:
+def shift_for_power(critical: float, df: int, power: float = POWER) -> float:
     """True difference, in standard errors, whose interval lies above 0 with the given power.
 
     That is the δ with P(T > critical) = power for Student's t with df degrees of freedom and

@@ -41,7 +41,7 @@ from flushlab.statistics.comparison import (
     of_estimate,
 )
 from flushlab.statistics.crossed import Combination, factor_effects, weights_of
-from flushlab.statistics.dunnett import critical_value, shift_for_power
+from flushlab.statistics.dunnett import POWER, critical_value, shift_for_power
 
 LEAST = 3
 """Machines from which on intervals are about all such machines. Two have one degree of freedom between them:
@@ -80,12 +80,13 @@ def compare_over(
     family: int = 0,
     twin: str = "",
     apart: Collection[str] = (),
+    power: float = POWER,
 ) -> tuple[Comparison, ...]:
     """Every arm against the base over all such machines; below `LEAST` machines `compare` of the blocks, each
     machine's on its own level.
 
     Args:
-        scores, base, alpha, only, family, twin, apart: as of `compare`.
+        scores, base, alpha, only, family, twin, apart, power: as of `compare`.
         machines: of the blocks.
 
     Returns:
@@ -93,7 +94,9 @@ def compare_over(
     """
     if spans(scores, base, machines) < LEAST:
         on_level = _on_level(scores, base, machines)
-        return compare(on_level, base, alpha=alpha, only=only, family=family, twin=twin, apart=apart)
+        return compare(
+            on_level, base, alpha=alpha, only=only, family=family, twin=twin, apart=apart, power=power
+        )
     arms = [arm for arm in scores if arm != base and (only is None or arm in only)]
     found = {arm: _by_machine(scores[arm], scores[base], machines) for arm in arms}
     found = {arm: ratios for arm, ratios in found.items() if len(ratios) >= 2}
@@ -103,7 +106,7 @@ def compare_over(
         estimate, error, df = _student([one.estimate for one in ratios.values()])
         limit = critical_value(_each(alpha, family), 1, df)
         blocks = sum(one.blocks for one in ratios.values())
-        comparisons.append(of_estimate(arm, estimate, error, limit, df, blocks))
+        comparisons.append(of_estimate(arm, estimate, error, limit, df, blocks, power))
     return tuple(comparisons)
 
 
@@ -141,22 +144,6 @@ def over_machines(
         if df:
             over[arm] = _over(ratios, variance, df, each)
     return over
-
-
-def detectable_over(
-    scores: Scores, base: str, machines: Machines, *, alpha: float, power: float
-) -> float | None:
-    """Smallest log gain of every arm that had been seen with this power; None below `LEAST` machines."""
-    if spans(scores, base, machines) < LEAST:
-        return None
-    found = [_by_machine(cells, scores[base], machines) for arm, cells in scores.items() if arm != base]
-    gains = []
-    for ratios in found:
-        if len(ratios) >= 2:
-            _, error, df = _student([one.estimate for one in ratios.values()])
-            limit = critical_value(_each(alpha, len(found)), 1, df)
-            gains.append(shift_for_power(limit, df, power) * error)
-    return max(gains, default=None)
 
 
 def effects_over(

@@ -11,7 +11,9 @@ import pytest
 from flushlab.campaign.crash import check as crash_check
 from flushlab.campaign.crash.check import (
     BROKE,
+    BROKE_OFFER,
     NOT_CRASHED,
+    OFFER_NOT_CRASHED,
     broke_guarantee,
     check,
     failure_mode,
@@ -183,9 +185,28 @@ def test_offers_are_crashed_too_and_rejected_by_themselves() -> None:
         )
         return msgspec.structs.replace(found, arms=tuple(arms))
 
-    check(broke, older, "power", Floor.STRICT, list)
+    found = check(broke, older, "power", Floor.STRICT, list)
     assert list(broke.rejected) == ["lower"]
     assert broke.result().winner == point("fast")
+    assert [warning.slug for warning in found.warnings] == [BROKE_OFFER]
+    assert not not_passed(found.warnings), "what is handed over has passed"
+
+
+def test_an_offer_that_cannot_be_crashed_is_withdrawn_and_costs_the_winner_nothing() -> None:
+    lower = msgspec.structs.replace(point("lower"), floor=Floor.SECOND)
+    crashes = Crashes()
+
+    def crash(name: str, settings: Mapping[str, Value]) -> CrashFacts:
+        if name == "lower":
+            raise StartFailed("no server")
+        return crashes(name, settings)
+
+    proven = Proven(BASE, point("fast"), offers=(lower,))
+    found = check(proven, crash, "power", Floor.STRICT, list)
+    assert list(proven.rejected) == ["lower"]
+    assert proven.result().winner == point("fast")
+    assert [warning.slug for warning in found.warnings] == [OFFER_NOT_CRASHED]
+    assert not not_passed(found.warnings)
 
 
 @pytest.mark.parametrize(

@@ -215,7 +215,7 @@ def test_an_arm_that_has_left_the_confirmation_is_not_judged_again(monkeypatch: 
 
     def noted(self: Confirmation, blocks: int, alpha: float, *, since: int, arms: set[str]) -> None:
         judge(self, blocks, alpha, since=since, arms=arms)
-        judged.append((since + blocks - 1, arms))
+        judged.append((since + blocks - 1, set(arms)))
 
     def only_together(s: Settings) -> float:
         relaxed = {1: 1.0, 2: 1.1, 0: 1.2}[int(s["flush"])]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from flushlab.errors import BudgetTooSmall
@@ -48,7 +50,7 @@ def winner(tune: Tune) -> FrontierPoint:
 
 @pytest.mark.parametrize("side_by_side", [2, 3, 8])
 def test_as_many_servers_run_as_there_is_room_for_and_the_same_is_found(side_by_side: int) -> None:
-    tune, told = tuned(side_by_side=side_by_side)
+    tune, told = tuned(side_by_side=side_by_side, budget_s=330.0 if side_by_side == 2 else 300.0)
     assert winner(tune).settings["flush"] == 2
     assert winner(tune).ratio.low < 1.6 * 1.25 * 1.01
     assert winner(tune).ratio.high > 1.6 * 0.99
@@ -72,12 +74,24 @@ def test_every_block_that_chooses_or_proves_has_the_base_in_it() -> None:
 
 def test_a_setting_bought_in_a_duel_wins_over_a_free_one_of_another_duel() -> None:
     """They never ran in the same block: what is known of both is their ratio to the base."""
-    tune, _ = tuned(side_by_side=2)
+    tune, _ = tuned(side_by_side=2, budget_s=330.0)
     strict, second = tune.result().frontier
     assert strict.settings == {"a": 1}
     assert {"flush": 2, "a": 1}.items() <= second.settings.items()
     assert second.versus_safer is not None
     assert second.versus_safer.ratio.low < 1.6 < second.versus_safer.ratio.high
+
+
+@pytest.mark.parametrize("floor", [Floor.SECOND, Floor.RELAXED])
+def test_the_smallest_budget_that_is_accepted_is_enough_for_the_last_group(floor: Floor) -> None:
+    facts = {"floor": floor, "side_by_side": 2, "startup_s": 3.0, "trial_s": 1.2, "seed": 1}
+    with pytest.raises(BudgetTooSmall) as refused:
+        Tune(plan(budget_trials=1, **facts)).ask()
+    (least,) = map(int, re.findall(r"need at least (\d+)", refused.value.message))
+    tune = Tune(plan(budget_trials=least, **facts))
+    trials = run_to_end(tune, simulated(effect(flush2=1.6, flush0=2.0, a=1.25), noise=0.05, seed=1))
+    assert trials <= least
+    assert tune.result().frontier[-1].free_ratio is not None, "the free part is confirmed too"
 
 
 def test_what_is_clear_ends_before_the_budget_does_with_a_narrow_interval() -> None:

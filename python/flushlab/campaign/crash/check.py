@@ -39,6 +39,8 @@ UNCRASHED = FailureMode("power")
 """Where nothing was to be crashed."""
 BROKE, NOT_CRASHED = "crash-broke-floor", "not-crashed"
 """Warnings with which `tune --crash` has not passed."""
+BROKE_OFFER, OFFER_NOT_CRASHED = "crash-broke-offer", "offer-not-crashed"
+"""Warnings of what is offered below the floor: it is withdrawn, and what is handed over has passed all the same."""
 LEAST_DISK_MIB = 1024
 _HINT = "tune without --crash, then crash its option file: flushlab crash --base my.cnf flushlab-ID/my.cnf"
 
@@ -144,14 +146,27 @@ def check(
     rejected, passed = False, set[str]()
     try:
         while due := [point for point in experiment.result().proposed if point.arm not in passed]:
+            arm, promised, winner = due[0].arm, due[0].floor, experiment.result().winner
+            is_offer = winner is None or winner.arm != arm
             settings = {**experiment.result().base.settings, **due[0].settings}
-            if (reason := why(due[0].arm, settings, due[0].floor)) is None:
-                passed.add(due[0].arm)
+            try:
+                reason = why(arm, settings, promised)
+            except FlushlabError as error:
+                if not is_offer:
+                    raise
+                experiment.reject(arm, f"not crashed, so not checked: {error.message}")
+                warnings.append(Warning(OFFER_NOT_CRASHED, f"{arm} is not offered: {error.message}"))
+                continue
+            if reason is None:
+                passed.add(arm)
+                continue
+            text = f"in crashes it broke its floor {promised}: {reason}"
+            experiment.reject(arm, text)
+            if is_offer:
+                warnings.append(Warning(BROKE_OFFER, f"{arm} is not offered: {text}"))
                 continue
             rejected = True
-            text = f"in crashes it broke its floor {due[0].floor}: {reason}"
-            experiment.reject(due[0].arm, text)
-            warnings.append(Warning(BROKE, f"{due[0].arm} is not handed over: {text}"))
+            warnings.append(Warning(BROKE, f"{arm} is not handed over: {text}"))
             guard()
         if (
             (rejected or raised)

@@ -111,8 +111,13 @@ class Budget:
 
     @property
     def confirm_least(self) -> int:
-        """Cells of the smallest valid confirmation."""
-        return self.blocks.confirm_least * self.confirm_arms_most()
+        """Cells of the smallest valid confirmation, the base of each group of arms among them."""
+        return self.blocks.confirm_least * (self.confirm_arms_most() + self._further_groups)
+
+    @property
+    def _further_groups(self) -> int:
+        """Groups of the confirmation beyond the first one, where not all arms run side by side."""
+        return math.ceil((self.confirm_arms_most() - 1) / self.room) - 1 if self.kept_running else 0
 
     def spares(self, cells: int) -> bool:
         """Whether so many cells leave enough for the smallest valid confirmation."""
@@ -258,4 +263,4 @@ class Budget:
         """Servers that the smallest valid campaign has still to start, where they run side by side."""
         started = sum(stage == "screen" for stage, _ in self._started)
         screened = self._screen_least() // self.blocks.screen_least
-        return max(screened - started, 0) + self.confirm_arms_most()
+        return max(screened - started, 0) + self.confirm_arms_most() + self._further_groups

@@ -27,12 +27,8 @@ from flushlab.statistics import (
     Machines,
     Scores,
     compare_over,
-    contrasts,
-    critical_value,
-    detectable_over,
     held,
     over_machines,
-    shift_for_power,
 )
 
 WORTH_LOG = math.log(1.01)
@@ -236,16 +232,20 @@ class Confirmation:
         return found is not None and math.log(found.ratio.high) < WORTH_LOG
 
     def detectable_log(self, power: float) -> float | None:
-        """Smallest log gain that some interim analysis would have called faster with this power."""
-        gains = []
+        """Smallest log gain of any arm that some interim analysis would have called faster with this power;
+        None before the first one.
+
+        What is proven to buy nothing has left early: an arm with such a gain would have stayed.
+        """
+        gains, family = dict[str, float](), len(self._sheet.arms) - 1
         for one in self._analyses:
             calm = {arm: cells for arm, cells in one.scores.items() if arm == BASE or arm not in one.stalled}
-            if (least := detectable_over(calm, BASE, one.machines, alpha=one.alpha, power=power)) is not None:
-                gains.append(least)
-            elif (found := contrasts(calm, BASE)) is not None:
-                limit = critical_value(one.alpha, len(found.arms), found.df)
-                gains.append(shift_for_power(limit, found.df, power) * float(found.error.max()))
-        return min(gains, default=None)
+            for found in compare_over(
+                calm, BASE, one.machines, alpha=one.alpha, family=family, twin=CONTROL, power=power
+            ):
+                gains[found.arm] = min(gains.get(found.arm, math.inf), math.log1p(found.detectable))
+        stayed = {arm: gain for arm, gain in gains.items() if not self.is_beaten(arm)}
+        return max((stayed or gains).values(), default=None)
 
     def _reasons(self) -> dict[str, str]:
         return {**(self._analyses[-1].guarded if self._analyses else {}), **self._rejected}

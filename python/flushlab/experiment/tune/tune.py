@@ -259,8 +259,9 @@ class Tune:
             last = budget.is_spent(1 + len(arms)) and done >= budget.blocks.confirm_least
             if last or done == blocks or (done in interim.blocks and not self._plan.spread):
                 alpha = self._plan.alpha if self._plan.spread else interim.alpha_at(done)
-                confirmation.judge(done, alpha, since=first, arms={arm.name for arm in arms})
+                confirmation.judge(done, alpha, since=first, arms=group)
                 if last or confirmation.is_clear(self._reduction.chosen, group):
                     break
-                always = (CONTROL, YOURS)
-                arms = [arm for arm in arms if arm.name in always or not confirmation.is_beaten(arm.name)]
+                beaten = {arm.name for arm in arms if confirmation.is_beaten(arm.name)} - {CONTROL, YOURS}
+                arms = [arm for arm in arms if arm.name not in beaten]
+                group -= beaten  # later analyses have laxer levels, and these blocks were judged
