@@ -1,4 +1,4 @@
-"""Atomic: files that are written whole or not at all.
+"""Atomic: files that are written whole or not at all, and what one process does at a time.
 
 Below all layers. The one way in which flushlab puts a file where another process, a later command or its user
 looks for it.
@@ -6,6 +6,7 @@ looks for it.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 import tempfile
@@ -81,3 +82,12 @@ def _mode_of(path: Path) -> int:
     except FileNotFoundError:
         return 0o644
     return stat.S_IMODE(found) if stat.S_ISREG(found) else 0o644
+
+
+@contextmanager
+def locked_by_one(file: Path) -> Iterator[None]:
+    """Waits until no other process is inside with the same file."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield

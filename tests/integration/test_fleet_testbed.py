@@ -11,7 +11,7 @@ import pytest
 from flushlab.fleet import local_node
 from flushlab.fleet.local_node import NodeRecord
 from flushlab.machine import ownership
-from flushlab.process.identity import myself, world
+from flushlab.process.identity import machine, myself, world
 from tests.fleet_testbed import fleet_testbed
 
 pytestmark = [
@@ -41,6 +41,7 @@ def test_files_of_ray_of_a_machine_that_was_killed_go_at_the_end(
                 listens=True,
                 token=token,
                 world=world(),
+                machine=machine(),
                 keeper=myself(),
                 folder=str(own),
             )

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import msgspec
 
+from flushlab.atomic import locked_by_one
 from flushlab.build.build import Progress
 from flushlab.build.library import debian_packages, library_missing, missing_libraries
 from flushlab.errors import ServerError
@@ -85,7 +86,8 @@ def refresh_lists(progress: Progress) -> None:
     state = _state()
     for folder in (state / "state" / "lists" / "partial", state / "cache" / "archives" / "partial"):
         folder.mkdir(parents=True, exist_ok=True)
-    done = run(["apt-get", *_private_options(), "-q", "update"])
+    with locked_by_one(state / "lock"):  # apt does not wait for its own lock of the lists
+        done = run(["apt-get", *_private_options(), "-q", "update"])
     if done.returncode != 0 or not has_lists(state / "state" / "lists"):
         raise ServerError(
             f"apt could not fetch package lists: {last_line(done.stderr)}",

@@ -15,11 +15,12 @@ from pathlib import Path
 
 import msgspec
 
+from flushlab.atomic import locked_by_one
 from flushlab.build import apt, release
 from flushlab.build.apt import Package
 from flushlab.build.build import Build, Progress
 from flushlab.build.inspect import inspect
-from flushlab.build.prefix import locked_by_one, publish
+from flushlab.build.prefix import publish
 from flushlab.build.source import Obtainable, Source
 from flushlab.errors import ServerError
 from flushlab.record.server import Flavor

@@ -7,15 +7,14 @@ lock file, and finds the prefix done.
 
 from __future__ import annotations
 
-import fcntl
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
+from flushlab.atomic import locked_by_one
 from flushlab.build.apt import Package
 from flushlab.build.build import Build
 from flushlab.errors import NoSpace, StorageError
@@ -97,7 +96,9 @@ def publish(
 
     def whole(staging: Path, final: Path) -> Build:
         build, origin = fill(staging)
-        text = msgspec.json.encode(build).decode().replace(str(staging), str(final))
+        text = msgspec.json.encode(build).decode()
+        for folder in (staging.resolve(), staging):  # paths may be without the links of a home elsewhere
+            text = text.replace(str(folder), str(final))
         build = msgspec.json.decode(text, type=Build)
         document = Published(build=build, origin=tuple(origin))
         (staging / "build.json").write_bytes(msgspec.json.encode(document))
@@ -153,12 +154,3 @@ def require_space(folder: Path, needed_bytes: int) -> None:
             f"{folder} has {format_size(free)} free; a server needs {format_size(needed_bytes)}",
             hint="make room there, or set FLUSHLAB_HOME to another file system",
         )
-
-
-@contextmanager
-def locked_by_one(file: Path) -> Iterator[None]:
-    """Waits until no other process is inside with the same file."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield

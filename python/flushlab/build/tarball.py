@@ -98,6 +98,11 @@ def parse_address(name: str) -> Address:
         return Address(text=str(Path(text).expanduser().absolute()), sha256=sha256)
     if scheme.lower() not in ("https", "http") or not rest:
         raise UsageError(f"tarballs cannot be fetched from {scheme}://", hint="give an https URL or a path")
+    if "@" in rest.partition("/")[0]:
+        raise UsageError(
+            f"a URL with a user or a password ({scheme}://…@{rest.partition('/')[0].rpartition('@')[2]})",
+            hint="download the tarball, and give its path",
+        )
     if scheme.lower() == "http" and not sha256:
         raise UsageError(
             "a tarball over http needs its SHA-256, because anybody on the way could change it",

@@ -361,13 +361,15 @@ def _scheduled(request: SeriesRequest, pool: ServerPool, watcher: Watcher) -> Se
     if base.slice_s is not None:
         for line in _schedule_words(groups, pool):
             watcher.say(line)
-    on_fleet = bool(request.fleet) and not request.clients  # such blocks are judged once, over the machines
-    interim = request.interim or (
-        request.kind == "compare"
-        and not on_fleet
-        and any(group.kept_running and group.blocks >= INTERIM_BLOCKS for group in groups)
-    )
-    return msgspec.structs.replace(request, asked_groups=groups, interim=interim)
+    return msgspec.structs.replace(request, asked_groups=groups, interim=judged_meanwhile(request, groups))
+
+
+def judged_meanwhile(request: SeriesRequest, groups: Sequence[ArmGroup]) -> bool:
+    """Whether interim analyses judge the arms; blocks of a fleet are judged once, over its machines."""
+    if request.fleet and not request.clients:
+        return False
+    has_many = any(group.kept_running and group.blocks >= INTERIM_BLOCKS for group in groups)
+    return request.interim or (request.kind == "compare" and has_many)
 
 
 def _schedule_words(groups: Sequence[ArmGroup], pool: ServerPool) -> Iterator[str]:

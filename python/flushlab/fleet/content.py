@@ -321,6 +321,19 @@ def write(places: Sequence[tuple[Entry, int]], root: Path, piece: bytes) -> None
             handle.write(piece)
 
 
+def renew_staying(manifest: Manifest, there: Path, root: Path) -> None:
+    """Copies files that are never sent again, where they differ: a password may have changed, which no hash
+    knows.
+
+    Raises:
+        OSError: as the system says.
+    """
+    for entry in manifest.files:
+        source, target = there / entry.path, root / entry.path
+        if entry.stays and is_alike(entry, source) and source.read_bytes() != target.read_bytes():
+            shutil.copyfile(source, target)
+
+
 def take_local(manifest: Manifest, wanted: Collection[str], there: Path, root: Path) -> None:
     """Copies the wanted chunks, and files that are never sent, from a folder of this machine.
 

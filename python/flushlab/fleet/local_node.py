@@ -22,7 +22,15 @@ import msgspec
 from flushlab import atomic
 from flushlab.errors import FleetError
 from flushlab.machine import ownership, state
-from flushlab.process.identity import ProcessIdentity, identify, kill, signal_process, wait_for_end, world
+from flushlab.process.identity import (
+    ProcessIdentity,
+    identify,
+    kill,
+    machine,
+    signal_process,
+    wait_for_end,
+    world,
+)
 from flushlab.undo import undo_all
 
 MARK = "FLUSHLAB_FLEET_NODE"
@@ -41,6 +49,7 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
         listens: others can reach it; then TLS is on.
         token: in the mark of `folder`, and in the environment of its processes. No secret.
         world: boot and pid namespace of `keeper`.
+        machine: that it is on, across boots; empty if it has no machine-id.
         keeper: the process that ends all others.
         folder: Ray's files.
     """
@@ -51,6 +60,7 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
     listens: bool
     token: str
     world: str
+    machine: str
     keeper: ProcessIdentity
     folder: str
 
@@ -58,6 +68,12 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
     def is_alive(self) -> bool:
         """Whether its keeper runs."""
         return self.world == world() and self.keeper.alive()
+
+    @property
+    def is_of_this_machine(self) -> bool:
+        """Whether this machine wrote it, now or before its last boot; state may lie on several's disk."""
+        is_older = self.world.split()[0] != world().split()[0]
+        return self.world == world() or (is_older and self.machine == machine())
 
 
 def fleet_folder() -> Path:
@@ -147,12 +163,18 @@ def stop() -> NodeRecord | None:
     """Ends this machine's node and all that it runs, removes its files; None if there was none.
 
     Raises:
+        FleetError: the node is another machine's.
         HarnessError: a process survives SIGKILL.
     """
     record = read()
     if record is None:
         forget()
         return None
+    if not record.is_of_this_machine:
+        raise FleetError(
+            f"the fleet's files in {fleet_folder()} are another machine's, {record.address}",
+            hint="stop it there, or set FLUSHLAB_HOME to a folder of this machine",
+        )
     if record.is_alive:
         signal_process(record.keeper, signal.SIGTERM)
         if not wait_for_end(record.keeper, _STOP_S):

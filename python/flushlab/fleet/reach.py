@@ -29,6 +29,13 @@ from flushlab.version import __version__
 _CONNECT_S = 5.0
 _ALIVE_S = 2.0
 _ANSWER_S = 30.0
+_CERTIFICATE_HINTS = {
+    9: "set this machine's clock: the certificate is not valid yet",
+    10: "set this machine's clock; or stop the fleet, and start a new one: its certificates last a year",
+    62: "use the address that `flushlab fleet start` there printed",
+    64: "use the address that `flushlab fleet start` there printed",
+}
+"""By X509_V_ERR_* of OpenSSL's x509_vfy.h: not yet valid, expired, another host name, another address."""
 _KEY_HINT = "pass the key of that fleet, as `flushlab fleet start` there printed"
 _TOKEN_HINT = (
     "if flushlab did not start that Ray, set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN_PATH to a file with its"
@@ -107,9 +114,9 @@ def parse_address(text: str) -> Address:
         )
     try:
         found = socket.getaddrinfo(host, number, socket.AF_INET, socket.SOCK_STREAM)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # an empty or too long part of the name
         raise UsageError(
-            f"the host {host!r} is unknown: {error.strerror}",
+            f"the host {host!r} is unknown: {getattr(error, 'strerror', None) or error}",
             hint="name an IPv4 address or a host that has one",
         ) from None
     return Address(str(found[0][4][0]), number)
@@ -211,6 +218,11 @@ def _require_answer(address: Address, environment: Mapping[str, str]) -> None:
             context.set_alpn_protocols(["h2"])
             with context.wrap_socket(plain, server_hostname=address.host):
                 return
+    except ssl.SSLCertVerificationError as error:
+        hint = _CERTIFICATE_HINTS.get(error.verify_code, _KEY_HINT)
+        raise FleetError(
+            f"{address} is not trusted as one of the fleet of this key: {error.verify_message}", hint=hint
+        ) from None
     except ssl.SSLError as error:
         raise FleetError(
             f"{address} is not of the fleet of this key: {error.reason or error}", hint=_KEY_HINT

@@ -19,7 +19,7 @@ import msgspec
 
 from flushlab.build import survey
 from flushlab.build.basedir import build_in
-from flushlab.build.prefix import Published, locked_by_one, publish_prefix
+from flushlab.build.prefix import Published, publish_prefix
 from flushlab.datadir.kept import hold
 from flushlab.dataset import open_dataset
 from flushlab.errors import BuildNotFound, HarnessError, NoSpace, NotWritable, UsageError
@@ -113,7 +113,11 @@ class _Arriving:
                 return there
         with _told(self._final):
             hold(self._final)  # first: what is found stays
-        return self._final if self._is_in_place() else None
+            if not self._is_in_place():
+                return None
+            if there is not None:
+                content.renew_staying(self.manifest, there, self._final)
+        return self._final
 
     def _is_in_place(self) -> bool:
         final = self._final

@@ -28,7 +28,7 @@ from flushlab.fleet.key import FleetKey
 from flushlab.fleet.local_node import MARK, NodeRecord
 from flushlab.fleet.reach import Address
 from flushlab.machine import ownership
-from flushlab.process.identity import myself, world
+from flushlab.process.identity import machine, myself, world
 
 LOOPBACK = "127.0.0.1"
 STORE_BYTES = 256 << 20
@@ -109,6 +109,7 @@ def _start(
         listens=address != LOOPBACK,
         token=token,
         world=world(),
+        machine=machine(),
         keeper=myself(),
         folder=str(folder),
     )
@@ -133,7 +134,12 @@ def _start(
                 msgspec.json.encode(draft).decode(),
                 *command,
             ],
-            env={**os.environ, **local_node.variables(state, listens=draft.listens), MARK: token},
+            env={
+                **os.environ,
+                **_absolute_home(),
+                **local_node.variables(state, listens=draft.listens),
+                MARK: token,
+            },
             cwd="/",
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -151,6 +157,12 @@ def _start(
     record = local_node.read()
     assert record is not None, "the keeper writes it before it starts Ray"
     return record
+
+
+def _absolute_home() -> dict[str, str]:
+    """The user's home of flushlab, for a process that works elsewhere."""
+    home = os.environ.get("FLUSHLAB_HOME")
+    return {"FLUSHLAB_HOME": str(Path(home).expanduser().absolute())} if home else {}
 
 
 def _await_ready(keeper: subprocess.Popen[bytes], log: Path) -> None:

@@ -45,6 +45,21 @@ def test_published_build_has_its_final_paths(private_home: Path) -> None:
     assert prefixes("maven") == [made]
 
 
+def test_a_home_behind_a_link_has_its_builds(
+    private_home: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    def resolved(prefix: Path) -> tuple[Build, list[Package]]:
+        return fill(prefix.resolve())  # as `inspect` tells them
+
+    link = private_home.with_name(f"{private_home.name}-link")  # where the servers' user may enter
+    link.symlink_to(private_home)
+    request.addfinalizer(link.unlink)
+    monkeypatch.setenv("FLUSHLAB_HOME", str(link))
+    made = publish("maven-x", resolved)
+    assert Path(made.mysqld).read_text() == "a server"
+    assert prefixes("maven") == [made]
+
+
 def test_what_a_build_was_made_of_is_recorded() -> None:
     made = publish("maven-x", fill)
     assert origin(made) == tuple(ORIGIN)

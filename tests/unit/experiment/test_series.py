@@ -417,6 +417,29 @@ def test_groups_have_their_own_numbers_of_blocks_and_their_own_noise() -> None:
     assert sum(request.stage == "best" for request in asked) == 3 * 30
 
 
+def in_noise_of_their_own(series: Series) -> Series:
+    """A, B and AB scatter by a fifth, C by a thousandth."""
+    simulated = trials(noise=Noise(trial=0.0))
+    while (request := series.ask()) is not None:
+        number = sum(map(ord, request.arm.name)) + 31 * request.block
+        noise = math.exp((0.2 if request.block < 5 else 0.001) * math.sin(97.0 * number))
+        trial = simulated.run(request)
+        assert trial.result is not None
+        series.tell(msgspec.structs.replace(trial, result=trial.result * noise))
+    return series
+
+
+def test_pairs_and_effects_have_the_noise_of_their_own_group() -> None:
+    factors = (arm("A", a=1), arm("B", b=1), arm("AB", a=1, b=1))
+    asked: dict[str, Any] = {"pairs": (("A", "B"),), "crossed": CROSSED, "compose": None}
+    own = (Group(arms=("A", "B", "AB"), blocks=5), Group(arms=("C",), blocks=30))
+    both = in_noise_of_their_own(Series(plan(arms=(*factors, arm("C", c=1)), groups=own, **asked))).result()
+    alone = in_noise_of_their_own(Series(plan(arms=factors, **asked))).result()
+    assert both.pairs["A", "B"].low == pytest.approx(alone.pairs["A", "B"].low)
+    assert both.pairs["A", "B"].half_width > 0.1
+    assert [one.ratio.low for one in both.effects] == pytest.approx([one.ratio.low for one in alone.effects])
+
+
 def test_what_is_left_is_told_by_the_length_of_each_groups_trials() -> None:
     own = (Group(arms=("A", "B"), blocks=30, trial_s=1.0), Group(arms=("C",), blocks=5, trial_s=20.0))
     assert Series(plan(groups=own, compose=None)).progress.left_s == 30 * 4 * 1 + 5 * 3 * 20
@@ -487,6 +510,7 @@ def test_the_base_of_a_server_stays_as_long_as_an_arm_is_compared_with_it() -> N
         series.tell(simulated.run(request))
     last = max(request.block for request in asked)
     assert {request.arm.name for request in asked if request.block == last} >= {"base", "B"}
+    assert last < 39, "it ends when all are known"
 
 
 def at_a_rate(request: Request, simulated: SimulatedTrials) -> Trial:

@@ -7,13 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from flushlab.errors import FleetError
 from flushlab.fleet import local_node
 from flushlab.fleet.local_node import MARK, NodeRecord
 from flushlab.machine import ownership
-from flushlab.process.identity import identify, myself, world
+from flushlab.process.identity import identify, machine, myself, world
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +32,7 @@ def record(folder: Path, keeper: int) -> NodeRecord:
         listens=False,
         token=ownership.new_token(),
         world=world(),
+        machine=machine(),
         keeper=found,
         folder=str(folder),
     )
@@ -49,6 +51,15 @@ def test_a_record_comes_back(tmp_path: Path) -> None:
     local_node.write(written)
     assert local_node.read() == written
     assert local_node.fleet_folder().stat().st_mode & 0o077 == 0
+
+
+def test_the_files_of_another_machine_in_a_shared_home_are_left_alone(tmp_path: Path) -> None:
+    own = record(tmp_path, os.getpid())
+    others = msgspec.structs.replace(own, world=f"{own.world.split()[0]} pid:[1]", machine="0 elsewhere")
+    local_node.write(others)
+    with pytest.raises(FleetError, match="are another machine's"):
+        local_node.stop()
+    assert local_node.read() == others
 
 
 def test_a_later_process_with_the_same_number_is_not_the_keeper(tmp_path: Path) -> None:

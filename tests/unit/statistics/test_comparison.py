@@ -80,6 +80,19 @@ def test_estimates_errors_and_intervals_are_those_of_least_squares(missing: list
         assert powers == pytest.approx(list(shift_for_power(limit, df) * error))
 
 
+def test_arms_that_ran_beside_other_cells_of_the_base_are_no_part_of_dunnetts_limit() -> None:
+    """Groups of 1 and 3 arms: their intervals hold with 0.95^(1/4) and 0.95^(3/4), which are independent."""
+    scores = table(Random(5), {"base": 0.0, "a": 0.1, "b": 0.0, "c": 0.0}, 6, 0.05)
+    for arms, correlation in (("a",), 0.5), (("a", "b", "c"), 0.5):
+        own = {"base": scores["base"], **{arm: scores[arm] for arm in arms}}
+        found = contrasts(own, "base")
+        assert found is not None
+        limit = critical_value(1 - 0.95 ** (len(arms) / 4), len(arms), found.df, correlation)
+        compared = compare(own, "base", family=4)
+        half = [math.log(one.ratio.high / one.ratio.low) / 2 for one in compared]
+        assert half == pytest.approx(list(limit * found.error))
+
+
 @pytest.mark.parametrize("with_twin", [False, True])
 def test_with_many_blocks_an_interval_is_students_from_residuals_enlarged_by_their_weights(
     with_twin: bool,
