@@ -140,9 +140,11 @@ def test_reset_makes_it_pristine_on_the_same_port_and_it_is_still_kept(kept: dic
         server.query("CREATE DATABASE x")
         server.query("SET GLOBAL max_connections = 17")
         endpoint = server.endpoint
+    flushlab("server", "env", NAME, "--database", "shop")
     assert f"reset {NAME} in" in flushlab("server", "reset", NAME).stderr
     with Sandbox.attach(NAME) as server:
         assert server.query("SHOW DATABASES LIKE 'x'") == []
+        assert server.query("SHOW DATABASES LIKE 'shop'") == [("shop",)], "its variables name it"
         assert server.read_back(["max_connections"]) != {"max_connections": 17}
         assert server.endpoint == endpoint
     assert reap() == []

@@ -298,8 +298,13 @@ impl<'a> Target<'a> {
             Order::Random => random.below(blocks),
         };
         let offset = block * buffer.len() as u64;
-        if offset == 0 && self.spec.layout == Layout::Extending {
-            self.file.set_len(0)?;
+        match self.spec.layout {
+            Layout::Extending if offset == 0 => self.file.set_len(0)?,
+            Layout::Allocated if offset == 0 => {
+                self.file.set_len(0)?; // blocks that were written once are no allocated ones
+                fallocate(&self.file, FallocateFlags::empty(), 0, self.file_bytes)?;
+            }
+            _ => {}
         }
         self.file.write_all_at(buffer, offset)?;
         match self.spec.way {

@@ -211,9 +211,12 @@ fn connect(address: &Address, deadline: Deadline, cancellation: &Cancellation) -
         Address::Tcp(host, port) | Address::Tls(host, port, _) => (host.as_str(), *port),
     };
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for resolved in (host, port).to_socket_addrs()? {
+    let addresses: Vec<_> = (host, port).to_socket_addrs()?.collect();
+    for (tried, &resolved) in addresses.iter().enumerate() {
         let socket = watched(Domain::for_address(resolved))?;
-        match socket.connect_timeout(&resolved.into(), deadline.left()?) {
+        // The first may be of a network that drops packets: each has its share of what is left.
+        let share = deadline.left()? / (addresses.len() - tried) as u32;
+        match socket.connect_timeout(&resolved.into(), share) {
             Ok(()) => {
                 socket.set_tcp_nodelay(true)?;
                 // A peer that vanished without a word: unacknowledged bytes and unanswered probes end the

@@ -58,6 +58,9 @@ impl Dialer {
         if spec.commit != Commit::Auto {
             connection.query("SET autocommit=0")?;
         }
+        if spec.nodes.len() > 1 {
+            connection.query("DO 0")?; // a node without a quorum answers SET and SHOW, and nothing else (1047)
+        }
         Ok(connection)
     }
 }
@@ -70,7 +73,7 @@ pub(crate) fn is_loss(error: &Error) -> bool {
 /// Errors with which a server ends connections or does not take new ones for now: shutdown (1053, 1079),
 /// too many connections (1040, 1203), killed (1927 MariaDB, 3169 MySQL), not ready (3168; 1047 of a Galera node
 /// without a quorum), idle too long (4031), and those of its side of the network (1152-1161).
-fn is_passing(errno: u16) -> bool {
+pub(crate) fn is_passing(errno: u16) -> bool {
     matches!(
         errno,
         1040 | 1047 | 1053 | 1079 | 1152..=1161 | 1203 | 1927 | 3168 | 3169 | 4031

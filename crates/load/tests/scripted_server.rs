@@ -923,7 +923,15 @@ fn with_acks(name: &str, workload: &str, rows: u32, script: Script) -> (Server, 
     std::fs::write(folder.0.join("position"), 4711_u64.to_le_bytes()).unwrap();
     let server = Server::start(script);
     let spec = server.spec(|spec| {
-        spec["workload"] = workload.into();
+        spec["workload"] = workload.trim_end_matches(" --skip_trx").into();
+        if workload.ends_with("--skip_trx") {
+            spec["oltp"] = serde_json::json!({
+                "point_selects": 1, "simple_ranges": 0, "sum_ranges": 0, "order_ranges": 0, "distinct_ranges": 0,
+                "index_updates": 1, "non_index_updates": 0, "delete_inserts": 0, "range_size": 100,
+                "range_selects": true, "skip_trx": true, "auto_inc": true, "secondary": false,
+                "create_secondary": true,
+            });
+        }
         spec["acks"] = serde_json::json!({
             "file": folder.0.join("notes"), "position": folder.0.join("position"), "rows": rows,
         });
@@ -977,6 +985,13 @@ fn statements_that_commit_by_themselves_have_the_acks_row_in_front() {
         "{executed} {}",
         notes.len()
     );
+}
+
+#[test]
+fn a_read_that_is_no_transactions_first_statement_has_the_acks_rows_in_one_of_their_own() {
+    let (server, notes) = with_acks("acks-read", "oltp_read_write --skip_trx", 2, USUAL);
+    let (begun, committed) = (server.heard("BEGIN"), server.heard("COMMIT"));
+    assert!(begun >= committed && committed >= notes.len() && notes.len() > 25);
 }
 
 #[test]

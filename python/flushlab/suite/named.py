@@ -2,7 +2,7 @@
 
 Suite layer. A running `flushlab test` resets its server by its endpoint, whose address is in the sandbox's
 folder. A kept sandbox is killed, gets the initialised data directory of its build, and starts again on its
-port and socket.
+port and socket, with the databases that its variables have named, empty.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import urllib.error
 import urllib.request
 from contextlib import suppress
 
+from flushlab import atomic
 from flushlab.datadir import Snapshots
 from flushlab.errors import ServerError, UsageError
 from flushlab.process import run_folder
@@ -23,6 +24,8 @@ from flushlab.suite.environment import check_database, create_database, fields_o
 from flushlab.suite.session import RESET_FILE
 
 _ANSWER_S = 900.0
+_DATABASES = "databases"
+"""File in a sandbox's folder: the databases that `environment` created, a name per line."""
 
 
 def environment(name: str, database: str) -> dict[str, str]:
@@ -35,8 +38,17 @@ def environment(name: str, database: str) -> dict[str, str]:
     check_database(database)
     with Sandbox.attach(name) as sandbox:
         sandbox.query(create_database(database, ""))
+        if database not in (known := _databases(name)):
+            atomic.write(run_folder() / name / _DATABASES, "".join(f"{one}\n" for one in (*known, database)))
         fields = fields_of(sandbox.build, sandbox.endpoint, database)
     return variables([{**fields, "name": name}], ())
+
+
+def _databases(name: str) -> list[str]:
+    try:
+        return (run_folder() / name / _DATABASES).read_text().splitlines()
+    except FileNotFoundError:
+        return []
 
 
 def reset(name: str) -> float:
@@ -78,6 +90,8 @@ def _reset_kept(name: str) -> float:
         sandbox.kill()
         old = sandbox.replace_datadir(fresh)
         sandbox.start_again()
+        for database in _databases(name):
+            sandbox.query(create_database(database, ""))
         took = time.monotonic() - began
         shutil.rmtree(old, ignore_errors=True)
     return took

@@ -130,6 +130,15 @@ def test_a_file_that_stays_is_compared_without_its_passwords(tmp_path: Path) -> 
     assert [one.path for one in content.differing(manifest, there)] == ["load.sh"]
 
 
+def test_a_copy_follows_a_password_that_has_changed(tmp_path: Path) -> None:
+    here = made(tmp_path / "here", {"load.sh": b"MYSQL_PWD=one ./load\n"})
+    there = made(tmp_path / "there", {"load.sh": b"MYSQL_PWD=new ./load\n"})
+    copy = made(tmp_path / "copy", {"load.sh": b"MYSQL_PWD=old ./load\n"})
+    manifest = manifest_of("files", "it", here, [here], stays=lambda _: "a password")
+    content.renew_staying(manifest, there, copy)
+    assert (copy / "load.sh").read_bytes() == b"MYSQL_PWD=new ./load\n"
+
+
 @pytest.mark.parametrize("path", ["../a", "/etc/passwd", "a/../../b"])
 def test_a_path_that_leads_out_is_refused(path: str) -> None:
     manifest = Manifest(kind="data", name="it", root="/", entries=(Entry(path=path),))

@@ -131,6 +131,25 @@ impl State {
         }
     }
 
+    /// What runs alone, once nothing runs beside it, is not ahead of the server: the script goes on meanwhile.
+    pub fn set_aside(&mut self, job: Job) {
+        if job.builds.is_none() {
+            self.bytes = self.bytes.saturating_sub(job.sql.len());
+        }
+        self.work.again.push(job);
+    }
+
+    /// The jobs that were set aside, but for those behind a statement that failed.
+    pub fn take_again(&mut self) -> Vec<Job> {
+        let mut again = std::mem::take(&mut self.work.again);
+        if let Some((first, _)) = &self.work.failed {
+            again.retain(|job| job.place.number < *first);
+        }
+        let rows = again.iter().filter(|job| job.builds.is_none());
+        self.bytes += rows.map(|job| job.sql.len()).sum::<usize>();
+        again
+    }
+
     pub fn answered(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_sub(bytes);
         self.progress.statements += 1;

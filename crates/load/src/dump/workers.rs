@@ -120,7 +120,7 @@ impl Workers {
     }
 
     fn run_again(&self, own: &mut Connection) {
-        let again = std::mem::take(&mut self.shared.lock().work.again);
+        let again = self.shared.lock().take_again();
         for job in again {
             begins(&mut self.shared.lock(), &job);
             run(&self.shared, own, job, By::OwnAlone);
@@ -229,9 +229,15 @@ fn leave(shared: &Shared, job: Job) {
     ends(&mut state, &job);
     let work = &mut state.work;
     (work.workers, work.busy) = (work.workers - 1, work.busy - 1);
+    let no_one_left = work.workers == 0;
     match job.builds {
         Some(_) => work.offer = Offer::Refused(job),
         None => work.rows.push_front(job),
+    }
+    if no_one_left {
+        for job in std::mem::take(&mut work.rows) {
+            state.set_aside(job);
+        }
     }
     drop(state);
     shared.changed.notify_all();
@@ -281,7 +287,7 @@ fn run(shared: &Shared, connection: &mut Connection, job: Job, by: By<'_>) {
         Ok(_) if job.builds.is_none() => state.answered(job.sql.len()),
         Ok(_) => {}
         Err(error) if !alone && matches!(error.errno, Some(LOCK_WAIT_TIMEOUT | DEADLOCK)) => {
-            state.work.again.push(job);
+            state.set_aside(job);
         }
         Err(mut error) => {
             if job.builds.is_some() {
@@ -300,6 +306,7 @@ fn run(shared: &Shared, connection: &mut Connection, job: Job, by: By<'_>) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::mpsc;
     use std::time::Duration;
 
@@ -320,6 +327,30 @@ mod tests {
             session: Arc::default(),
             builds: None,
         }
+    }
+
+    #[test]
+    fn rows_that_wait_for_another_try_are_not_ahead_of_the_server() {
+        let met = AtomicBool::new(false);
+        let server = Arc::new(Scripted::start(move |sql| match sql {
+            "rows" if !met.swap(true, Ordering::Relaxed) => Reply::Raw(b"\xff\xbd\x04#40001Deadlock found"),
+            _ => Reply::Ok,
+        }));
+        let shared = Arc::new(Shared::default());
+        let dialing = server.clone();
+        let mut workers = Workers::new(shared.clone(), 1, Box::new(move || Ok(dialing.connect())));
+        assert!(workers.there_are());
+        shared.lock().bytes = 4;
+        let mut own = server.connect();
+        workers.rows(&mut own, rows(1, "rows", None));
+        assert_eq!(shared.wait_while(|state| state.work.again.is_empty()).bytes, 0);
+        workers.finish_rows(&mut own);
+        let state = shared.lock();
+        assert!(state.work.failed.is_none());
+        assert_eq!(
+            (state.bytes, state.progress.statements, state.progress.bytes),
+            (0, 1, 4)
+        );
     }
 
     #[test]

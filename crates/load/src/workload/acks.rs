@@ -234,7 +234,7 @@ impl Workload for Acked {
                 };
                 self.held.clear();
                 let next = inner.next(random, &mut self.held)?;
-                if next.commits || next.last {
+                if !next.begins {
                     self.holds = Some(next);
                     return self.begin_own(false, random, out);
                 }

@@ -40,6 +40,8 @@ pub(crate) struct Next {
     pub last: bool,
     /// Whether its answer acknowledges a commit: a write in autocommit, or COMMIT after writes.
     pub commits: bool,
+    /// Whether it begins a transaction that later statements of the event are part of.
+    pub begins: bool,
 }
 
 impl Next {
@@ -49,6 +51,7 @@ impl Next {
         think: Duration::ZERO,
         last: true,
         commits: true,
+        begins: false,
     };
 }
 

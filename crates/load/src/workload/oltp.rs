@@ -383,6 +383,7 @@ impl Workload for OltpEvents {
             statement: self.places[step.sql as usize],
             last,
             commits: step.commits,
+            begins: step.sql == Sql::Begin,
             ..Next::SINGLE
         })
     }

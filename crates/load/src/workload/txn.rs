@@ -8,6 +8,7 @@ use flushlab_rows::{Bits, Random};
 use super::event::{Effect, Next, Rank, Workload};
 use super::parameter::{Content, Generator, Value};
 use crate::connection::{Connection, Statement};
+use crate::dialer::is_passing;
 use crate::share::Share;
 use crate::{Error, Kind};
 
@@ -252,6 +253,7 @@ impl Workload for TxnEvents {
                     think,
                     last: false,
                     commits: false,
+                    begins: true,
                 });
             }
         }
@@ -265,6 +267,7 @@ impl Workload for TxnEvents {
                 think,
                 last: true,
                 commits: transaction.statements.iter().any(|sentence| sentence.writes),
+                begins: false,
             });
         };
         let sentence = &transaction.statements[number];
@@ -285,6 +288,7 @@ impl Workload for TxnEvents {
             think,
             last: self.at == At::Idle,
             commits: !transaction.explicit && sentence.writes,
+            begins: false,
         })
     }
 
@@ -303,7 +307,7 @@ fn prepare(connection: &mut Connection, sentence: &Sentence) -> Result<Sent, Err
             Ok(Sent::Text(sentence.sql.as_bytes().to_vec()))
         }
         // The server's word on the user's statement: it cannot be measured as it stands.
-        Err(error) if error.errno.is_some() => Err(Error {
+        Err(error) if error.errno.is_some_and(|errno| !is_passing(errno)) => Err(Error {
             kind: Kind::Measurement,
             ..error.during(format_args!("{}", sentence.place))
         }),
