@@ -23,8 +23,11 @@ Made from the declaration of the command line by `scripts/commands_reference.py`
 
 `flushlab COMMAND --help` prints the usual options, `--help-all` all of them, and `--workload NAME --help`
 also those of a workload. Every command that yields data takes `--json FILE` (`-` for stdout). Underscores in
-the name of an option count as dashes. `eval "$(_FLUSHLAB_COMPLETE=bash_source flushlab)"` in `~/.bashrc` completes
-commands and options; `zsh_source` and `fish_source` are for the other shells.
+the name of an option count as dashes.
+
+For completion in your shell, put `eval "$(_FLUSHLAB_COMPLETE=bash_source flushlab)"` into `~/.bashrc`, or
+`zsh_source` in its place into `~/.zshrc`.
+
 [Environment variables](environment.md) and [exit codes](exit-codes.md) have pages of their own.
 
 | goal | command | purpose |

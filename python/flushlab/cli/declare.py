@@ -220,8 +220,10 @@ class Command(click.Command):
         spelled_ = name.replace("_", "-")
         if " " in name:
             configured = any(one.name == "configurations" for one in self.params)
-            hint = f"write 'base {name}'" if configured else "take the quotes away"
-            return UsageError(f"no such option: {name!r}", hint=hint)
+            return UsageError(
+                f"no such option: {name!r}",
+                hint=f"write 'base {name}'" if configured else "take the quotes away",
+            )
         if why := self.left_out.get(spelled_):
             return UsageError(f"{self.name} takes no {spelled_}: {why}", hint=f"remove {spelled_}")
         if self.takes_workloads:

@@ -431,8 +431,10 @@ class Series:
         return effects_over(scores, crossed, machines, alpha=self._alpha, twin=CONTROL, apart=stalled)
 
     def _pairs(self, comparisons: Mapping[str, Comparison]) -> dict[tuple[str, str], Ratio]:
-        """Ratios of arms to other arms: from the blocks that they share, of one group, whose noise is its own;
-        where they share none, as with `best`, from the bounds of both against the base."""
+        """Ratios of arms to other arms, from the blocks that they share in one group, whose noise is its own.
+
+        Where they share none, as with `best`, from the bounds of both against the base.
+        """
         by, found = self._plan.objective, dict[tuple[str, str], Ratio]()
         for arm, against in self._plan.pairs:
             group = next((one for one in self._groups if _share_blocks(one.scores(by), arm, against)), None)

@@ -17,6 +17,7 @@ from typing import Literal
 
 import msgspec
 
+from flushlab.atomic import locked_by_one
 from flushlab.build import survey
 from flushlab.build.basedir import build_in
 from flushlab.build.prefix import Published, publish_prefix

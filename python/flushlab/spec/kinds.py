@@ -177,8 +177,8 @@ class CompareSpec(Spec, frozen=True, kw_only=True, tag="compare"):
         tuple[str, ...],
         Option(
             "base, an option file, or settings ('NAME=VALUE …'), perhaps with a workload of its own"
-            " ('base --workload txn:new.toml'); the first is what the others are compared with. 'label: …' names"
-            " one.",
+            " ('base --workload txn:new.toml'); the first is what the others are compared with. 'label: …'"
+            " names one.",
             positional=True,
         ),
     ] = ()
@@ -374,7 +374,9 @@ class FillSpec(Spec, frozen=True, kw_only=True):
     plan: Annotated[str, Option("A built-in plan (users, sbtest), or a plan file.", positional=True)] = (
         "users"
     )
-    rows: Annotated[int | None, Option("Rows of the largest table; default: the plan's.", least=1, most=_MOST_ROWS)] = None
+    rows: Annotated[
+        int | None, Option("Rows of the largest table; default: the plan's.", least=1, most=_MOST_ROWS)
+    ] = None
     server: Annotated[ServerOrKeptSpec, Without(("network_latency",))] = ServerOrKeptSpec()
     remote: Annotated[RemoteAccess, Without(("allow_writes",))] = RemoteAccess()
     database: Annotated[

@@ -216,11 +216,11 @@ class Field(msgspec.Struct, frozen=True):
         most = math.inf if option.most is None else option.most
         if least <= value <= most and (option.above is None or value > option.above):
             return value
-        low = f"more than {option.above:g}" if option.above is not None else f"{least:.9g}"
+        low = f"more than {option.above:g}" if option.above is not None else _bound(least)
         up = "at least " if option.above is None else ""
-        takes = f"{up}{low}" if most == math.inf else f"{low} to {most:.9g}"
+        takes = f"{up}{low}" if most == math.inf else f"{low} to {_bound(most)}"
         if option.above is not None and most != math.inf:
-            takes = f"{low}, up to {most:.9g}"
+            takes = f"{low}, up to {_bound(most)}"
         more = f"; {option.range_hint}" if option.range_hint else ""
         raise UsageError(f"{self.flag} {spelled(value)} is out of range", hint=f"it takes {takes}{more}")
 
@@ -360,3 +360,7 @@ def spelled(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.15g}"
     return str(value)
+
+
+def _bound(number: float) -> str:
+    return str(number) if isinstance(number, int) else f"{number:.9g}"

@@ -151,7 +151,7 @@ def compare(
     calm = {arm: cells for arm, cells in scores.items() if arm not in apart}
     pooled = None if base in apart else contrasts(calm, base)
     place = {arm: i for i, arm in enumerate(pooled.arms)} if pooled is not None else {}
-    # Dunnett's limit is for arms beside one base; the others of the family may have run beside other cells of it.
+    # Dunnett's limit is for arms beside the same cells of the base; others of the family may have had others.
     together = sum(arm in place and shared[arm] < OWN_BLOCKS for arm in compared)
     comparisons = []
     for arm in compared:

@@ -10,7 +10,6 @@ import msgspec
 
 from flushlab.build import Build, Progress, find_build, silent
 from flushlab.datadir import DataRoot
-from flushlab.errors import UsageError
 from flushlab.process import reap
 from flushlab.record import ServerIdentity, Value
 from flushlab.spec.commands import DatabaseSpec

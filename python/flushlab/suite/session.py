@@ -137,7 +137,7 @@ class Session:
         )
 
     def prepare(self) -> float:
-        """Makes the template; the seconds that the prepare command takes in full, 0 if the template was there.
+        """Makes the template; seconds of the prepare command in full, 0 if the template was there.
 
         Raises as `run`.
         """

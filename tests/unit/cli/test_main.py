@@ -89,6 +89,22 @@ def test_help_has_an_example_and_fits_80_columns(command: str) -> None:
             "--floor: 'Strickt' is not one of strict, second, relaxed, throwaway",
             "did you mean strict?",
         ),
+        ("server start --bogus", "no such option: --bogus", "see flushlab server start --help"),
+        ("tune --config my.cnf", "no such option: --config", "did you mean --base?"),
+        ("bench --connections 4", "no such option: --connections", "did you mean --threads?"),
+        ("fleet start --port 99999", "--port 99999 is out of range", "it takes 1 to 65535"),
+        ("fill --seed -1", "--seed -1 is out of range", "it takes 0 to 9223372036854775807"),
+        ("fill --rows 1" + 16 * "0", f"--rows 1{16 * '0'} is out of range", f"it takes 1 to 1{15 * '0'}"),
+        (
+            "fill --export x.csv --print-plan",
+            "--export and --print-plan cannot be combined",
+            "remove one of them",
+        ),
+        (
+            "test --print-compose --json x",
+            "--print-compose and --json cannot be combined",
+            "remove one of them",
+        ),
         ("bench --threads many", "--threads is 'many'; it takes a whole number", "it takes 1 to 4096"),
         (
             "fill t --rows abc",
@@ -130,6 +146,30 @@ def test_what_a_campaign_keeps_cannot_be_given_again(words: str, option: str) ->
 def test_what_a_command_is_for_is_said_in_full(group: str) -> None:
     commands = flushlab(*group.split(), "--help").stdout.partition("Show this message and exit.\n\n")[2]
     assert commands and "..." not in commands
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "hint"),
+    [
+        (
+            ["compare", "base", "--workload upsert"],
+            "no such option: '--workload upsert'",
+            "write 'base --workload upsert'",
+        ),
+        (["tune", "--out", ""], "--out is empty", "name one, or leave it out"),
+        (
+            ["settings", "--check", os.fsdecode(b"\xff.cnf")],
+            r"not UTF-8: '\udcff.cnf'",
+            "rename the file, or pass a link to it",
+        ),
+    ],
+)
+def test_words_that_a_shell_makes_are_errors_like_every_other(
+    words: list[str], error: str, hint: str
+) -> None:
+    done = flushlab(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"error: {error}\nhint: {hint}\n"
 
 
 def test_a_group_without_a_command_shows_what_it_has() -> None:

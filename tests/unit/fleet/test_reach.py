@@ -46,7 +46,9 @@ def test_an_address_is_read(text: str, address: Address) -> None:
     assert reach.parse_address(text) == address
 
 
-@pytest.mark.parametrize("text", ["", ":9377", "127.0.0.1:0", "127.0.0.1:70000", "127.0.0.1:x", "::1", "a..b"])
+@pytest.mark.parametrize(
+    "text", ["", ":9377", "127.0.0.1:0", "127.0.0.1:70000", "127.0.0.1:x", "::1", "a..b"]
+)
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         reach.parse_address(text)
