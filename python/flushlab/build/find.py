@@ -9,7 +9,6 @@ never a guess.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -17,7 +16,6 @@ from pathlib import Path
 import msgspec
 
 from flushlab.build import versions
-from flushlab.build.basedir import VARIABLE as BASEDIR
 from flushlab.build.basedir import BasedirSource, PathSource, build_in
 from flushlab.build.build import Build, Progress, silent
 from flushlab.build.debian import DebianSource
@@ -109,8 +107,6 @@ def find_build(
             hint="name a build, for example mysql@8.0",
         )
     wanted = parse_name(name)
-    if basedir is None and name == DEFAULT:
-        basedir = os.environ.get(BASEDIR) or None
     if basedir is not None:
         return _fitting(build_in(Path(basedir)), wanted)
     here = survey()

@@ -97,8 +97,9 @@ def publish(
     def whole(staging: Path, final: Path) -> Build:
         build, origin = fill(staging)
         text = msgspec.json.encode(build).decode()
-        for folder in (staging.resolve(), staging):  # paths may be without the links of a home elsewhere
-            text = text.replace(str(folder), str(final))
+        # Paths may be without the links of a home elsewhere. The longer one first: it may end like the other.
+        for folder in sorted({str(staging), str(staging.resolve())}, key=len, reverse=True):
+            text = text.replace(folder, str(final))
         build = msgspec.json.decode(text, type=Build)
         document = Published(build=build, origin=tuple(origin))
         (staging / "build.json").write_bytes(msgspec.json.encode(document))

@@ -220,9 +220,9 @@ class Command(click.Command):
         spelled_ = name.replace("_", "-")
         if " " in name:
             configured = any(one.name == "configurations" for one in self.params)
+            is_own = configured and name.startswith("--workload ")
             return UsageError(
-                f"no such option: {name!r}",
-                hint=f"write 'base {name}'" if configured else "take the quotes away",
+                f"no such option: {name!r}", hint=f"write 'base {name}'" if is_own else "take the quotes away"
             )
         if why := self.left_out.get(spelled_):
             return UsageError(f"{self.name} takes no {spelled_}: {why}", hint=f"remove {spelled_}")

@@ -23,6 +23,7 @@ from typing import Literal
 import msgspec
 import zstandard
 
+from flushlab import atomic
 from flushlab.errors import StorageError, UsageError
 from flushlab.redact import option_file_without_passwords, without_passwords
 
@@ -331,7 +332,7 @@ def renew_staying(manifest: Manifest, there: Path, root: Path) -> None:
     for entry in manifest.files:
         source, target = there / entry.path, root / entry.path
         if entry.stays and is_alike(entry, source) and source.read_bytes() != target.read_bytes():
-            shutil.copyfile(source, target)
+            atomic.write(target, source.read_bytes(), mode=stat.S_IMODE(target.stat().st_mode))
 
 
 def take_local(manifest: Manifest, wanted: Collection[str], there: Path, root: Path) -> None:

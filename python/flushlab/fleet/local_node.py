@@ -73,7 +73,7 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
     def is_of_this_machine(self) -> bool:
         """Whether this machine wrote it, now or before its last boot; state may lie on several's disk."""
         is_older = self.world.split()[0] != world().split()[0]
-        return self.world == world() or (is_older and self.machine == machine())
+        return self.world == world() or (is_older and self.machine != "" and self.machine == machine())
 
 
 def fleet_folder() -> Path:
@@ -173,7 +173,8 @@ def stop() -> NodeRecord | None:
     if not record.is_of_this_machine:
         raise FleetError(
             f"the fleet's files in {fleet_folder()} are another machine's, {record.address}",
-            hint="stop it there, or set FLUSHLAB_HOME to a folder of this machine",
+            hint="stop it there, or set FLUSHLAB_HOME to a folder of this machine; if it was in a container"
+            f" that is gone, remove {fleet_folder() / 'node.json'}",
         )
     if record.is_alive:
         signal_process(record.keeper, signal.SIGTERM)

@@ -359,7 +359,7 @@ def import_archive(archive: Path, key: SnapshotKey, target: Path) -> None:
     except _DAMAGED as error:
         raise SnapshotDamaged(f"{archive} is damaged: {error}") from error
     except OSError as error:
-        if error.errno != errno.EINVAL:  # a seek to a place that the archive names
+        if error.errno not in (None, errno.EINVAL):  # a decompressor's word; a seek to where the archive says
             raise
         raise SnapshotDamaged(f"{archive} is damaged: {error}") from error
 

@@ -218,7 +218,3 @@ def test_named_basedir_must_hold_what_is_asked_for(
     assert find_build(basedir=tmp_path).name == "mysql@5.7.22"
     with pytest.raises(BuildNotFound, match=r"contains mysql@5\.7\.22, not mysql@8\.0"):
         find_build("mysql@8.0", basedir=tmp_path)
-    monkeypatch.setenv("FLUSHLAB_BASEDIR", str(tmp_path))
-    sources.append(ScriptedSource([build("mariadb@10.11.19")]))
-    assert find_build().name == "mysql@5.7.22", "the variable stands for the option"
-    assert find_build("mariadb@10.11").name == "mariadb@10.11.19", "a name of its own wins"

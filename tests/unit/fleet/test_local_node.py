@@ -53,9 +53,14 @@ def test_a_record_comes_back(tmp_path: Path) -> None:
     assert local_node.fleet_folder().stat().st_mode & 0o077 == 0
 
 
-def test_the_files_of_another_machine_in_a_shared_home_are_left_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("world", ["{boot} pid:[1]", "another-boot pid:[1]"])
+@pytest.mark.parametrize("machine", ["0 elsewhere", ""])
+def test_the_files_of_another_machine_in_a_shared_home_are_left_alone(
+    tmp_path: Path, world: str, machine: str
+) -> None:
     own = record(tmp_path, os.getpid())
-    others = msgspec.structs.replace(own, world=f"{own.world.split()[0]} pid:[1]", machine="0 elsewhere")
+    where = world.format(boot=own.world.split()[0])
+    others = msgspec.structs.replace(own, world=where, machine=machine)
     local_node.write(others)
     with pytest.raises(FleetError, match="are another machine's"):
         local_node.stop()
