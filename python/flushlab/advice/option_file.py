@@ -15,6 +15,7 @@ from flushlab.record import Launch, Ratio, ServerIdentity, Storage, Value
 from flushlab.settings.catalog import Catalog, load_catalog
 from flushlab.settings.configuration import Configuration
 from flushlab.settings.durability import Guarantees, Verdict, describe, guarantees, keeps, verdict
+from flushlab.settings.floor import Floor
 from flushlab.settings.optionfile import render
 
 
@@ -90,7 +91,7 @@ def tuned_option_file(facts: CampaignFacts, request: TuneRequest, storage: Stora
         facts.server,
         guarantees(settings, facts.server, storage, launch),
         verdict(settings, facts.server, storage, launch),
-        reasons=dict.fromkeys(tuning.raised, f"Raises your settings to the floor {facts.floor}.")
+        reasons=dict.fromkeys(tuning.raised, f"Raises your settings to the floor {facts.raised_to}.")
         | _reasons(chosen, request, facts, storage, launch),
         comments=[*_comments(facts, tuning, chosen), *persisted],
         no_replicas=request.spec.no_replicas,
@@ -123,14 +124,16 @@ def _reasons(
 def _comments(facts: CampaignFacts, tuning: TuningFacts, chosen: FrontierPoint) -> list[str]:
     lines = [f"flushlab tune, campaign {facts.campaign_id}: {facts.workload}"]
     if tuning.raised:
-        lines.append(f"Your settings do not meet {facts.floor}; these lines do.")
+        met = chosen.floor.at_least(Floor(facts.raised_to))
+        do = "these lines do" if met else f"these lines meet {chosen.floor}"
+        lines.append(f"Your settings do not meet {facts.raised_to}; {do}.")
         if chosen.versus_yours is None:
             lines.append("What meeting it costs was not measured.")
         else:
             lines.append(_measured(facts, chosen, chosen.versus_yours, "your settings as they are") + ".")
     if chosen.settings:
         free = f"{chosen.free_ratio.estimate:.2f}x" if chosen.free_ratio else "not measured"
-        against = f"your settings raised to {facts.floor}" if tuning.raised else "the base"
+        against = f"your settings raised to {facts.raised_to}" if tuning.raised else "the base"
         lines.append(f"{_measured(facts, chosen, chosen.ratio, against)}; without durability loss: {free}.")
     lines += cost_lines(costs(facts.arm(chosen.arm).guarantees, facts.base.guarantees))
     if facts.control is not None and facts.control.comparison is not None:

@@ -288,6 +288,7 @@ class TuningFacts(msgspec.Struct, frozen=True, kw_only=True):
         offers: points below the floor that gain more than every safer one, the safest first.
         lowest: the lowest floor that trials ran at.
         raised: settings that raise the user's own to the floor; empty: these meet it.
+        raised_to: that floor, where it is not the one that is reported (`report --floor`); else empty.
         raised_why: the same in words.
         yours: the user's own settings where they are below the floor, against the base that raises them; else
             null.
@@ -305,6 +306,7 @@ class TuningFacts(msgspec.Struct, frozen=True, kw_only=True):
     offers: tuple[FrontierPoint, ...] = ()
     lowest: str = ""
     raised: Mapping[str, Value] = {}
+    raised_to: str = ""
     raised_why: tuple[str, ...] = ()
     yours: ArmFacts | None = None
     tried: int = 0
@@ -466,6 +468,11 @@ class CampaignFacts(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it was stopped before any arm of its plan was measured."""
         never = all(arm.outcome in ("skipped", "not_in_version") for arm in self.arms)
         return self.plan is not None and self.ending == "interrupted" and never
+
+    @property
+    def raised_to(self) -> str:
+        """The floor that the settings of a tuning's user are raised to, where they are."""
+        return (self.tuning.raised_to if self.tuning is not None else "") or self.floor
 
     def below_floor(self, arm: ArmFacts, base: ArmFacts) -> bool:
         """Whether an arm guarantees less than the floor, so that it is shown and not recommended."""

@@ -196,8 +196,9 @@ def at_floor(facts: CampaignFacts, floor: Floor) -> CampaignFacts:
             hint=f"tune again with --floor {floor}",
         )
     winner, offers = best_at(tuning.frontier, floor), offers_below(tuning.frontier, floor)
-    told = facts.floor if tuning.raised else floor.value  # settings stay raised to what they were raised to
-    return structs.replace(facts, floor=told, tuning=structs.replace(tuning, winner=winner, offers=offers))
+    raised_to = facts.raised_to if tuning.raised else ""
+    tuning = structs.replace(tuning, winner=winner, offers=offers, raised_to=raised_to)
+    return structs.replace(facts, floor=floor.value, tuning=tuning)
 
 
 def _of_point(facts: CampaignFacts, tuning: TuningFacts, chosen: FrontierPoint) -> Recommended:
@@ -209,7 +210,7 @@ def _of_point(facts: CampaignFacts, tuning: TuningFacts, chosen: FrontierPoint) 
         command=facts.kind,
         server=facts.server,
         workload=facts.workload,
-        arm=chosen.arm if chosen.settings else f"your settings raised to {facts.floor}",
+        arm=chosen.arm if chosen.settings else f"your settings raised to {facts.raised_to}",
         base="your settings" if raised else BASE,
         settings=tuning.changes(chosen),
         ratio=chosen.versus_yours if raised else chosen.ratio,

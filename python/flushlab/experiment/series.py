@@ -179,7 +179,8 @@ class Series:
         ]
         self._interim = dict(zip(self._groups, looked, strict=True))
         paired = (name for pair in plan.pairs for name in pair)
-        self._stay = {CONTROL, *self._bases, *plan.crossed.values(), *paired}
+        self._to_the_end = {*plan.crossed.values(), *paired}
+        self._stay = {CONTROL, *self._bases, *self._to_the_end}
         self._seen: dict[tuple[Objective, str], list[Comparison]] = {}
         self._best: Blocks | None = None
         self._best_plan = self._plans[-1]
@@ -311,9 +312,7 @@ class Series:
         alpha = interim.alpha_at(arms.finished)
         for by in arms.measures:
             scores = {name: cells for name, cells in arms.scores(by).items() if name not in arms.settled}
-            for one in self._against_bases(scores, arms.machines, alpha, arms.stalled):
-                if one.arm == CONTROL and len(self._groups) > 1:
-                    continue
+            for one in self._of_group(scores, arms, alpha):
                 self._seen.setdefault((by, one.arm), []).append(one)
         arms.settled |= self._precise() - self._stay
 
@@ -325,9 +324,9 @@ class Series:
         return {name for name, one in found if one.ratio.half_width <= asked and not one.contradicted}
 
     def _goes_on(self, group: Blocks) -> bool:
-        """Whether the group has an arm to compare; bases of others stay until they are known, too."""
+        """Whether the group has an arm to compare; further bases stay until they are known, too."""
         left = {arm.name for arm in group.due} - {BASE, CONTROL}
-        return bool(left - {*self._bases}) or bool(left - self._precise())
+        return bool(left - ({*self._bases} & self._precise()) | left & self._to_the_end)
 
     def _held(self, by: Objective) -> dict[str, Comparison]:
         """What interim analyses have proven of the arms and the control."""
@@ -375,17 +374,38 @@ class Series:
         return found | _by_name(self._against_bases(both, self._machines, self._alpha, self._stalled))
 
     def _without_interim(self, group: Blocks, by: Objective) -> dict[str, Comparison]:
-        return _by_name(self._against_bases(group.scores(by), group.machines, self._alpha, group.stalled))
+        return _by_name(self._of_group(group.scores(by), group, self._alpha))
+
+    def _of_group(self, scores: Scores, group: Blocks, alpha: float) -> Iterator[Comparison]:
+        """As `_against_bases`; one group of several leaves the control to the comparison over all of them."""
+        apart = {CONTROL} if len(self._groups) > 1 else set[str]()
+        return self._against_bases(scores, group.machines, alpha, group.stalled, but=apart)
 
     def _against_bases(
-        self, scores: Scores, machines: Machines, alpha: float, stalled: Collection[str]
+        self,
+        scores: Scores,
+        machines: Machines,
+        alpha: float,
+        stalled: Collection[str],
+        *,
+        but: Collection[str] = (),
     ) -> Iterator[Comparison]:
-        """Every arm against its base. The intervals of one base hold together, whichever of its arms are
-        compared here; every base has an equal share of the error rate."""
+        """Every arm, `but` some, against its base.
+
+        The intervals of one base hold together, whichever of its arms are compared here; every base has an
+        equal share of the error rate.
+        """
         for base, own, family in self._families(scores):
             twin = CONTROL if base == BASE else ""
             yield from compare_over(
-                scores, base, machines, alpha=alpha, only=own, family=family, twin=twin, apart=stalled
+                scores,
+                base,
+                machines,
+                alpha=alpha,
+                only=own.difference(but),
+                family=family,
+                twin=twin,
+                apart=stalled,
             )
 
     def _families(self, scores: Scores) -> Iterator[tuple[str, set[str], int]]:

@@ -60,7 +60,7 @@ def _nothing_better(objective: Objective, base: str) -> str:
 def _of_tuning(facts: CampaignFacts, tuning: TuningFacts) -> Text:
     if not tuning.raised:
         return _improvement(facts, tuning)
-    text, cost = Text(f"Your settings do not meet {facts.floor}", style="bold"), tuning.cost
+    text, cost = Text(f"Your settings do not meet {facts.raised_to}", style="bold"), tuning.cost
     if cost is None:
         text.append("; the cost of meeting it was not measured.")
     elif cost.high < 1:
@@ -84,7 +84,7 @@ def _improvement(facts: CampaignFacts, tuning: TuningFacts) -> Text:
         return _winning(facts, tuning, tuning.winner)
     keep = "Keep your settings."
     if tuning.raised:
-        raise_them = f"Raise your settings to {facts.floor}, and change nothing else."
+        raise_them = f"Raise your settings to {facts.raised_to}, and change nothing else."
         keep = raise_them if facts.handed_over else "Nothing is handed over."
     if not tuning.frontier and facts.ending == "done" and not tuning.tried:
         return _nothing_tried(facts, tuning, keep)

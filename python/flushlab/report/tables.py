@@ -249,7 +249,7 @@ def frontier(facts: CampaignFacts, tuning: TuningFacts) -> Iterator[RenderableTy
     if (yours := tuning.yours) is not None and yours.comparison is not None:
         yield columns.row("yours", yours.comparison.ratio, yours, of_yours="1.00")
         yield from _latency(yours.p99, facts.objective)
-        yield _below(f"below {facts.floor}: they meet {yours.verdict}", style="yellow")
+        yield _below(f"below {facts.raised_to}: they meet {yours.verdict}", style="yellow")
     if columns.has_results:
         yield columns.row(base_name(facts), None, facts.base)
     for point in tuning.frontier:

@@ -102,7 +102,7 @@ def base_name(facts: CampaignFacts) -> str:
 def the_base(facts: CampaignFacts) -> str:
     """What the base is called in sentences; where there are several servers, whichever base it is."""
     if facts.tuning is not None and facts.tuning.raised:
-        return f"your settings raised to {facts.floor}"
+        return f"your settings raised to {facts.raised_to}"
     return "the base" if facts.base.name == BASE or len(facts.by_server) > 1 else facts.base.name
 
 

@@ -80,7 +80,12 @@ class TuneSpec(Spec, frozen=True, kw_only=True):
     ] = None
     minutes: Annotated[
         float | None,
-        Option("Budget in minutes; default: 5, on fresh servers 10.", above=0, most=525_600, panel=SURE),
+        Option(
+            "Budget in minutes; default: 5, or 10 (fresh servers; few side by side).",
+            above=0,
+            most=525_600,
+            panel=SURE,
+        ),
     ] = None
     trials: Annotated[int | None, Option("Budget in trials.", least=1, panel=SURE, rare=True)] = None
     base: BaseSpec = BaseSpec()

@@ -92,6 +92,14 @@ def test_settings_below_the_floor_are_raised_although_nothing_else_was_found() -
     assert "Measured: 0.45x your settings as they are, interval 0.40 to 0.50" in found
 
 
+def test_a_lower_floor_than_the_settings_were_raised_to_is_not_called_that_one() -> None:
+    own: dict[str, Value] = {"innodb_flush_log_at_trx_commit": 2}
+    request = msgspec.structs.replace(REQUEST, base=RAISED.base.settings, original=own, yours=own)
+    lower = changed(RAISED, floor="second", raised_to="strict", winner=SECOND)
+    found = tuned_option_file(lower, request, DISK, Launch())
+    assert "# Your settings do not meet strict; these lines meet second." in found
+
+
 def test_what_was_scaled_to_the_machine_that_measured_is_not_written_down() -> None:
     here = Scaled(name="innodb_buffer_pool_size", yours="96G", here="4G", why="too little memory")
     request = msgspec.structs.replace(

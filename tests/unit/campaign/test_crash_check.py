@@ -185,8 +185,9 @@ def test_offers_are_crashed_too_and_rejected_by_themselves() -> None:
         )
         return msgspec.structs.replace(found, arms=tuple(arms))
 
-    found = check(broke, older, "power", Floor.STRICT, list)
-    assert list(broke.rejected) == ["lower"]
+    guarded: list[str] = []
+    found = check(broke, older, "power", Floor.STRICT, lambda: guarded.append("again"))
+    assert (list(broke.rejected), guarded) == (["lower"], ["again"])
     assert broke.result().winner == point("fast")
     assert [warning.slug for warning in found.warnings] == [BROKE_OFFER]
     assert not not_passed(found.warnings), "what is handed over has passed"
@@ -202,8 +203,9 @@ def test_an_offer_that_cannot_be_crashed_is_withdrawn_and_costs_the_winner_nothi
         return crashes(name, settings)
 
     proven = Proven(BASE, point("fast"), offers=(lower,))
-    found = check(proven, crash, "power", Floor.STRICT, list)
-    assert list(proven.rejected) == ["lower"]
+    guarded: list[str] = []
+    found = check(proven, crash, "power", Floor.STRICT, lambda: guarded.append("again"))
+    assert (list(proven.rejected), guarded) == (["lower"], ["again"])
     assert proven.result().winner == point("fast")
     assert [warning.slug for warning in found.warnings] == [OFFER_NOT_CRASHED]
     assert not not_passed(found.warnings)

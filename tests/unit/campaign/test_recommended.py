@@ -300,6 +300,19 @@ def test_a_stored_tuning_hands_over_another_floor_that_it_has_measured() -> None
         at_floor(COMPARED, Floor.STRICT)
 
 
+def test_raised_settings_that_hand_over_a_lower_floor_name_both() -> None:
+    frontier = (
+        (RAISED.tuning.frontier[0], msgspec.structs.replace(SECOND, beats_safer=True))
+        if RAISED.tuning
+        else ()
+    )
+    lower = at_floor(changed(RAISED, frontier=frontier, lowest="second"), Floor.SECOND)
+    assert (lower.floor, lower.raised_to) == ("second", "strict")
+    (one,) = of_campaign(lower)
+    assert (one.floor, one.base) == ("second", "your settings")
+    assert at_floor(lower, Floor.STRICT).raised_to == "strict"
+
+
 def test_an_offer_that_the_users_settings_are_already_says_to_keep_them() -> None:
     own = msgspec.structs.replace(YOURS, settings=FLUSH)
     point = FrontierPoint(floor=Floor.SECOND, arm="two", settings=FLUSH, ratio=ratio(1.5, 1.4, 1.6))

@@ -12,6 +12,7 @@ from flushlab.experiment.protocol import Request
 from flushlab.experiment.series import Group, Series, SeriesPlan
 from flushlab.experiment.simulated import Noise, SimulatedTrials, run_to_end
 from flushlab.record import Arm, Latency, LoadResult, Trial, Value, Verdict
+from flushlab.statistics import compare
 
 BASE: dict[str, Value] = {"a": 0, "b": 0, "c": 0}
 GAIN = {"a": math.log(1.5), "b": math.log(1.2), "c": 0.0}
@@ -511,6 +512,25 @@ def test_the_base_of_a_server_stays_as_long_as_an_arm_is_compared_with_it() -> N
     last = max(request.block for request in asked)
     assert {request.arm.name for request in asked if request.block == last} >= {"base", "B"}
     assert last < 39, "it ends when all are known"
+
+
+def test_a_claim_of_two_bases_is_measured_to_the_end_whatever_the_precision() -> None:
+    asked: dict[str, Any] = {"blocks": 40, "interim": True, "precision": 0.5, "compose": None}
+    arms = (*ARMS, arm("D", a=1, c=1))
+    series = Series(plan(arms=arms, against={"C": "B", "D": "A"}, pairs=(("A", "B"),), **asked))
+    run_to_end(series, trials())
+    assert series.result().blocks == 40
+
+
+def test_the_control_has_one_share_however_many_groups_there_are() -> None:
+    """Three arms and the control: each has a quarter, though the control runs beside every arm."""
+    own = tuple(Group(arms=(name,), blocks=5) for name in ("A", "B", "C"))
+    series = Series(plan(groups=own, compose=None))
+    run_to_end(series, trials())
+    (group, *_) = series._groups
+    scores = group.scores("throughput")
+    (expected,) = compare(scores, "base", alpha=series._alpha, only={"A"}, family=4)
+    assert series.result().comparisons["A"].ratio == expected.ratio
 
 
 def at_a_rate(request: Request, simulated: SimulatedTrials) -> Trial:

@@ -121,13 +121,14 @@ def check(
 ) -> Checked:
     """Crashes the winner and the offers; while one breaks its floor, it is rejected and the next one crashed.
 
-    If no winner is left, the base is crashed too: a loss of the base is not the fault of the changes. A base
+    If no winner is left of those there were, the base is crashed too: a loss of the base is not the fault of
+    the changes. A base
     that raises the user's settings to the floor is handed over where nothing wins, so it is crashed, too.
 
     Args:
         experiment: with all records told.
         crash: a configuration: its name and all its settings.
-        guard: judges a new winner in the other ways.
+        guard: judges a new winner, or a new offer, in the other ways.
         raised: the base is what raises the user's settings to the floor.
     """
     found: list[CrashFacts] = []
@@ -156,17 +157,16 @@ def check(
                     raise
                 experiment.reject(arm, f"not crashed, so not checked: {error.message}")
                 warnings.append(Warning(OFFER_NOT_CRASHED, f"{arm} is not offered: {error.message}"))
+                guard()
                 continue
             if reason is None:
                 passed.add(arm)
                 continue
             text = f"in crashes it broke its floor {promised}: {reason}"
             experiment.reject(arm, text)
-            if is_offer:
-                warnings.append(Warning(BROKE_OFFER, f"{arm} is not offered: {text}"))
-                continue
-            rejected = True
-            warnings.append(Warning(BROKE, f"{arm} is not handed over: {text}"))
+            rejected = rejected or not is_offer
+            said = Warning(BROKE_OFFER, "offered") if is_offer else Warning(BROKE, "handed over")
+            warnings.append(Warning(said.slug, f"{arm} is not {said.text}: {text}"))
             guard()
         if (
             (rejected or raised)

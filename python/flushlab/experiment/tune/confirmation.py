@@ -232,9 +232,9 @@ class Confirmation:
         return found is not None and math.log(found.ratio.high) < WORTH_LOG
 
     def detectable_log(self, power: float) -> float | None:
-        """Smallest log gain of any arm that some interim analysis would have called faster with this power;
-        None before the first one.
+        """Smallest log gain of any candidate that some interim analysis would have called faster.
 
+        Without a candidate, that of the control; None before the first analysis. `power`: how probably.
         What is proven to buy nothing has left early: an arm with such a gain would have stayed.
         """
         gains, family = dict[str, float](), len(self._sheet.arms) - 1
@@ -244,8 +244,9 @@ class Confirmation:
                 calm, BASE, one.machines, alpha=one.alpha, family=family, twin=CONTROL, power=power
             ):
                 gains[found.arm] = min(gains.get(found.arm, math.inf), math.log1p(found.detectable))
-        stayed = {arm: gain for arm, gain in gains.items() if not self.is_beaten(arm)}
-        return max((stayed or gains).values(), default=None)
+        of_candidates = {arm: gain for arm, gain in gains.items() if arm in self.selections} or gains
+        stayed = {arm: gain for arm, gain in of_candidates.items() if not self.is_beaten(arm)}
+        return max((stayed or of_candidates).values(), default=None)
 
     def _reasons(self) -> dict[str, str]:
         return {**(self._analyses[-1].guarded if self._analyses else {}), **self._rejected}

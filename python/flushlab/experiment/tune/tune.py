@@ -262,6 +262,6 @@ class Tune:
                 confirmation.judge(done, alpha, since=first, arms=group)
                 if last or confirmation.is_clear(self._reduction.chosen, group):
                     break
-                beaten = {arm.name for arm in arms if confirmation.is_beaten(arm.name)} - {CONTROL, YOURS}
-                arms = [arm for arm in arms if arm.name not in beaten]
-                group -= beaten  # later analyses have laxer levels, and these blocks were judged
+                always = (CONTROL, YOURS)
+                arms = [arm for arm in arms if arm.name in always or not confirmation.is_beaten(arm.name)]
+                group = {arm.name for arm in arms}  # later levels are laxer: what has left was judged

@@ -352,7 +352,7 @@ def _columns(facts: CampaignFacts) -> dict[str, Mapping[str, str]]:
         return {arm.name: arm.guarantees for arm in shown if arm is not None}
     columns: dict[str, Mapping[str, str]] = {"before: your base": facts.base.guarantees}
     if tuning.yours is not None:
-        raised = f"raised to {facts.floor}"
+        raised = f"raised to {facts.raised_to}"
         columns = {"your settings": tuning.yours.guarantees, raised: facts.base.guarantees}
     return columns if best[0] is None else columns | {"after: the winner": best[0].guarantees}
 
