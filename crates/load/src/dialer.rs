@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::connection::Connection;
+use crate::error::is_passing;
 use crate::spec::LoadSpec;
 use crate::transaction::Commit;
 use crate::{Cancellation, Error, Kind};
@@ -68,14 +69,4 @@ impl Dialer {
 /// Whether only the connection is gone.
 pub(crate) fn is_loss(error: &Error) -> bool {
     error.kind == Kind::Server && error.errno.is_none_or(is_passing)
-}
-
-/// Errors with which a server ends connections or does not take new ones for now: shutdown (1053, 1079),
-/// too many connections (1040, 1203), killed (1927 MariaDB, 3169 MySQL), not ready (3168; 1047 of a Galera node
-/// without a quorum), idle too long (4031), and those of its side of the network (1152-1161).
-pub(crate) fn is_passing(errno: u16) -> bool {
-    matches!(
-        errno,
-        1040 | 1047 | 1053 | 1079 | 1152..=1161 | 1203 | 1927 | 3168 | 3169 | 4031
-    )
 }

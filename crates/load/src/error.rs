@@ -139,3 +139,13 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// Errors with which a server ends connections or does not take new ones for now: shutdown (1053, 1079),
+/// too many connections (1040, 1203), killed (1927 MariaDB, 3169 MySQL), not ready (3168; 1047 of a Galera node
+/// without a quorum), idle too long (4031), and those of its side of the network (1152-1161).
+pub(crate) fn is_passing(errno: u16) -> bool {
+    matches!(
+        errno,
+        1040 | 1047 | 1053 | 1079 | 1152..=1161 | 1203 | 1927 | 3168 | 3169 | 4031
+    )
+}

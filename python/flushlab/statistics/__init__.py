@@ -12,6 +12,7 @@ from flushlab.statistics.interim import InterimAnalyses, held
 from flushlab.statistics.machines import (
     Machines,
     compare_over,
+    detectable_over,
     effects_over,
     over_machines,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "compare_over",
     "contrasts",
     "critical_value",
+    "detectable_over",
     "effects_over",
     "estimate_effects",
     "exceedance",

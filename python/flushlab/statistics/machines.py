@@ -41,7 +41,7 @@ from flushlab.statistics.comparison import (
     of_estimate,
 )
 from flushlab.statistics.crossed import Combination, factor_effects, weights_of
-from flushlab.statistics.dunnett import POWER, critical_value, shift_for_power
+from flushlab.statistics.dunnett import critical_value, shift_for_power
 
 LEAST = 3
 """Machines from which on intervals are about all such machines. Two have one degree of freedom between them:
@@ -80,13 +80,12 @@ def compare_over(
     family: int = 0,
     twin: str = "",
     apart: Collection[str] = (),
-    power: float = POWER,
 ) -> tuple[Comparison, ...]:
     """Every arm against the base over all such machines; below `LEAST` machines `compare` of the blocks, each
     machine's on its own level.
 
     Args:
-        scores, base, alpha, only, family, twin, apart, power: as of `compare`.
+        scores, base, alpha, only, family, twin, apart: as of `compare`.
         machines: of the blocks.
 
     Returns:
@@ -94,9 +93,7 @@ def compare_over(
     """
     if spans(scores, base, machines) < LEAST:
         on_level = _on_level(scores, base, machines)
-        return compare(
-            on_level, base, alpha=alpha, only=only, family=family, twin=twin, apart=apart, power=power
-        )
+        return compare(on_level, base, alpha=alpha, only=only, family=family, twin=twin, apart=apart)
     arms = [arm for arm in scores if arm != base and (only is None or arm in only)]
     found = {arm: _by_machine(scores[arm], scores[base], machines) for arm in arms}
     found = {arm: ratios for arm, ratios in found.items() if len(ratios) >= 2}
@@ -106,7 +103,7 @@ def compare_over(
         estimate, error, df = _student([one.estimate for one in ratios.values()])
         limit = critical_value(_each(alpha, family), 1, df)
         blocks = sum(one.blocks for one in ratios.values())
-        comparisons.append(of_estimate(arm, estimate, error, limit, df, blocks, power))
+        comparisons.append(of_estimate(arm, estimate, error, limit, df, blocks))
     return tuple(comparisons)
 
 
@@ -144,6 +141,30 @@ def over_machines(
         if df:
             over[arm] = _over(ratios, variance, df, each)
     return over
+
+
+def detectable_over(
+    scores: Scores,
+    base: str,
+    machines: Machines,
+    *,
+    alpha: float,
+    family: int,
+    twin: str,
+    power: float,
+) -> dict[str, float]:
+    """Smallest log gain of each arm that would have been seen with this power; arguments as above."""
+    if spans(scores, base, machines) < LEAST:
+        on_level = _on_level(scores, base, machines)
+        found = compare(on_level, base, alpha=alpha, family=family, twin=twin, power=power)
+        return {one.arm: math.log1p(one.detectable) for one in found}
+    gains = {}
+    for arm, cells in scores.items():
+        ratios = _by_machine(cells, scores[base], machines) if arm != base else {}
+        if len(ratios) >= 2:
+            _, error, df = _student([one.estimate for one in ratios.values()])
+            gains[arm] = shift_for_power(critical_value(_each(alpha, family), 1, df), df, power) * error
+    return gains
 
 
 def effects_over(

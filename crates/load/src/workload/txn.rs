@@ -8,7 +8,7 @@ use flushlab_rows::{Bits, Random};
 use super::event::{Effect, Next, Rank, Workload};
 use super::parameter::{Content, Generator, Value};
 use crate::connection::{Connection, Statement};
-use crate::dialer::is_passing;
+use crate::error::is_passing;
 use crate::share::Share;
 use crate::{Error, Kind};
 

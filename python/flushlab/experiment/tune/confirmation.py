@@ -27,6 +27,7 @@ from flushlab.statistics import (
     Machines,
     Scores,
     compare_over,
+    detectable_over,
     held,
     over_machines,
 )
@@ -240,10 +241,10 @@ class Confirmation:
         gains, family = dict[str, float](), len(self._sheet.arms) - 1
         for one in self._analyses:
             calm = {arm: cells for arm, cells in one.scores.items() if arm == BASE or arm not in one.stalled}
-            for found in compare_over(
+            found = detectable_over(
                 calm, BASE, one.machines, alpha=one.alpha, family=family, twin=CONTROL, power=power
-            ):
-                gains[found.arm] = min(gains.get(found.arm, math.inf), math.log1p(found.detectable))
+            )
+            gains |= {arm: min(gains.get(arm, math.inf), gain) for arm, gain in found.items()}
         of_candidates = {arm: gain for arm, gain in gains.items() if arm in self.selections} or gains
         stayed = {arm: gain for arm, gain in of_candidates.items() if not self.is_beaten(arm)}
         return max((stayed or of_candidates).values(), default=None)
