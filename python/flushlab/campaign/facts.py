@@ -491,7 +491,8 @@ class CampaignFacts(msgspec.Struct, frozen=True, kw_only=True):
         if found is None or found.winner is not None or not found.raised or not found.frontier:
             return found.winner if found is not None else None
         is_broken = any(warning.slug == BASE_BROKE for warning in self.warnings)
-        return None if is_broken else found.frontier[0]
+        safest = found.frontier[0]
+        return None if is_broken or safest.settings else safest
 
 
 class CampaignRun(msgspec.Struct, frozen=True, kw_only=True):

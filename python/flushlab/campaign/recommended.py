@@ -185,7 +185,7 @@ def at_floor(facts: CampaignFacts, floor: Floor) -> CampaignFacts:
     """A tuning that hands over its settings of another floor.
 
     Raises:
-        UsageError: it is no tuning, or has measured nothing so low.
+        UsageError: it is no tuning, has measured nothing so low, or raised its base to less.
     """
     tuning = facts.tuning
     if tuning is None:
@@ -193,6 +193,11 @@ def at_floor(facts: CampaignFacts, floor: Floor) -> CampaignFacts:
     if not floor.at_least(Floor(tuning.lowest)):
         raise UsageError(
             f"{facts.campaign_id} measured nothing below the floor {tuning.lowest}",
+            hint=f"tune again with --floor {floor}",
+        )
+    if tuning.raised and not Floor(facts.raised_to).at_least(floor):
+        raise UsageError(
+            f"{facts.campaign_id} raised your settings to the floor {facts.raised_to} only",
             hint=f"tune again with --floor {floor}",
         )
     winner, offers = best_at(tuning.frontier, floor), offers_below(tuning.frontier, floor)

@@ -332,7 +332,10 @@ def renew_staying(manifest: Manifest, there: Path, root: Path) -> None:
     for entry in manifest.files:
         source, target = there / entry.path, root / entry.path
         if entry.stays and is_alike(entry, source) and source.read_bytes() != target.read_bytes():
-            atomic.write(target, source.read_bytes(), mode=stat.S_IMODE(target.stat().st_mode))
+            try:
+                atomic.write(target, source.read_bytes(), mode=stat.S_IMODE(target.stat().st_mode))
+            except PermissionError:  # the folder's mode is its source's
+                shutil.copyfile(source, target)
 
 
 def take_local(manifest: Manifest, wanted: Collection[str], there: Path, root: Path) -> None:

@@ -311,6 +311,8 @@ def test_raised_settings_that_hand_over_a_lower_floor_name_both() -> None:
     (one,) = of_campaign(lower)
     assert (one.floor, one.base) == ("second", "your settings")
     assert at_floor(lower, Floor.STRICT).raised_to == "strict"
+    with pytest.raises(UsageError, match="raised your settings to the floor second only"):
+        at_floor(changed(RAISED, floor="second", lowest="second"), Floor.STRICT)
 
 
 def test_an_offer_that_the_users_settings_are_already_says_to_keep_them() -> None:

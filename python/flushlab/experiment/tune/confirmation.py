@@ -235,7 +235,8 @@ class Confirmation:
     def detectable_log(self, power: float) -> float | None:
         """Smallest log gain of any candidate that some interim analysis would have called faster.
 
-        Without a candidate, that of the control; None before the first analysis. `power`: how probably.
+        Without a candidate that stayed, that of the control; None before the first analysis. `power`: how
+        probably.
         What is proven to buy nothing has left early: an arm with such a gain would have stayed.
         """
         gains, family = dict[str, float](), len(self._sheet.arms) - 1
@@ -245,9 +246,9 @@ class Confirmation:
                 calm, BASE, one.machines, alpha=one.alpha, family=family, twin=CONTROL, power=power
             )
             gains |= {arm: min(gains.get(arm, math.inf), gain) for arm, gain in found.items()}
-        of_candidates = {arm: gain for arm, gain in gains.items() if arm in self.selections} or gains
-        stayed = {arm: gain for arm, gain in of_candidates.items() if not self.is_beaten(arm)}
-        return max((stayed or of_candidates).values(), default=None)
+        stayed = {arm: gain for arm, gain in gains.items() if not self.is_beaten(arm)} or gains
+        candidates = {arm: gain for arm, gain in stayed.items() if arm in self.selections} or stayed
+        return max(candidates.values(), default=None)
 
     def _reasons(self) -> dict[str, str]:
         return {**(self._analyses[-1].guarded if self._analyses else {}), **self._rejected}
