@@ -173,8 +173,8 @@ def stop() -> NodeRecord | None:
     if not record.is_of_this_machine:
         raise FleetError(
             f"the fleet's files in {fleet_folder()} are another machine's, {record.address}",
-            hint="stop it there, or set FLUSHLAB_HOME to a folder of this machine; if it is gone, with a container"
-            f" or an earlier boot, remove {fleet_folder() / 'node.json'}",
+            hint="stop it there, or set FLUSHLAB_HOME to a folder of this machine; if it is gone, with a"
+            f" container or an earlier boot, remove {fleet_folder() / 'node.json'}",
         )
     if record.is_alive:
         signal_process(record.keeper, signal.SIGTERM)
