@@ -52,7 +52,9 @@ def option_size(size_bytes: int) -> str:
 def counted(count: int, noun: str) -> str:
     """A number of things: `1 trial`, `2,000 trials`."""
     if count != 1:
-        noun = noun[:-2] + "es" if noun.endswith("sis") else noun + ("es" if noun.endswith("sh") else "s")
+        noun = (
+            noun[:-2] + "es" if noun.endswith("sis") else noun + ("es" if noun.endswith(("sh", "s")) else "s")
+        )
     return f"{count:,} {noun}"
 
 

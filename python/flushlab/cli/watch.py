@@ -240,7 +240,8 @@ def _bound(sample: Sample) -> Iterator[tuple[str, str]]:
     yield "writes", "" if measured else found.answer
     for one in measured:
         limit = ", no bound" if one.at_most is None else f", at most {times(one.at_most)}"
-        yield one.strength, f"{one.mid or 0.0:.0%}{limit}: {one.title}"
+        share = f"{one.mid:.0%}{limit}: " if one.mid is not None else ""
+        yield one.strength, f"{share}{one.title}"
     hints = ", ".join(one.name for one in found.findings if one.strength == "hint")
     yield "hints", hints
     waits = sorted(found.waits.items(), key=lambda one: -one[1])

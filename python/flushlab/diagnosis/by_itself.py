@@ -65,6 +65,8 @@ def _log_writer_threads(evidence: Evidence) -> Iterator[str]:
     here = load_catalog().here(name, server.flavor, server.version)
     if here is None or not here.computed or name not in evidence.settings or not _is_own(evidence, here):
         return
+    if not evidence.variable("log_bin"):
+        return
     has_binlog = evidence.is_on("log_bin")
     least = (
         _WRITER_THREADS_FROM_CPUS_WITHOUT_BINLOG

@@ -50,7 +50,8 @@ def _change(evidence: Evidence, settings: Mapping[str, Value]) -> Change | None:
     known = dict[str, Value]()
     for name, wished in settings.items():
         here, now = catalog.here(name, server.flavor, server.version), evidence.settings.get(name)
-        value = _taken(here, wished) if here is not None else None
+        is_told = here is not None and bool(evidence.variable(here.variable))
+        value = _taken(here, wished) if here is not None and is_told else None
         is_cut = value != wished and isinstance(now, int | float) and isinstance(value, int) and value <= now
         if value is not None and value != now and not is_cut:
             known[name] = value

@@ -8,7 +8,7 @@ import msgspec
 
 from flushlab.diagnosis.changes import guarantees_now, verdict_now
 from flushlab.diagnosis.circumstances import circumstances
-from flushlab.diagnosis.counted import answer_without_connections
+from flushlab.diagnosis.counted import CANNOT, NOTHING, answer_without_shares, at_the_moment
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Finding
 from flushlab.diagnosis.findings import FINDINGS
@@ -18,9 +18,12 @@ from flushlab.settings.durability import describe
 from flushlab.telemetry.live import questions
 from flushlab.units import format_seconds
 
-_ORDER = {"binds": 0, "contributes": 1, "hint": 2}
+_ORDER = {"binds": 0, "unmeasured": 2, "contributes": 3, "hint": 4}
+_CLIENTS = 2.5
+"""Clients that bind are no news beside evidence of a wait in the server."""
 _BUSY = 0.05
 """Writers at work at the same time, on average, below which a server counts as idle."""
+_NOT_THE_SERVER = "Nothing in the server bounds writes: "
 UNKNOWN = "unknown"
 """Floor of a server whose settings are not known."""
 _RARE = 0.5
@@ -75,33 +78,50 @@ def in_order(found: Iterable[Finding]) -> list[Finding]:
     """The most binding first; one that others explain comes behind these."""
     every = list(found)
 
-    def rank(one: Finding) -> tuple[int, bool, float, bool]:
-        causes = [
-            cause
-            for cause in every
-            if one.name in cause.shows_in and _ORDER[cause.strength] <= _ORDER[one.strength]
-        ]
+    is_held_up = any(one.strength == "unmeasured" for one in every)
+
+    def strength(one: Finding) -> float:
+        is_news = one.name != "client" or one.strength != "binds" or not is_held_up
+        return _ORDER[one.strength] if is_news else _CLIENTS
+
+    def rank(one: Finding) -> tuple[float, bool, float, bool]:
+        causes = [cause for cause in every if one.name in cause.shows_in and strength(cause) <= strength(one)]
         mids = [each.share.mid if each.share is not None else 0.0 for each in (one, *causes)]
-        return _ORDER[one.strength], not one.names_cause, -min(mids), bool(causes)
+        return strength(one), not one.names_cause, -min(mids), bool(causes)
 
     return sorted(every, key=rank)
 
 
 def _answer(evidence: Evidence, findings: list[Finding]) -> str:
-    if evidence.write_time is None and evidence.files:
-        return answer_without_connections(evidence)
-    if evidence.write_time is None:
-        return "What bounds writes cannot be judged: the account does not see the connections of others."
+    """What bounds; beside evidence of a wait without a share, never that nothing does."""
+    text = _from_shares(evidence, findings) if evidence.time.is_sample else answer_without_shares(evidence)
+    held_up = [one.unmeasured for one in findings if one.strength == "unmeasured"]
+    if not (seen := "; ".join(held_up or at_the_moment(evidence))):
+        return text
+    if text.startswith(NOTHING):
+        who = "The files show" if evidence.files else "The doctor saw"
+        writers = "few writers" if evidence.time.writers else "no writer"
+        return f"{who} {writers} at work, but {seen}."
+    if text.startswith(CANNOT):
+        return f"{_sentence(seen)}. {text}"
+    return f"{_sentence(text.removeprefix(_NOT_THE_SERVER))} Besides: {seen}."
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def _from_shares(evidence: Evidence, findings: list[Finding]) -> str:
     time = evidence.time
     if not time.writers:
         if (rate := evidence.write_statements) < _RARE:
-            return "Nothing bounds writes: no connection wrote."
+            return f"{NOTHING} writes: no connection wrote."
         return (
-            f"Nothing in the server bounds writes: {rate:,.0f} statements/s write, each too short to be"
-            f" seen in {time.samples} samples."
+            f"{_NOT_THE_SERVER}{rate:,.0f} statements/s write, each too short to be seen in"
+            f" {time.samples} samples."
         )
     if time.in_server < _BUSY:
-        return f"Nothing bounds writes: the server is idle, {time.in_server:.2f} writers at work on average."
+        return f"{NOTHING} writes: the server is idle, {time.in_server:.2f} writers at work on average."
     binding = [one for one in findings if one.strength == "binds"]
     if not binding:
         executing = time.connections.get("statement", 0.0) / time.total
@@ -111,8 +131,8 @@ def _answer(evidence: Evidence, findings: list[Finding]) -> str:
         return f"Writes {verb} bound: {binding[0].title}.{_bound(binding[0])}"
     turn = f"writers wait for their clients {time.connections['client'] / time.total:.0%} of their time."
     if len(binding) == 1:
-        return f"Nothing in the server bounds writes: {turn}"
-    return f"{turn[0].upper()}{turn[1:]} In the server: {binding[1].title}.{_bound(binding[1])}"
+        return f"{_NOT_THE_SERVER}{turn}"
+    return f"{_sentence(turn)} In the server: {binding[1].title}.{_bound(binding[1])}"
 
 
 def _bound(found: Finding) -> str:

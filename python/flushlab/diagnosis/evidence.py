@@ -16,8 +16,9 @@ from flushlab.machine import Pressure
 from flushlab.record import ServerIdentity, Value
 from flushlab.settings.catalog import load_catalog
 from flushlab.settings.in_force import in_force
-from flushlab.telemetry.live.questions import OpenTransaction
+from flushlab.telemetry.live.questions import MetadataLock, OpenTransaction, ThreadState
 from flushlab.telemetry.live.status import ServerStatus
+from flushlab.units import format_size
 
 _WRITES = ("insert", "insert_select", "update", "update_multi", "delete", "delete_multi", "replace", "load")
 
@@ -49,8 +50,11 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         checkpoint_ages: bytes, of each second.
         commit_counts: of each second.
         write_time: where writers spent their time; None if no connection can be seen.
-        transactions: the oldest of each sample, by connection.
+        transactions: the oldest of each sample, by `OpenTransaction.key`.
         looks: the same, each sample by itself.
+        longest, asleep: what connections were longest seen to do, or asleep, by connection; short times are
+            left out.
+        locks: metadata locks that were waited for, as the server told them last.
         settings: of the catalog, as they are in force.
         missing: privileges that the account lacks.
         host: the machine's side of the window; None if flushlab does not see it.
@@ -58,6 +62,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         between: why something seems to be between flushlab and the server; empty if nothing does.
         interrupted: why the window is shorter than it should be; empty if it is not.
         files: from which all of this is, with what each was read as; empty for a server that was watched.
+        left_out: files beside them that tell nothing, each with the reason.
         untold: what the files do not tell.
         running: connections at work at each status of the files.
         monitors: outputs of InnoDB's monitor in the files.
@@ -72,6 +77,9 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     write_time: WriteTime | None = None
     transactions: Mapping[int, OpenTransaction] = {}
     looks: tuple[tuple[OpenTransaction, ...], ...] = ()
+    longest: Mapping[int, ThreadState] = {}
+    asleep: Mapping[int, ThreadState] = {}
+    locks: tuple[MetadataLock, ...] = ()
     settings: Mapping[str, Value] = {}
     host: Host | None = None
     start: Start | None = None
@@ -79,6 +87,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     between: str = ""
     interrupted: str = ""
     files: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
     untold: tuple[str, ...] = ()
     running: tuple[float, ...] = ()
     monitors: tuple[Monitor, ...] = ()
@@ -181,8 +190,17 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         return self.after.variables.get(name, "")
 
     def is_on(self, name: str) -> bool:
-        """Whether a variable is switched on."""
+        """Whether a variable is switched on; of one that is not told, nobody knows."""
         return self.variable(name).upper() in ("ON", "1", "YES")
+
+    def is_off(self, name: str) -> bool:
+        """Whether a variable is told, and not switched on."""
+        return bool(self.variable(name)) and not self.is_on(name)
+
+    def sized(self, name: str) -> str:
+        """A size in words: `innodb_log_buffer_size is 16 MiB`."""
+        size = self.after.variable(name)
+        return f"{name} is {'not known' if size is None else format_size(size)}"
 
 
 def settings_of(seen: ServerStatus, path: str) -> dict[str, Value]:

@@ -9,12 +9,18 @@ import msgspec
 
 from flushlab.diagnosis.shares import Share
 from flushlab.record import Value
+from flushlab.units import counted
 
-Strength = Literal["binds", "contributes", "hint"]
-"""`binds`: a quarter of the writers' time or more; `contributes`: a tenth or more; `hint`: less, or without a
-measured share."""
+Strength = Literal["binds", "unmeasured", "contributes", "hint"]
+"""`binds`: a quarter of the writers' time or more; `contributes`: a tenth or more; `unmeasured`: seen to hold
+somebody up, for a part of the writers' time that is not known; `hint`: less, or without a measured share."""
 
 BINDS, CONTRIBUTES = 0.25, 0.1
+
+
+def wait(count: int, noun: str) -> str:
+    """`1 statement waits`, `20 statements wait`."""
+    return f"{counted(count, noun)} {'waits' if count == 1 else 'wait'}"
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -51,6 +57,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         title: a line.
         share: of the writers' time; None if it is not measured.
         waits: that the share is of, or within.
+        unmeasured: evidence that somebody is held up, whatever the share, as a clause: `3 statements wait …`;
+            empty for none.
         seen: evidence.
         advice: in words.
         changes: settings to try, the safest first.
@@ -63,6 +71,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     share: Share | None = None
     waits: tuple[str, ...] = ()
+    unmeasured: str = ""
     seen: tuple[Seen, ...] = ()
     advice: str = ""
     changes: tuple[Change, ...] = ()
@@ -74,7 +83,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     def strength(self) -> Strength:
         """How much of the writers' time it is."""
         mid = self.share.mid if self.share is not None else 0.0
-        return "binds" if mid >= BINDS else "contributes" if mid >= CONTRIBUTES else "hint"
+        if mid >= BINDS:
+            return "binds"
+        return "unmeasured" if self.unmeasured else "contributes" if mid >= CONTRIBUTES else "hint"
 
     @property
     def at_most(self) -> float | None:

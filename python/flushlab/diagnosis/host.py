@@ -22,6 +22,7 @@ from flushlab.machine.process_io import has_files_open, process_io, writers
 from flushlab.machine.run_delay import run_delays, waiting
 from flushlab.record import Launch, Storage
 from flushlab.settings.durability.rules.locations import LOCATIONS
+from flushlab.units import counted
 
 _PLACES: Mapping[str, str] = {
     "data": "datadir",
@@ -224,7 +225,9 @@ class HostWatch:
         data = self._variables.get("datadir", "")
         root = self.root
         if not data or root is None:
-            self._unseen.append("the server's folders: its process has mounts of its own (root sees them)")
+            self._unseen.append(
+                f"the server's folders: its process has mounts of its own{_only('root sees them')}"
+            )
             return
         for variable in LOCATIONS:
             given = self._variables.get(variable, "")
@@ -285,7 +288,7 @@ class HostWatch:
         try:
             words = Path(f"/proc/{self._pid}/environ").read_bytes().decode(errors="replace").split("\0")
         except OSError:
-            self._unseen.append("preloaded libraries: the server's environment (its user and root read it)")
+            self._unseen.append(f"preloaded libraries: the server's environment{_only(_ITS_USER)}")
             words = []
         preload = next((one.partition("=")[2] for one in words if one.startswith("LD_PRELOAD=")), None)
         arguments = (
@@ -324,10 +327,18 @@ class HostWatch:
         if self._blkio is None:
             self._unseen.append("limits of the server's control group: no hierarchy is mounted")
         if is_server:
-            self._unseen.append("bytes that the server writes: /proc/PID/io (its user and root read it)")
+            self._unseen.append(f"bytes that the server writes: /proc/PID/io{_only(_ITS_USER)}")
         if processes > is_server:
-            text = f"writes of other processes ({processes - is_server}): /proc/PID/io (root reads it)"
-            self._unseen.append(text)
+            others = f"writes of {counted(processes - is_server, 'other process')}"
+            self._unseen.append(f"{others}: /proc/PID/io{_only('root reads it')}")
+
+
+def _only(others: str) -> str:
+    """Who may look; some containers deny it to root, too."""
+    return f" ({others if os.geteuid() else 'denied to root here'})"
+
+
+_ITS_USER = "its user and root read it"
 
 
 def root_of(pid: int) -> Path | None:

@@ -8,6 +8,8 @@ import msgspec
 
 from flushlab.telemetry.live.questions import OpenTransaction
 
+LOG_SYNCS = "syncs of the redo log"
+
 
 class Latch(msgspec.Struct, frozen=True, kw_only=True):
     """Threads that wait for one of InnoDB's latches.
@@ -27,7 +29,7 @@ class Monitor(msgspec.Struct, frozen=True, kw_only=True):
     """An output of SHOW ENGINE INNODB STATUS.
 
     Attributes:
-        lsn, checkpoint: log sequence number, and that of the last checkpoint.
+        lsn, flushed, checkpoint: log sequence number, that of the last sync, and of the last checkpoint.
         checkpoint_max_age: bytes; None where the server does not print it.
         history_length: transactions that purge has not reached.
         pages, dirty_pages, free_pages: of the buffer pool.
@@ -36,11 +38,13 @@ class Monitor(msgspec.Struct, frozen=True, kw_only=True):
         pending: I/O that was asked for and has not ended, by kind.
         latches: the most waited for first.
         transactions: open ones.
-        committing: seconds for which each transaction stands between prepare and commit.
-        whole: it has its last line, and nothing is missing in between.
+        flushing: transactions that InnoDB has committed, but for the sync of the redo log.
+        main_flushes: InnoDB's main thread syncs the redo log.
+        absent: sections that are missing, or their end.
     """
 
     lsn: int | None = None
+    flushed: int | None = None
     checkpoint: int | None = None
     checkpoint_max_age: int | None = None
     history_length: int | None = None
@@ -52,8 +56,19 @@ class Monitor(msgspec.Struct, frozen=True, kw_only=True):
     pending: Mapping[str, int] = {}
     latches: tuple[Latch, ...] = ()
     transactions: tuple[OpenTransaction, ...] = ()
-    committing: tuple[int, ...] = ()
-    whole: bool = True
+    flushing: int = 0
+    main_flushes: bool = False
+    absent: tuple[str, ...] = ()
+
+    @property
+    def whole(self) -> bool:
+        """Nothing is missing."""
+        return not self.absent
+
+    @property
+    def syncs_log(self) -> bool:
+        """Somebody waits for a sync of the redo log at this moment."""
+        return bool(self.flushing or self.main_flushes or self.pending.get(LOG_SYNCS))
 
     @property
     def checkpoint_age(self) -> int | None:

@@ -29,6 +29,8 @@ from flushlab.record import ServerIdentity
 from flushlab.telemetry.live.questions import ThreadState
 
 STRETCHES = 10
+LEAST_SAMPLES = 5
+"""Moments below which they are no sample: what was seen is told, without a share."""
 _T_975 = 2.262
 """Student's t of 9 degrees of freedom at 97.5 %."""
 _ALL = 0.99
@@ -151,6 +153,18 @@ class WriteTime(msgspec.Struct, frozen=True, kw_only=True):
     pauses: bool = False
 
     @property
+    def is_sample(self) -> bool:
+        """Whether there are enough moments for a share."""
+        return self.samples >= LEAST_SAMPLES
+
+    def told(self, does: str, *waits: str) -> str:
+        """How many writers are in these waits, in words: `3.0 of 4.0 busy writers wait …, on average`."""
+        inside = sum(self.connections.get(one, 0.0) for one in waits)
+        if self.is_sample:
+            return f"{inside:.1f} of {self.total:.1f} busy writers {does}, on average"
+        return f"{inside:.3g} of {self.total:.3g} busy writers {does}"
+
+    @property
     def total(self) -> float:
         """Mean number of writers at work, or in the middle of it."""
         return sum(self.connections.values())
@@ -172,7 +186,7 @@ class WriteTime(msgspec.Struct, frozen=True, kw_only=True):
         return None if found is None else found.at_most_all(part)
 
     def share(self, *waits: str, delays: tuple[str, ...] = ()) -> Share | None:
-        """Part of these waits; None if no writer was seen.
+        """Part of these waits; None if no writer was seen, or too rarely.
 
         Args:
             waits: of which the share is.
@@ -180,7 +194,7 @@ class WriteTime(msgspec.Struct, frozen=True, kw_only=True):
                 in which the server's threads may have waited for a processor.
         """
         whole = _ratio(self.connections, waits)
-        if whole is None:
+        if whole is None or not self.is_sample:
             return None
         if ROW_LOCK in (*waits, *delays) and not self.row_locks_known:
             delays = (*delays, *_WITH_ROW_LOCKS)

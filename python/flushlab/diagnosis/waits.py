@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 from flushlab.record import ServerIdentity
-from flushlab.telemetry.live.questions import ThreadState
+from flushlab.telemetry.live.questions import ThreadState, waits_for_metadata
 
 Wait = Literal[
     "commit", "metadata lock", "semi-sync", "certification", "flow control", "statement", "reading", "client"
@@ -44,13 +44,6 @@ _READS = frozenset(
     )
 )
 _STATES: dict[str, Wait] = {
-    "Waiting for table metadata lock": "metadata lock",
-    "Waiting for global read lock": "metadata lock",
-    "Waiting for backup lock": "metadata lock",
-    "Waiting for schema metadata lock": "metadata lock",
-    "Waiting for table level lock": "metadata lock",
-    "Waiting for table flush": "metadata lock",
-    "Waiting for commit lock": "metadata lock",
     "Waiting for semi-sync ACK from slave": "semi-sync",
     "Waiting for semi-sync ACK from replica": "semi-sync",
     "Waiting for certification": "certification",
@@ -60,7 +53,7 @@ _WRITING = frozenset(
     ("update", "updating", "updating main table", "updating reference tables", "deleting from main table")
 )
 """In small letters: states of statements that write, whatever comment their text begins with."""
-_BACKGROUND = frozenset(
+BACKGROUND = frozenset(
     ("Daemon", "Binlog Dump", "Binlog Dump GTID", "Connect", "Slave_IO", "Slave_SQL", "Slave_worker")
 )
 _CLIENT_S = 1
@@ -69,10 +62,12 @@ _CLIENT_S = 1
 
 def wait_of(seen: ThreadState, identity: ServerIdentity) -> Wait | None:
     """What a connection waits for; None for one that has nothing to do, or is no client's."""
-    if seen.command in _BACKGROUND:
+    if seen.command in BACKGROUND:
         return None
     if seen.command == "Sleep":
         return "client" if seen.seconds < _CLIENT_S else None
+    if waits_for_metadata(seen.state):
+        return "metadata lock"
     if (known := _STATES.get(seen.state)) is not None:
         return known
     if seen.state.startswith("wsrep: ") and ("certif" in seen.state or "replicat" in seen.state):

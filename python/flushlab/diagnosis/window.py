@@ -14,9 +14,17 @@ import msgspec
 
 from flushlab.diagnosis.commits import COUNTERS
 from flushlab.diagnosis.evidence import CommitCount, Evidence, settings_of
+from flushlab.diagnosis.longest import Longest
 from flushlab.diagnosis.shares import Tally, is_group_held
 from flushlab.record import Value
-from flushlab.telemetry.live.questions import STATES, TRANSACTIONS, OpenTransaction
+from flushlab.telemetry.live.questions import (
+    ASLEEP,
+    METADATA_LOCKS,
+    STATES,
+    TRANSACTIONS,
+    MetadataLock,
+    OpenTransaction,
+)
 from flushlab.telemetry.live.status import ServerStatus
 
 
@@ -37,6 +45,8 @@ class Window:
         self._ages = deque[tuple[float, int]]()
         self._looks = deque[tuple[float, tuple[OpenTransaction, ...]]]()
         self._waiters = deque[tuple[float, float]]()
+        self._longest, self._asleep = Longest(), Longest(asleep=True)
+        self._locks: tuple[float, tuple[MetadataLock, ...]] = (0.0, ())
         self._last: ServerStatus | None = None
         self.restarted = False
         """Whether the server's counters began anew."""
@@ -65,6 +75,7 @@ class Window:
             self.restarted = True
         if seen.states is not None and _is_new(last, seen, STATES):
             self._tally.add(at_s, seen.states)
+            self._longest.note(at_s, seen.states)
         if last is None or seen.at_s != last.at_s:
             self._ends.append(msgspec.structs.replace(seen, states=None, threads=None, transactions=None))
             self._commits.append((seen.at_s, tuple(seen.number(name) for name in COUNTERS)))
@@ -74,6 +85,10 @@ class Window:
                 self._ages.append((seen.at_s, age))
         if seen.transactions is not None and _is_new(last, seen, TRANSACTIONS):
             self._looks.append((seen.at_s, seen.transactions))
+        if _is_new(last, seen, ASLEEP):
+            self._asleep.note(at_s, seen.asleep)
+        if seen.locks and _is_new(last, seen, METADATA_LOCKS):
+            self._locks = at_s, seen.locks
         self._forget(at_s)
 
     def evidence(self, path: str, **more: Any) -> Evidence:
@@ -103,8 +118,11 @@ class Window:
                 CommitCount(at_s=at_s - first.at_s, counts=counts) for at_s, counts in self._commits
             ),
             write_time=self._tally.write_time(row_locks) if sees_others(last) else None,
-            transactions={one.thread: one for _, look in self._looks for one in look},
+            transactions={one.key: one for _, look in self._looks for one in look},
             looks=tuple(look for _, look in self._looks),
+            longest=self._longest.found,
+            asleep=self._asleep.found,
+            locks=self._locks[1],
             settings=self._in_force(last, path),
             missing=last.missing,
             **more,
@@ -116,6 +134,10 @@ class Window:
                 del self._ends[1]
             return
         self._tally.forget(at_s - self._keep_s)
+        self._longest.forget(at_s - self._keep_s)
+        self._asleep.forget(at_s - self._keep_s)
+        if self._locks[0] < at_s - self._keep_s:
+            self._locks = (0.0, ())
         since = self.last.at_s - self._keep_s
         while len(self._ends) > 2 and self._ends[1].at_s <= since:
             self._ends.popleft()

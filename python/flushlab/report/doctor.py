@@ -32,7 +32,7 @@ class FoundDocument(msgspec.Struct, frozen=True, kw_only=True):
         name: `commit_sync`, `row_locks`, …
         title: a line.
         strength: `binds`: a quarter of the writers' time or more; `contributes`: a tenth or more; `hint`:
-            less, or without a measured share.
+            less, or without a measured share; `unmeasured`: seen to hold somebody up, whatever the share.
         share: of the writers' time, with a 95 % interval; null if it is not measured.
         at_most: most that the affected writers' throughput may grow to without this time, as a factor, at
             this number of connections; null if unknown.
@@ -172,10 +172,10 @@ def render(diagnosis: Diagnosis, *, full: bool = False) -> str:
     ]
     for doubt in diagnosis.doubts:
         lines += _wrapped(f"Doubt: {doubt}.")
-    if evidence.time.writers:
+    if evidence.time.writers and evidence.time.is_sample:
         lines += ["", *_where(diagnosis)]
-    unmeasured = bool(evidence.files) and evidence.write_time is None
-    shown = [one for one in diagnosis.findings if full or unmeasured or one.strength != "hint"]
+    without_shares = bool(evidence.files) and not evidence.time.is_sample
+    shown = [one for one in diagnosis.findings if full or without_shares or one.strength != "hint"]
     for one in shown:
         lines += ["", *_finding(one, diagnosis, full=full)]
     hints = [one.title for one in diagnosis.findings if one not in shown]
@@ -194,12 +194,15 @@ def render(diagnosis: Diagnosis, *, full: bool = False) -> str:
     lines += ["", *_wrapped(f"Floor now: {diagnosis.floor}.")]
     if changed := restart_changes(diagnosis.state, evidence.identity):
         lines += _wrapped(f"A restart changes: {', '.join(changed)}.")
-    if diagnosis.evidence.files and diagnosis.not_judged:
+    if full and diagnosis.not_judged:
         lines += ["Not judged:", *(line for one in diagnosis.not_judged for line in _item(one))]
     elif diagnosis.not_judged:
-        lines += [*_wrapped(f"Not judged: {'; '.join(diagnosis.not_judged)}.")]
-    if full and diagnosis.evidence.files:
-        lines += ["Files:", *(line for one in diagnosis.evidence.files for line in _item(one))]
+        topics = dict.fromkeys(one.partition(":")[0] for one in diagnosis.not_judged)
+        lines += _wrapped(f"Not judged (--full): {'; '.join(topics)}.")
+    if full and evidence.files:
+        lines += ["Files:", *(line for one in evidence.files for line in _item(one))]
+    if full and evidence.left_out:
+        lines += ["Files left out:", *(line for one in evidence.left_out for line in _item(one))]
     return "\n".join(lines)
 
 
@@ -243,12 +246,20 @@ def began_words(diagnosis: Diagnosis) -> str:
     return f"{datetime.fromtimestamp(diagnosis.evidence.began, UTC):%Y-%m-%d %H:%M} UTC"
 
 
+_STRENGTHS = {
+    "binds": "Binds",
+    "unmeasured": "Unmeasured",
+    "contributes": "Contributes",
+    "hint": "A hint",
+}
+
+
 def measured(found: Finding) -> str:
     """Strength, share and bound of a finding in a sentence."""
     share = found.share
     if share is None:
-        return "A hint: no share of the writers' time is measured."
-    verb = {"binds": "Binds", "contributes": "Contributes", "hint": "A hint"}[found.strength]
+        return f"{_STRENGTHS[found.strength]}: no share of the writers' time is measured."
+    verb = _STRENGTHS[found.strength]
     bound = share.unbounded
     if found.at_most is not None:
         who = (

@@ -41,7 +41,7 @@ def _lines(diagnosis: Diagnosis) -> Iterator[str]:
     for doubt in diagnosis.doubts:
         yield ""
         yield f"**Doubt:** {_plain(doubt)}."
-    if evidence.time.writers:
+    if evidence.time.writers and evidence.time.is_sample:
         yield from _waits(diagnosis)
     for one in diagnosis.findings:
         yield from _finding(one, diagnosis)
@@ -58,7 +58,8 @@ def _lines(diagnosis: Diagnosis) -> Iterator[str]:
     if diagnosis.not_judged:
         yield from ("", "### Not judged", "", *(f"- {_plain(one)}" for one in diagnosis.not_judged))
     if evidence.files:
-        yield from ("", "### Files", "", *(f"- {_plain(one)}" for one in evidence.files))
+        left_out = (f"left out: {one}" for one in evidence.left_out)
+        yield from ("", "### Files", "", *(f"- {_plain(one)}" for one in (*evidence.files, *left_out)))
     yield from ("", f"Made by flushlab doctor {__version__}, which only reads.")
 
 

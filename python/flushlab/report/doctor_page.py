@@ -62,7 +62,7 @@ def _keys(diagnosis: Diagnosis) -> Iterator[tuple[str, str]]:
 def _waits(diagnosis: Diagnosis) -> Iterator[Section]:
     """The writers' time over the window, and commits."""
     evidence, time = diagnosis.evidence, diagnosis.evidence.time
-    if not time.writers:
+    if not time.writers or not time.is_sample:
         return
     binding = binding_waits(diagnosis)
     stack = doctor_plots.stacking(time, binding)

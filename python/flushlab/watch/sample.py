@@ -90,7 +90,7 @@ class FindingNow(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name, title: `commit_sync`, and a line.
-        strength: `binds`, `contributes` or `hint`.
+        strength: `binds`, `unmeasured`, `contributes` or `hint`.
         low, mid, high: share of the writers' time with its 95 % interval; None if it is not measured.
         at_most: factor that throughput cannot exceed if this time goes, at this number of connections; None
             without a share, or if that may be all of the time.

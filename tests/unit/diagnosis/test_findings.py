@@ -34,6 +34,13 @@ def transaction(thread: int, *, waits: bool = False, age_s: int = 0, modified: i
     )
 
 
+def prepared(age_s: int, **more: Any) -> OpenTransaction:
+    return OpenTransaction(
+        **{"thread": 9, "waits": False, "prepared": True, "rows_locked": 1, "rows_modified": 1, **more},
+        age_s=age_s,
+    )
+
+
 def found_in(seen: Evidence) -> dict[str, Finding]:
     every = [found for find in FINDINGS if (found := find(seen)) is not None]
     return {one.name: one for one in every}
@@ -82,7 +89,9 @@ PLANTED: dict[str, dict[str, Any]] = {
     },
     "rollbacks": {"after": {"handler_rollback": 300, "handler_commit": 700, "innodb_deadlocks": 9}},
     "connections": {"after": {"connections": 500, "questions": 1000}},
-    "commits_in_flight": {"monitors": (Monitor(committing=(4, 4, 1, 0)),)},
+    "commits_in_flight": {"monitors": (Monitor(transactions=(*map(prepared, (4, 4, 1, 0)),)),)},
+    "xa_transactions": {"transactions": {-7: prepared(60, thread=0, id=7)}},
+    "ddl": {"longest": {7: ThreadState(7, "Query", 95, "altering table", "alter")}},
     "latches": {"monitors": (Monitor(latches=(Latch(name="btr_search_latch", waiting=7, longest_s=0.0),)),)},
     "pending_io": {"monitors": (Monitor(pending={"reads": 48}),)},
 }
@@ -131,7 +140,7 @@ def test_a_healthy_server_has_no_finding() -> None:
         write_time=time_of([writer(1)]),
         monitors=(
             Monitor(
-                committing=(0, 0, 0, 0, 1),
+                transactions=(*map(prepared, (0, 0, 0, 0, 1)),),
                 latches=(Latch(name="btr_search_latch", waiting=3, longest_s=0.5),),
                 pending={"reads": 4, "syncs of the redo log": 1},
             ),

@@ -74,21 +74,27 @@ def test_others_are_told_from_the_server(tmp_path: Path, monkeypatch: pytest.Mon
     )
     monkeypatch.setattr(module, "process_io", lambda: next(told))
     monkeypatch.setattr(module, "root_of", lambda _: Path("/"))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
     found = HostWatch(server, {"datadir": str(tmp_path)}).finish()
     (neighbor,) = found.writers
     assert (neighbor.name, neighbor.pids) == ("mysqld", (other,))
     assert found.bytes_per_s is not None
     assert found.bytes_per_s / neighbor.bytes_per_s == pytest.approx(2.0)
-    assert "writes of other processes (2): /proc/PID/io (root reads it)" in found.unseen
+    assert "writes of 2 other processes: /proc/PID/io (root reads it)" in found.unseen
 
 
-def test_what_this_user_may_not_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("user", "who"), [(1000, "root reads it"), (0, "denied to root here")])
+def test_what_this_user_may_not_read_is_named(
+    user: int, who: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some containers deny it to root, too."""
+    monkeypatch.setattr(os, "geteuid", lambda: user)
     nothing = ProcessIo(written={}, names={}, unseen=5)
     monkeypatch.setattr(module, "process_io", lambda: nothing)
     monkeypatch.setattr(cgroup, "group_of", lambda *_: None)
     found = HostWatch(os.getpid(), {"datadir": str(tmp_path)}).finish()
     assert found.bytes_per_s is None
-    assert "writes of other processes (4): /proc/PID/io (root reads it)" in found.unseen
+    assert f"writes of 4 other processes: /proc/PID/io ({who})" in found.unseen
     assert any("bytes that the server writes" in one for one in found.unseen)
     assert any("no hierarchy is mounted" in one for one in found.unseen)
 

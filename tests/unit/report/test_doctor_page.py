@@ -16,7 +16,7 @@ from flushlab.report import doctor_markdown, doctor_page, doctor_plots
 from flushlab.report.plots import COLOURS
 from tests.unit.diagnosis.half_minute import half_minute
 from tests.unit.diagnosis.hosts import NEIGHBOR, host
-from tests.unit.diagnosis.watched import evidence, time_of, writer
+from tests.unit.diagnosis.watched import client, evidence, time_of, writer
 from tests.unit.report.test_page import HOSTILE, Reader, text_of
 
 DIAGNOSIS = half_minute()
@@ -84,7 +84,7 @@ def test_what_servers_wrote_is_text() -> None:
 
 
 def test_an_idle_server_has_a_page_without_a_plot() -> None:
-    read = Reader(doctor_page.render(diagnose(evidence(write_time=WriteTime()))))
+    read = Reader(doctor_page.render(diagnose(evidence(write_time=time_of([client(1)])))))
     assert "Nothing bounds writes: no connection wrote" in read.text
     assert "time" not in read.sections and "svg" not in read.tags
 

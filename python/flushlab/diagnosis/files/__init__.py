@@ -20,12 +20,14 @@ from flushlab.diagnosis.files import (
     recording,
     status,
     variables,
+    version,
 )
 from flushlab.diagnosis.files.told import Source
 
 SOURCES: tuple[Source, ...] = (
     status.SOURCE,
     variables.SOURCE,
+    version.SOURCE,
     innodb_status.SOURCE,
     processlist.SOURCE,
     open_transactions.SOURCE,

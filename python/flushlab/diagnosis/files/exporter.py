@@ -33,11 +33,11 @@ Sample = tuple[str, Mapping[str, str], str]
 def parse(text: str) -> Told:
     """The scrapes of a text: a new one begins where a sample comes again."""
     scrapes = [_scrape(samples) for samples in _scrapes(text)]
-    told = [one for one in scrapes if "uptime" in one[0]]
+    told = [one for one in scrapes if one[0]]
     return Told(
         statuses=tuple(status for status, _, _ in told),
         file_events=tuple(files for _, _, files in told) if any(files for _, _, files in told) else (),
-        cut=len(scrapes) - len(told),
+        timeless=sum("uptime" not in status for status, _, _ in told),
         variables=tuple(variables for _, variables, _ in scrapes if variables),
     )
 

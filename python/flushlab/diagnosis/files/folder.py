@@ -7,7 +7,8 @@ that the path names: DIR/2026_11_27_04_50_00.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+import textwrap
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -56,12 +57,14 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         key: the path, as it was given.
         files: those that tell something, in their order in time as far as names tell it.
+        left_out: the others, each with the reason.
         sample: of pt-stalk, if there are several.
         samples: how many there are.
     """
 
     key: str
     files: tuple[Read, ...]
+    left_out: tuple[str, ...] = ()
     sample: str = ""
     samples: int = 0
 
@@ -74,10 +77,12 @@ def read(path: Path) -> Found:
         StorageError: a file cannot be read, is too large, packed, cut short, or no text.
     """
     paths, sample, samples = _chosen(path)
-    files = [found for one in paths if (found := _file(one, alone=len(paths) == 1)) is not None]
+    found = [_file(one, alone=len(paths) == 1) for one in paths]
+    files = [one for one in found if isinstance(one, Read)]
+    left_out = tuple(one for one in found if isinstance(one, str))
     if not any(told.is_of_server for file in files for told in file.told.values()):
-        raise _cut(files) or _nothing(path, paths)
-    return Found(key=str(path), files=tuple(files), sample=sample, samples=samples)
+        raise _nothing(path, [*left_out, *(f"{one.name}: {', '.join(one.told)}" for one in files)])
+    return Found(key=str(path), files=tuple(files), left_out=left_out, sample=sample, samples=samples)
 
 
 def _chosen(path: Path) -> tuple[list[Path], str, int]:
@@ -124,21 +129,21 @@ def _in_time(path: Path) -> tuple[int, list[tuple[int, str]]]:
     return rank, [(int(part), "") if part.isdecimal() else (0, part) for part in parts]
 
 
-def _file(path: Path, *, alone: bool) -> Read | None:
-    """What a file tells; None for nothing.
+def _file(path: Path, *, alone: bool) -> Read | str:
+    """What a file tells, or its name and why it is left out.
 
     Raises:
         StorageError: it cannot be read, or it is the only one and no text.
     """
     if _USELESS.fullmatch(path.name) and not alone:
-        return None
+        return f"{path.name}: no finding takes it"
     try:
         with path.open("rb") as file:
             head = file.read(HEAD_BYTES)
             if (why := _no_text(path, head)) is not None:
                 if alone:
                     raise why
-                return None
+                return f"{path.name}: {why.message.removeprefix(f'{path} ')}"
             size = path.stat().st_size
             if size > MOST_BYTES:
                 raise StorageError(
@@ -149,11 +154,36 @@ def _file(path: Path, *, alone: bool) -> Read | None:
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror}", hint="chmod, or copy it") from error
     told = tell(text)
-    return Read(name=path.name, told=told) if told else None
+    return Read(name=path.name, told=told) if told else f"{path.name}: {_looks_like(text)}"
+
+
+_QUOTED = re.compile(r"^(?:> ?)+", re.MULTILINE)
+_STRANGERS = {
+    "an option file: flushlab settings --check FILE judges it": re.compile(
+        r"^\[(?:mysqld|server|client)", re.M
+    ),
+    "a slow query log": re.compile(r"^# Query_time: ", re.M),
+    "an error log": re.compile(r"\[(?:Note|Warning|ERROR|System)\] ", re.I),
+    "the version of a client, not of the server": re.compile(r"^(?:\S*/)?(?:mysql|mariadb)\s+Ver ", re.M),
+    "EXPLAIN or a query plan": re.compile(r"\bselect_type\b"),
+    "a dump": re.compile(r"^-- (?:MySQL|MariaDB) dump ", re.M),
+}
+
+
+def _looks_like(text: str) -> str:
+    """A text that tells nothing, in words."""
+    head = text[:HEAD_BYTES]
+    if not head.strip():
+        return "empty"
+    return next((f"looks like {what}" for what, form in _STRANGERS.items() if form.search(head)), "not known")
 
 
 def tell(text: str) -> dict[str, Told]:
-    """What a text tells, by the name of the source."""
+    """What a text tells, by the name of the source. Mails quote, and documents indent."""
+    if text.startswith(">") or "\n>" in text:
+        text = _QUOTED.sub("", text)
+    if text.lstrip("\r\n")[:1].isspace():
+        text = textwrap.dedent(text)
     asked = [source for source in SOURCES if any(mark in text for mark in source.marks)]
     return {source.name: told for source in asked if (told := source.parse(text))}
 
@@ -180,22 +210,12 @@ def _text(path: Path, content: bytes) -> str:
         ) from error
 
 
-def _cut(files: Iterable[Read]) -> StorageError | None:
-    """Where all that there is of a server ends too early."""
-    for file in files:
-        if any(told.cut for told in file.told.values()):
-            return StorageError(
-                f"{file.name} is cut short: it ends before Uptime",
-                hint="take SHOW GLOBAL STATUS again, in whole",
-            )
-    return None
-
-
-def _nothing(path: Path, paths: Iterable[Path]) -> UsageError:
-    names = ", ".join(_few(sorted(one.name for one in paths)))
-    what = f"no file of {path} is one that doctor knows: {names}" if names else f"{path} has no files"
-    if path.is_file():
-        what = f"{path} is no output that doctor knows"
+def _nothing(path: Path, left_out: Sequence[str]) -> UsageError:
+    what = f"no file of {path} tells of a server: {'; '.join(_few(list(left_out)))}"
+    if not left_out:
+        what = f"{path} has no files"
+    elif path.is_file():
+        what = f"{path} tells nothing of a server: {left_out[0].partition(': ')[2]}"
     return UsageError(
         what,
         hint="docs/how-to/doctor.md lists the files; two SHOW GLOBAL STATUS, seconds apart, are the least",

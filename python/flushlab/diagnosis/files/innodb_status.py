@@ -1,4 +1,4 @@
-"""Source: SHOW ENGINE INNODB STATUS, of every version since MySQL 5.0 and of MariaDB. Pure."""
+"""Source: SHOW ENGINE INNODB STATUS since MySQL 5.0, of MariaDB too, or sections of it. Pure."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
-from flushlab.diagnosis.files.told import Source, Told
-from flushlab.diagnosis.monitor import Latch, Monitor
+from flushlab.diagnosis.files.told import Source, Told, whole
+from flushlab.diagnosis.monitor import LOG_SYNCS, Latch, Monitor
 from flushlab.telemetry.live.questions import OpenTransaction
 
 _BEGIN, _END = "INNODB MONITOR OUTPUT", "END OF INNODB MONITOR OUTPUT"
 _NUMBERS = {
     "lsn": r"^Log sequence number\s+(\d{1,20}(?: \d{1,20})?)\s*$",
+    "flushed": r"^Log flushed up to\s+(\d{1,20}(?: \d{1,20})?)\s*$",
     "checkpoint": r"^Last checkpoint at\s+(\d{1,20}(?: \d{1,20})?)\s*$",
     "checkpoint_max_age": r"^Max checkpoint age\s+(\d{1,20})",
     "history_length": r"^History list length (\d{1,18})",
@@ -29,27 +30,47 @@ _ROWS = re.compile(
 _PENDING = {
     "reads": re.compile(r"^Pending normal aio reads:\s*(\[[\d, ]*\]|\d{1,9})", re.MULTILINE),
     "writes": re.compile(r"aio writes:\s*(\[[\d, ]*\]|\d{1,9})"),
-    "syncs of the redo log": re.compile(r"Pending flushes \(fsync\) log: (\d{1,9})"),
+    LOG_SYNCS: re.compile(
+        r"Pending flushes \(fsync\) log: (\d{1,9})|^(\d{1,9}) pending log flushes", re.MULTILINE
+    ),
     "syncs of data files": re.compile(r"Pending flushes \(fsync\) log: \d{1,9}; buffer pool: (\d{1,9})"),
     "page flushes to find a free page": re.compile(r"^Pending writes:.*single page (\d{1,9})", re.MULTILINE),
 }
 _LATCH = re.compile(r"^--Thread \d+ has waited at (\S+) line (\d+) for (\d{1,9}(?:\.\d+)?) sec", re.MULTILINE)
 _LATCH_NAME = re.compile(r"'&?([^'\n]{1,60})'|Mutex (\w{1,60}) created|created in file (\S{1,80})")
-_OPEN = re.compile(r"^---TRANSACTION ([^,\n]+), ACTIVE (?:\([^)\n]*\) )?(\d{1,9}) sec", re.MULTILINE)
-_PREPARED = re.compile(r"^---TRANSACTION [^,\n]+, ACTIVE \(PREPARED\) (\d{1,9}) sec", re.MULTILINE)
-_THREAD = re.compile(r"(?:MySQL|MariaDB) thread id (\d{1,18})")
+_OPEN = re.compile(
+    r"^---TRANSACTION ([^,\n]{1,60}), ACTIVE (?:\(([^)\n]{0,40})\) )?(\d{1,9}) sec", re.MULTILINE
+)
+_FLUSHING = re.compile(r"^---TRANSACTION [^,\n]{1,60}, [^\n]{0,60} flushing log$", re.MULTILINE)
+_MAIN_FLUSHES = re.compile(r"^[^\n]{0,100}?\bstate[:=] ?flushing log$", re.MULTILINE)
+_THREAD = re.compile(
+    r"(?:MySQL|MariaDB) thread id (\d{1,18})(?:[^\n]{0,100}?query id \d{1,20})?([^\n]*)\n?([^\n]*)"
+)
+_NO_STATEMENT = re.compile(r"\s*(?:---|Trx |TABLE LOCK|RECORD LOCK|$)")
 _ROW_LOCKS = re.compile(r"(\d{1,18}) row lock")
 _UNDO = re.compile(r"undo log entries (\d{1,18})")
 _NEXT_SECTION = re.compile(r"\n(?:LATEST [A-Z ]+|TRANSACTIONS)\n")
 _CUT = "... truncated..."
-_SECTIONS = ("\nTRANSACTIONS\n", "\nLOG\n", "\nROW OPERATIONS\n")
+_LIST = "LIST OF TRANSACTIONS FOR EACH SESSION"
+_SECTIONS = ("SEMAPHORES", "TRANSACTIONS", "FILE I/O", "LOG", "BUFFER POOL AND MEMORY", "ROW OPERATIONS")
+_NEEDED = ("TRANSACTIONS", "LOG", "ROW OPERATIONS")
+_INDENTED = re.compile(rf"^([ \t]+)(?:{'|'.join(_SECTIONS)}|{_LIST}:|---TRANSACTION .*)$", re.MULTILINE)
+_TRAILING = re.compile(r"(?<![ \t\r])[ \t\r]+\n")
+_PARTS = ("---TRANSACTION ", _LIST, "Log sequence number", "History list length", "--Thread ")
+"""One of them is in whatever people cut out of an output."""
 
 
 def parse(text: str) -> Told:
-    """The outputs of a text."""
+    """The outputs of a text; or the text, if it is a part of one without its first line."""
     if text.count("\\n") > text.count("\n"):  # mysql --batch writes line ends as two characters
         text = text.replace("\\n", "\n")
-    return Told(monitors=tuple(_monitor(one) for one in _outputs(text.replace("\r\n", "\n"))))
+    text = "\n" + _TRAILING.sub("\n", text)
+    if (indented := _INDENTED.search(text)) is not None:
+        text = text.replace(f"\n{indented[1]}", "\n")
+    found = [*map(_monitor, _outputs(text))]
+    if not found and (part := _monitor(text)) != Monitor(absent=part.absent):
+        found = [part]
+    return Told(monitors=tuple(found), is_mariadb=bool(found) and "\nMariaDB thread id " in text)
 
 
 def _outputs(text: str) -> Iterator[str]:
@@ -64,16 +85,31 @@ def _outputs(text: str) -> Iterator[str]:
 def _monitor(text: str) -> Monitor:
     found = {name: _number(match[1]) for name, field in _FIELDS.items() if (match := field.search(text))}
     rates = _ROWS.search(text)
-    pending = {name: _sum(match[1]) for name, field in _PENDING.items() if (match := field.search(text))}
+    pending = {
+        name: _sum(match[match.lastindex or 0])
+        for name, field in _PENDING.items()
+        if (match := field.search(text))
+    }
     return Monitor(
         **found,
         rows_per_s=sum(map(float, rates.groups())) if rates and found.get("averaged_s") else None,
         pending={name: count for name, count in pending.items() if count},
         latches=_latches(_semaphores(text)),
         transactions=tuple(_transactions(text)),
-        committing=tuple(int(match[1]) for match in _PREPARED.finditer(text)),
-        whole=_END in text and _CUT not in text and all(section in text for section in _SECTIONS),
+        flushing=len(_FLUSHING.findall(text)),
+        main_flushes=_MAIN_FLUSHES.search(text) is not None,
+        absent=tuple(_absent(text)),
     )
+
+
+def _absent(text: str) -> Iterator[str]:
+    if _BEGIN not in text.replace(_END, ""):
+        yield "its first line"
+    yield from (name for name in _NEEDED if f"\n{name}\n" not in text)
+    if _CUT in text:
+        yield "some transactions"
+    if _END not in text:
+        yield "its last line"
 
 
 def _number(text: str) -> int:
@@ -108,22 +144,25 @@ def _latches(text: str) -> tuple[Latch, ...]:
 
 
 def _transactions(text: str) -> Iterator[OpenTransaction]:
-    """Those that are open; a deadlock's stand above the list."""
-    begins = text.find("LIST OF TRANSACTIONS FOR EACH SESSION")
-    listed = text[begins:] if begins >= 0 else ""
+    """Those that are open; a deadlock's stand above the list, without dashes."""
+    begins = text.find(_LIST)
+    listed = text[begins:] if begins >= 0 else "" if _BEGIN in text else text
     starts = list(_OPEN.finditer(listed))
     for match in starts:
         end = listed.find("\n---", match.end())
         body = listed[match.start() : end if end >= 0 else len(listed)]
         thread, locked, undo = _THREAD.search(body), _ROW_LOCKS.search(body), _UNDO.search(body)
-        if thread is not None:
-            yield OpenTransaction(
-                thread=int(thread[1]),
-                waits="\nLOCK WAIT" in body,
-                age_s=int(match[2]),
-                rows_locked=int(locked[1]) if locked else 0,
-                rows_modified=int(undo[1]) if undo else 0,
-            )
+        yield OpenTransaction(
+            id=whole(match[1].rpartition(" ")[2]),
+            thread=int(thread[1]) if thread else 0,
+            waits="\nLOCK WAIT" in body,
+            idle=thread is None or _NO_STATEMENT.match(thread[3]) is not None,
+            prepared=match[2] == "PREPARED",
+            state=thread[2].strip() if thread else "",
+            age_s=int(match[3]),
+            rows_locked=int(locked[1]) if locked else 0,
+            rows_modified=int(undo[1]) if undo else 0,
+        )
 
 
-SOURCE = Source(name="SHOW ENGINE INNODB STATUS", marks=(_BEGIN,), parse=parse)
+SOURCE = Source(name="SHOW ENGINE INNODB STATUS", marks=(_BEGIN, *_PARTS), parse=parse)

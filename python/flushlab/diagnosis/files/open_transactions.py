@@ -37,12 +37,18 @@ def _moments(text: str) -> Iterator[tuple[datetime | None, str]]:
 
 
 def _transactions(rows: list[Record], now: datetime | None) -> Iterator[OpenTransaction]:
+    """Without a time, it is the newest that the rows have, or later."""
+    texts = (row.get(name, "") for row in rows for name in ("trx_started", "trx_wait_started"))
+    now = now or max(filter(None, map(_time, texts)), default=None)
     for row in rows:
-        began = _time(row["trx_started"])
+        began, thread = _time(row["trx_started"]), whole(row.get("trx_mysql_thread_id", ""))
         age_s = (now - began).total_seconds() if now is not None and began is not None else 0.0
         yield OpenTransaction(
-            thread=whole(row.get("trx_mysql_thread_id", "")),
+            id=whole(row["trx_id"]),
+            thread=thread,
             waits=row["trx_state"] == "LOCK WAIT",
+            idle=row.get("trx_query") == "NULL",
+            prepared=not thread and row["trx_state"] == "RUNNING",
             age_s=max(0, int(age_s)),
             rows_locked=whole(row.get("trx_rows_locked", "")),
             rows_modified=whole(row.get("trx_rows_modified", "")),

@@ -15,8 +15,8 @@ _NAME = r"[A-Za-z][\w.:-]*(?: [\w.:-]+)*"
 _BOX = re.compile(rf"\s*\|\s*({_NAME})\s*\|(.*)\|\s*")
 _TABS = re.compile(rf"({_NAME})\t([^\t]*)")
 _COLUMNS = re.compile(r"\s\|\s")
-_VERTICAL_NAME = re.compile(rf"\s*Variable_name: ({_NAME})\s*")
-_VERTICAL_VALUE = re.compile(r"\s*Value: ?(.*)")
+_VERTICAL_NAME = re.compile(rf"\s*(?i:variable_name): ({_NAME})\s*")
+_VERTICAL_VALUE = re.compile(r"\s*(?i:(?:variable_)?value): ?(.*)")
 _CSV = re.compile(rf'"({_NAME})"[,;]"([^"]*)"')
 _JOINED = re.compile(r"(\w+) (-?\d+(?:\.\d+)?) (-?\d+(?:\.\d+)?)")
 _HEAD = "variable_name"
@@ -33,6 +33,15 @@ def blocks(text: str) -> Iterator[Mapping[str, str]]:
             found[name] = value
     if found:
         yield found
+
+
+def are(block: Mapping[str, str], usual: frozenset[str]) -> bool:
+    """Whether these are such pairs, of LIKE '…' too: lists of anything have names of one word, as `port`."""
+    known = block.keys() & usual
+    return len(known) >= _SO_MANY or bool(known and all("_" in one for one in block.keys() - known))
+
+
+_SO_MANY = 2
 
 
 def joined(text: str) -> tuple[Mapping[str, str], Mapping[str, str]] | None:

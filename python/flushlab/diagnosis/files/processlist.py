@@ -11,20 +11,15 @@ from flushlab.telemetry.live.questions import ThreadState
 _COLUMNS = frozenset(("id", "user", "command", "time", "state"))
 _FIRST = re.compile(r"(?:\s+|/\*.{0,1000}?\*/|(?:--|#)[^\n]*\n)*+\(*(\w{1,20})", re.DOTALL)
 """Behind comments."""
-_ASLEEP_S = 2
-"""Connections that have slept for so long have nothing to do; see `questions.doctor_questions`."""
 
 
 def parse(text: str) -> Told:
     """The connections of each moment."""
+    lists = [*results(text, _COLUMNS)]
     return Told(
-        moments=tuple(tuple(_states(rows)) for rows in results(text, _COLUMNS)),
+        moments=tuple(tuple(map(_state, rows)) for rows in lists),
+        is_mariadb=any("progress" in rows[0] for rows in lists),
     )
-
-
-def _states(rows: list[Record]) -> list[ThreadState]:
-    states = [_state(row) for row in rows]
-    return [one for one in states if one.command != "Sleep" or one.seconds < _ASLEEP_S]
 
 
 def _state(row: Record) -> ThreadState:

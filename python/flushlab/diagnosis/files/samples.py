@@ -17,7 +17,8 @@ from flushlab.diagnosis.files.folder import Found, Read
 from flushlab.diagnosis.files.machine import host_of
 from flushlab.diagnosis.files.recorded import evidence_of_recording
 from flushlab.diagnosis.files.told import Recorded, Told
-from flushlab.diagnosis.files.untold import LEAST_MOMENTS, untold
+from flushlab.diagnosis.files.untold import untold
+from flushlab.diagnosis.longest import Longest
 from flushlab.diagnosis.monitor import Monitor
 from flushlab.diagnosis.shares import Tally, WriteTime, is_group_held, step_of
 from flushlab.errors import SamplesDisagree
@@ -54,7 +55,8 @@ class _Moment(msgspec.Struct, frozen=True):
 
     @property
     def uptime(self) -> float:
-        return _number(self.status["uptime"])
+        """0 if the status lacks it."""
+        return _number(self.status.get("uptime", ""))
 
 
 def evidence_of(found: Found) -> Evidence:
@@ -64,16 +66,26 @@ def evidence_of(found: Found) -> Evidence:
         SamplesDisagree: files of different servers, or of two runs of one.
     """
     if (recorded := _recorded(found.files)) is not None:
-        return evidence_of_recording(found.key, recorded, tuple(map(_read_as, found.files)))
+        evidence = evidence_of_recording(found.key, recorded, tuple(map(_read_as, found.files)))
+        return msgspec.structs.replace(evidence, left_out=found.left_out)
     variables = _variables(found.files)
-    moments = list(_moments(found.files))
+    every = list(_moments(found.files))
+    moments = [one for one in every if one.uptime] or every
     _require_one_run(moments)
     monitors = [one for told in _told(found.files) for one in told.monitors]
-    identity = _identity(variables, moments)
+    versions = [told.version for told in _told(found.files) if told.version]
+    identity = _identity({**({"version": versions[-1]} if versions else {}), **variables}, moments)
+    if not identity.version and any(told.is_mariadb for told in _told(found.files)):
+        identity = msgspec.structs.replace(identity, flavor="mariadb")
     transactions = list(_transactions(found.files, monitors))
     first, last = _ends(found.key, identity, variables, moments, monitors)
     seconds = last.at_s - first.at_s
-    write_time = _write_time(found.files, identity, variables, moments, transactions, seconds)
+    lists = [moment for told in _told(found.files) for moment in told.moments]
+    write_time = _write_time(lists, identity, variables, moments, transactions, seconds)
+    longest, asleep = Longest(), Longest(asleep=True)
+    for moment in lists:
+        longest.note(0.0, moment)
+        asleep.note(0.0, moment)
     evidence = Evidence(
         seconds=seconds,
         before=first,
@@ -81,10 +93,13 @@ def evidence_of(found: Found) -> Evidence:
         commit_counts=tuple(_commits(moments)),
         checkpoint_ages=tuple(_ages(identity, variables, moments, monitors)),
         write_time=write_time,
-        transactions={one.thread: one for moment in transactions for one in moment},
+        transactions={one.key: one for moment in transactions for one in moment},
+        longest=longest.found,
+        asleep=asleep.found,
         settings=settings_of(last, found.key) if identity.version and variables else {},
         host=host_of(_told(found.files), variables.get("datadir", "")),
         files=tuple(map(_read_as, found.files)),
+        left_out=found.left_out,
         running=tuple(
             _number(one.status["threads_running"]) for one in moments if "threads_running" in one.status
         ),
@@ -193,9 +208,9 @@ def _ends(
 ) -> tuple[ServerStatus, ServerStatus]:
     """The first status and the last; of a single one, the first is empty: counters since the start are no
     growth."""
-    last = moments[-1] if moments else _Moment("", {"uptime": "0"}, {})
-    is_window = len(moments) > 1 and last.uptime > moments[0].uptime
-    first = moments[0] if is_window else _Moment("", {"uptime": last.status["uptime"]}, {})
+    last = moments[-1] if moments else _Moment("", {}, {})
+    is_window = len(moments) > 1 and (last.uptime > moments[0].uptime or not last.uptime)
+    first = moments[0] if is_window else _Moment("", {"uptime": str(last.uptime)}, {})
     ends = [
         ServerStatus(
             key=key,
@@ -249,16 +264,15 @@ def _transactions(
 
 
 def _write_time(
-    files: Iterable[Read],
+    lists: Sequence[Sequence[ThreadState]],
     identity: ServerIdentity,
     variables: Mapping[str, str],
     moments: Sequence[_Moment],
     transactions: Sequence[Sequence[OpenTransaction]],
     seconds: float,
 ) -> WriteTime | None:
-    """From the lists of connections; None if they are too few for a share."""
-    lists: list[tuple[ThreadState, ...]] = [moment for told in _told(files) for moment in told.moments]
-    if len(lists) < LEAST_MOMENTS:
+    """From the lists of connections; None without any."""
+    if not lists:
         return None
     tally = Tally(identity, step_of(len(lists)), held=is_group_held(identity, variables))
     for at, states in enumerate(lists):
@@ -287,7 +301,7 @@ def _read_as(file: Read) -> str:
 def _counted(name: str, told: Told) -> str:
     parts = (told.variables, told.monitors, told.moments, told.transactions, told.recordings)
     machine = (told.disks, told.cpu_times)
-    count = max(1, len(told.statuses) + told.cut, *map(len, (*parts, *machine)))
+    count = max(1, len(told.statuses), *map(len, (*parts, *machine)))
     return name if count == 1 else f"{name} ({count})"
 
 

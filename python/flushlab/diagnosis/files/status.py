@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from flushlab.diagnosis.files.pairs import blocks, joined
+from flushlab.diagnosis.files.pairs import are, blocks, joined
 from flushlab.diagnosis.files.told import Source, Told
 
 _ALWAYS = "uptime"
@@ -15,17 +15,15 @@ _USUAL = frozenset(
         *("questions", "threads_connected", "threads_running", "uptime"),
     )
 )
-_SO_MANY = 2
 _CONSTANT = "innodb_page_size"
 
 
 def parse(text: str) -> Told:
-    """The statuses of a text; those that end before Uptime are counted only."""
-    found = [block for block in blocks(text) if len(block.keys() & _USUAL) >= _SO_MANY]
+    """The statuses of a text."""
+    found = [block for block in blocks(text) if are(block, _USUAL)]
     if not found and (both := joined(text)) is not None:
-        found = [block for block in both if len(block.keys() & _USUAL) >= _SO_MANY]
-    whole = [block for block in found if _ALWAYS in block]
-    return Told(statuses=tuple(_absolute(whole)), cut=len(found) - len(whole))
+        found = [block for block in both if are(block, _USUAL)]
+    return Told(statuses=tuple(_absolute(found)), timeless=sum(_ALWAYS not in block for block in found))
 
 
 def _absolute(blocks: Sequence[Mapping[str, str]]) -> Iterator[Mapping[str, str]]:

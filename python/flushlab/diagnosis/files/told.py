@@ -44,7 +44,9 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         statuses: outputs of SHOW GLOBAL STATUS.
         file_events: by class of files, as many as `statuses`, or none.
-        cut: statuses that end before Uptime.
+        timeless: how many of them lack Uptime: they are cut short, or of SHOW GLOBAL STATUS LIKE.
+        version: of the server, where no variables are beside it.
+        is_mariadb: only MariaDB prints such an output.
         variables: outputs of SHOW GLOBAL VARIABLES.
         monitors: outputs of SHOW ENGINE INNODB STATUS.
         moments: connections at one moment each.
@@ -58,7 +60,9 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 
     statuses: tuple[Mapping[str, str], ...] = ()
     file_events: tuple[Mapping[str, FileEvents], ...] = ()
-    cut: int = 0
+    timeless: int = 0
+    version: str = ""
+    is_mariadb: bool = False
     variables: tuple[Mapping[str, str], ...] = ()
     monitors: tuple[Monitor, ...] = ()
     moments: tuple[tuple[ThreadState, ...], ...] = ()

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.files.folder import Found
-from flushlab.units import format_seconds
+from flushlab.diagnosis.shares import LEAST_SAMPLES
+from flushlab.units import counted, format_seconds
 
-LEAST_MOMENTS = 5
-"""Lists of connections below which they are no sample of the writers' time."""
 _ASSUMED = (
     *("innodb_flush_log_at_trx_commit", "sync_binlog", "log_bin", "innodb_doublewrite"),
     "innodb_flush_method",
 )
 """Settings of durability. mysqld_exporter has none that are no numbers; some people list only InnoDB's."""
+_NO_MONITOR = "no SHOW ENGINE INNODB STATUS"
 _TOLD_BY_COUNTERS = {
     "innodb_buffer_pool_wait_free": "waits for a free page",
     "innodb_log_waits": "waits for the log buffer",
@@ -24,42 +24,48 @@ _TOLD_BY_COUNTERS = {
 
 
 def untold(evidence: Evidence, found: Found) -> Iterator[str]:
-    """Each thing that could not be judged."""
+    """Each thing that could not be judged: the thing, then the reason behind a colon."""
+    after, monitors = evidence.after, evidence.monitors
+    every = [told for file in found.files for told in file.told.values()]
     if not evidence.seconds:
         yield from _rates(evidence)
-    if evidence.write_time is None:
+    if not evidence.time.is_sample:
         yield (
-            "where writers spend their time (commits, metadata locks, semi-sync, clients): it takes"
-            f" {LEAST_MOMENTS} lists of connections or more, as pt-stalk collects them every second"
+            "where writers spend their time: commits, metadata locks, semi-sync, clients. It takes"
+            f" {LEAST_SAMPLES} lists of connections or more, as pt-stalk collects them every second"
         )
     if not evidence.checkpoint_ages:
-        yield "how full the redo log is: no SHOW ENGINE INNODB STATUS"
-    elif not (evidence.after.redo.capacity or evidence.after.number("innodb_checkpoint_max_age")):
+        yield f"how full the redo log is: {'the section LOG is missing' if monitors else _NO_MONITOR}"
+    elif not (after.redo.capacity or after.number("innodb_checkpoint_max_age")):
         yield "how full the redo log is: no SHOW GLOBAL VARIABLES shows its size"
-    if not evidence.monitors and not evidence.transactions:
-        yield "open transactions and InnoDB's latches: no SHOW ENGINE INNODB STATUS"
+    if not monitors and not any(told.transactions for told in every):
+        yield f"open transactions and InnoDB's latches: {_NO_MONITOR}"
     if not evidence.identity.version:
         yield "settings and guarantees: no SHOW GLOBAL VARIABLES shows the server's version"
     elif not evidence.settings:
         yield "settings and guarantees: no SHOW GLOBAL VARIABLES"
-    if evidence.settings and (missing := [one for one in _ASSUMED if one not in evidence.after.variables]):
+    if evidence.settings and (missing := [one for one in _ASSUMED if one not in after.variables]):
         yield f"{', '.join(missing)}: no file has their values, so the guarantees are those of the defaults"
     if evidence.host is None:
         yield "the machine: its side is in pt-stalk's samples"
     else:
         yield from evidence.host.unseen
-    cut = sum(told.cut for file in found.files for told in file.told.values())
-    if cut:
-        yield f"{cut} of the statuses, cut short before Uptime"
-    if any(not one.whole for one in evidence.monitors):
-        yield "parts of SHOW ENGINE INNODB STATUS, cut short"
+    timeless = sum(told.timeless for told in every)
+    if timeless and evidence.seconds:
+        yield f"{counted(timeless, 'status')}: without Uptime, as if cut short"
+    absent = dict.fromkeys(name for one in monitors for name in one.absent)
+    if absent:
+        yield f"parts of SHOW ENGINE INNODB STATUS: {', '.join(absent)}, cut off"
+    if found.left_out:
+        yield f"{counted(len(found.left_out), 'file')}: they tell nothing of a server"
 
 
 def _rates(evidence: Evidence) -> Iterator[str]:
     """Counters of a single status: whether they grow now is not told."""
     uptime = evidence.after.number("uptime")
     if not uptime:
-        yield "rates: no SHOW GLOBAL STATUS; take two, some seconds apart"
+        what = "no status has Uptime, so nothing tells the time between two" if evidence.after.status else ""
+        yield f"rates: {what or 'no SHOW GLOBAL STATUS'}; take two in whole, some seconds apart"
         return
     counts = [
         f"{count:,.0f} {words}"

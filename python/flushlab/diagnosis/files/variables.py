@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flushlab.diagnosis.files.pairs import blocks
+from flushlab.diagnosis.files.pairs import are, blocks
 from flushlab.diagnosis.files.told import Source, Told
 
 _USUAL = frozenset(
@@ -11,12 +11,11 @@ _USUAL = frozenset(
         *("max_connections", "server_uuid", "sync_binlog", "version"),
     )
 )
-_SO_MANY = 2
 
 
 def parse(text: str) -> Told:
     """The lists of variables of a text."""
-    return Told(variables=tuple(one for one in blocks(text) if len(one.keys() & _USUAL) >= _SO_MANY))
+    return Told(variables=tuple(one for one in blocks(text) if are(one, _USUAL)))
 
 
 SOURCE = Source(

@@ -16,6 +16,7 @@ from flushlab.diagnosis.findings import (
     connections,
     cpu,
     cpu_quota,
+    ddl,
     disk,
     galera,
     idle_transactions,
@@ -33,6 +34,7 @@ from flushlab.diagnosis.findings import (
     semi_sync,
     steal,
     thread_concurrency,
+    xa_transactions,
 )
 
 FINDINGS: tuple[Callable[[Evidence], Finding | None], ...] = (
@@ -41,6 +43,7 @@ FINDINGS: tuple[Callable[[Evidence], Finding | None], ...] = (
     row_locks.find,
     auto_increment.find,
     metadata_locks.find,
+    xa_transactions.find,
     semi_sync.find,
     galera.find,
     redo_capacity.find,
@@ -56,6 +59,7 @@ FINDINGS: tuple[Callable[[Evidence], Finding | None], ...] = (
     client.find,
     binlog_cache.find,
     idle_transactions.find,
+    ddl.find,
     purge_lag.find,
     rollbacks.find,
     connections.find,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from flushlab.diagnosis.changes import changes
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Finding, Seen
-from flushlab.units import format_size
 
 
 def find(evidence: Evidence) -> Finding | None:
@@ -19,8 +18,8 @@ def find(evidence: Evidence) -> Finding | None:
         title="large transactions go through a temporary file on their way to the binary log",
         seen=(
             Seen(
-                f"{spilt:,.0f} of {all_of_them:,.0f} transactions were larger than binlog_cache_size"
-                f" ({format_size(size)})",
+                f"{spilt:,.0f} of {all_of_them:,.0f} transactions were larger than the cache:"
+                f" {evidence.sized('binlog_cache_size')}",
                 "SHOW GLOBAL STATUS LIKE 'Binlog_cache%'",
             ),
         ),

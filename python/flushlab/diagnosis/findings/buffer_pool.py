@@ -7,7 +7,6 @@ from flushlab.diagnosis.counted import write_statements_per_s
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Change, Finding, Seen
 from flushlab.diagnosis.waits import PROCESSOR, ROW_LOCK
-from flushlab.units import format_size
 
 _MOST_OF_MEMORY = 0.7
 """The rest is for connections, the operating system and its page cache."""
@@ -33,7 +32,7 @@ def find(evidence: Evidence) -> Finding | None:
         per_commit = f", {reads / commits:.1f} per commit" if commits else ""
         sql = "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_reads'"
         seen.append(Seen(f"{reads / evidence.seconds:,.0f} pages/s read from disk{per_commit}", sql))
-    seen.append(Seen(f"innodb_buffer_pool_size is {format_size(size)}"))
+    seen.append(Seen(evidence.sized("innodb_buffer_pool_size")))
     return Finding(
         name="buffer_pool",
         title="statements wait for the buffer pool: free pages or pages from disk",

@@ -40,23 +40,22 @@ _MOST = 0.5
 def find(evidence: Evidence) -> Finding | None:
     """Time in commits, if there is any."""
     time = evidence.time
-    waiting = time.connections.get("commit", 0.0)
-    if not waiting:
+    if not time.connections.get("commit"):
         return None
     flush, sync = evidence.variable("innodb_flush_log_at_trx_commit"), evidence.variable("sync_binlog")
-    has_binlog = evidence.is_on("log_bin")
+    has_binlog, unknown = not evidence.is_off("log_bin"), not flush
     logs = [log for log, synced in zip((REDO, BINLOG), evidence.syncs_at_commit(), strict=True) if synced]
     delays = _delays(evidence) if has_binlog else ()
-    waits = ("commit", ROW_LOCK) if logs or delays else ("commit",)
+    waits = ("commit", ROW_LOCK) if logs or delays or unknown else ("commit",)
     seen = [
-        Seen(f"{waiting:.1f} of {time.total:.1f} busy writers wait for their commit, on average", _STATES),
+        Seen(time.told("wait for their commit", "commit"), _STATES),
         *_syncs(evidence, "redo", REDO),
         *_syncs(evidence, "binlog", BINLOG),
         *_groups(evidence),
         *_transactions(evidence),
         Seen(
-            f"innodb_flush_log_at_trx_commit={flush}"
-            + (f", sync_binlog={sync}" if has_binlog else ", no binary log"),
+            f"innodb_flush_log_at_trx_commit={flush or 'unknown'}"
+            + (f", sync_binlog={sync or 'unknown'}" if has_binlog else ", no binary log"),
             "SELECT @@GLOBAL.innodb_flush_log_at_trx_commit, @@GLOBAL.sync_binlog",
         ),
         *(
@@ -70,12 +69,14 @@ def find(evidence: Evidence) -> Finding | None:
         name="commit_sync",
         title=f"commits wait for {', and for '.join(waited_for)}"
         if waited_for
+        else "commits take time; whether they sync is not known"
+        if unknown
         else "commits take time, though they do not sync",
         share=time.share(*waits, delays=() if ROW_LOCK in waits else (ROW_LOCK,)),
         names_cause=bool(waited_for),
         waits=waits,
         seen=tuple(seen),
-        advice=_advice(bool(logs), delays),
+        advice=_advice(bool(logs) or unknown, delays),
         changes=(*changes(evidence, *({name: 0} for name in delays[:1])), *_changes(evidence, logs)),
     )
 
@@ -96,7 +97,7 @@ def _advice(syncs: bool, delays: Sequence[str]) -> str:
         return "Syncs at commit are switched off already; look at the disk's writes and at replication."
     return (
         "Commit more rows at once, let more connections commit at the same time, or use a disk with faster"
-        " syncs: none of these costs a guarantee. The settings below do."
+        " syncs: none of these costs a guarantee. Relaxed settings do."
     )
 
 

@@ -21,8 +21,9 @@ def find(evidence: Evidence) -> Finding | None:
         text = f"{rate:,.0f} new connections/s, {questions / rate:.1f} statements each"
         seen.append(Seen(text, "SHOW GLOBAL STATUS LIKE 'Connections'"))
     if is_full and now:
-        running = evidence.after.number("threads_running") or 0
-        text = f"{now:,.0f} of {most:,} connections are in use, {running:,.0f} of them at work"
+        running = evidence.after.number("threads_running")
+        work = "" if running is None else f", {running:,.0f} of them at work"
+        text = f"{now:,.0f} of {most:,} connections are in use{work}"
         seen.append(Seen(text, "SHOW GLOBAL STATUS LIKE 'Threads_%'"))
     return Finding(
         name="connections",

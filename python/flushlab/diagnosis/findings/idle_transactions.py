@@ -10,7 +10,8 @@ _OLD_S = 10
 
 def find(evidence: Evidence) -> Finding | None:
     """Old transactions that hold locks or an old view of the data, if there are any."""
-    old = [one for one in evidence.transactions.values() if one.age_s >= _OLD_S and not one.waits]
+    every = evidence.transactions.values()
+    old = [one for one in every if one.age_s >= _OLD_S and not one.waits and not one.prepared]
     if not old:
         return None
     oldest = max(old, key=lambda one: one.age_s)

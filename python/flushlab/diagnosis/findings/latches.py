@@ -6,7 +6,8 @@ Not seen on a live server: SHOW ENGINE INNODB STATUS is not asked for it.
 from __future__ import annotations
 
 from flushlab.diagnosis.evidence import Evidence
-from flushlab.diagnosis.finding import Finding, Seen
+from flushlab.diagnosis.finding import Finding, Seen, wait
+from flushlab.diagnosis.longest import LONG_S
 
 _MANY = 5
 _LONG_S = 1.0
@@ -24,12 +25,15 @@ def find(evidence: Evidence) -> Finding | None:
     if waiting < _MANY and longest_s < _LONG_S:
         return None
     seen = [
-        Seen(f"{one.waiting} wait for {one.name}, {_at_most(one.longest_s)}", _SQL)
+        Seen(f"{one.waiting} for {one.name}, {_at_most(one.longest_s)}", _SQL)
         for one in most.latches[:_SHOWN]
     ]
     return Finding(
         name="latches",
-        title=f"{waiting} threads wait for latches inside InnoDB",
+        title=f"{wait(waiting, 'thread')} for latches inside InnoDB",
+        unmeasured=f"threads wait for InnoDB's latches, for up to {longest_s:,.0f} s"
+        if longest_s >= LONG_S
+        else "",
         seen=tuple(seen),
         advice=(
             "Use fewer connections at the same time. The name of the latch shows what is contended:"

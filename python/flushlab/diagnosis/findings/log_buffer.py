@@ -44,7 +44,7 @@ def find(evidence: Evidence) -> Finding | None:
         title="statements wait for room in the redo log buffer",
         share=evidence.time.within(within, "statement", "commit", delays=(ROW_LOCK,)),
         waits=("statement", "commit"),
-        seen=(*seen, Seen(f"innodb_log_buffer_size is {format_size(size)}")),
+        seen=(*seen, Seen(evidence.sized("innodb_log_buffer_size"))),
         advice="A buffer that holds the redo of the transactions in flight ends these waits.",
         changes=changes(evidence, {"innodb_log_buffer_size": max(64 << 20, 4 * size)}),
     )

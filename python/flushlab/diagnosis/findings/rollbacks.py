@@ -13,12 +13,14 @@ _OFTEN, _PER_S = 0.1, 1.0
 
 def find(evidence: Evidence) -> Finding | None:
     """Many rollbacks among the ends of transactions."""
-    rolled_back, commits = evidence.per_s("handler_rollback"), evidence.per_s("handler_commit") or 0.0
-    if not rolled_back or rolled_back < _PER_S or rolled_back < _OFTEN * (rolled_back + commits):
+    rolled_back, commits = evidence.per_s("handler_rollback"), evidence.per_s("handler_commit")
+    ends = (rolled_back or 0.0) + (commits or 0.0)
+    if not rolled_back or rolled_back < _PER_S or rolled_back < _OFTEN * ends:
         return None
+    beside = "" if commits is None else f" beside {commits:,.0f} commits/s"
     seen = [
         Seen(
-            f"{rolled_back:,.0f} rollbacks/s beside {commits:,.0f} commits/s, those of statements included",
+            f"{rolled_back:,.0f} rollbacks/s{beside}, those of statements included",
             "SHOW GLOBAL STATUS WHERE Variable_name IN ('Handler_rollback', 'Handler_commit')",
         )
     ]

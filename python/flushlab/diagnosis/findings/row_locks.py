@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flushlab.diagnosis.evidence import Evidence
-from flushlab.diagnosis.finding import Finding, Seen
+from flushlab.diagnosis.finding import Finding, Seen, wait
 from flushlab.diagnosis.waits import ROW_LOCK
 from flushlab.units import format_latency
 
@@ -31,18 +31,22 @@ def find(evidence: Evidence) -> Finding | None:
     holders = [one for one in evidence.transactions.values() if not one.waits and one.rows_locked]
     if holders:
         oldest = max(holders, key=lambda one: one.age_s)
+        who = f"connection {oldest.thread}" if oldest.thread else "prepared by XA, without a connection"
+        who += f", open for {oldest.age_s:,} s" if oldest.age_s else ""
         seen.append(
             Seen(
-                f"oldest transaction with locks: connection {oldest.thread}, open for {oldest.age_s} s,"
-                f" {oldest.rows_locked:,} rows locked{_IDLE if oldest.idle else ''}",
+                f"oldest transaction with locks: {who},"
+                f" {oldest.rows_locked:,} rows locked{_IDLE if oldest.idle and oldest.thread else ''}",
                 _OPEN,
             )
         )
+    share, count = evidence.time.share(ROW_LOCK), max(len(waiting), int(ends[1] or 0))
     return Finding(
         name="row_locks",
         title="writers wait for row locks",
-        share=evidence.time.share(ROW_LOCK),
+        share=share,
         waits=(ROW_LOCK,),
+        unmeasured=f"{wait(count, 'transaction')} for row locks" if share is None and count else "",
         seen=tuple(seen),
         advice=(
             "Shorten transactions that change the same rows: change contended rows last, and do no client"

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from flushlab.record import ServerIdentity, ServerSample
+from flushlab.record.server import Flavor
 from flushlab.telemetry.status import parse_monitor
 
 STATUS, VARIABLES, THREADS, METRICS = (
@@ -28,6 +29,7 @@ MOST_WAITS = 50
 """500 connections that wait for one row made MariaDB 10.11 take 107 ms for INNODB_TRX, with its lock system
 latched."""
 STATES, TRANSACTIONS, HISTORY = "states", "info_schema.innodb_trx", "history"
+ASLEEP, METADATA_LOCKS = "asleep", "metadata_locks"
 ORIGINS, PERSISTED = "variable_origins", "perf_schema.persisted_variables"
 
 PROCESS, PERFORMANCE_SCHEMA = "PROCESS", "SELECT on performance_schema"
@@ -52,6 +54,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         latches: whether writers wait while the server answers.
         most_waits: connections that wait for row locks, above which the first form is not asked: what the
             server does for its answer grows with them.
+        for_metadata: asked only while a connection waits for a metadata lock.
     """
 
     name: str
@@ -60,6 +63,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     needs: str = ""
     latches: bool = False
     most_waits: float = math.inf
+    for_metadata: bool = False
 
 
 class Threads(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,18 +129,50 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
     """A transaction of INNODB_TRX.
 
     Attributes:
-        thread: of the connection.
+        id: of the transaction; 0 if it is not told.
+        thread: of the connection; 0 for none.
         waits: for a lock.
         idle: no statement of it is running.
+        prepared: between prepare and commit; INNODB_TRX tells only of transactions without a connection.
+        state: host, user and state of the connection, as InnoDB's monitor prints them.
         age_s: since it began.
     """
 
+    id: int = 0
     thread: int
     waits: bool
     idle: bool = False
+    prepared: bool = False
+    state: str = ""
     age_s: int
     rows_locked: int
     rows_modified: int
+
+    @property
+    def key(self) -> int:
+        """One number for each: that of the connection, or else of the transaction."""
+        return self.thread or -self.id
+
+    @property
+    def is_left(self) -> bool:
+        """Prepared by XA PREPARE, and nobody ends it now: a commit has its statement until it returns."""
+        return self.prepared and (not self.thread or self.idle)
+
+
+class MetadataLock(msgspec.Struct, frozen=True, kw_only=True):
+    """A metadata lock on an object that connections wait for.
+
+    Attributes:
+        thread: of the connection.
+        kind: `SHARED_READ`, `EXCLUSIVE`, …
+        granted: or waited for.
+        of: the object in words: `table app.t`, `global`.
+    """
+
+    thread: int
+    kind: str
+    granted: bool
+    of: str
 
 
 OriginKind = Literal["option file", "command line", "persisted", "SET", "computed", "environment", "default"]
@@ -253,10 +289,10 @@ def _of_connections(
     states = Question(
         name=STATES,
         every_s=every_s,
-        forms=_states(instrumented=instrumented),
+        forms=_states(_AT_WORK, instrumented=instrumented),
         needs=PERFORMANCE_SCHEMA if instrumented else PROCESS,
     )
-    found = [states, _open_transactions()]
+    found = [states, _open_transactions(), *_for_metadata(identity.flavor, instrumented=instrumented)]
     if identity.flavor == "mysql":  # the others have a status variable
         found += [Question(name=HISTORY, every_s=5.0, forms=(_HISTORY,), needs=PROCESS)]
     return tuple(found)
@@ -298,24 +334,62 @@ def _open_transactions() -> Question:
     )
 
 
+_LOCKS = (
+    "SELECT t.PROCESSLIST_ID, m.LOCK_TYPE, m.LOCK_STATUS, m.OBJECT_TYPE, m.OBJECT_SCHEMA, m.OBJECT_NAME"
+    " FROM (SELECT DISTINCT OBJECT_TYPE, OBJECT_SCHEMA, OBJECT_NAME FROM performance_schema.metadata_locks"
+    " WHERE LOCK_STATUS = 'PENDING') p JOIN performance_schema.metadata_locks m"
+    " ON m.OBJECT_TYPE = p.OBJECT_TYPE AND m.OBJECT_SCHEMA <=> p.OBJECT_SCHEMA"
+    " AND m.OBJECT_NAME <=> p.OBJECT_NAME JOIN performance_schema.threads t"
+    " ON t.THREAD_ID = m.OWNER_THREAD_ID WHERE t.PROCESSLIST_ID IS NOT NULL ORDER BY m.LOCK_STATUS LIMIT 100"
+)
+_LOCK_INFO = (
+    "SELECT THREAD_ID, LOCK_MODE, 'GRANTED', LOCK_TYPE, TABLE_SCHEMA, TABLE_NAME"
+    " FROM information_schema.METADATA_LOCK_INFO"
+    " WHERE LOCK_MODE NOT LIKE '%INTENTION%' AND LOCK_MODE NOT LIKE '%DML' LIMIT 100"
+)
+"""MariaDB's plugin, if it is loaded: granted locks only
+(https://github.com/MariaDB/server/blob/10.11/plugin/metadata_lock_info/metadata_lock_info.cc)."""
+
+
+def _for_metadata(flavor: Flavor, *, instrumented: bool) -> tuple[Question, ...]:
+    """Who may hold what others wait for: the connections that sleep longest, and the locks if they are told.
+
+    In MySQL 5.7 and MariaDB, the instrument of performance_schema.metadata_locks is off by default.
+    """
+    locks = (_LOCKS,) if flavor == "mysql" else (_LOCK_INFO, _LOCKS)
+    return (
+        Question(
+            name=ASLEEP, every_s=2.0, forms=_states(_ASLEEP, instrumented=instrumented), for_metadata=True
+        ),
+        Question(name=METADATA_LOCKS, every_s=5.0, forms=locks, for_metadata=True),
+    )
+
+
 _VERB_LENGTH = 8
 """Characters of a statement that leave the server, at most: those of `rollback`."""
 _OPEN_TRANSACTIONS = (
     "SELECT trx_mysql_thread_id, trx_state, TIMESTAMPDIFF(SECOND, trx_started, NOW()), trx_rows_locked,"
-    " trx_rows_modified, trx_query IS NULL FROM information_schema.INNODB_TRX ORDER BY trx_started LIMIT 20"
+    " trx_rows_modified, trx_query IS NULL, trx_id FROM information_schema.INNODB_TRX"
+    " ORDER BY trx_started LIMIT 20"
 )
 _HISTORY = "SELECT COUNT FROM information_schema.INNODB_METRICS WHERE NAME = 'trx_rseg_history_len'"
 
 
-def _states(*, instrumented: bool) -> tuple[str, ...]:
-    """Connections at work, or in the middle of it: a pool's others tell nothing."""
-    listed = _working("information_schema.PROCESSLIST", "", "")
+_AT_WORK = "({0}COMMAND <> 'Sleep' OR {0}TIME < 2)"
+"""Or in the middle of it: a pool's others tell nothing."""
+_ASLEEP = "{0}COMMAND = 'Sleep' ORDER BY {0}TIME DESC LIMIT 20"
+
+
+def _states(which: str, *, instrumented: bool) -> tuple[str, ...]:
+    """Connections one by one."""
+    listed = _connections("information_schema.PROCESSLIST", "", "", which)
     if not instrumented:
         return (listed,)
-    return (_working("performance_schema.threads", "PROCESSLIST_", "TYPE = 'FOREGROUND' AND "), listed)
+    users = "TYPE = 'FOREGROUND' AND "
+    return (_connections("performance_schema.threads", "PROCESSLIST_", users, which), listed)
 
 
-def _working(table: str, prefix: str, users: str) -> str:
+def _connections(table: str, prefix: str, users: str, which: str) -> str:
     of = prefix.__add__
     info = of("INFO")
     start = f"LTRIM(LEFT({info}, 40))"
@@ -327,7 +401,7 @@ def _working(table: str, prefix: str, users: str) -> str:
     return (
         f"SELECT {of('ID')}, {of('COMMAND')}, {of('TIME')}, {of('STATE')},"
         f" LEFT(LOWER(SUBSTRING_INDEX(LTRIM({text}), ' ', 1)), {_VERB_LENGTH}) FROM {table}"
-        f" WHERE {users}{of('ID')} <> CONNECTION_ID() AND ({of('COMMAND')} <> 'Sleep' OR {of('TIME')} < 2)"
+        f" WHERE {users}{of('ID')} <> CONNECTION_ID() AND {which.format(prefix)}"
     )
 
 
@@ -395,15 +469,46 @@ def parse_transactions(rows: Sequence[Sequence[Any]]) -> tuple[OpenTransaction, 
     """Open transactions, the oldest first."""
     return tuple(
         OpenTransaction(
+            id=int(one),
             thread=int(thread),
             waits=_text(state) == "LOCK WAIT",
             age_s=int(age or 0),
             rows_locked=int(locked),
             rows_modified=int(modified),
             idle=bool(idle),
+            # InnoDB's own transactions, such as those of statistics, end at once.
+            prepared=not int(thread) and _text(state) == "RUNNING",
         )
-        for thread, state, age, locked, modified, idle in rows
+        for thread, state, age, locked, modified, idle, one in rows
     )
+
+
+def waits_for_metadata(state: str) -> bool:
+    """Whether a connection in this state waits for DDL, a backup, LOCK TABLES, or whoever blocks these."""
+    return state.startswith("Waiting for ") and state.endswith(_METADATA)
+
+
+_METADATA = (
+    *("metadata lock", "table level lock", "table flush"),
+    *("global read lock", "commit lock", "backup lock", "binlog lock", "acl cache lock"),
+)
+"""Ends of these states (`MDL_key::m_namespace_to_wait_state_name` in mdl.cc, and the older table locks)."""
+
+
+def parse_locks(rows: Sequence[Sequence[Any]]) -> tuple[MetadataLock, ...]:
+    """Metadata locks; MariaDB's plugin writes `MDL_SHARED_READ` and `Table metadata lock`."""
+    found = []
+    for thread, kind, status, what, *parts in rows:
+        name = ".".join(_text(part) for part in parts if part)
+        found.append(
+            MetadataLock(
+                thread=int(thread),
+                kind=_text(kind).removeprefix("MDL_"),
+                granted=_text(status) == "GRANTED",
+                of=f"{_text(what).lower().removesuffix(' metadata lock')} {name}".rstrip(),
+            )
+        )
+    return tuple(found)
 
 
 def parse_origins(rows: Sequence[Sequence[Any]]) -> dict[str, Origin]:

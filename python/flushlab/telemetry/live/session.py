@@ -30,7 +30,7 @@ from flushlab.settings.catalog import version_of
 from flushlab.telemetry.live import questions, write_statements
 from flushlab.telemetry.live.answerer import Answerer
 from flushlab.telemetry.live.kernel_syncs import KernelSyncs
-from flushlab.telemetry.live.questions import Question
+from flushlab.telemetry.live.questions import Question, waits_for_metadata
 from flushlab.telemetry.live.status import ServerStatus
 
 DEADLINE_S = 2.0
@@ -57,6 +57,8 @@ _PARSERS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     questions.MONITOR: ("monitor", questions.parse_innodb),
     questions.STATES: ("states", questions.parse_states),
     questions.TRANSACTIONS: ("transactions", questions.parse_transactions),
+    questions.ASLEEP: ("asleep", questions.parse_states),
+    questions.METADATA_LOCKS: ("locks", questions.parse_locks),
     questions.ORIGINS: ("origins", questions.parse_origins),
     questions.PERSISTED: ("persisted", questions.parse_pairs),
     questions.HISTORY: ("history", questions.parse_history),
@@ -163,12 +165,17 @@ class Session:
         for due in self._due:
             if is_over():
                 return
-            if time.monotonic() < due.at_s:
+            if time.monotonic() < due.at_s or (due.question.for_metadata and not self._waits_for_metadata):
                 continue
             if (self.seen.row_lock_waiters or 0.0) <= due.question.most_waits:
                 self._ask(due, driven_s)
             else:
                 self._spare(due, driven_s)
+
+    @property
+    def _waits_for_metadata(self) -> bool:
+        states = self.seen.states if self.seen is not None else None
+        return any(waits_for_metadata(one.state) for one in states or ())
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from flushlab.settings.configuration import Configuration
 from flushlab.telemetry.live.questions import (
     NO_LSN_BEFORE,
     FileEvents,
+    MetadataLock,
     Metric,
     OpenTransaction,
     Origin,
@@ -94,6 +95,7 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
         syncs: by class of files since some moment, as the kernel counts them; None where nobody does.
         states: connections at work, each by itself; None if they cannot be seen.
         transactions: open ones, the oldest first; None if they cannot be seen.
+        asleep, locks: the connections that sleep longest and the metadata locks, while any are waited for.
         origins: where the values of variables came from; None if the server does not tell.
         persisted: values that the next start sets.
         history: transactions whose old row versions are not purged yet, where no status variable tells it.
@@ -117,6 +119,8 @@ class ServerStatus(msgspec.Struct, frozen=True, kw_only=True):
     threads: tuple[Threads, ...] | None = None
     states: tuple[ThreadState, ...] | None = None
     transactions: tuple[OpenTransaction, ...] | None = None
+    asleep: tuple[ThreadState, ...] = ()
+    locks: tuple[MetadataLock, ...] = ()
     metrics: tuple[Metric, ...] = ()
     files: Mapping[str, FileEvents] = {}
     syncs: Mapping[str, int] | None = None

@@ -41,9 +41,9 @@ def test_two_scrapes_in_a_file_are_two() -> None:
     assert len(told.file_events) == 2
 
 
-def test_a_scrape_of_a_server_that_is_down_is_cut() -> None:
+def test_a_scrape_of_a_server_that_is_down_has_no_status() -> None:
     told = exporter.parse("mysql_up 0\nmysql_global_variables_sync_binlog 1\n")
-    assert (told.statuses, told.cut) == ((), 1)
+    assert (told.statuses, told.timeless) == ((), 0)
 
 
 def test_no_number_is_no_sample() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flushlab.diagnosis.files import folder
-from flushlab.diagnosis.files.folder import read
+from flushlab.diagnosis.files.folder import read, tell
 from flushlab.errors import StorageError, UsageError
 from tests.unit.diagnosis.files import outputs
 from tests.unit.diagnosis.files.outputs import MYSQL80_INNODB, SCRAPE, VARIABLES, box, tabs
@@ -92,10 +92,54 @@ def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
 
 def test_what_is_not_known_is_refused_with_its_names(tmp_path: Path) -> None:
     write(tmp_path, a="hello\n", b="{}")
-    assert refusal(tmp_path, UsageError).endswith("is one that doctor knows: a, b")
+    assert refusal(tmp_path, UsageError).endswith("tells of a server: a: not known; b: not known")
     write(tmp_path, c="MemTotal:       4000000 kB\n")  # of a machine, and of no server
-    assert refusal(tmp_path, UsageError).endswith("is one that doctor knows: a, b, c")
-    assert refusal(tmp_path / "a", UsageError).endswith("a is no output that doctor knows")
+    assert refusal(tmp_path, UsageError).endswith("a: not known; b: not known; c: /proc/meminfo")
+    assert refusal(tmp_path / "a", UsageError).endswith("a tells nothing of a server: not known")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[mysqld]\nsync_binlog=1\n", "looks like an option file: flushlab settings --check FILE judges it"),
+        ("# Time: 2026\n# Query_time: 3.1  Lock_time: 0\nSELECT 1;\n", "looks like a slow query log"),
+        ("2026-01-01T00:00:00Z 0 [Warning] [MY-010055] [Server] IP\n", "looks like an error log"),
+        ("mysql  Ver 8.0.40 for Linux on x86_64\n", "looks like the version of a client, not of the server"),
+        ("", "empty"),
+    ],
+)
+def test_what_is_no_output_of_a_server_is_named_as_what_it_is(text: str, says: str, tmp_path: Path) -> None:
+    write(tmp_path, a=text)
+    assert refusal(tmp_path / "a", UsageError).endswith(f"tells nothing of a server: {says}")
+
+
+def test_files_that_tell_nothing_are_kept_with_the_reason(tmp_path: Path) -> None:
+    write(tmp_path, a=box(outputs.status()), b="hello\n")
+    (tmp_path / "c").write_bytes(b"\x1f\x8b\x08\0")
+    (tmp_path / "2026_01_01_00_00_00-top").write_text("top - 00:00:00 up 1 day\n")
+    assert read(tmp_path).left_out == (
+        "b: not known",
+        "c: is compressed",
+        "2026_01_01_00_00_00-top: no finding takes it",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("8.0.40\n", "8.0.40"),
+        ("10.11.6-MariaDB-0+deb12u1-log", "10.11.6-MariaDB-0+deb12u1-log"),
+        ("VERSION()\n8.0.32-24\n", "8.0.32-24"),
+        ("+-----------+\n| @@version |\n+-----------+\n| 9.7.0     |\n+-----------+\n", "9.7.0"),
+        ("/usr/sbin/mysqld  Ver 8.0.40 for Linux on x86_64 (MySQL Community Server - GPL)\n", "8.0.40"),
+        ("Connection id: 8\nServer version:\t\t5.7.44-log MySQL Community Server (GPL)\n", "5.7.44-log"),
+        ("mysql  Ver 8.0.40 for Linux on x86_64 (MySQL Community Server - GPL)\n", ""),
+        ("the server is 8.0.40, I think\n", ""),
+    ],
+)
+def test_a_file_with_the_version_alone_tells_it(text: str, version: str) -> None:
+    told = tell(text)
+    assert (told["version"].version if told else "") == version
 
 
 def test_a_single_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
@@ -108,11 +152,9 @@ def test_a_single_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
         assert says in refusal(tmp_path / name, StorageError)
 
 
-def test_a_status_that_was_cut_is_refused_where_there_is_nothing_else(tmp_path: Path) -> None:
+def test_a_status_that_was_cut_is_judged_all_the_same(tmp_path: Path) -> None:
     write(tmp_path, a=box(outputs.status()).partition("| Threads_connected")[0])
-    assert refusal(tmp_path, StorageError) == "a is cut short: it ends before Uptime"
-    write(tmp_path, b=tabs(VARIABLES))
-    assert names(tmp_path) == ["a", "b"]
+    assert names(tmp_path) == ["a"]
 
 
 def test_a_large_file_is_refused_and_not_read(tmp_path: Path) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from flushlab.diagnosis.files import innodb_status
+from flushlab.diagnosis.files.folder import tell
 from flushlab.diagnosis.monitor import Latch, Monitor
 from flushlab.telemetry.live.questions import OpenTransaction
 from tests.unit.diagnosis.files.outputs import MARIADB_INNODB, MYSQL51_INNODB, MYSQL80_INNODB
@@ -25,15 +28,24 @@ def test_mysql_8_tells_all_of_it() -> None:
         "syncs of data files": 4,
         "page flushes to find a free page": 2,
     }
-    assert found.committing == (2,)
+    assert [(one.thread, one.age_s) for one in found.transactions if one.prepared] == [(9, 2)]
+    assert (found.flushed, found.flushing, found.main_flushes, found.syncs_log) == (
+        95_000_000,
+        0,
+        False,
+        True,
+    )
 
 
 def test_open_transactions_are_those_of_the_list_and_not_of_a_deadlock() -> None:
-    assert only(MYSQL80_INNODB).transactions == (
-        OpenTransaction(thread=8, waits=True, age_s=3, rows_locked=1, rows_modified=0),
-        OpenTransaction(thread=7, waits=False, age_s=45, rows_locked=17, rows_modified=12),
-        OpenTransaction(thread=9, waits=False, age_s=2, rows_locked=1, rows_modified=1),
+    first, *others = only(MYSQL80_INNODB).transactions
+    assert first == OpenTransaction(
+        id=9000, thread=8, waits=True, state="10.0.0.5 app updating", age_s=3, rows_locked=1, rows_modified=0
     )
+    assert [(one.thread, one.age_s, one.idle, one.rows_locked, one.rows_modified) for one in others] == [
+        (7, 45, True, 17, 12),
+        (9, 2, False, 1, 1),
+    ]
 
 
 def test_latches_have_the_name_that_the_server_prints() -> None:
@@ -76,6 +88,40 @@ def test_an_output_that_was_cut_is_not_whole() -> None:
     found = only(MYSQL80_INNODB.partition("FILE I/O")[0])
     assert (found.whole, found.history_length, found.lsn) == (False, 321, None)
     assert not only(MYSQL80_INNODB.replace("\nFILE I/O\n", "\n... truncated...\nFILE I/O\n")).whole
+
+
+TRANSACTIONS = MYSQL80_INNODB.partition("LIST OF TRANSACTIONS FOR EACH SESSION:\n")[2].partition("FILE I/O")[
+    0
+]
+
+
+@pytest.mark.parametrize(
+    ("part", "absent"),
+    [
+        (MYSQL80_INNODB.partition("-----\nSEMAPHORES")[2], ("its first line",)),
+        (TRANSACTIONS, ("its first line", "TRANSACTIONS", "LOG", "ROW OPERATIONS", "its last line")),
+    ],
+)
+def test_a_part_of_an_output_is_one_without_its_first_line(part: str, absent: tuple[str, ...]) -> None:
+    found = only(part)
+    assert found.transactions == only(MYSQL80_INNODB).transactions
+    assert found.absent == absent
+    assert tell(part).keys() == {"SHOW ENGINE INNODB STATUS"}
+
+
+@pytest.mark.parametrize("mark", ["> ", ">", "> > ", "    ", "\t"])
+def test_an_output_that_is_quoted_or_indented_is_one_as_well(mark: str) -> None:
+    quoted = "Hello,\n\n" + "".join(f"{mark}{line}\n" for line in MYSQL80_INNODB.splitlines())
+    told = tell(quoted)["SHOW ENGINE INNODB STATUS"].monitors
+    assert told == innodb_status.parse(MYSQL80_INNODB).monitors
+
+
+def test_spaces_at_the_ends_of_lines_are_no_trouble() -> None:
+    assert only(MYSQL80_INNODB.replace("\n", "  \n")) == only(MYSQL80_INNODB)
+
+
+def test_a_word_of_an_output_in_another_text_is_none() -> None:
+    assert not tell("we saw ---TRANSACTION in the log, and Log sequence number too\n")
 
 
 def test_rates_over_no_time_are_none() -> None:

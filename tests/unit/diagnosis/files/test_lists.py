@@ -18,6 +18,7 @@ STATES = (
     ThreadState(7, "Query", 0, "waiting for handler commit", "commit"),
     ThreadState(8, "Query", 2, "updating", "update"),
     ThreadState(9, "Sleep", 0, "", ""),
+    ThreadState(10, "Sleep", 500, "", ""),
 )
 
 
@@ -77,5 +78,8 @@ def test_transactions_have_an_age_at_the_moment() -> None:
     ]
     text = f"TS 1767225645.5 2026-01-01 00:00:45\n{vertical(rows)}"
     assert open_transactions.parse(text).transactions == (
-        (OpenTransaction(thread=8, waits=True, age_s=45, rows_locked=2, rows_modified=1),),
+        (OpenTransaction(id=1, thread=8, waits=True, age_s=45, rows_locked=2, rows_modified=1),),
     )
+    later = {**rows[0], "trx_id": "2", "trx_started": "2026-01-01 00:00:30", "trx_mysql_thread_id": "0"}
+    (found,) = open_transactions.parse(vertical([*rows, {**later, "trx_state": "RUNNING"}])).transactions
+    assert [(one.age_s, one.is_left, one.key) for one in found] == [(30, False, 8), (0, True, -2)]

@@ -11,6 +11,7 @@ from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.files.folder import Found, Read, tell
 from flushlab.diagnosis.files.samples import evidence_of
 from flushlab.errors import SamplesDisagree
+from flushlab.report.doctor import render
 from tests.unit.diagnosis.files import outputs
 from tests.unit.diagnosis.files.outputs import (
     MYSQL51_INNODB,
@@ -21,6 +22,7 @@ from tests.unit.diagnosis.files.outputs import (
     connection,
     processlists,
     tabs,
+    vertical,
 )
 
 COMMITTING = [
@@ -93,7 +95,7 @@ def test_two_statuses_of_the_same_second_tell_no_rates() -> None:
 
 
 def test_no_statement_that_writes_is_the_answer() -> None:
-    found = diagnosis(a=box(outputs.status()) + box(outputs.status(30, Com_select=900)))
+    found = diagnosis(a=box(outputs.status()) + box(outputs.status(30, Com_select=900, Questions=900)))
     assert found.answer == "Nothing bounds writes: no statement wrote in 30 s."
 
 
@@ -109,7 +111,8 @@ def test_few_statements_with_nobody_else_at_work_are_idle() -> None:
     )
     busy = [outputs.status(at, Com_insert=at // 5, Threads_running=9) for at in range(0, 30, 5)]
     assert diagnosis(a="".join(map(box, busy))).answer == (
-        "What bounds writes cannot be judged: 0.2 write statements/s in 25 s, and no lists of connections."
+        "What bounds writes cannot be judged: 0.2 write statements/s in 25 s, and the files have no lists of"
+        " connections."
     )
 
 
@@ -130,8 +133,9 @@ def test_lists_of_connections_give_the_writers_time() -> None:
 
 def test_few_lists_are_no_sample() -> None:
     found = diagnosis(a=box(outputs.status()), b=processlists([COMMITTING] * 4))
-    assert found.evidence.write_time is None
-    assert any("it takes 5 lists of connections" in one for one in found.not_judged)
+    assert {one.share for one in found.findings} == {None}
+    assert found.answer.startswith("In 4 lists of connections, 1 of 2 busy writers commit, 1 of 2 busy")
+    assert any("It takes 5 lists of connections" in one for one in found.not_judged)
 
 
 def test_waits_for_row_locks_are_those_that_the_monitor_lists() -> None:
@@ -149,12 +153,13 @@ def test_the_monitor_alone_tells_of_the_redo_log_of_transactions_and_of_latches(
     found = diagnosis(a=tabs(VARIABLES), b=MYSQL80_INNODB)
     assert [one.name for one in found.findings] == [
         "row_locks",
+        "latches",
         "redo_capacity",
         "idle_transactions",
-        "latches",
         "pending_io",
     ]
     assert "cannot be judged: InnoDB changed 14 rows/s in the 12 s before" in found.answer
+    assert found.answer.startswith("1 transaction waits for row locks; threads wait for InnoDB's latches")
 
 
 def test_the_monitor_of_an_idle_server_says_so() -> None:
@@ -191,9 +196,89 @@ def test_settings_that_no_file_has_are_named() -> None:
 
 def test_what_was_cut_is_said() -> None:
     cut = box(outputs.status(10)).partition("| Threads_connected")[0]
-    found = diagnosis(a=box(outputs.status()) + cut, b=MYSQL80_INNODB.partition("---\nLOG")[0])
-    assert "1 of the statuses, cut short before Uptime" in found.not_judged
-    assert "parts of SHOW ENGINE INNODB STATUS, cut short" in found.not_judged
+    whole = box(outputs.status()) + box(outputs.status(5))
+    found = diagnosis(a=whole + cut, b=MYSQL80_INNODB.partition("---\nLOG")[0])
+    assert "1 status: without Uptime, as if cut short" in found.not_judged
+    assert (
+        "parts of SHOW ENGINE INNODB STATUS: LOG, ROW OPERATIONS, its last line, cut off" in found.not_judged
+    )
+    assert "how full the redo log is: the section LOG is missing" in found.not_judged
+
+
+def test_statuses_without_uptime_have_no_rates_and_are_judged_all_the_same() -> None:
+    """Such as those of SHOW GLOBAL STATUS LIKE 'Innodb_row_lock%'."""
+    before, after = (
+        {name: one[name] for name in one if name.startswith("Innodb_row_lock")}
+        for one in (
+            outputs.status(),
+            outputs.status(Innodb_row_lock_waits=9, Innodb_row_lock_current_waits=3),
+        )
+    )
+    found = diagnosis(a=tabs(before), b=tabs(after))
+    assert found.answer.startswith("3 transactions wait for row locks. What bounds writes cannot be judged")
+    assert found.not_judged[0].startswith(
+        "rates: no status has Uptime, so nothing tells the time between two"
+    )
+
+
+def test_a_version_beside_other_files_is_that_of_the_server() -> None:
+    found = evidence(a="10.11.6-MariaDB\n", b=box(outputs.status()))
+    assert found.server == "mariadb@10.11.6"
+    assert "a: version" in found.files
+    assert evidence(a="8.0.39\n", b=tabs(VARIABLES)).server == "mysql@8.0.40"
+
+
+def test_a_list_with_the_column_of_mariadb_is_one_of_its_connections() -> None:
+    assert evidence(a=processlists([[{**COMMITTING[0], "Progress": "0.000"}]])).server.startswith("mariadb")
+
+
+def test_a_size_that_no_file_has_is_not_zero() -> None:
+    after = outputs.status(10, Innodb_log_waits=50, Innodb_buffer_pool_wait_free=9)
+    after |= {"Binlog_cache_disk_use": "5", "Binlog_cache_use": "9"}
+    before = outputs.status() | {"Binlog_cache_disk_use": "0", "Binlog_cache_use": "0"}
+    found = {one.name: one for one in diagnosis(a=box(before) + box(after)).findings}
+    for name, size in (
+        ("log_buffer", "innodb_log_buffer_size"),
+        ("buffer_pool", "innodb_buffer_pool_size"),
+        ("binlog_cache", "binlog_cache_size"),
+    ):
+        assert any(f"{size} is not known" in seen.text for seen in found[name].seen)
+        assert not any("0 B" in seen.text for seen in found[name].seen)
+
+
+def test_settings_of_commits_that_no_file_has_are_no_relaxed_ones() -> None:
+    found = diagnosis(a=processlists([COMMITTING] * 6)).findings[0]
+    assert (found.name, found.title) == ("commit_sync", "commits take time; whether they sync is not known")
+    assert found.waits == ("commit", "row lock")
+    assert any("=unknown, sync_binlog=unknown" in seen.text for seen in found.seen)
+
+
+def test_a_setting_whose_value_is_not_known_has_no_change_to_try() -> None:
+    few = {name: VARIABLES[name] for name in ("version", "sync_binlog", "innodb_buffer_pool_size")}
+    found = diagnosis(a=tabs(few), b=box(outputs.status()) + box(outputs.status(10, Innodb_log_waits=50)))
+    assert [(one.name, one.changes) for one in found.findings] == [("log_buffer", ())]
+
+
+def test_files_that_tell_nothing_are_named_in_full() -> None:
+    found = evidence_of(
+        Found(
+            key="/t",
+            files=(Read(name="a", told=tell(box(outputs.status()))),),
+            left_out=("b: not known",),
+        )
+    )
+    judged = diagnose(found)
+    assert "1 file: they tell nothing of a server" in judged.not_judged
+    assert "b: not known" not in render(judged) and "  - b: not known" in render(judged, full=True)
+
+
+def test_reasons_of_what_was_not_judged_are_in_the_full_report() -> None:
+    found = diagnosis(a=vertical([COMMITTING[0]]))
+    short = render(found).partition("Not judged")[2]
+    assert short.startswith(" (--full): rates; where writers spend their time; how full the redo")
+    assert len(short) < len(found.answer) + 200
+    assert "no SHOW ENGINE INNODB STATUS" not in short
+    assert "no SHOW ENGINE INNODB STATUS" in render(found, full=True)
 
 
 def test_a_long_window_is_a_doubt() -> None:

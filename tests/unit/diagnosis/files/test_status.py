@@ -8,7 +8,7 @@ import pytest
 
 from flushlab.diagnosis.files import status, variables
 from tests.unit.diagnosis.files import outputs
-from tests.unit.diagnosis.files.outputs import STATUS, VARIABLES, box, tabs, vertical_pairs
+from tests.unit.diagnosis.files.outputs import STATUS, VARIABLES, box, tabs, vertical, vertical_pairs
 
 
 def csv(pairs: Mapping[str, str]) -> str:
@@ -84,7 +84,21 @@ def test_differences_of_mysqladmin_relative_are_added_up() -> None:
     assert told.statuses[2]["threads_running"] == "0"
 
 
-def test_a_status_that_was_cut_is_counted_and_left_out() -> None:
+def test_a_status_without_uptime_is_counted() -> None:
     cut = box(outputs.status(10)).partition("| Threads_connected")[0]
     told = status.parse(box(outputs.status()) + cut)
-    assert (len(told.statuses), told.cut) == (1, 1)
+    assert (len(told.statuses), told.timeless) == (2, 1)
+
+
+@pytest.mark.parametrize("like", ["Innodb_row_lock", "Innodb_log"])
+def test_a_part_of_a_status_is_one(like: str) -> None:
+    part = {name: value for name, value in outputs.status().items() if name.startswith(like)}
+    assert status.parse(tabs(part)).statuses == ({name.lower(): value for name, value in part.items()},)
+    assert not variables.parse(tabs(part))
+
+
+def test_a_part_of_the_variables_is_one_and_a_list_of_anything_is_none() -> None:
+    assert variables.parse(tabs({"sync_binlog": "1", "sync_relay_log": "0"})).variables
+    assert not variables.parse(tabs({"hostname": "db1", "kernel": "6.1"}))
+    columns = {"VARIABLE_NAME": "SYNC_BINLOG", "VARIABLE_VALUE": "1"}
+    assert variables.parse(vertical([columns])).variables == ({"sync_binlog": "1"},)
