@@ -357,6 +357,76 @@ def slow_node(server: Sandbox) -> Iterator[None]:
 _NODES: dict[str, Sandbox] = {}
 
 
+@contextlib.contextmanager
+def ddl_behind_a_reader(server: Sandbox) -> Iterator[None]:
+    """DDL that waits for a transaction that has read the table; whoever comes later waits for DDL."""
+
+    def read(cursor: Any) -> None:
+        cursor.execute("BEGIN")
+        cursor.execute("SELECT n FROM t WHERE id = 1")
+        time.sleep(3.0)
+        cursor.execute("COMMIT")
+        time.sleep(0.1)
+
+    def alter(cursor: Any) -> None:
+        cursor.execute("ALTER TABLE t COMMENT = 'altered'")
+        time.sleep(0.05)
+
+    with repeatedly(server, read), repeatedly(server, alter):
+        yield
+
+
+def read_lock(server: Sandbox) -> contextlib.AbstractContextManager[Any]:
+    """A backup that holds the global read lock most of the time."""
+
+    def lock(cursor: Any) -> None:
+        cursor.execute("FLUSH TABLES WITH READ LOCK")
+        time.sleep(3.0)
+        cursor.execute("UNLOCK TABLES")
+        time.sleep(0.1)
+
+    return repeatedly(server, lock)
+
+
+def long_ddl(server: Sandbox) -> contextlib.AbstractContextManager[Any]:
+    """DDL that takes half a minute, and costs the writers nothing: it is to be told, and no more."""
+
+    def create(cursor: Any) -> None:
+        cursor.execute("DROP TABLE IF EXISTS slow")
+        cursor.execute("CREATE TABLE slow AS SELECT SLEEP(0.3) AS n FROM rows100")
+
+    with connection(server) as cursor:
+        cursor.execute("CREATE TABLE IF NOT EXISTS rows100 AS SELECT id FROM t LIMIT 100")
+    return repeatedly(server, create)
+
+
+@contextlib.contextmanager
+def prepared_by_xa(server: Sandbox) -> Iterator[None]:
+    """A transaction that XA PREPARE leaves without a connection, with the rows that the load wants."""
+    over = threading.Event()
+
+    def leave() -> None:
+        while not over.is_set():
+            with connection(server) as cursor:
+                for sql in ("XA START 'x'", "UPDATE t SET n = n + 1 WHERE id <= 20", "XA END 'x'"):
+                    cursor.execute(sql)
+                cursor.execute("XA PREPARE 'x'")
+            over.wait(12.0)  # an event of the load may take 15 s
+            while True:
+                with contextlib.suppress(FlushlabError):  # its connection may not have ended yet
+                    server.query("XA ROLLBACK 'x'")
+                    break
+                time.sleep(0.05)
+
+    thread = threading.Thread(target=leave)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
 def _small_redo(build: str) -> Mapping[str, Value]:
     if build == "mysql@9.7":
         return {"innodb_redo_log_capacity": 8 * MIB}
@@ -578,6 +648,27 @@ KINDS: Mapping[str, Kind] = {
         settle_s=10.0,
     ),
     "table-lock": Kind(("metadata_locks",), one([UPDATE]), settings=RELAXED, beside=ddl, mends_beside=True),
+    "ddl-behind-a-reader": Kind(
+        ("metadata_locks",), one([UPDATE]), settings=RELAXED, beside=ddl_behind_a_reader, mends_beside=True
+    ),
+    "global-read-lock": Kind(
+        ("metadata_locks",), one([UPDATE]), settings=RELAXED, beside=read_lock, mends_beside=True
+    ),
+    "ddl-of-another-table": Kind(
+        ("ddl",),
+        one([(UPDATE, 5.0)]),
+        settings=RELAXED,
+        beside=long_ddl,
+        mends_beside=True,
+        binlog=False,
+    ),
+    "left-by-xa": Kind(
+        ("xa_transactions",),
+        one(["UPDATE t SET n = n + 1 WHERE id = :own"]),
+        settings=RELAXED,
+        beside=prepared_by_xa,
+        mends_beside=True,
+    ),
 }
 
 

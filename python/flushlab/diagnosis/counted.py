@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from flushlab.diagnosis.evidence import Evidence
+from flushlab.diagnosis.monitor import Monitor
 from flushlab.diagnosis.waits import ROW_LOCK, Wait
 from flushlab.units import counted, format_seconds, format_size
 
@@ -54,7 +55,7 @@ def _from_counters(evidence: Evidence) -> str:
         return _from_rate(evidence, rate)
     for monitor in evidence.monitors[-1:]:
         if monitor.rows_per_s is not None and monitor.averaged_s:
-            return _from_rows(evidence, monitor.rows_per_s, f"{monitor.averaged_s} s")
+            return _from_rows(evidence, monitor, monitor.rows_per_s)
     return f"{CANNOT}: the files have no rates and {_lists(evidence)}."
 
 
@@ -109,8 +110,12 @@ def _at_work_throughout(evidence: Evidence) -> int:
     return least if least > 0 and (evidence.per_s("questions") or 0.0) < least + _OWN else 0
 
 
-def _from_rows(evidence: Evidence, rate: float, span: str) -> str:
-    before = f"in the {span} before SHOW ENGINE INNODB STATUS"
+def _from_rows(evidence: Evidence, monitor: Monitor, rate: float) -> str:
+    before = f"in the {monitor.averaged_s} s before SHOW ENGINE INNODB STATUS"
+    at_work = sum(not (one.idle or one.waits or one.prepared) for one in monitor.transactions)
+    if rate < _IDLE_PER_S and at_work:
+        what = f"{counted(at_work, 'transaction')} with a statement at work"
+        return f"{CANNOT}: InnoDB changed {rate:.3g} rows/s {before}, but lists {what}."
     if rate == 0:
         return f"{NOTHING} writes: InnoDB changed no row {before}."
     if rate < _IDLE_PER_S:

@@ -13,8 +13,14 @@ from flushlab.diagnosis.evidence import Evidence
 from flushlab.telemetry.live.questions import MetadataLock, ThreadState, waits_for_metadata
 from flushlab.units import counted
 
-_EXCLUDING = frozenset(("EXCLUSIVE", "SHARED_NO_READ_WRITE", "SHARED_NO_WRITE", "SHARED_READ_ONLY"))
+_UPGRADABLE = "SHARED_UPGRADABLE"
+"""Of DDL, which MySQL 8.0.15 tells even after DDL has made more of it."""
+_EXCLUDING = frozenset(
+    ("EXCLUSIVE", "SHARED_NO_READ_WRITE", "SHARED_NO_WRITE", "SHARED_READ_ONLY", _UPGRADABLE)
+)
 """Kinds that exclude statements; DDL waits for them, and for all others."""
+DDL = frozenset(("alter", "create", "drop", "optimize", "truncate", "rename", "repair"))
+"""First words of statements."""
 _GLOBAL = ("global read lock", "commit lock")
 _SLACK_S = 1
 """Times are whole seconds."""
@@ -55,7 +61,9 @@ def stops_all_writes(evidence: Evidence) -> bool:
 
 def holders(evidence: Evidence) -> list[Holder]:
     """Those that hold the lock, or probably do, the likeliest first."""
-    waiting = {one.id for one in waiters(evidence)}
+    waiting = {one.id for one in waiters(evidence)} | {
+        one.thread for one in evidence.locks if not one.granted
+    }
     return [*_told(evidence, waiting)] or [*_probable(evidence, waiting)]
 
 
@@ -78,7 +86,7 @@ def _told(evidence: Evidence, waiting: set[int]) -> Iterator[Holder]:
     held = [one for one in evidence.locks if one.granted and one.thread not in waiting]
     contested = {one.of for one in wanted or evidence.locks if wanted or one.thread in waiting}
     seen = set[int]()
-    for lock in sorted(held, key=lambda one: not _excludes(one)):
+    for lock in sorted(held, key=lambda one: (not _excludes(one), one.kind == _UPGRADABLE)):
         stops_others = any(_excludes(one) for one in wanted if one.of == lock.of) or not wanted
         is_it = _excludes(lock) or (stops_others and lock.of in contested)
         if is_it and lock.thread not in seen and (lock.of in contested or not wanted):
@@ -97,16 +105,17 @@ def _excludes(lock: MetadataLock) -> bool:
 def _probable(evidence: Evidence, waiting: set[int]) -> Iterator[Holder]:
     """An open transaction or a statement, then those asleep; each longer than the wait.
 
-    Soon after all writes are stopped, the first one waits: of those asleep, the last that fell asleep before
-    it did so. A table's lock may be older.
+    Whoever stops reads or writes makes the first one wait soon: of those asleep, it is the last that fell
+    asleep before. A lock that DDL waits for may be older.
     """
-    if not waiting:
+    if not (long := waiters(evidence)):
         return
-    least_s = waiters(evidence)[0].seconds - _SLACK_S
+    first = long[0]
+    least_s = first.seconds - _SLACK_S
     at_work = {one.key: one.age_s for one in evidence.transactions.values() if one.age_s >= least_s}
     at_work |= {one.id: one.seconds for one in evidence.longest.values() if one.seconds >= least_s}
     asleep = {one.id: one.seconds for one in evidence.asleep.values() if one.seconds >= least_s}
-    last_first = 1 if stops_all_writes(evidence) else -1
+    last_first = 1 if stops_all_writes(evidence) or first.verb not in DDL else -1
     order = sorted(at_work, key=lambda one: -at_work[one])
     order += sorted(asleep, key=lambda one: last_first * asleep[one])
     for key in dict.fromkeys(order):

@@ -9,7 +9,15 @@ import pytest
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.shares import STRETCHES, Tally, step_of
 from flushlab.diagnosis.window import Window
-from flushlab.telemetry.live.questions import STATES, TRANSACTIONS, OpenTransaction
+from flushlab.telemetry.live.questions import (
+    ASLEEP,
+    METADATA_LOCKS,
+    STATES,
+    TRANSACTIONS,
+    MetadataLock,
+    OpenTransaction,
+    ThreadState,
+)
 from flushlab.telemetry.live.status import ServerStatus
 from tests.unit.diagnosis.watched import COMMITTING, MARIADB, MYSQL97, VARIABLES, client, writer
 
@@ -142,3 +150,27 @@ def test_connections_that_wait_for_rows_are_counted_each_second() -> None:
         window.note(status(second, 1), second)
     connections = window.evidence("a").time.connections
     assert connections == pytest.approx({"statement": 1.0, "row lock": 1.0})
+
+
+def test_long_statements_and_those_asleep_are_kept_while_they_are_in_the_window() -> None:
+    def at(second: int, keep_s: float) -> Evidence:
+        window = Window(answers(0.0), 1.0, keep_s=keep_s)
+        for now in range(1, second + 1):
+            waiting = ThreadState(8, "Query", now, "Waiting for table metadata lock", "alter")
+            states = (writer(1), waiting) if now < 10 else (writer(1),)
+            asked = dict.fromkeys((STATES, TRANSACTIONS), float(now))
+            if now < 10:
+                asked |= dict.fromkeys((ASLEEP, METADATA_LOCKS), float(now))
+            more = {
+                "asleep": (ThreadState(9, "Sleep", 100 + min(now, 9), "", ""),),
+                "locks": (MetadataLock(thread=9, kind="SHARED_READ", granted=True, of="table app.t"),),
+            }
+            window.note(answers(float(now), states=states, asked_s=asked, **more), float(now))
+        return window.evidence("db1:3306")
+
+    found = at(20, 30.0)
+    assert [(one.id, one.seconds) for one in found.longest.values()] == [(8, 9)]
+    assert [(one.id, one.seconds) for one in found.asleep.values()] == [(9, 109)]
+    assert [one.thread for one in found.locks] == [9]
+    later = at(20, 5.0)
+    assert (later.longest, later.asleep, later.locks) == ({}, {}, ())

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.finding import Finding, Seen
+from flushlab.diagnosis.lock_holders import DDL
 from flushlab.diagnosis.longest import LONG_S
 from flushlab.telemetry.live.questions import waits_for_metadata
 
-_VERBS = frozenset(("alter", "create", "drop", "optimize", "truncate", "rename", "repair"))
 _LONG_S = 10
 
 
@@ -20,7 +20,7 @@ def find(evidence: Evidence) -> Finding | None:
     every = [
         one
         for one in evidence.longest.values()
-        if one.verb in _VERBS and one.seconds >= least_s and not waits_for_metadata(one.state)
+        if one.verb in DDL and one.seconds >= least_s and not waits_for_metadata(one.state)
     ]
     if not every:
         return None

@@ -52,7 +52,9 @@ def find(evidence: Evidence) -> Finding | None:
         unmeasured=_clause(evidence, long, holder),
         seen=tuple(seen),
         advice=(
-            f"End the statement or idle transaction that holds the lock{kill}. Give DDL a short"
+            f"End the session that holds the lock{kill}. Back up with a tool that holds it for a moment only."
+            if stops_all_writes(evidence)
+            else f"End the statement or idle transaction that holds the lock{kill}. Give DDL a short"
             " lock_wait_timeout: all statements on the table queue behind it."
         ),
     )

@@ -11,7 +11,7 @@ from flushlab.diagnosis.finding import Finding, Seen
 from flushlab.diagnosis.waits import ROW_LOCK
 from flushlab.units import counted
 
-_OLD_S = 10
+_OLD_S = 5
 """A transaction manager that works ends them within a second."""
 
 

@@ -359,7 +359,7 @@ def _for_metadata(flavor: Flavor, *, instrumented: bool) -> tuple[Question, ...]
     locks = (_LOCKS,) if flavor == "mysql" else (_LOCK_INFO, _LOCKS)
     return (
         Question(
-            name=ASLEEP, every_s=2.0, forms=_states(_ASLEEP, instrumented=instrumented), for_metadata=True
+            name=ASLEEP, every_s=0.5, forms=_states(_ASLEEP, instrumented=instrumented), for_metadata=True
         ),
         Question(name=METADATA_LOCKS, every_s=5.0, forms=locks, for_metadata=True),
     )

@@ -133,7 +133,7 @@ def test_an_xa_transaction_whose_connection_does_nothing_is_left_as_well() -> No
 def test_who_waits_for_rows_waits_for_the_prepared_transaction() -> None:
     found = diagnosis(a=hangs.WAITS_FOR_XA)
     assert "1 transaction waits for row locks" in found.answer
-    assert "an XA transaction has been prepared for 90 s" in found.answer
+    assert "an XA transaction has been prepared for 90 s, with 1 row lock" in found.answer
     assert "prepared by XA, without a connection, open for 90 s" in shown(found)
 
 
@@ -174,6 +174,16 @@ def test_sessions_that_wait_for_a_replica_are_seen_in_a_status() -> None:
     waiting = {**outputs.status(), "Rpl_semi_sync_source_wait_sessions": "12"}
     found = diagnosis(a=box(waiting))
     assert found.answer.startswith("12 sessions wait for a semi-synchronous replica. ")
+
+
+def test_a_statement_at_work_that_changes_no_row_is_no_idle_server() -> None:
+    working = hangs.XA_CONNECTED.replace("(PREPARED) ", "").replace(
+        "localhost flushlab\n", "localhost\nUPDATE t\n"
+    )
+    assert diagnosis(a=working).answer.startswith(
+        "What bounds writes cannot be judged: InnoDB changed 0 rows/s in the 5 s before SHOW ENGINE INNODB"
+        " STATUS, but lists 1 transaction with a statement at work."
+    )
 
 
 def test_ddl_that_runs_is_mentioned() -> None:

@@ -112,6 +112,77 @@ def test_a_monitor_that_latches_the_lock_system_is_not_asked_for_while_many_wait
         assert ("SHOW ENGINE INNODB STATUS" in server.asked) == (waiters <= MOST_WAITS)
 
 
+def test_who_holds_metadata_locks_is_asked_only_while_somebody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Waiting(Server):
+        state = "updating"
+
+        def answer(self, sql: str) -> list[tuple[Any, ...]]:
+            if "metadata_locks" in sql or "'Sleep' ORDER BY" in sql:
+                self.asked.append(sql)
+                return []
+            if "<> 'Sleep'" in sql:
+                return [(8, "Query", 3, self.state, "update")]
+            return super().answer(sql)
+
+    server = Waiting()
+    monkeypatch.setattr(session, "connect", server.connect)
+    asking = Session(REACH, choose=doctor_questions)
+    asking.ask_what_is_due(None, lambda: False)
+    assert not any("metadata_locks" in sql or "ORDER BY PROCESSLIST_TIME" in sql for sql in server.asked)
+    server.state = "Waiting for table metadata lock"
+    asking.ask_now(questions.STATES)
+    asking.ask_what_is_due(None, lambda: False)
+    assert any("metadata_locks" in sql for sql in server.asked)
+    assert any("ORDER BY PROCESSLIST_TIME" in sql for sql in server.asked)
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        (  # MySQL 9.7.4
+            [
+                (14, "SHARED_READ", "GRANTED", "TABLE", "app", "t"),
+                (15, "EXCLUSIVE", "PENDING", "TABLE", "app", "t"),
+                (23, "SHARED", "GRANTED", "GLOBAL", None, None),
+            ],
+            [
+                (14, "SHARED_READ", True, "table app.t"),
+                (15, "EXCLUSIVE", False, "table app.t"),
+                (23, "SHARED", True, "global"),
+            ],
+        ),
+        (  # MariaDB's plugin
+            [
+                (31, "MDL_SHARED_NO_READ_WRITE", "GRANTED", "Table metadata lock", "dbname", "exotics"),
+                (32, "MDL_BACKUP_FTWRL2", "GRANTED", "Backup lock", "", ""),
+            ],
+            [
+                (31, "SHARED_NO_READ_WRITE", True, "table dbname.exotics"),
+                (32, "BACKUP_FTWRL2", True, "backup lock"),
+            ],
+        ),
+    ],
+)
+def test_metadata_locks_are_told_in_two_ways(rows: Any, found: Any) -> None:
+    told = questions.parse_locks(rows)
+    assert [(one.thread, one.kind, one.granted, one.of) for one in told] == found
+
+
+def test_a_transaction_without_a_connection_that_runs_is_prepared() -> None:
+    """MySQL 8.0.15, after XA PREPARE and the end of its connection."""
+    rows = [
+        (0, "RUNNING", 17, 1, 2, 1, 1614),
+        (0, "ROLLING BACK", 17, 9, 9, 1, 1613),
+        (31, "LOCK WAIT", 3, 1, 0, 0, 1616),
+    ]
+    told = questions.parse_transactions(rows)
+    assert [(one.key, one.is_left, one.idle) for one in told] == [
+        (-1614, True, True),
+        (-1613, False, True),
+        (31, False, False),
+    ]
+
+
 def test_a_question_that_holds_writers_up_is_asked_less_often() -> None:
     late = []
     for latches in (False, True):
