@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from flushlab.diagnosis.evidence import Evidence
 from flushlab.diagnosis.monitor import Monitor
-from flushlab.diagnosis.waits import ROW_LOCK, Wait
+from flushlab.diagnosis.waits import ROW_LOCK, Wait, wait_of
 from flushlab.units import counted, format_seconds, format_size
 
 _STATEMENTS = tuple(
@@ -45,7 +45,7 @@ def answer_without_shares(evidence: Evidence) -> str:
     if evidence.write_time is None and not evidence.files:
         return f"{CANNOT}: the account does not see the connections of others."
     if not evidence.files:
-        return f"{CANNOT}: {counted(evidence.time.samples, 'sample')} of connections are too few."
+        return f"{CANNOT}: only {counted(evidence.time.samples, 'sample')} of connections."
     return _from_counters(evidence)
 
 
@@ -68,7 +68,15 @@ def at_the_moment(evidence: Evidence) -> Iterator[str]:
     """What the writers of a few lists do, the most of them first."""
     time = evidence.time
     busiest = sorted(time.connections.items(), key=lambda one: -one[1])
-    doing = [time.told(_DOES[wait], wait) for wait, mean in busiest if wait in _DOES and mean > 0]
+    longest = dict[str, int]()
+    for one in evidence.longest.values():
+        wait = wait_of(one, evidence.identity) or ""
+        longest[wait] = max(one.seconds, longest.get(wait, 0))
+    doing = [
+        time.told(_DOES[wait], wait) + (f", for up to {longest[wait]:,} s" if wait in longest else "")
+        for wait, mean in busiest
+        if wait in _DOES and mean > 0
+    ]
     if doing and not time.is_sample:
         yield f"in {counted(time.samples, 'list')} of connections, {', '.join(doing[:2])}"
 

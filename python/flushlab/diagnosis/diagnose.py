@@ -9,7 +9,7 @@ import msgspec
 from flushlab.diagnosis.changes import guarantees_now, verdict_now
 from flushlab.diagnosis.circumstances import circumstances
 from flushlab.diagnosis.counted import CANNOT, NOTHING, answer_without_shares, at_the_moment
-from flushlab.diagnosis.evidence import Evidence
+from flushlab.diagnosis.evidence import STOPPED, Evidence
 from flushlab.diagnosis.finding import Finding
 from flushlab.diagnosis.findings import FINDINGS
 from flushlab.diagnosis.shares import times
@@ -23,6 +23,8 @@ _CLIENTS = 2.5
 """Clients that bind are no news beside evidence of a wait in the server."""
 _BUSY = 0.05
 """Writers at work at the same time, on average, below which a server counts as idle."""
+_SILENT_S = 5.0
+"""For the first answers, over a slow network too."""
 _NOT_THE_SERVER = "Nothing in the server bounds writes: "
 UNKNOWN = "unknown"
 """Floor of a server whose settings are not known."""
@@ -96,6 +98,10 @@ def _answer(evidence: Evidence, findings: list[Finding]) -> str:
     """What bounds; beside evidence of a wait without a share, never that nothing does."""
     text = _from_shares(evidence, findings) if evidence.time.is_sample else answer_without_shares(evidence)
     held_up = [one.unmeasured for one in findings if one.strength == "unmeasured"]
+    if evidence.interrupted.startswith(STOPPED):
+        held_up.append(f"{STOPPED} after {evidence.seconds:.0f} s")
+    if evidence.silent_s >= _SILENT_S:
+        held_up.append(f"the server took {evidence.silent_s:.0f} s for its first answer")
     if not (seen := "; ".join(held_up or at_the_moment(evidence))):
         return text
     if text.startswith(NOTHING):

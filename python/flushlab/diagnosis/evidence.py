@@ -28,6 +28,9 @@ _LEAST_S = 0.5
 once."""
 
 
+STOPPED = "the server stopped answering"
+
+
 class CommitCount(msgspec.Struct, frozen=True, kw_only=True):
     """Transactions that were committed by a moment.
 
@@ -61,6 +64,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         start: option files and command line; None as for `host`.
         between: why something seems to be between flushlab and the server; empty if nothing does.
         interrupted: why the window is shorter than it should be; empty if it is not.
+        silent_s: that the server took for its first answers, before the window.
         files: from which all of this is, with what each was read as; empty for a server that was watched.
         left_out: files beside them that tell nothing, each with the reason.
         untold: what the files do not tell.
@@ -86,6 +90,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     missing: tuple[str, ...] = ()
     between: str = ""
     interrupted: str = ""
+    silent_s: float = 0.0
     files: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     untold: tuple[str, ...] = ()

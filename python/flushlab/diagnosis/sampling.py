@@ -10,7 +10,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 
-from flushlab.diagnosis.evidence import Evidence
+from flushlab.diagnosis.evidence import STOPPED, Evidence
 from flushlab.diagnosis.host import HostWatch
 from flushlab.diagnosis.option_files import Start, read_start
 from flushlab.diagnosis.shares import step_of
@@ -41,8 +41,9 @@ def watch(reach: WatchedServer, seconds: float, progress: Callable[[str], None])
         ServerError: the server does not answer, or refuses the account.
         ServerDied: the server stopped answering before there was anything to judge.
     """
+    asked = time.monotonic()
     with opened(reach, progress) as session:
-        watched = _Watching(reach, session, seconds)
+        watched = _Watching(reach, session, seconds, time.monotonic() - asked)
         name = watched.first.identity.name
         progress(f"watching {name} at {reach.key} for {seconds:g} s, read-only; Ctrl-C ends it early")
         watched.run()
@@ -101,8 +102,8 @@ def _require_server(reach: WatchedServer, answerer: Answerer) -> None:
 class _Watching:
     """The samples of one window."""
 
-    def __init__(self, reach: WatchedServer, session: Session, seconds: float) -> None:
-        self._reach, self._session, self._seconds = reach, session, seconds
+    def __init__(self, reach: WatchedServer, session: Session, seconds: float, silent_s: float) -> None:
+        self._reach, self._session, self._seconds, self._silent_s = reach, session, seconds, silent_s
         self._began = time.time()
         self._at_s = 0.0
         self._window = Window(self._ask(), step_of(seconds))
@@ -122,7 +123,7 @@ class _Watching:
             self._session.ask_now(questions.STATUS, questions.FILES)  # a slow server was asked long ago
         except Gone as error:
             # Ctrl-C may have cut an answer short, and the connection with it.
-            self._interrupted = self._interrupted or f"the server stopped answering ({error})"
+            self._interrupted = self._interrupted or f"{STOPPED} ({error})"
         self._window.note(self._seen, self._at_s)
 
     def _look(self) -> None:
@@ -151,6 +152,7 @@ class _Watching:
             start=self._start(),
             between=self._between,
             interrupted=self._interrupted,
+            silent_s=self._silent_s,
         )
 
     def _start(self) -> Start | None:

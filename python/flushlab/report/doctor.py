@@ -73,6 +73,7 @@ class DoctorDocument(msgspec.Struct, frozen=True, kw_only=True):
         server: `mariadb@10.11.19`.
         address: where it was reached, or the path of the files.
         files: that were read in place of a server, each with what it was read as.
+        left_out: files beside them that tell nothing of a server, each with the reason.
         began: when the window began, ISO 8601, UTC; empty if it is not known.
         seconds: length of the window; 0 for files of a single moment, which have no rates.
         samples: moments at which connections were looked at.
@@ -97,6 +98,7 @@ class DoctorDocument(msgspec.Struct, frozen=True, kw_only=True):
     server: str
     address: str
     files: tuple[str, ...]
+    left_out: tuple[str, ...]
     began: str
     seconds: float
     samples: int
@@ -123,6 +125,7 @@ def document(diagnosis: Diagnosis) -> DoctorDocument:
         server=evidence.server,
         address=evidence.after.key,
         files=evidence.files,
+        left_out=evidence.left_out,
         began=_began(evidence.began),
         seconds=evidence.seconds,
         samples=evidence.time.samples,
@@ -198,7 +201,8 @@ def render(diagnosis: Diagnosis, *, full: bool = False) -> str:
         lines += ["Not judged:", *(line for one in diagnosis.not_judged for line in _item(one))]
     elif diagnosis.not_judged:
         topics = dict.fromkeys(one.partition(":")[0] for one in diagnosis.not_judged)
-        lines += _wrapped(f"Not judged (--full): {'; '.join(topics)}.")
+        lacks = f" The account lacks {' and '.join(evidence.missing)}." if evidence.missing else ""
+        lines += _wrapped(f"Not judged (--full): {'; '.join(topics)}.{lacks}")
     if full and evidence.files:
         lines += ["Files:", *(line for one in evidence.files for line in _item(one))]
     if full and evidence.left_out:

@@ -53,7 +53,7 @@ def test_findings_without_a_share_are_shown_where_no_connections_were_seen(tmp_p
     (tmp_path / "a").write_text(waits)
     done = flushlab("doctor", "--from", str(tmp_path))
     assert "HINT  statements wait for room in the redo log buffer" in done.stdout
-    assert "Not judged:\n  - where writers spend their time" in done.stdout
+    assert "Not judged (--full): where writers spend their time" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_options_for_a_server_are_refused(sample: Path, words: tuple[str, ...]) 
     ("text", "code", "says"),
     [
         (None, 5, "cannot be read: No such file or directory"),
-        ("hello\n", 2, "is no output that doctor knows"),
+        ("hello\n", 2, "tells nothing of a server: not known"),
         ("\0\1", 5, "is no text but binary"),
         (box(outputs.status()) + box(outputs.status(-900)), 4, "Uptime falls from 1,000 s"),
     ],

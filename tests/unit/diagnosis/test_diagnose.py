@@ -6,10 +6,10 @@ import msgspec
 
 from flushlab.diagnosis.diagnose import diagnose, in_order
 from flushlab.diagnosis.finding import Finding
-from flushlab.diagnosis.shares import Share
+from flushlab.diagnosis.shares import Share, Tally
 from tests.unit.diagnosis.hosts import host
 from tests.unit.diagnosis.test_findings import BUSY, transaction
-from tests.unit.diagnosis.watched import COMMITTING, client, evidence, time_of, writer
+from tests.unit.diagnosis.watched import COMMITTING, MYSQL97, client, evidence, time_of, writer
 
 DOES = (COMMITTING, COMMITTING, "updating", "updating", "")
 COMMITS = time_of(
@@ -44,6 +44,40 @@ def test_an_idle_server_is_bound_by_nothing() -> None:
     assert diagnose(evidence(write_time=idle)).answer.startswith("Nothing bounds writes: the server is idle")
     nobody = diagnose(evidence(write_time=time_of([client(1)])))
     assert nobody.answer == "Nothing bounds writes: no connection wrote."
+
+
+def test_a_server_that_does_not_answer_is_no_idle_one() -> None:
+    """A stopped file system: MariaDB 10.11 answered the first question after 22 s."""
+    nobody = time_of([client(1)])
+    for more, says in (
+        ({"silent_s": 22.0}, "the server took 22 s for its first answer"),
+        (
+            {"interrupted": "the server stopped answering (timed out)"},
+            "the server stopped answering after 10 s",
+        ),
+    ):
+        found = diagnose(evidence(write_time=nobody, **more))
+        assert found.answer == f"The doctor saw no writer at work, but {says}."
+
+
+def test_evidence_without_a_share_is_told_beside_what_binds() -> None:
+    left = {-7: transaction(0, age_s=60)}
+    left[-7] = msgspec.structs.replace(left[-7], prepared=True, id=7)
+    found = diagnose(evidence(write_time=COMMITS, transactions=left))
+    assert [one.name for one in found.findings[:2]] == ["commit_sync", "xa_transactions"]
+    assert found.answer.startswith("Writes are bound: commits wait for")
+    assert found.answer.endswith("Besides: an XA transaction has been prepared for 60 s, with 1 row lock.")
+    turns = diagnose(evidence(write_time=time_of(*[[client(1)]] * 3, [writer(1)]), transactions=left))
+    assert turns.findings[0].name == "xa_transactions"
+    assert turns.answer.startswith("Writers wait for their clients 75% of their time. Besides: an XA")
+
+
+def test_few_samples_of_a_server_are_no_share() -> None:
+    tally = Tally(MYSQL97)
+    tally.add(0.0, [writer(1, COMMITTING)])
+    found = diagnose(evidence(write_time=tally.write_time(0.0)))
+    assert {one.share for one in found.findings} == {None}
+    assert found.answer.endswith("What bounds writes cannot be judged: only 1 sample of connections.")
 
 
 def test_what_an_account_does_not_see_is_not_judged() -> None:

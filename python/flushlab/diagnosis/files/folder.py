@@ -162,6 +162,7 @@ _STRANGERS = {
     "an option file: flushlab settings --check FILE judges it": re.compile(
         r"^\[(?:mysqld|server|client)", re.M
     ),
+    "an error of the client": re.compile(r"^ERROR \d{4} ", re.M),
     "a slow query log": re.compile(r"^# Query_time: ", re.M),
     "an error log": re.compile(r"\[(?:Note|Warning|ERROR|System)\] ", re.I),
     "the version of a client, not of the server": re.compile(r"^(?:\S*/)?(?:mysql|mariadb)\s+Ver ", re.M),

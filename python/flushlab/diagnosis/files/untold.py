@@ -39,7 +39,7 @@ def untold(evidence: Evidence, found: Found) -> Iterator[str]:
     elif not (after.redo.capacity or after.number("innodb_checkpoint_max_age")):
         yield "how full the redo log is: no SHOW GLOBAL VARIABLES shows its size"
     if not monitors and not any(told.transactions for told in every):
-        yield f"open transactions and InnoDB's latches: {_NO_MONITOR}"
+        yield f"row locks, open transactions and InnoDB's latches: {_NO_MONITOR}"
     if not evidence.identity.version:
         yield "settings and guarantees: no SHOW GLOBAL VARIABLES shows the server's version"
     elif not evidence.settings:

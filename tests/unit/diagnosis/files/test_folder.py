@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -105,12 +106,24 @@ def test_what_is_not_known_is_refused_with_its_names(tmp_path: Path) -> None:
         ("# Time: 2026\n# Query_time: 3.1  Lock_time: 0\nSELECT 1;\n", "looks like a slow query log"),
         ("2026-01-01T00:00:00Z 0 [Warning] [MY-010055] [Server] IP\n", "looks like an error log"),
         ("mysql  Ver 8.0.40 for Linux on x86_64\n", "looks like the version of a client, not of the server"),
+        (
+            "ERROR 1227 (42000) at line 1: Access denied; you need PROCESS\n",
+            "looks like an error of the client",
+        ),
         ("", "empty"),
     ],
 )
 def test_what_is_no_output_of_a_server_is_named_as_what_it_is(text: str, says: str, tmp_path: Path) -> None:
     write(tmp_path, a=text)
     assert refusal(tmp_path / "a", UsageError).endswith(f"tells nothing of a server: {says}")
+
+
+@pytest.mark.parametrize("mark", ["> ", "    "])
+@pytest.mark.parametrize("form", [box, tabs])
+def test_what_is_quoted_or_indented_is_read(mark: str, form: Callable[[dict[str, str]], str]) -> None:
+    quoted = "".join(f"{mark}{line}\n" for line in form(outputs.status()).splitlines())
+    (status,) = tell(quoted)["SHOW GLOBAL STATUS"].statuses
+    assert status["uptime"] == "1000"
 
 
 def test_files_that_tell_nothing_are_kept_with_the_reason(tmp_path: Path) -> None:

@@ -152,6 +152,15 @@ def test_one_list_tells_of_waits_without_a_share() -> None:
     assert "Time of" not in shown(found)
 
 
+def test_one_list_alone_tells_how_long_statements_take() -> None:
+    rows = [connection(one, "Query", 43 + one, "updating", "UPDATE t SET n=n+1 WHERE id=1") for one in (1, 2)]
+    found = diagnosis(a=vertical(rows))
+    assert found.answer.startswith(
+        "In 1 list of connections, 2 of 2 busy writers execute, for up to 45 s. What"
+    )
+    assert any(one.startswith("row locks") for one in found.not_judged)
+
+
 def test_one_list_with_a_monitor_tells_of_waits_for_rows() -> None:
     rows = [connection(9, "Query", 45, "updating", "UPDATE t SET n=n+1 WHERE id=1")]
     found = diagnosis(a=vertical(rows), b=hangs.WAITS_FOR_XA)
