@@ -132,7 +132,7 @@ def test_a_server_that_stalls_at_the_first_question_is_waited_for(
         os.kill(pid, signal.SIGCONT)
     assert "has not answered for 5 s: waiting for 30 s at most" in told[0]
     assert told[1].startswith("watching")
-    assert found.answer == "Nothing bounds writes: no connection wrote."
+    assert found.answer.startswith("The doctor saw no writer at work, but the server took ")
 
 
 def test_a_server_that_does_not_go_on_is_given_up(

@@ -30,7 +30,7 @@ PASSWORD = "aZ9-wire"
 QUIT, QUERY, PING = 1, 3, 14
 PASSED = (QUIT, PING)
 HARMFUL = (
-    "data_lock",
+    "performance_schema.data_lock",
     "innodb_lock_waits",
     "SHOW PROCESSLIST",
     "SHOW FULL PROCESSLIST",

@@ -78,7 +78,8 @@ def at_the_moment(evidence: Evidence) -> Iterator[str]:
         if wait in _DOES and mean > 0
     ]
     if doing and not time.is_sample:
-        yield f"in {counted(time.samples, 'list')} of connections, {', '.join(doing[:2])}"
+        what = "list" if evidence.files else "sample"
+        yield f"in {counted(time.samples, what)} of connections, {', '.join(doing[:2])}"
 
 
 def write_statements_per_s(evidence: Evidence) -> float | None:

@@ -70,7 +70,7 @@ def evidence_of(found: Found) -> Evidence:
         return msgspec.structs.replace(evidence, left_out=found.left_out)
     variables = _variables(found.files)
     every = list(_moments(found.files))
-    moments = [one for one in every if one.uptime] or every
+    moments = [one for one in every if "uptime" in one.status] or every
     _require_one_run(moments)
     monitors = [one for told in _told(found.files) for one in told.monitors]
     versions = [told.version for told in _told(found.files) if told.version]
@@ -209,7 +209,7 @@ def _ends(
     """The first status and the last; of a single one, the first is empty: counters since the start are no
     growth."""
     last = moments[-1] if moments else _Moment("", {}, {})
-    is_window = len(moments) > 1 and (last.uptime > moments[0].uptime or not last.uptime)
+    is_window = len(moments) > 1 and (last.uptime > moments[0].uptime or "uptime" not in last.status)
     first = moments[0] if is_window else _Moment("", {"uptime": str(last.uptime)}, {})
     ends = [
         ServerStatus(

@@ -49,6 +49,11 @@ def test_the_window_is_from_the_first_status_to_the_last() -> None:
     assert [one.at_s for one in found.commit_counts] == [0.0, 9.0, 30.0]
 
 
+def test_an_uptime_of_zero_is_one() -> None:
+    found = evidence(a=box(outputs.status(-1000)) + box(outputs.status(-998, Com_insert=8)))
+    assert (found.seconds, found.per_s("com_insert")) == (2.0, 4.0)
+
+
 def test_variables_give_the_server_and_its_settings() -> None:
     found = evidence(a=tabs(VARIABLES), b=box(outputs.status()))
     assert found.server == "mysql@8.0.40"
