@@ -195,11 +195,11 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         return self.after.variables.get(name, "")
 
     def is_on(self, name: str) -> bool:
-        """Whether a variable is switched on; of one that is not told, nobody knows."""
+        """Whether a variable is known, and switched on."""
         return self.variable(name).upper() in ("ON", "1", "YES")
 
     def is_off(self, name: str) -> bool:
-        """Whether a variable is told, and not switched on."""
+        """Whether a variable is known, and not switched on."""
         return bool(self.variable(name)) and not self.is_on(name)
 
     def sized(self, name: str) -> str:

@@ -12,8 +12,8 @@ from flushlab.record import Value
 from flushlab.units import counted
 
 Strength = Literal["binds", "unmeasured", "contributes", "hint"]
-"""`binds`: a quarter of the writers' time or more; `contributes`: a tenth or more; `unmeasured`: seen to hold
-somebody up, for a part of the writers' time that is not known; `hint`: less, or without a measured share."""
+"""`binds`: a quarter of the writers' time or more; `contributes`: a tenth or more; `hint`: less, or without a
+measured share. `unmeasured`: it holds somebody up, and its share is not known."""
 
 BINDS, CONTRIBUTES = 0.25, 0.1
 

@@ -30,7 +30,7 @@ from flushlab.telemetry.live.questions import ThreadState
 
 STRETCHES = 10
 LEAST_SAMPLES = 5
-"""Moments below which they are no sample: what was seen is told, without a share."""
+"""Fewer moments are no sample: they have waits, and no share."""
 _T_975 = 2.262
 """Student's t of 9 degrees of freedom at 97.5 %."""
 _ALL = 0.99

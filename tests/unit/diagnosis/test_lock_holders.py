@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ LOCKS = {
 """As MySQL told them: kind, connection, whether it has the lock."""
 
 
-def asked(seen: Sequence[ThreadState], identity: ServerIdentity = MYSQL97, **more: object) -> Evidence:
+def asked(seen: Sequence[ThreadState], identity: ServerIdentity = MYSQL97, **more: Any) -> Evidence:
     asleep = {one.id: one for one in seen if one.command == "Sleep"}
     longest = {one.id: one for one in seen if one.command != "Sleep"}
     return evidence(identity=identity, longest=longest, asleep=asleep, write_time=time_of([]), **more)

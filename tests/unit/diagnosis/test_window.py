@@ -161,7 +161,7 @@ def test_long_statements_and_those_asleep_are_kept_while_they_are_in_the_window(
             asked = dict.fromkeys((STATES, TRANSACTIONS), float(now))
             if now < 10:
                 asked |= dict.fromkeys((ASLEEP, METADATA_LOCKS), float(now))
-            more = {
+            more: dict[str, Any] = {
                 "asleep": (ThreadState(9, "Sleep", 100 + min(now, 9), "", ""),),
                 "locks": (MetadataLock(thread=9, kind="SHARED_READ", granted=True, of="table app.t"),),
             }

@@ -352,7 +352,7 @@ _LOCK_INFO = (
 
 
 def _for_metadata(flavor: Flavor, *, instrumented: bool) -> tuple[Question, ...]:
-    """Who may hold what others wait for: the connections that sleep longest, and the locks if they are told.
+    """Who may hold what others wait for: the connections that sleep longest, and the locks.
 
     In MySQL 5.7 and MariaDB, the instrument of performance_schema.metadata_locks is off by default.
     """
