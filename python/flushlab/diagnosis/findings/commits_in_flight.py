@@ -78,8 +78,8 @@ def find(evidence: Evidence) -> Finding | None:
             "Look at the device and its file system (dmesg, iostat -x 1) and for a full disk (df). No setting"
             " mends them."
             if is_device
-            else "Look at the disk (iostat -x 1, df), the age of the checkpoint, large transactions and replicas"
-            " at the same time: each of these can delay a commit."
+            else "Look at the disk (iostat -x 1, df), the age of the checkpoint, large transactions and"
+            " replicas at the same time: each of these can delay a commit."
         ),
     )
 
