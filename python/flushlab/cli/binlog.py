@@ -83,7 +83,7 @@ def _lines(report: dict[str, Any]) -> list[str]:
     is_relay_log = _is_relay_log(report)
     state = "relay log" if is_relay_log else "in use" if report["in_use"] else "closed"
     about = f" ({report['flavor']} {report['server_version']}, {state})" if report["flavor"] else ""
-    size = f"{report['bytes']:,} bytes" + (f" in {report['packing']}" if report["packing"] else "")
+    size = f"{report['bytes']:,} bytes" + (f" unpacked from {report['packing']}" if report["packing"] else "")
     lines = [
         f"{report['name']}: {report['verdict']}{about}",
         f"  {size}, {report['events']:,} events"
@@ -151,7 +151,7 @@ def _refuse(reports: list[dict[str, Any]], crashed: bool) -> None:
 
 
 def _damaged(report: dict[str, Any]) -> FlushlabError:
-    problem = _first_problem(report)
+    problem = _problems(report)[0]
     hint = "nothing of it can be read; take it from a replica or a backup"
     if report["whole_until"] > MAGIC_SIZE:
         hint = f"the file is whole up to {report['whole_until']}; take the rest from a replica or a backup"
@@ -160,12 +160,13 @@ def _damaged(report: dict[str, Any]) -> FlushlabError:
     )
 
 
-def _first_problem(report: dict[str, Any], *, series: bool = False) -> dict[str, Any] | None:
-    return next((one for one in report["problems"] if (one["rule"] == "series") is series), None)
+def _problems(report: dict[str, Any], *, of_series: bool = False) -> list[dict[str, Any]]:
+    return [one for one in report["problems"] if (one["rule"] == "series") is of_series]
 
 
 def _unknown(report: dict[str, Any]) -> FlushlabError:
-    if problem := _first_problem(report):
+    if problems := _problems(report):
+        problem = problems[0]
         return BinlogUnchecked(
             f"{report['name']} cannot be checked: at {problem['offset']}, {problem['message']},"
             f" but {report['flavor']} {report['server_version']} is not a supported version",
@@ -204,7 +205,7 @@ def _torn(report: dict[str, Any]) -> FlushlabError:
 
 
 def _misplaced(report: dict[str, Any]) -> FlushlabError:
-    problem = _first_problem(report, series=True)
+    problem = _problems(report, of_series=True)[0]
     return BinlogMisplaced(
         f"{report['name']} does not continue the file before it: {problem['message']}",
         hint="name all files of one log in their order, or check each by itself",

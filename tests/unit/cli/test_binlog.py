@@ -132,7 +132,7 @@ def test_packed_files_are_read_as_the_binlogs_inside(files: list[Path]) -> None:
     result, reports = report(packed, *files[1:])
     assert result.exit_code == 0
     assert (reports[0]["packing"], reports[0]["bytes"]) == ("gzip", files[0].stat().st_size)
-    assert " bytes in gzip, " in invoke(packed).stdout
+    assert " bytes unpacked from gzip, " in invoke(packed).stdout
     packed.write_bytes(packed.read_bytes()[:-9])
     error = refusal(invoke(packed))
     assert type(error) is StorageError

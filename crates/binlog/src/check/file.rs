@@ -326,7 +326,6 @@ impl FileCheck {
             self.torn(TailKind::Transaction);
         }
         self.note_end();
-        self.compare_name_with_file_before();
         if let Some(tail) = &mut self.report.tail {
             tail.bytes = self.report.bytes - tail.offset;
         }
@@ -380,7 +379,7 @@ impl FileCheck {
     }
 
     /// ROTATE names the next file; without it, the numbers of the names must follow each other.
-    fn compare_name_with_file_before(&mut self) {
+    pub(super) fn compare_name_with_file_before(&mut self) {
         let Some(before) = &self.before else {
             return;
         };
@@ -396,7 +395,6 @@ impl FileCheck {
             }
             _ => return,
         };
-        self.position = 0;
         self.problem(Rule::Series, message);
     }
 }

@@ -72,6 +72,7 @@ impl Checker {
         mut found: impl FnMut(Found),
     ) -> io::Result<FileReport> {
         let mut check = FileCheck::new(name, self.before.take());
+        check.compare_name_with_file_before();
         let mut start = Vec::new();
         fill(&mut file, &mut start, MAGIC.len())?;
         let packing = Packing::of(&start);
