@@ -132,7 +132,7 @@ class RemoteTarget:
                 raise UsageError(
                     f"{flag(name)} is for servers that flushlab starts, but {access.named_by} names a running"
                     " server",
-                    hint="set ssl-mode and ssl-ca in the option file or in the DSN",
+                    hint="set ssl-mode and ssl-ca in the group [flushlab] of the option file, or in the DSN",
                 )
         addresses = addresses_of(access)
         return cls(addresses, database or addresses[0].database or None, access, server or ServerSpec())
