@@ -78,7 +78,8 @@ def test_where_groups_are_synced_the_disk_limits_the_gain() -> None:
 
 def test_a_bound_of_the_disk_that_the_measurement_refutes_is_none() -> None:
     refuted = tuple(
-        msgspec.structs.replace(one, ratio_low=2.1) if one.binlog_strategy == "redo" else one for one in SERVERS
+        msgspec.structs.replace(one, ratio_low=2.1) if one.binlog_strategy == "redo" else one
+        for one in SERVERS
     )
     assert "redo" not in {one.binlog_strategy for one in gains(probe_record(servers=refuted))}
     slower = (disk_result("fdatasync", 5), disk_result("pair", 4, bytes=512))
