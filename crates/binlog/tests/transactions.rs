@@ -3,8 +3,8 @@
 use flushlab_binlog::check::{Checker, Found, Verdict};
 use flushlab_binlog::sample::{sbtest, type_columns, write_sample, SampleOptions};
 use flushlab_binlog::{
-    file_head, Body, Change, Column, ColumnType, EncodeError, EventType, Flavor, Format, Head, Header,
-    Identity, Place, Previous, Rows, Table, TableMap, Uuid, Value, HEADER_SIZE, UTF8MB4_0900_AI_CI,
+    file_head, Body, Change, Column, ColumnType, EncodeError, EventType, Format, Head, Header, Identity,
+    Place, Previous, Rows, Table, TableMap, Uuid, Value, HEADER_SIZE, UTF8MB4_0900_AI_CI,
 };
 use proptest::prelude::*;
 

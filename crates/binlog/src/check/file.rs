@@ -344,18 +344,16 @@ impl FileCheck {
 
     /// Limits that show at the end of the file.
     fn note_end(&mut self) {
+        let has_end = self.ended || self.report.in_use || self.has_limit(LimitKind::RelayLog);
         match (&self.description, &self.report.tail) {
-            // Its version, its checksum and its IN_USE flag, which the checksum guards, come with that event.
+            // Without that event whole, its IN_USE flag proves nothing.
             (None, Some(_)) => {
                 self.limit(LimitKind::Format, "the file ends before its first event is whole");
             }
-            (Some(_), None)
-                if !(self.ended || self.report.in_use || self.is_broken() || self.ends_early())
-                    && !self.has_limit(LimitKind::RelayLog) =>
-            {
+            (Some(_), None) if !(has_end || self.is_broken() || self.ends_early()) => {
                 let message =
-                    "the file is not in use, but ends without ROTATE or STOP, as a file after MySQL's recovery or \
-                               a partial copy does: later transactions may be missing";
+                    "the file is not in use, but ends without ROTATE or STOP, as a file after MySQL's \
+                               recovery or a partial copy does: later transactions may be missing";
                 self.limit(LimitKind::End, message);
             }
             _ => {}
