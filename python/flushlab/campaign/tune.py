@@ -118,6 +118,8 @@ def tune(*, progress: Progress | Watcher = silent, **given: Any) -> CampaignFact
         objective = objective_of(spec.objective, workload.name, workload.options)
         require_sensible(spec, target)
         data = target.open_data(spec.data, workload.name, watcher.say)
+        target = target.fitting(data, [spec.base.base], watcher.say)
+        spec = msgspec.structs.replace(spec, server=target.server)
         asked = TuneInput(spec, objective, data, target.needed_fleet, target.driven_by)
 
     def go(earlier: TuneRequest | None, pool: ServerPool, session: Session) -> CampaignFacts:

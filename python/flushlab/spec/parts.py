@@ -6,7 +6,9 @@ Sits in `spec`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Self
+
+from msgspec import structs
 
 from flushlab.record import Value
 from flushlab.spec.option import DATA, SERVER, SURE, Option, Panel, Spec, flag
@@ -73,6 +75,15 @@ class ServerSpec(_Nodes, frozen=True, kw_only=True):
         """The build that is meant."""
         return self.server or DEFAULT_SERVER
 
+    @property
+    def named(self) -> bool:
+        """Whether a build is named."""
+        return self.server is not None
+
+    def of(self, build: str) -> Self:
+        """The same of this build."""
+        return structs.replace(self, server=build)
+
 
 class ServerOrKeptSpec(ServerSpec, frozen=True, kw_only=True):
     """The server that flushlab starts, or one that it keeps."""
@@ -104,6 +115,15 @@ class ServersSpec(_Nodes, frozen=True, kw_only=True):
     def build(self) -> str:
         """The build of the first."""
         return self.servers[0] if self.servers else DEFAULT_SERVER
+
+    @property
+    def named(self) -> bool:
+        """Whether a build is named."""
+        return bool(self.servers)
+
+    def of(self, build: str) -> Self:
+        """The same of this build alone."""
+        return structs.replace(self, servers=(build,))
 
     @property
     def others(self) -> tuple[str, ...]:
