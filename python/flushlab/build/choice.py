@@ -171,12 +171,12 @@ def choose(signs: Sequence[Sign], servers: Sequence[tuple[Flavor, Version]] = ()
         return None
     servers = servers or candidates()
     total = {one: sum(sign.cost(*one) for sign in signs) for one in servers}
-    best = min(servers, key=lambda one: total[one])
+    best = min(servers, key=lambda one: (total[one], one[0] != servers[0][0]))
     if total[best] >= _FATAL:
         sign = next(one for one in signs if one.cost(*best) >= _FATAL)
         raise UsageError(f"no server that flushlab can fetch starts on the data: {sign.text}", hint=_HINT)
-    default, first = servers[0], next(one for one in servers if one[0] == best[0])
-    against = [one for one in servers if one[0] != best[0]] if best == default else [default]
+    first = next(one for one in servers if one[0] == best[0])
+    others = [one for one in servers if one[0] != best[0]]
 
     def reason(against: Sequence[tuple[Flavor, Version]]) -> Iterator[str]:
         """The sign that weighs most against the others."""
@@ -184,15 +184,17 @@ def choose(signs: Sequence[Sign], servers: Sequence[tuple[Flavor, Version]] = ()
         costs = [(cost - sign.cost(*best), sign) for cost, sign in costs]
         yield from (sign.text for cost, sign in sorted(costs, key=lambda one: -one[0])[:1] if cost > 0)
 
-    why = [*reason(against), *reason([first] if best != first else [])]
-    return Choice(_name(*best), " and ".join(dict.fromkeys(why))) if why else None
+    why = [*reason(others), *reason([first] if best != first else [])]
+    if not why and best == servers[0]:
+        return None
+    return Choice(_name(*best), " and ".join(dict.fromkeys(why or [signs[0].text])))
 
 
-def better(signs: Sequence[Sign], flavor: Flavor, version: Version) -> str:
-    """The name of a server that takes signs which this one lacks; empty if there is none."""
-    lacked = [one for one in signs if one.cost(flavor, version) >= _WORD]
-    taking = (one for one in candidates() if lacked and not any(sign.cost(*one) >= _WORD for sign in lacked))
-    return next((_name(*one) for one in taking), "")
+def other(signs: Sequence[Sign], flavor: Flavor, version: Version) -> str:
+    """The name of the server that takes the signs; empty if it is of this flavor and series, or there is
+    none."""
+    choice = choose(signs)
+    return choice.server if choice is not None and choice.server != _name(flavor, version) else ""
 
 
 def doubts(signs: Sequence[Sign], build: Build) -> list[str]:

@@ -76,7 +76,7 @@ def choose_database(data: Dataset, asked: str | None) -> str:
     if asked is None and len(there) == 1:
         return require_not_system(there[0])
     if asked is None:
-        rest = "; another name takes the files of all" if data.takes_any else ""
+        rest = "; another NAME loads all files into one database" if data.takes_any else ""
         raise UsageError(
             f"{data.path} has {len(there)} databases: {_listed(there)}"
             if there

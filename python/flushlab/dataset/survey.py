@@ -230,7 +230,7 @@ def _read(path: Path, files: list[Path], sql: Callable[[Path], bool], within: Pa
             )
     if within is not None:
         _require_end(files[0].resolve(), found.sources)
-    named, origin = _header(reader.head.decode(errors="replace"))
+    named, origin = header(reader.head.decode(errors="replace"))
     begins_here = named and not is_system(named)
     databases = tuple(dict.fromkeys(one.database for one in found.databases))
     return Survey(
@@ -294,7 +294,7 @@ class _Statements:
             self._script = None
 
 
-def _header(head: str) -> tuple[str, str]:
+def header(head: str) -> tuple[str, str]:
     """Database and origin by a dump's first lines; empty where they do not say."""
     if sequel := _SEQUEL.search(head):
         return sequel[2], origin_of(sequel[1])

@@ -32,6 +32,7 @@ class Word(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         says: for people.
         pattern, key: what finds it; the key is in every text that the pattern matches.
+        message: finds it in error messages, where the pattern does not.
         raw: it stands in comments too.
         anywhere: it has no other meaning in files that are not SQL.
         since: the first version of each flavor that takes it; a flavor that is missing refuses it.
@@ -41,6 +42,7 @@ class Word(msgspec.Struct, frozen=True, kw_only=True):
     says: str
     pattern: re.Pattern[str]
     key: str
+    message: re.Pattern[str] | None
     raw: bool
     anywhere: bool
     since: dict[Flavor, tuple[int, ...]]
@@ -58,6 +60,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     pattern: str = ""
     key: str = ""
     names: tuple[str, ...] = ()
+    message: str = ""
     raw: bool = False
     anywhere: bool = False
     mysql: str = ""
@@ -79,6 +82,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 says=says,
                 pattern=re.compile(pattern, re.IGNORECASE | re.MULTILINE),
                 key=key.lower(),
+                message=re.compile(self.message) if self.message else None,
                 raw=self.raw,
                 anywhere=self.anywhere or bool(calls),
                 since=since,
@@ -107,9 +111,17 @@ def find_words(text: str, kind: Text = "sql") -> list[Word]:
         kind: which of them; in a source only words count that mean nothing else there.
     """
     lower = text.lower()
+    if kind == "message":
+        return [one for one in load_words() if _in_message(one, text, lower)]
     near = [one for one in load_words() if one.key in lower and (one.anywhere or kind == "sql")]
     read = _UNREAD.sub(_shortened, text) if kind == "sql" and near else text
     return [one for one in near if one.pattern.search(text if one.raw else read)]
+
+
+def _in_message(word: Word, text: str, lower: str) -> bool:
+    if word.message is not None and word.message.search(text):
+        return True
+    return word.anywhere and word.key in lower and word.pattern.search(text) is not None
 
 
 def _shortened(match: re.Match[str]) -> str:

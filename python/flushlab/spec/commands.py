@@ -49,9 +49,12 @@ class DatabaseSpec(Spec, frozen=True, kw_only=True):
     """A throwaway database for tests."""
 
     server: Annotated[
-        str,
-        Option("A build (mariadb, mysql@5.7), or a tarball (path or URL, optionally with #sha256=…)."),
-    ] = DEFAULT_SERVER
+        str | None,
+        Option(
+            "A build (mariadb, mysql@5.7), or a tarball (path or URL, optionally with #sha256=…); default: by"
+            " your migrations, option file and data, else mariadb."
+        ),
+    ] = None
     prepare: Annotated[
         str | None,
         Option(
@@ -68,6 +71,14 @@ class DatabaseSpec(Spec, frozen=True, kw_only=True):
             hint="add --prepare 'COMMAND'",
         ),
     ] = ()
+    keep_failed: Annotated[
+        bool,
+        Option(
+            "Keep the result of --prepare although its output has an error, such as ERROR 1064 (42000) at line 3.",
+            needs="prepare",
+            rare=True,
+        ),
+    ] = False
     dataset: Annotated[str | None, fields(DataSpec)["dataset"].option] = None
     database: Annotated[
         str | None, Option("Database to create first; default: that of --dataset, or app.")
