@@ -207,11 +207,8 @@ def doubts(signs: Sequence[Sign], build: Build) -> list[str]:
     for sign in signs:
         cost = sign.cost(build.flavor, build.version)
         if cost >= _FATAL:
-            taking = next((_name(*one) for one in candidates() if sign.cost(*one) < _FATAL), "")
-            raise UsageError(
-                f"{sign.text}, and {build.name} does not start on it",
-                hint=f"use --server {taking}" if taking else _HINT,
-            )
+            instead = other([sign], build.flavor, build.version)
+            raise UsageError(f"{sign.text}, and {build.name} does not start on it", hint=f"use --server {instead}")
         if cost >= _WORD:
             found.append(f"{sign.text}, but the server is {build.name}")
     return found

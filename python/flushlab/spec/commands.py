@@ -52,7 +52,7 @@ class DatabaseSpec(Spec, frozen=True, kw_only=True):
         str | None,
         Option(
             "A build (mariadb, mysql@5.7), or a tarball (path or URL, optionally with #sha256=…); default: by"
-            " your migrations, option file and data, else mariadb."
+            " your files, else mariadb."
         ),
     ] = None
     prepare: Annotated[

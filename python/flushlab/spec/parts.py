@@ -65,7 +65,7 @@ class ServerSpec(_Nodes, frozen=True, kw_only=True):
         str | None,
         Option(
             "A build (mariadb, mariadb@10.11, mysql@5.7), or a tarball (path or URL, optionally with"
-            " #sha256=…); default: by your option file and data, else mariadb.",
+            " #sha256=…); default: by your files, else mariadb.",
             started=True,
         ),
     ] = None
@@ -92,8 +92,8 @@ class ServerOrKeptSpec(ServerSpec, frozen=True, kw_only=True):
         str | None,
         Option(
             "A build (mariadb, mariadb@10.11, mysql@5.7), a tarball (path or URL, optionally with"
-            " #sha256=…), or what is kept (sandbox:NAME, cluster:NAME); default: by your option file and"
-            " data, else mariadb.",
+            " #sha256=…), or what is kept (sandbox:NAME, cluster:NAME); default: by your files, else"
+            " mariadb.",
             started=True,
         ),
     ] = None
@@ -105,8 +105,8 @@ class ServersSpec(_Nodes, frozen=True, kw_only=True):
     servers: Annotated[
         tuple[str, ...],
         Option(
-            "A build (mariadb, mysql@5.7) or a tarball (path or URL); default: by your option file and data, else"
-            " mariadb. Repeatable: compares them, each with all configurations.",
+            "A build (mariadb, mysql@5.7) or a tarball (path or URL); default: by your files, else mariadb."
+            " Repeatable: compares them, each with all configurations.",
             key="server",
             started=True,
         ),

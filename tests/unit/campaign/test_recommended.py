@@ -294,7 +294,7 @@ def test_a_stored_tuning_hands_over_another_floor_that_it_has_measured() -> None
     assert (offered(lower), lower.floor) == ((), "second")
     safer = at_floor(lower, Floor.STRICT)
     assert (of_campaign(safer), safer.floor) == ((), "strict")
-    with pytest.raises(UsageError, match="measured nothing below the floor second"):
+    with pytest.raises(UsageError, match="at floor strict and offers down to second, none at floor relaxed"):
         at_floor(STRICT_ONLY, Floor.RELAXED)
     with pytest.raises(UsageError, match="is none"):
         at_floor(COMPARED, Floor.STRICT)
