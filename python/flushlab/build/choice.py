@@ -1,4 +1,4 @@
-"""Choice: the server that the user's files are for: chosen where none is named, or held against the named one.
+"""Choice: the server that the user's files are for, where none is named, and doubts about a named one.
 
 Build layer. A `Sign` is what a file says about servers: the release that a dump comes from, the options of an
 option file, the words of migrations. Which server they choose depends on them, and not on what is installed,
@@ -208,7 +208,9 @@ def doubts(signs: Sequence[Sign], build: Build) -> list[str]:
         cost = sign.cost(build.flavor, build.version)
         if cost >= _FATAL:
             instead = other([sign], build.flavor, build.version)
-            raise UsageError(f"{sign.text}, and {build.name} does not start on it", hint=f"use --server {instead}")
+            raise UsageError(
+                f"{sign.text}, and {build.name} does not start on it", hint=f"use --server {instead}"
+            )
         if cost >= _WORD:
             found.append(f"{sign.text}, but the server is {build.name}")
     return found

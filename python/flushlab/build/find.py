@@ -1,9 +1,9 @@
 """Find: from a build's name to the build, fetching it if need be.
 
 Build layer. Names: `mariadb`, `mariadb@10.11`, `mysql@5.7`, `mysql@8.0.15`, a build's id, or the path or URL
-of a tarball. A name without a series stands for one series, whatever is installed (`STANDS_FOR`). Of a series,
-the newest installed release wins; if none is installed, the one that can be fetched is. What remains ambiguous
-is an error that lists what there is, never a guess.
+of a tarball. A name without a series stands for one series, whatever is installed (`STANDS_FOR`). Of a
+series, the newest installed release wins; if none is installed, one is fetched. What remains ambiguous is an
+error that lists what there is, never a guess.
 """
 
 from __future__ import annotations

@@ -120,8 +120,8 @@ def _require_quoted(spec: SuiteSpec) -> None:
     files = words[: words.index("--")] if "--" in words else words[:1]
     if not inputs or not files or not all(Path(one).is_file() for one in files):
         return
-    if "--" in words or not os.access(files[0], os.X_OK):
-        folder, suffix = Path(inputs[-1]).parent, Path(inputs[-1]).suffix
+    folder, suffix = Path(inputs[-1]).parent, Path(inputs[-1]).suffix
+    if Path(files[0]).suffix == suffix or not os.access(files[0], os.X_OK):
         raise UsageError(
             f"{files[0]} is an input, not the command: the shell has replaced the pattern of --inputs",
             hint=f"quote it, for example --inputs '{folder / f'*{suffix}'}'",

@@ -369,13 +369,17 @@ def refused(said: str, errno: int, survey: Survey, identity: ServerIdentity) -> 
 
 
 def _other_server(said: str, errno: int, survey: Survey, identity: ServerIdentity) -> str:
-    """The way out where another version or flavor wrote the dump; empty if no server is known that takes it."""
+    """The way out where another version or flavor wrote the dump; empty if none is known that takes it."""
     message, _, statement = said.rpartition("\n")
     words = [*find_words(message or said, "message"), *find_words(statement)]
     words += [word for word in load_words() if word.says in survey.words]
     signs = [of_word("it", word) for word in {word.says: word for word in words}.values()]
     origin = [of_release("the dump", survey.origin)] if survey.origin else []
-    ways = [f"try --server {name}"] if (name := other([*origin, *signs], identity.flavor, identity.version)) else []
+    ways = (
+        [f"try --server {name}"]
+        if (name := other([*origin, *signs], identity.flavor, identity.version))
+        else []
+    )
     if errno in (1273, 1115) and (wanted := _QUOTED.findall(said)):
         instead = "utf8mb4_unicode_520_ci" if errno == 1273 else "utf8mb4"
         ways.append(f"replace it in the dump: sed 's/{wanted[-1]}/{instead}/g'")

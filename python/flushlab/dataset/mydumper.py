@@ -37,7 +37,9 @@ _BODIES = (3, 5)
 """Files with routines, events and triggers. mydumper and myloader do not support DELIMITER. A statement ends
 at a semicolon that ends a line; within a body, mydumper writes a space after each semicolon."""
 _DELIMITER = b"$$flushlab$$"
-_GTID = re.compile(r"gtid\w*\s*[:=]\s*[\"']?(?:(\d+-\d+-\d+)|[0-9a-f]{8}-[0-9a-f]{4}-)", re.IGNORECASE)
+_GTID = re.compile(
+    r"gtid\w*\s*[:=]\s*[\"']?(?:(\d+-\d+-\d+)(?![\w-])|[0-9a-f]{8}-[0-9a-f]{4}-)", re.IGNORECASE
+)
 """MariaDB's has a domain, a server and a number; MySQL's has a UUID."""
 
 

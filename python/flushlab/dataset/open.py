@@ -81,7 +81,9 @@ def choose_database(data: Dataset, asked: str | None) -> str:
             f"{data.path} has {len(there)} databases: {_listed(there)}"
             if there
             else f"{data.path} has no database besides the server's own",
-            hint="use a dump that has one" if not there else f"choose the workload's with --database NAME{rest}",
+            hint="use a dump that has one"
+            if not there
+            else f"choose the workload's with --database NAME{rest}",
         )
     if asked not in there and not data.takes_any:
         raise UsageError(

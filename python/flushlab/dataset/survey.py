@@ -50,7 +50,8 @@ _SERVER = re.compile(
 )
 _NAVICAT = re.compile(r"^\s*Source Server Version\s*: (\d{5,6})\s*$", re.MULTILINE)
 _HEADER_DATABASE = re.compile(
-    r"^-- Host: .*?Database: (\S+)\s*$|^-- Database: ([^`\s]+|`(?:[^`\n]|``)+`)\s*$"  # mysqldump; TablePlus
+    r"^-- Host: .*?Database: (\S+)\s*$"  # mysqldump
+    r"|^-- Database: ([^`\s]+|`(?:[^`\n]|``)+`)\s*$"  # TablePlus, phpMyAdmin
     r"|^\s*Source (?:Schema|Database)\s*: (\S+)\s*$|^(?:MySQL|MariaDB) - \S+ : Database - (\S+)",
     re.MULTILINE,
 )

@@ -66,7 +66,8 @@ _RELEASES: dict[tuple[str, tuple[int, ...]], tuple[int, ...]] = {
 """The release that a series stands for: a late one, as servers that are kept are."""
 
 _LATE: tuple[tuple[Flavor, tuple[int, ...]], ...] = tuple(
-    (flavor, _RELEASES.get((flavor, version[:2]), version)) for flavor, version in (*SERVERS, ("mysql", (8, 4)))
+    (flavor, _RELEASES.get((flavor, version[:2]), version))
+    for flavor, version in (*SERVERS, ("mysql", (8, 4)))
 )
 _LOG_LINE = re.compile(r"\[(?:ERROR|Warning)\].*")
 _DIGITS = re.compile(r"[0-9a-f]*[0-9][0-9a-f]*")

@@ -1,4 +1,6 @@
-"""Words: functions, types and syntax of SQL that only some servers take. Pure, apart from reading `words.toml`.
+"""Words: functions, types and syntax of SQL that only some servers take.
+
+Sits in `settings`: pure apart from reading the packaged `words.toml` once.
 
 `find_words` looks for them in SQL, in the sources of migrations and in a server's error message.
 """
@@ -18,7 +20,8 @@ from flushlab.record.server import Flavor
 from flushlab.settings.catalog import version_of
 
 _UNREAD = re.compile(
-    r"/\*(?!!(?:[0-4]\d{4}|50[0-6]\d\d)\b).*?\*/|(?:^|(?<=\s))(?:--\s|#).*?$|'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"",
+    r"/\*(?!!(?:[0-4]\d{4}|50[0-6]\d\d)\b).*?\*/|(?:^|(?<=\s))(?:--\s|#).*?$"
+    r"|'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"",
     re.DOTALL | re.MULTILINE,
 )
 """Comments and string literals. A comment `/*!50700 … */` or later is skipped by the other flavor, or older servers."""

@@ -74,7 +74,8 @@ class DatabaseSpec(Spec, frozen=True, kw_only=True):
     keep_failed: Annotated[
         bool,
         Option(
-            "Keep the result of --prepare although its output has an error, such as ERROR 1064 (42000) at line 3.",
+            "Keep the result of --prepare although its output has an error, such as ERROR 1064 (42000) at"
+            " line 3.",
             needs="prepare",
             rare=True,
         ),

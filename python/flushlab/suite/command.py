@@ -1,10 +1,11 @@
 """Command: runs the suite's command as a shell would, with its input and output untouched.
 
-Suite layer. The output of a prepare command is listened to on its way to stderr, because a script without
-`set -e` exits with 0 although its client failed. The command stays in flushlab's process group, so that the terminal's Ctrl-C reaches it; flushlab
-itself only records the signal and waits for the command to act. Signals sent to flushlab alone are passed on.
-Flushlab and the command both ignore the signals that were ignored at the start (`nohup`). Exit codes follow
-the shell: 127 not found, 126 not executable, 128+n ended by signal n.
+Suite layer. A prepare command's output is searched for errors on its way to stderr, because a script without
+`set -e` exits with 0 although its client failed. The command stays in flushlab's process group, so that the
+terminal's Ctrl-C reaches it; flushlab itself only records the signal and waits for the command to act.
+Signals sent to flushlab alone are passed on. Flushlab and the command both ignore the signals that were
+ignored at the start (`nohup`). Exit codes follow the shell: 127 not found, 126 not executable, 128+n ended by
+signal n.
 """
 
 from __future__ import annotations

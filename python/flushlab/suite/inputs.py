@@ -1,8 +1,8 @@
 """Inputs: the files that a prepare command reads, in the order in which migration tools apply them.
 
-Suite layer; reads the files, and what they say about servers. Numbers in names count as numbers, so that `V10__x.sql`
-comes behind `V9__y.sql` and adding it appends. Where a tool orders otherwise, an added file merely looks
-inserted, and the prepare command runs in full.
+Suite layer; reads the files, and what they say about servers. Numbers in names count as numbers, so that
+`V10__x.sql` comes behind `V9__y.sql` and adding it appends. Where a tool orders otherwise, an added file
+merely looks inserted, and the prepare command runs in full.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _READ_BYTES = 1 << 20
 _HEAD = 8 << 10
 _DUMPED = re.compile(r"Server version|SQL Dump|^-- \S+ dump ", re.IGNORECASE | re.MULTILINE)
 _OTHER_SYSTEM = re.compile(
-    r"(?:^|[/._-])(?:postgres\w*|pgsql|sqlite3?|oracle|mssql|sqlserver|h2|hsqldb|db2)(?:[/._-]|$)", re.IGNORECASE
+    r"(?:^|[/._-])(?:postgres\w*|pgsql|sqlite3?|oracle|mssql|sqlserver|h2|hsqldb|db2)(?:[/._-]|$)",
+    re.IGNORECASE,
 )
 """Migrations for several systems lie side by side."""
 

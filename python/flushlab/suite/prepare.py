@@ -85,12 +85,11 @@ def histories(query: Query) -> tuple[History, ...]:
     columns = dict[tuple[str, str], set[str]]()
     for schema, table, column in query(_COLUMNS):
         columns.setdefault((str(schema), str(table)), set()).add(str(column).lower())
-    found = (
+    found = [
         (schema, table, record)
         for schema, table in _tables(query)
-        for record in RECORDS
-        if record.fits(table, columns[schema, table])
-    )
+        if (record := next((one for one in RECORDS if one.fits(table, columns[schema, table])), None))
+    ]
     return tuple(
         History(
             schema=schema,

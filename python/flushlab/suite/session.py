@@ -125,7 +125,9 @@ def require_prepared(ended: Ended, request: SuiteRequest) -> None:
 def _ways(ended: Ended, request: SuiteRequest) -> Iterator[str]:
     """What of the output another server takes, and its name."""
     build = request.build
-    words = [one for one in find_words(ended.tail, "message") if not one.taken_by(build.flavor, build.version)]
+    words = [
+        one for one in find_words(ended.tail, "message") if not one.taken_by(build.flavor, build.version)
+    ]
     name = other([*request.signs, *(of_word("it", one) for one in words)], build.flavor, build.version)
     if words and name:
         yield f"{name} takes {words[0].says}: try --server {name}"

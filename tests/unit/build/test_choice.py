@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flushlab.build import choice
+from flushlab.build import Build, choice
 from flushlab.build.choice import Choice, Sign, choose, doubts, of_options, of_release, of_word, other
 from flushlab.errors import UsageError
 from flushlab.settings.words import find_words
@@ -97,9 +97,7 @@ def test_the_option_file_outweighs_the_dump_and_the_choice_is_told_with_what_spe
     assert found.line == (
         "server: mariadb@10.11, because my.cnf sets aria_pagecache_buffer_size; --server NAME chooses another"
     )
-    assert doubts(signs, MARIADB) == [
-        "shop.sql comes from MySQL 8.0.36, but the server is mariadb@10.11.19"
-    ]
+    assert doubts(signs, MARIADB) == ["shop.sql comes from MySQL 8.0.36, but the server is mariadb@10.11.19"]
 
 
 def test_a_named_server_is_doubted_only_for_what_it_refuses() -> None:
@@ -122,14 +120,16 @@ DIRECTORIES = [
 
 @pytest.mark.parametrize(("origin", "server", "takes", "refuses"), DIRECTORIES)
 def test_a_server_that_does_not_start_on_the_data_is_refused(
-    origin: str, server: str, takes: list[choice.Build], refuses: list[choice.Build]
+    origin: str, server: str, takes: list[Build], refuses: list[Build]
 ) -> None:
     signs = [of_release("/data", origin, data_directory=True)]
     assert chosen(signs) == server
     for one in takes:
         doubts(signs, one)
     for one in refuses:
-        with pytest.raises(UsageError, match=f"/data comes from {origin}, and {one.name} does not start on it") as error:
+        with pytest.raises(
+            UsageError, match=f"/data comes from {origin}, and {one.name} does not start on it"
+        ) as error:
             doubts(signs, one)
         assert error.value.hint == f"use --server {server}"
 

@@ -134,7 +134,9 @@ def test_what_is_installed_is_not_listed_as_to_be_fetched(sources: list[Scripted
 
 def test_absent_build_is_not_fetched_if_that_is_not_wanted(sources: list[ScriptedSource]) -> None:
     sources.append(ScriptedSource(more=["mysql@5.7.22", "mysql@8.0.15"]))
-    with pytest.raises(BuildNotFound, match=r"'mysql', which stands for mysql@8\.0, is not installed yet") as caught:
+    with pytest.raises(
+        BuildNotFound, match=r"'mysql', which stands for mysql@8\.0, is not installed yet"
+    ) as caught:
         find_build("mysql", get=False)
     assert caught.value.hint == "run: flushlab server get mysql@8.0.15"
 
@@ -182,7 +184,9 @@ def test_a_series_that_cannot_be_had_is_an_error_and_not_another_series(
     sources: list[ScriptedSource],
 ) -> None:
     sources.append(ScriptedSource([build("mariadb@10.6.21")]))
-    with pytest.raises(BuildNotFound, match=r"stands for mariadb@10\.11, is not available; installed: mariadb@10\.6"):
+    with pytest.raises(
+        BuildNotFound, match=r"stands for mariadb@10\.11, is not available; installed: mariadb@10\.6"
+    ):
         find_build("mariadb")
 
 

@@ -59,6 +59,25 @@ def test_synced_commits_without_a_binary_log_lose_nothing() -> None:
     assert found.replication.level == "not_applicable"
 
 
+@pytest.mark.parametrize(("flush", "after"), [(2, "an OS crash"), (0, "any crash")])
+def test_what_replicas_would_lose_is_told_of_a_server_without_a_binary_log(flush: int, after: str) -> None:
+    """A sandbox has none; the server that the settings are for may have one."""
+    found = judge(MARIADB1011, flush=flush)
+    assert found.replication.level == "may_diverge"
+    assert found.replication.text.startswith(
+        f"with a binary log, they may be ahead of this server after {after}"
+    )
+    assert found.cluster_loss.text.startswith("a node gets the commits that it lost from the others")
+
+
+def test_semi_synchronous_replicas_may_be_ahead_of_commits_that_are_not_synced() -> None:
+    def found(flush: int) -> str:
+        semi_sync = {"rpl_semi_sync_master_enabled": "ON"}
+        return judge(MARIADB1011, flush=flush, log_bin="ON", sync_binlog=1, **semi_sync).replication.level
+
+    assert (found(1), found(2)) == ("unknown", "may_diverge")
+
+
 def test_synced_commits_and_a_synced_binary_log_lose_nothing_and_replicas_agree() -> None:
     found = judge(MARIADB1011, log_bin="ON", sync_binlog=1)
     assert level(found) is Floor.STRICT
