@@ -1,4 +1,4 @@
-"""Choice: the server that the user's files are for, where none is named, and doubts about a named one.
+"""Choice: the server that the user's files are for, where none is named, and caveats about a named one.
 
 Build layer. A `Sign` is what a file says about servers: the release that a dump comes from, the options of an
 option file, the words of migrations. Which server they choose depends on them, and not on what is installed,
@@ -197,7 +197,7 @@ def other(signs: Sequence[Sign], flavor: Flavor, version: Version) -> str:
     return choice.server if choice is not None and choice.server != _name(flavor, version) else ""
 
 
-def doubts(signs: Sequence[Sign], build: Build) -> list[str]:
+def caveats(signs: Sequence[Sign], build: Build) -> list[str]:
     """What speaks against a server that was chosen or named, a clause each.
 
     Raises:

@@ -58,7 +58,7 @@ _HEADER_DATABASE = re.compile(
 _LABELLED = re.compile(r"^(?:--|#)\s+([^:：`\n]+?)\s*[:：]\s*(.*?)\s*$", re.MULTILINE)
 """A line of a client's header, whose label is in the user's language."""
 _OWN_VERSION = re.compile(r"PHP|HeidiSQL")
-"""In the label of the client's own version, in every language: phpMyAdmin and HeidiSQL, behind the server's."""
+"""In the label of phpMyAdmin's and HeidiSQL's own versions, in every language, behind the server's."""
 _VERSION = re.compile(r"\d+\.\d+\.\d+(?!\.\d)\S*")
 _QUOTED_NAME = re.compile(r"`(?:[^`]|``)+`")
 _SEQUEL = re.compile(r"^# [^\n]*\((?:MySQL|MariaDB) (\S+)\)\s*\n# [^\n:：]*[:：]\s*(\S+)\s*$", re.MULTILINE)

@@ -24,7 +24,7 @@ _UNREAD = re.compile(
     r"|'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"",
     re.DOTALL | re.MULTILINE,
 )
-"""Comments and string literals. A comment `/*!50700 … */` or later is skipped by the other flavor, or older servers."""
+"""Comments and string literals. The other flavor, and older servers, skip a comment `/*!50700 … */`."""
 
 Text = Literal["sql", "source", "message"]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from flushlab.build import Build, Progress, find_build, silent
-from flushlab.build.choice import Sign, choose, doubts
+from flushlab.build.choice import Sign, choose, caveats
 from flushlab.datadir import DataRoot
 from flushlab.process import reap
 from flushlab.record import ServerIdentity, Value
@@ -118,8 +118,8 @@ def read_request(
         signs += signs_of(Path(spec.base))
     server, chosen = server_of(spec, signs, progress)
     found = find_build(server, basedir=Path(spec.basedir) if spec.basedir else None, progress=progress)
-    for doubt in doubts(signs, found):
-        progress(f"warning: {doubt}")
+    for caveat in caveats(signs, found):
+        progress(f"warning: {caveat}")
     settings: Mapping[str, Value] = {}
     if spec.settings:
         from flushlab.settings.admission import parse_settings

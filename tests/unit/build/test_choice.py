@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flushlab.build import Build, choice
-from flushlab.build.choice import Choice, Sign, choose, doubts, of_options, of_release, of_word, other
+from flushlab.build.choice import Choice, Sign, choose, caveats, of_options, of_release, of_word, other
 from flushlab.errors import UsageError
 from flushlab.settings.words import find_words
 from tests.unit.builds import MARIADB, MYSQL57, MYSQL80, MYSQL97, build
@@ -97,15 +97,15 @@ def test_the_option_file_outweighs_the_dump_and_the_choice_is_told_with_what_spe
     assert found.line == (
         "server: mariadb@10.11, because my.cnf sets aria_pagecache_buffer_size; --server NAME chooses another"
     )
-    assert doubts(signs, MARIADB) == ["shop.sql comes from MySQL 8.0.36, but the server is mariadb@10.11.19"]
+    assert caveats(signs, MARIADB) == ["shop.sql comes from MySQL 8.0.36, but the server is mariadb@10.11.19"]
 
 
 def test_a_named_server_is_doubted_only_for_what_it_refuses() -> None:
     signs = sql("SELECT BIN_TO_UUID(id) /*!80023 x */ FROM t")
-    assert doubts(signs, MARIADB) == [
+    assert caveats(signs, MARIADB) == [
         "V1.sql has BIN_TO_UUID (MySQL 8.0 and later), but the server is mariadb@10.11.19"
     ]
-    assert doubts(signs, MYSQL80) == []
+    assert caveats(signs, MYSQL80) == []
 
 
 DIRECTORIES = [
@@ -125,12 +125,12 @@ def test_a_server_that_does_not_start_on_the_data_is_refused(
     signs = [of_release("/data", origin, data_directory=True)]
     assert chosen(signs) == server
     for one in takes:
-        doubts(signs, one)
+        caveats(signs, one)
     for one in refuses:
         with pytest.raises(
             UsageError, match=f"/data comes from {origin}, and {one.name} does not start on it"
         ) as error:
-            doubts(signs, one)
+            caveats(signs, one)
         assert error.value.hint == f"use --server {server}"
 
 

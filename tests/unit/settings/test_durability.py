@@ -72,8 +72,10 @@ def test_what_replicas_would_lose_is_told_of_a_server_without_a_binary_log(flush
 
 def test_semi_synchronous_replicas_may_be_ahead_of_commits_that_are_not_synced() -> None:
     def found(flush: int) -> str:
-        semi_sync = {"rpl_semi_sync_master_enabled": "ON"}
-        return judge(MARIADB1011, flush=flush, log_bin="ON", sync_binlog=1, **semi_sync).replication.level
+        replicated = judge(
+            MARIADB1011, flush=flush, log_bin="ON", sync_binlog=1, rpl_semi_sync_master_enabled="ON"
+        )
+        return replicated.replication.level
 
     assert (found(1), found(2)) == ("unknown", "may_diverge")
 

@@ -17,7 +17,7 @@ import msgspec
 
 from flushlab.build import Progress, find_build
 from flushlab.build.build import Build
-from flushlab.build.choice import Sign, doubts
+from flushlab.build.choice import Sign, caveats
 from flushlab.build.verbose_help import verbose_help
 from flushlab.campaign.data import bytes_of
 from flushlab.campaign.facts import Resources
@@ -145,18 +145,18 @@ class SandboxPool(ServerPool):
             return msgspec.structs.replace(server, servers=servers)
         return msgspec.structs.replace(server, server=self.build.name)
 
-    def tell_doubts(self, progress: Progress) -> None:
+    def tell_caveats(self, progress: Progress) -> None:
         """Tells what speaks against these servers.
 
         Raises:
             UsageError: they cannot start on the user's data.
         """
-        for doubt in doubts(self.signs, self.build):
-            progress(f"warning: {doubt}")
+        for caveat in caveats(self.signs, self.build):
+            progress(f"warning: {caveat}")
 
     def warnings(self, changed: Iterable[str] = ()) -> tuple[Warning, ...]:
         """What of the user's files speaks against these servers."""
-        return tuple(Warning("other-server", text) for text in doubts(self.signs, self.build))
+        return tuple(Warning("other-server", text) for text in caveats(self.signs, self.build))
 
     # -- settings
 
@@ -403,7 +403,7 @@ class SandboxPool(ServerPool):
     def other(self, server: str, progress: Progress) -> Self:
         """Servers of another build, on the same volume."""
         pool = replace(self, build=find_build(server, get=not self.dry_run, progress=progress))
-        pool.tell_doubts(progress)
+        pool.tell_caveats(progress)
         return pool
 
     def volumes(self, progress: Progress) -> Volumes:

@@ -190,7 +190,7 @@ class NewServers:
         nodes = nodes_of(self.server.cluster, build)
         kind = SandboxPool if nodes == 1 else ClusterPool
         pool = kind(build, Volume(root), nodes, self.server.latency_s or 0.0, dry_run=True, signs=self.signs)
-        pool.tell_doubts(progress)
+        pool.tell_caveats(progress)
         yield pool
 
 
@@ -375,7 +375,7 @@ def open_servers(
     kind = SandboxPool if nodes == 1 else ClusterPool
     with open_volume(_path(storage.data_root), storage.disk_iops, storage.disk, progress) as volume:
         pool = kind(build, volume, nodes, server.latency_s or 0.0, signs=signs)
-        pool.tell_doubts(progress)
+        pool.tell_caveats(progress)
         yield pool
 
 

@@ -140,7 +140,7 @@ def test_a_named_server_stays_and_what_speaks_against_it_is_told_and_kept(
     named, said = NewServers(ServerSpec(server="mariadb"), StorageSpec()), list[str]()
     found = named.fitting(dump, [None], said.append)
     assert (found.server, said) == (named.server, [])
-    doubt = "shop.sql comes from MySQL 8.0.36, but the server is mariadb@10.11.19"
+    caveat = "shop.sql comes from MySQL 8.0.36, but the server is mariadb@10.11.19"
     with found.look(said.append) as pool:
-        assert [one.text for one in pool.warnings()] == [doubt]
-    assert said == [f"warning: {doubt}"]
+        assert [one.text for one in pool.warnings()] == [caveat]
+    assert said == [f"warning: {caveat}"]
