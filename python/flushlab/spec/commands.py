@@ -51,8 +51,8 @@ class DatabaseSpec(Spec, frozen=True, kw_only=True):
     server: Annotated[
         str | None,
         Option(
-            "A build (mariadb, mysql@5.7), or a tarball (path or URL, optionally with #sha256=…); default: by"
-            " your files, else mariadb."
+            "A build (mariadb, mysql@5.7), or a tarball (path or URL, also with #sha256=…); default: by your"
+            " files, or mariadb."
         ),
     ] = None
     prepare: Annotated[

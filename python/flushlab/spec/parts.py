@@ -64,8 +64,8 @@ class ServerSpec(_Nodes, frozen=True, kw_only=True):
     server: Annotated[
         str | None,
         Option(
-            "A build (mariadb, mariadb@10.11, mysql@5.7), or a tarball (path or URL, optionally with"
-            " #sha256=…); default: by your files, else mariadb.",
+            "A build (mariadb, mysql@5.7), or a tarball (path or URL, also with #sha256=…); default: by your"
+            " files, or mariadb.",
             started=True,
         ),
     ] = None
@@ -92,7 +92,7 @@ class ServerOrKeptSpec(ServerSpec, frozen=True, kw_only=True):
         str | None,
         Option(
             "A build (mariadb, mariadb@10.11, mysql@5.7), a tarball (path or URL, optionally with"
-            " #sha256=…), or what is kept (sandbox:NAME, cluster:NAME); default: by your files, else"
+            " #sha256=…), or what is kept (sandbox:NAME, cluster:NAME); default: by your files, or"
             " mariadb.",
             started=True,
         ),
@@ -105,7 +105,7 @@ class ServersSpec(_Nodes, frozen=True, kw_only=True):
     servers: Annotated[
         tuple[str, ...],
         Option(
-            "A build (mariadb, mysql@5.7) or a tarball (path or URL); default: by your files, else mariadb."
+            "A build (mariadb, mysql@5.7) or a tarball (path or URL); default: by your files, or mariadb."
             " Repeatable: compares them, each with all configurations.",
             key="server",
             started=True,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from flushlab.build import Build, Progress, find_build, silent
-from flushlab.build.choice import Sign, choose, caveats
+from flushlab.build.choice import Sign, caveats, choose
 from flushlab.datadir import DataRoot
 from flushlab.process import reap
 from flushlab.record import ServerIdentity, Value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flushlab.build import Build, choice
-from flushlab.build.choice import Choice, Sign, choose, caveats, of_options, of_release, of_word, other
+from flushlab.build.choice import Choice, Sign, caveats, choose, of_options, of_release, of_word, other
 from flushlab.errors import UsageError
 from flushlab.settings.words import find_words
 from tests.unit.builds import MARIADB, MYSQL57, MYSQL80, MYSQL97, build

@@ -282,7 +282,10 @@ def test_a_gain_below_the_floor_is_an_offer_with_its_cost_and_the_way_to_its_fil
     assert of_campaign(STRICT_ONLY) == (), "what is handed over keeps the floor"
     (offer,) = offered(STRICT_ONLY)
     assert (offer.offer, offer.floor, offer.settings) == (True, "second", SECOND.settings)
-    assert offer.costs == ("if the operating system crashes or the power fails: about 1 s of commits",)
+    assert offer.costs == (
+        "if the operating system crashes or the power fails: about 1 s of commits",
+        f"replicas: {LOSSY['replication']}",
+    )
     (step,) = offer.next_steps
     assert step.commands == (f"flushlab report {TUNED.campaign_id} --floor second --out second",)
     assert offered(TUNED) == ()
