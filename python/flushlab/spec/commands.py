@@ -32,7 +32,9 @@ class StartSpec(Spec, frozen=True, kw_only=True):
 
     panel: ClassVar[Panel] = SERVER
 
-    server: Annotated[str, fields(ServerSpec)["server"].option] = DEFAULT_SERVER
+    server: Annotated[
+        str, Option("A build (mariadb, mysql@5.7), or a tarball (path or URL, also with #sha256=…).")
+    ] = DEFAULT_SERVER
     basedir: Annotated[str | None, _BaseDir] = None
     name: Annotated[str | None, Option("Its name; default: random.")] = None
     settings: Annotated[Mapping[str, Value], _Settings] = {}
