@@ -72,6 +72,7 @@ def run_once(spec: BenchSpec, target: Target, watcher: Watcher, folder: Path | N
         target.require_files(spec.base.memory, spec.base.base, spec.data.dataset)
         target.require_load(workload)
         data = target.open_data(spec.data, workload.name, watcher.say)
+        target = target.fitting(data, [spec.base.base], watcher.say)
         with target.open(watcher.say) as pool:
             trial = _counted(pool.once(Once(spec, workload, timing, data), watcher))
     without = _without_effect(trial, spec.base.settings)

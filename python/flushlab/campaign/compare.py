@@ -102,10 +102,12 @@ def compare(
         PRECISE_SECONDS if precise else OWN_LOAD_SECONDS if spec.own_load else DEFAULT_SECONDS,
         blocks * (len(found) * (1 + len(others)) + 1),
     )
+    data = target.open_data(spec.data, needing_data(workloads), watcher.say)
+    target = target.fitting(data, [one.file for one in found.values()], watcher.say)
     asked = SeriesInput(
-        msgspec.structs.replace(spec, configurations=spelled(found, under)),
+        msgspec.structs.replace(spec, configurations=spelled(found, under), server=target.server),
         target,
-        data=target.open_data(spec.data, needing_data(workloads), watcher.say),
+        data=data,
         interim=precise or blocks >= INTERIM_BLOCKS,
         objective="latency" if spec.own_load else objective_of(spec.objective, first.name, first.options),
         blocks=blocks,

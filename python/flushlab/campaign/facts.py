@@ -69,11 +69,13 @@ class PlannedArm(msgspec.Struct, frozen=True, kw_only=True):
         name: the arm, or what the candidate changes.
         why: what it may buy or stands for; why it will not run.
         runs: whether it will.
+        offer: of a candidate that can only be part of an offer: the floor that it meets; else empty.
     """
 
     name: str
     why: str = ""
     runs: bool = True
+    offer: str = ""
 
 
 class Resources(msgspec.Struct, frozen=True, kw_only=True):

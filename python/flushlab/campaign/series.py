@@ -141,10 +141,12 @@ def series(
     target = target.planned(loaded.plan.server, loaded.plan.cluster)
     if spec.window is not None:
         parse_timing(spec.window)
+    data = target.open_data(spec.data, needing_data(workloads_of(loaded.plan)), watcher.say)
+    target = target.fitting(data, [spec.base.base], watcher.say)
     asked = SeriesInput(
         msgspec.structs.replace(spec, server=target.server),
         target,
-        data=target.open_data(spec.data, needing_data(workloads_of(loaded.plan)), watcher.say),
+        data=data,
         only=arms,
         interim=spec.precision is not None,
         objective=objective_of_plan(spec.objective, loaded.plan, loaded.path, arms),

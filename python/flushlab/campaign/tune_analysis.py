@@ -142,7 +142,10 @@ class TuneAnalysis(Analysis[Tune]):
         return guarantees(settings, self.identity, self.storage, self.launch)
 
     def _described(self, settings: Mapping[str, Value]) -> dict[str, str]:
-        return described(settings, self.identity, self.storage, self.launch)
+        words = described(settings, self.identity, self.storage, self.launch)
+        if self.request.spec.no_replicas:
+            del words["replication"]
+        return words
 
     def level_of(self, settings: Mapping[str, Value]) -> Floor:
         """The safest floor that settings meet."""

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from flushlab.campaign.facts import ArmFacts, CampaignFacts, Forecast, Kind, PlannedArm, Resources
 from flushlab.record import Machine, ServerIdentity, Warning
+from flushlab.settings.floor import aims
 from flushlab.units import counted, format_seconds, format_size
 
 _NOTHING = Text("Dry run: nothing was started, nothing was written.", style="bold")
@@ -55,7 +56,7 @@ def render(facts: CampaignFacts, writes: Mapping[str, str]) -> RenderableType:
     forecast = _forecast(facts)
     runs = sum(one.runs for one in forecast.arms)
     lowest = facts.tuning.lowest if facts.tuning else ""
-    what = f"{counted(runs, 'candidate')} down to the floor {lowest}"
+    what = f"{counted(runs, 'candidate')} {aims(facts.floor, lowest)}"
     if facts.plan is not None:
         what = f"{counted(runs, 'arm')} in {counted(facts.plan.blocks, 'block')}"
     about = Text(f"{facts.server.title} · {facts.workload}", style="dim")
@@ -86,7 +87,8 @@ def render(facts: CampaignFacts, writes: Mapping[str, str]) -> RenderableType:
 
 
 def _try(one: PlannedArm) -> Iterator[RenderableType]:
-    yield Padding(Text(one.name), (0, 0, 0, 2))
+    offer = f" (only for an offer, at floor {one.offer})" if one.offer else ""
+    yield Padding(Text(one.name).append(offer, style="dim"), (0, 0, 0, 2))
     if not one.runs:
         yield Padding(Text(f"will not run: {one.why}", style="yellow"), (0, 0, 0, 4))
     elif one.why and one.why != one.name:

@@ -37,7 +37,7 @@ from flushlab.settings.optionfile import (
 from flushlab.settings.options_here import OptionsHere
 from flushlab.settings.provider_options import parts_of
 
-_OF_A_SERVER = re.compile(r"(mysqld|server|mariadb|mariadbd|embedded)(-\d+\.\d+)?|client-server|galera")
+OF_A_SERVER = re.compile(r"(mysqld|server|mariadb|mariadbd|embedded)(-\d+\.\d+)?|client-server|galera")
 _A_GROUP = re.compile(
     r"(my|maria|client|server|galera|embedded|isam|aria|sst|xtrabackup|perror|ndb|innodb|safe_)"
 )
@@ -270,7 +270,7 @@ def _elsewhere(line: Line, server: OptionsHere) -> list[Finding]:
     """A server's setting in a group that no server reads."""
     name = canonical(line.name).removeprefix("loose_")
     bare = re.sub(r"^(skip|disable|enable)_", "", name)
-    if _OF_A_SERVER.fullmatch(line.group) or not (name in server.catalog or bare in server.catalog):
+    if OF_A_SERVER.fullmatch(line.group) or not (name in server.catalog or bare in server.catalog):
         return []
     says = f"is in [{line.group}], which the server does not read"
     return [Finding("wrong-group", "error", name, *line.at, says, "put it under [mysqld]")]

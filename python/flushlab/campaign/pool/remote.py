@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import msgspec
 
@@ -169,6 +169,10 @@ class RemoteTarget:
     def open_data(self, data: DataSpec, workload: str, progress: Progress) -> Data | None:
         """None: the server has its own."""
         return None
+
+    def fitting(self, data: Data | None, files: Iterable[Path | str | None], progress: Progress) -> Self:
+        """The server that is named."""
+        return self
 
     @contextmanager
     def open(self, progress: Progress) -> Iterator[RemotePool]:

@@ -21,14 +21,16 @@ from typing import NamedTuple
 import msgspec
 
 from flushlab.build import Build
+from flushlab.build.choice import Sign, of_options
 from flushlab.build.verbose_help import refused, verbose_help
 from flushlab.datadir import DataRoot
 from flushlab.errors import StorageError, UsageError
 from flushlab.machine import available_memory_bytes, memory_bytes
 from flushlab.record import ServerIdentity, Value
 from flushlab.settings.admission import LeftOut, admit, describe_left_out
-from flushlab.settings.catalog import load_catalog
+from flushlab.settings.catalog import canonical, load_catalog
 from flushlab.settings.check import (
+    OF_A_SERVER,
     Checked,
     adjusted,
     arguments,
@@ -45,6 +47,8 @@ from flushlab.units import format_size, parse_size
 _STOPS = ("syntax", "wrong-type", "out-of-range", "refused")
 """Kinds of findings that the server does not start with; what other versions have is only left out."""
 _NOT_HERE = ("not-in-version", "removed", "unknown-name", "misspelled", "wrong-group", "product")
+_BOTH_READ = ("mysqld", "server")
+"""Groups of MySQL and MariaDB."""
 _PREFIX = re.compile(r"^.*\[ERROR\]( \[[^]]+\])* (\S*/)?")
 """What precedes the reason in a line of a server's error log: time, number, its own path."""
 
@@ -281,6 +285,17 @@ def whole(file: Path) -> dict[str, str]:
                 unread += included.keys() - found.keys()
                 found |= included
     return found
+
+
+def signs(file: Path) -> list[Sign]:
+    """What an option file says about the server that it is for; nothing where it can be read only once."""
+    if not file.is_file():
+        return []
+    read = [line for path, text in whole(file).items() for line in lines(text, path)]
+    names = [canonical(line.name) for line in read if line.group in _BOTH_READ and line.name]
+    headings = {line.group for line in read if line.heading and OF_A_SERVER.fullmatch(line.group)}
+    mariadb = any(group.startswith(("mariadb", "client-server", "galera")) for group in headings)
+    return list(of_options(file.name, names, mariadb=mariadb))
 
 
 def text_of(file: Path) -> str:
