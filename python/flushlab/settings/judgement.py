@@ -58,6 +58,8 @@ class Judgement:
         self._loose, self._name = spelled.startswith("loose_"), spelled.removeprefix("loose_")
         self.findings: list[Finding] = []
         self.given = self._judge()
+        if self.given is not None:
+            self._foretell_end(self.given)
 
     def _say(
         self, kind: str, severity: Severity, text: str, hint: str | None = None, fatal: bool = False
@@ -106,9 +108,27 @@ class Judgement:
         self._misread(read)
         if here is None:
             return Given(name, line, text=given)
-        if here.deprecated:
-            self._say("deprecated", "warning", f"is deprecated {here.deprecated}")
         return Given(name, line, value=read.value)
+
+    def _foretell_end(self, given: Given) -> None:
+        """The server takes the option and warns that a later version will not."""
+        server, value = self._server, given.text if given.value is None else str(given.value)
+        found = server.names.deprecated(given.name, *server.key, value)
+        if found is None:
+            return
+        flavor, end = server.identity.flavor, server.next_end(given.name)
+        since = "" if found.earlier else f" since {flavor} {'.'.join(map(str, found.since[flavor]))}"
+        if found.values is not None:
+            says = f"has a value that is deprecated{since}"
+        else:
+            ends = f"{flavor} {end} removed it" if end else "a later version will remove it"
+            says = f"is deprecated{since}; {ends}"
+        note = found.note or server.names.note(given.name)
+        instead = found.successors or (() if found.values else server.successors(given.name))
+        hint = note or "nothing replaces it"
+        if instead or (note and not found.values):
+            hint = _instead(instead, note)
+        self._say("deprecated", "warning", says, hint)
 
     def _limit(self) -> None:
         """`maximum_`: the most that a session may choose, of options that have such a limit."""
