@@ -32,6 +32,8 @@ _PLAIN = re.compile(r"[\w.,:/+@%=-]*")
 _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "r": "\r", "\\": "\\", "s": " ", '"': '"', "'": "'"}
 _LINE_BYTES = 4094
 """Bytes of a line that the servers read at once; they treat the rest as another line."""
+_MARK = "\ufeff"
+_JOINED = "contains a NUL byte: the server takes the next line for the rest of it"
 _WHOLE_LINES_SINCE = (8, 0, 27)
 """A MySQL that reads lines of any length (`my_default.cc`, mysql_file_getline); 8.0.15 does not yet."""
 INCLUDES_AT_MOST = 10
@@ -144,8 +146,13 @@ def reads_whole_lines(identity: ServerIdentity) -> bool:
 def lines(text: str, path: str, *, whole: bool = False) -> Iterator[Line]:
     """The lines of one file, whatever their group, without comments and empty ones; never raises."""
     group: str | None = None
-    for number, raw in enumerate(text.split("\n"), start=1):
+    if text.startswith(_MARK):
+        says, hint = "begins with a byte order mark", "save the file as UTF-8 without that mark"
+        yield Line(path=path, line=1, problem=says, hint=hint, anywhere=True)
+    for number, raw, cut in _read(text.removeprefix(_MARK), whole):
         line = raw.strip(_BLANKS)
+        if cut:
+            yield Line(path=path, line=number, group=group or "", problem=cut, passed_over=True)
         if not whole and len(raw.encode()) > _LINE_BYTES:
             open_bracket = line[:1] == "[" and b"]" not in raw.encode()[:_LINE_BYTES]
             yield Line(
@@ -166,6 +173,32 @@ def lines(text: str, path: str, *, whole: bool = False) -> Iterator[Line]:
                 )
             else:
                 yield msgspec.structs.replace(read, path=path, line=number, group=group or "")
+
+
+def _read(text: str, whole: bool) -> Iterator[tuple[int, str, str]]:
+    """Number and text of each line as the server reads it, and what a NUL byte does to it.
+
+    With `fgets`, the line ends there. Newer MySQL (`mysql_file_getline`) takes a line without its end for the
+    beginning of the next one, and no letter at all for the end of the file.
+    """
+    begun, first = "", 0
+    for number, raw in enumerate(text.split("\n"), start=1):
+        head, nul, _ = raw.partition("\0")
+        if not nul:
+            yield first or number, begun + head, _JOINED if begun else ""
+        elif not whole:
+            yield number, head, "contains a NUL byte: the server does not read the rest of it"
+        elif head:
+            begun, first = begun + head, first or number
+            continue
+        elif begun:
+            yield first, begun, _JOINED
+        else:
+            yield number, "", "begins with a NUL byte: the server reads nothing from there on"
+            return
+        begun, first = "", 0
+    if begun:
+        yield first, begun, _JOINED
 
 
 def _line(line: str) -> Line:
