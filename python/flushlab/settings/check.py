@@ -55,7 +55,7 @@ _TEMPLATES = {
     "@NAME@": re.compile(r"=\s*([\"']?)@[A-Z_][A-Z0-9_]+@\1$"),
     "%NAME%": re.compile(r"=\s*([\"']?)%[A-Z_][A-Z0-9_]+%\1$"),
 }
-"""How templates mark what is to be filled in: Jinja, Helm, mustache, ERB, EPP, envsubst, Terraform, autoconf."""
+"""How templates mark what is to be filled in: Jinja, Helm, mustache, ERB, envsubst, Terraform, autoconf."""
 _MARKUP = re.compile(r"---|%YAML|\{|[\w.\"'-]+:(?=\s|$)")
 """The first line of YAML (a ConfigMap, docker-compose, values of Helm) or JSON."""
 _NAMED_AT_MOST = 6
@@ -195,7 +195,7 @@ def in_reading_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def unusable(text: str) -> tuple[str, str] | None:
-    """Why no server reads a text as the option file that it is meant as, and the way out; None if one does."""
+    """Why no server reads a text as an option file, and the way out; None if one does."""
     if _is_utf16(text):
         return "is UTF-16, which no server reads", "save it as UTF-8 without a byte order mark"
     lines = [(number, line.strip()) for number, line in enumerate(text.split("\n"), start=1)]

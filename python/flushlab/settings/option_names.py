@@ -17,8 +17,9 @@ from typing import Literal, NamedTuple, cast, get_args
 
 import msgspec
 
+from flushlab.record import Value
 from flushlab.record.server import Flavor
-from flushlab.settings.catalog import canonical, packaged, version_of
+from flushlab.settings.catalog import canonical, load_catalog, packaged, version_of
 
 _TAKEN, _LIMITED, _IGNORED = "+", "^", "o"
 _EARLIER = "~"
@@ -393,3 +394,43 @@ def load_option_shapes() -> OptionShapes:
             if mark == "+":
                 shapes[release][words[0]] = Shape.parse(words[2])
     return OptionShapes(shapes)
+
+
+_PREFIX = re.compile(r"(skip|disable|enable|loose)_")
+_NUMBERS = {"integer", "size", "float", "unsigned", "signed", "real"}
+
+
+def setting_of(word: str, value: Value | None = None) -> tuple[str, Value | None]:
+    """The setting that an option on a command line or in a plan stands for, and its value.
+
+    `skip-log-bin` is log_bin = OFF, and `log_bin` alone is ON. None: the option needs a value.
+    """
+    name = canonical(word)
+    listed, catalog = load_option_names().names(), load_catalog()
+    prefix, rest = "", name
+    while rest not in listed and rest not in catalog:
+        match = _PREFIX.match(rest)
+        if match is None:
+            return name, value
+        prefix, rest = prefix if match[1] == "loose" else match[1], rest[match.end() :]
+    if not prefix and value is not None:
+        return rest, value
+    kinds = _kinds(rest)
+    if prefix:
+        on = (prefix == "enable") != (str(value) == "0")
+        return rest, int(on) if kinds & _NUMBERS else ("ON" if on else "OFF")
+    return rest, "ON" if kinds & {"boolean", "switch"} else None
+
+
+def settings_of(given: Mapping[str, Value]) -> dict[str, Value]:
+    """The settings that such options stand for."""
+    return {name: value for name, value in (setting_of(*one) for one in given.items()) if value is not None}
+
+
+def _kinds(name: str) -> set[str]:
+    """The types of a setting on whatever servers, or the shapes of another option."""
+    if name in load_catalog():
+        entry = load_catalog().setting(name)
+        types = {entry.type, *(one.type for one in entry.version)} - {None}
+        return {"switch"} if entry.switch else {str(one) for one in types}
+    return {of[name].kind for of in load_option_shapes().shapes.values() if name in of}

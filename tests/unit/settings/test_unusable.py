@@ -113,6 +113,13 @@ def test_a_nul_byte_ends_a_line_or_joins_it_to_the_next_one(
         assert any("NUL byte" in one.problem for one in found)
 
 
+def test_a_last_line_without_its_end_is_whole() -> None:
+    found = list(lines("[mysqld]\n#\0\nport=7\nport=8", "my.cnf", whole=True))
+    assert [one.line for one in found if "NUL byte" in one.problem] == [2]
+    (told,) = lines("# a\0b\nport=7", "my.cnf", whole=True)
+    assert "NUL byte" in told.problem
+
+
 def test_carriage_returns_and_tabs_are_blanks() -> None:
     text = "\t[mysqld]\t\r\n\tsync_binlog\t=\t7\t\r\n"
     checked = check(text, MYSQL80)
