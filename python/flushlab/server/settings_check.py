@@ -254,7 +254,7 @@ def _judged(
     if memory := parse_size(request.memory) if request.memory else memory_bytes:
         found += too_large(checked, path, identity, memory, named=request.memory is not None)
     if floor is not None:
-        found += below(checked, identity, storage, floor)
+        found += below(checked, path, identity, storage, floor)
     else:
         found += at_risk(checked, path, identity, storage)
     if not launch.redo_enabled:

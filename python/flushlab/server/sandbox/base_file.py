@@ -36,8 +36,8 @@ from flushlab.settings.check import (
     arguments,
     check,
     in_reading_order,
-    is_option_file,
     refusal,
+    unusable,
 )
 from flushlab.settings.fit import DISK_PART, MEMORY_PART, Fit, Shrunk, fit
 from flushlab.settings.option_names import read_help
@@ -242,7 +242,8 @@ def _notes(
     said = (
         one
         for one in checked.findings
-        if one.kind in worth_saying or (one.kind == "contradiction" and one.fatal)
+        if (one.kind in worth_saying and one.severity != "note")
+        or (one.kind == "contradiction" and one.fatal)
     )
     for one in (*said, *nothing_read(file, checked)):
         yield f"{one.place}: {one.name} {one.text}".replace(":  ", ": ")
@@ -318,11 +319,8 @@ def require_option_file(text: str, file: Path) -> None:
     Raises:
         UsageError: it is not.
     """
-    if not is_option_file(text):
-        raise UsageError(
-            f"{file} is not an option file: it has no group such as [mysqld]",
-            hint="give the server's my.cnf; `mysqld --verbose --help` lists the paths that it reads",
-        )
+    if found := unusable(text):
+        raise UsageError(f"{file} {found[0]}", hint=found[1])
 
 
 def loader(file: Path) -> Loader:
@@ -330,7 +328,8 @@ def loader(file: Path) -> Loader:
 
     def load(target: str, directory: bool) -> Iterator[tuple[str, str]]:
         path = file.parent / target
-        paths = sorted(one for one in path.iterdir() if one.suffix == ".cnf") if directory else [path]
+        own = (one for one in path.iterdir() if one.name.endswith(".cnf") and not one.is_dir())
+        paths = sorted(own) if directory else [path]
         for one in paths:
             yield str(one), one.read_text(encoding="utf-8", errors="replace")
 
