@@ -19,6 +19,7 @@ import re
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import ClassVar
 
 import msgspec
 
@@ -54,6 +55,8 @@ class Directory(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         path: absolute.
     """
+
+    TITLE: ClassVar[str] = "data directory"
 
     path: str
 

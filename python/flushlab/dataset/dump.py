@@ -32,6 +32,8 @@ class SqlData(msgspec.Struct, frozen=True, kw_only=True):
 
     KIND: ClassVar[str]
     """In its key."""
+    TITLE: ClassVar[str]
+    """For people."""
 
     path: str
 
@@ -84,6 +86,7 @@ class Dump(SqlData, frozen=True, kw_only=True):
     """One file of SQL."""
 
     KIND = "dump"
+    TITLE = "SQL dump"
 
     @property
     def file(self) -> Path:
