@@ -94,7 +94,7 @@ def gathered(
         server=(last.server if last else None) or identity,
         sources=request.sources,
         data=request.dataset,
-        tables=last.tables if last else (),
+        tables=next((trial.tables for trial in base if trial.tables), ()),
         stand_in=stand_in,
         objective=request.objective,
         unit=last.unit if last else "",

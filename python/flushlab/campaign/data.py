@@ -60,8 +60,9 @@ def open_data(data: DataSpec, workloads: Iterable[str], progress: Progress = sil
     if size >= _WORTH_A_WORD:
         progress(f"reading {dataset.path} ({format_size(size)})")
     needed = database is not None or any(name.startswith(ON_DATA) and name != FROM_DATA for name in names)
-    if FROM_DATA in names and len(dataset.databases) == 1:
-        needed = True  # of several it takes them all
+    if FROM_DATA in names:
+        progress(f"--workload {FROM_DATA} makes a load from your data, which stands in for yours")
+        needed |= len(dataset.databases) == 1  # of several it takes them all
     untouched = tuple(name for name in names if not name.startswith(ON_DATA))
     facts = DataFacts(path=dataset.path, kind=dataset.TITLE, size_bytes=size, untouched=untouched)
     for warning in warnings_of(facts):

@@ -393,7 +393,7 @@ class CampaignFacts(msgspec.Struct, frozen=True, kw_only=True):
         interleaved: servers ran side by side and were measured in slices; false: each window had a fresh one.
         why_fresh: why each window had a fresh server, where `--fresh` did not ask for it; else empty.
         data: the user's data set; null: there is none.
-        tables: the largest tables of the base's last window, with the server's estimates of their rows.
+        tables: the largest tables before the base's first window, with the server's estimates of their rows.
         stand_in: the load of `--workload data`; null for any other.
         data_bytes: size of the workload's data; null: not known.
         pool_bytes: size of the base's buffer pool; null: not known.

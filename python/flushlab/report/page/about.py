@@ -94,7 +94,8 @@ def stand_in(subject: Subject) -> Iterator[Section]:
     )
     notes = [f"{one.name} is not touched: {one.why}." for one in load.skipped]
     if load.smaller:
-        notes.append(f"{counted(load.smaller, 'smaller table')} not touched.")
+        verb = "is" if load.smaller == 1 else "are"
+        notes.append(f"{counted(load.smaller, 'smaller table')} {verb} not touched.")
     lead = (
         f"The load is made from your data and stands in for yours: {shares}, each of one row by its primary"
         " key. A table gets transactions in proportion to its rows. An insert copies a row; a delete inserts"

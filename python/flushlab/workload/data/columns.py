@@ -170,7 +170,7 @@ def changed_first(column: Column, indexed: Collection[str]) -> tuple[bool, int]:
     return column.name in indexed, rank
 
 
-def new(column: Column, prefix: int | None, greatest: str, sample: str) -> New | None:
+def new(column: Column, prefix: int | None, greatest: str, sample: str, marked: str = "") -> New | None:
     """How the column gets a value that no row has; None where there are too few.
 
     Args:
@@ -178,6 +178,7 @@ def new(column: Column, prefix: int | None, greatest: str, sample: str) -> New |
         prefix: the characters that the key has of it; None: all.
         greatest: of its values, as text.
         sample: one of its values, as text.
+        marked: the greatest of its texts that an earlier load made.
     """
     kind = column.type
     found: New | None = None
@@ -192,13 +193,29 @@ def new(column: Column, prefix: int | None, greatest: str, sample: str) -> New |
     elif kind.name == "binary" and kind.size == 16 and prefix is None:
         found = New("", "", UuidParameter(binary=True), _MOST)
     elif kind.name in _TEXTS[:-2] or kind.name in _BYTES:
-        size = min(one for one in (kind.size, prefix, 255) if one is not None)
-        mark = _MARK if size >= len(_MARK) + _DIGITS else _MARK[0]
-        first = 10 ** max(min(size - len(mark), _DIGITS) - 1, 0)
-        found = _counted(f"CONCAT('{mark}', ", first, 9 * first, ")")
+        mark, digits = _marking(column, prefix)
+        first = 10 ** max(digits - 1, 0)
+        earlier = re.fullmatch(rf"{mark}(\d{{{digits}}})", marked)
+        start = int(earlier[1]) + 1 if earlier and digits > 0 else first
+        found = _counted(f"CONCAT('{mark}', ", start, 10 * first - start, ")")
     elif kind.name in _LAST:
         found = _later(kind.name, greatest)
     return found if found is not None and found.room >= _LEAST_NEW else None
+
+
+def _marking(column: Column, prefix: int | None) -> tuple[str, int]:
+    """What new texts begin with, and how many digits follow."""
+    size = min(one for one in (column.type.size, prefix, 255) if one is not None)
+    mark = _MARK if size >= len(_MARK) + _DIGITS else _MARK[0]
+    return mark, min(size - len(mark), _DIGITS)
+
+
+def marked(column: Column, prefix: int | None) -> str:
+    """SQL that is true of texts that an earlier load has made new; empty for other types."""
+    if column.type.name not in _TEXTS[:-2] and column.type.name not in _BYTES:
+        return ""
+    mark, digits = _marking(column, prefix)
+    return f"{quoted(column.name)} LIKE '{mark}{'_' * digits}'"
 
 
 def _counted(before: str, start: int, room: int, after: str) -> New:

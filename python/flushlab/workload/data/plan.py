@@ -176,10 +176,11 @@ def _planned(query: Query, databases: Sequence[str], most: int, seed: int) -> Da
             skipped.append(SkippedTable(f"{table.schema}.{table.name}", str(reason)))
     if not tables:
         has = [f"{one.name} ({one.why})" for one in skipped[:5]]
-        has += [f"{len(skipped) - 5} more tables"] if len(skipped) > 5 else []
-        has += [f"{views} views"] if views else []
+        has += [counted(len(skipped) - 5, "more table")] if len(skipped) > 5 else []
+        has += [counted(views, "view")] if views else []
+        but = f": {', '.join(has)}" if has else ""
         raise MeasurementError(
-            f"the data has no table that --workload data can write to: {', '.join(has) or 'it is empty'}",
+            f"the data has no table that --workload data can write to{but}",
             hint="it takes InnoDB tables with rows and a primary key; write your own load: txn:FILE, sql:FILE"
             " or 'command: …'",
         )
@@ -445,11 +446,17 @@ class _Planning:
             if not self._refused(tried, some, *args, **named):
                 found += some
                 continue
+            alone: list[tuple[Cell, ...]] = []
             for row in some:
                 if refused := self._refused(tried, [row], *args, **named):
                     refusal = refusal or refused
                 else:
-                    found.append(row)
+                    alone.append(row)
+            # What is taken one by one may not be taken together: a trigger gives all of them one value.
+            if alone and (refused := self._refused(tried, alone, *args, **named)):
+                refusal = refusal or refused
+            else:
+                found += alone
         if not found:
             raise _Skipped(refusal)
         return found
@@ -495,7 +502,10 @@ class _Planning:
         ends = ", ".join(f"HEX(CAST({end}({name}) AS CHAR))" for end in ("MAX", "MIN"))
         (row,) = self._ask(f"SELECT {ends} FROM {self.table.quoted}")
         greatest, least = (bytes.fromhex(one or "").decode(errors="replace") for one in row)
-        return of.new(column, prefix, greatest or "0", least)
+        if marked := of.marked(column, prefix):
+            ((text,),) = self._ask(f"SELECT MAX({name}) FROM {self.table.quoted} WHERE {marked}")
+            marked = text_of(text or "")
+        return of.new(column, prefix, greatest or "0", least, marked)
 
     def _has_plenty(self, column: Column) -> bool:
         new = self._new(column, None)

@@ -56,8 +56,8 @@ _PART_BYTES = 1 << 20
 """Of the plan in a row, as any server takes it in a packet."""
 _WEIGHTS = 1_000_000
 _REFUSALS = (1062, 1451, 1452, 1644, 3819, 4025)
-"""Duplicate key, foreign keys, SIGNAL of a trigger, CHECK of MySQL and MariaDB. Rules that a plan cannot see may
-refuse a row; that is counted and shown, and is no reason to end a campaign."""
+"""Duplicate key, foreign keys, SIGNAL of a trigger, CHECK of MySQL and MariaDB. No plan can see every rule; a
+row that one refuses is counted and shown, and does not end the load."""
 
 
 def require_shares(options: Mapping[str, object], spelling: Spelling) -> None:
@@ -174,7 +174,7 @@ class DataWorkload(TableOptions, frozen=True, kw_only=True):
             asked = ", ".join(f"{kind}s" for kind, share in self.shares.items() if share)
             raise MeasurementError(
                 f"no table takes {asked}: {'; '.join(sorted(why))}",
-                hint=f"give {', '.join(sorted(f'--{kind}' for kind in there))} a share",
+                hint=f"give {' or '.join(f'--{kind}' for kind in KINDS if kind in there)} a share",
             )
         return weights
 
