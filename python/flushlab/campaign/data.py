@@ -72,7 +72,7 @@ def open_data(data: DataSpec, workloads: Iterable[str], progress: Progress = sil
 
 
 def warnings_of(data: DataFacts | None, stand_in: StandIn | None = None) -> Iterator[Warning]:
-    """Whether the load is the user's, as far as there is a doubt."""
+    """Caveats about a load that is not the user's own."""
     for name in data.untouched if data is not None else ():
         yield Warning("data-untouched", f"{name} runs on tables of its own: its load does not touch the data")
     if stand_in is None:
