@@ -114,8 +114,8 @@ def written(column: Column) -> tuple[str, str]:
 
 
 _TEXT = "CONVERT(", " USING utf8mb4)"
-"""MySQL since 8.0.22 takes the type of a parameter from its place: bytes that are to be a TIME or a large number
-are lost. In here the parameter is a string."""
+"""MySQL since 8.0.22 takes the type of a parameter from its place. Bytes that are to be a TIME or a large
+number get lost. In here the parameter is a string."""
 
 
 def _as(kind: str) -> tuple[str, str]:
