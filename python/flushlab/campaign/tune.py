@@ -117,7 +117,7 @@ def tune(*, progress: Progress | Watcher = silent, **given: Any) -> CampaignFact
     if spec.run.resume is None:
         objective = objective_of(spec.objective, workload.name, workload.options)
         require_sensible(spec, target)
-        data = target.open_data(spec.data, workload.name, watcher.say)
+        data = target.open_data(spec.data, (workload.name,), watcher.say)
         target = target.fitting(data, [spec.base.base], watcher.say)
         spec = msgspec.structs.replace(spec, server=target.server)
         asked = TuneInput(spec, objective, data, target.needed_fleet, target.driven_by)
@@ -194,6 +194,7 @@ def decide(asked: TuneInput, pool: ServerPool, watcher: Watcher) -> TuneRequest:
         timing=timing,
         steady_state=steady,
         objective=asked.objective,
+        dataset=data.facts if data else None,
         dataset_key=data.dataset.key if data else {},
         crash_fail=crash_fail,
     )

@@ -20,7 +20,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -63,6 +63,8 @@ class Directory(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         path: absolute.
     """
+
+    TITLE: ClassVar[str] = "data directory"
 
     path: str
 

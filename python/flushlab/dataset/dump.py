@@ -34,6 +34,8 @@ class SqlData(msgspec.Struct, frozen=True, kw_only=True):
 
     KIND: ClassVar[str]
     """In its key."""
+    TITLE: ClassVar[str]
+    """For people."""
 
     path: str
 
@@ -92,6 +94,7 @@ class Dump(SqlData, frozen=True, kw_only=True):
     """One file of SQL."""
 
     KIND = "dump"
+    TITLE = "SQL dump"
 
     @property
     def file(self) -> Path:

@@ -47,6 +47,7 @@ class SqlFolder(SqlData, frozen=True, kw_only=True):
     """A folder with files of SQL."""
 
     KIND = "folder"
+    TITLE = "folder of SQL files"
 
     @property
     def files(self) -> tuple[Path, ...]:

@@ -47,6 +47,7 @@ class MydumperDump(SqlData, frozen=True, kw_only=True):
     """A folder of mydumper's."""
 
     KIND = "mydumper"
+    TITLE = "mydumper dump"
 
     @property
     def files(self) -> tuple[Path, ...]:

@@ -51,6 +51,7 @@ class ShellDump(SqlData, frozen=True, kw_only=True):
     """A folder of MySQL Shell's."""
 
     KIND = "shell"
+    TITLE = "MySQL Shell dump"
 
     @property
     def files(self) -> tuple[Path, ...]:

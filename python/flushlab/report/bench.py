@@ -13,7 +13,7 @@ from rich.text import Text
 from flushlab.errors import ValueOutOfRange
 from flushlab.record import KindTime, Latency, Launch, LoadResult, NodeActivity, Trial
 from flushlab.report.clients import load_came_from
-from flushlab.report.words import disk_words, small, unit_of_work
+from flushlab.report.words import data_words, disk_words, small, unit_of_work
 from flushlab.settings.durability import Verdict, described, verdict
 from flushlab.units import format_latency, format_seconds
 
@@ -82,6 +82,10 @@ def render(trial: Trial) -> RenderableType:
     if lines := trial.output.strip().splitlines():
         table.add_row("printed", Text(lines[-1]))
     table.add_row("server", trial.server.title)
+    if trial.workload:
+        table.add_row("workload", Text(trial.workload))
+    if trial.data is not None:
+        table.add_row("data", Text(data_words(trial.data, trial.tables)))
     if kept := _kept(trial):
         table.add_row("floor", str(kept[0]))
     if trial.disk is not None:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from flushlab.campaign.facts import ArmFacts, CampaignFacts, Forecast, Kind, PlannedArm, Resources
 from flushlab.record import Machine, ServerIdentity, Warning
+from flushlab.report.words import data_words
 from flushlab.settings.floor import aims
 from flushlab.units import counted, format_seconds, format_size
 
@@ -65,7 +66,8 @@ def render(facts: CampaignFacts, writes: Mapping[str, str]) -> RenderableType:
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
-    for name, text in _rows(forecast):
+    data = [("data", data_words(facts.data, ()))] if facts.data is not None else []
+    for name, text in (*data, *_rows(forecast)):
         table.add_row(name, Text(text))
     places = Table(show_header=False, box=None, pad_edge=False)
     places.add_column(overflow="fold")

@@ -242,16 +242,16 @@ class WorkloadSpec(Spec, frozen=True, kw_only=True):
     """What writes.
 
     Attributes:
-        name: `upsert`, `oltp_update_non_index`, `txn:FILE`, `sql:FILE` (relative to the folder of the plan,
-            or the present one), `command: …`.
+        name: `upsert`, `oltp_update_non_index`, `data`, `txn:FILE`, `sql:FILE` (relative to the folder of the
+            plan, or the present one), `command: …`.
         options: `threads`, `tables`, `key`, …: those that were given; the workload declares them.
     """
 
     name: Annotated[
         str,
         Option(
-            "A sysbench workload (oltp_update_non_index, oltp_read_write, …), upsert, txn:FILE, sql:FILE, or"
-            " any program: 'command: ./load.sh'.",
+            "A sysbench workload (oltp_update_non_index, …), upsert, data (made from --dataset), txn:FILE,"
+            " sql:FILE, or any program: 'command: ./load.sh'.",
             key="workload",
         ),
     ] = "oltp_update_non_index"

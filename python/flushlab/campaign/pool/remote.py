@@ -166,7 +166,7 @@ class RemoteTarget:
     def require_load(self, workload: Workload) -> None:
         """Nothing: the number of nodes is not known yet."""
 
-    def open_data(self, data: DataSpec, workload: str, progress: Progress) -> Data | None:
+    def open_data(self, data: DataSpec, workloads: Iterable[str], progress: Progress) -> Data | None:
         """None: the server has its own."""
         return None
 
@@ -417,7 +417,7 @@ class RemotePool(ServerPool):
         ):
             for one in changes:
                 one.make()
-            say(f"running {load.name} on {self.identity.title} at {server.name}")
+            say(f"running the workload {load.name} on {self.identity.title} at {server.name}")
             trial = asked.measured(server, load, given, server.name)
         return msgspec.structs.replace(trial, warnings=(*self.warnings(), *trial.warnings))
 

@@ -444,7 +444,7 @@ class SandboxPool(ServerPool):
             runner.load(settings)
             if spec.wait_for_quiet:
                 check_other_load(self.folder, watcher, wait=True)
-            watcher.say(f"running {workload.name} on {self.identity.title}")
+            watcher.say(f"running the workload {workload.name} on {self.identity.title}")
             with publish_status("bench", server=self.identity.title, workload=workload.name):
                 trial = runner.run(Arm(name="bench", settings=settings), stage="bench", block=1)
         if trial.lacked_memory:

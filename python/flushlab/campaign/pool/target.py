@@ -168,9 +168,9 @@ class NewServers:
         if isinstance(workload, EngineOptions):
             require_cluster(workload.cluster_load, self.server.cluster or 1)
 
-    def open_data(self, data: DataSpec, workload: str, progress: Progress) -> Data | None:
+    def open_data(self, data: DataSpec, workloads: Iterable[str], progress: Progress) -> Data | None:
         """The user's data; None if there is none."""
-        return open_data(data, workload, progress)
+        return open_data(data, workloads, progress)
 
     def open(self, progress: Progress) -> AbstractContextManager[SandboxPool]:
         """The servers; see `open_servers`."""

@@ -12,6 +12,7 @@ from flushlab.campaign.pool import target
 from flushlab.campaign.pool.target import FLEET, NewServers, OnFleet, target_of
 from flushlab.dataset import open_dataset
 from flushlab.errors import UsageError
+from flushlab.record.data import DataFacts
 from flushlab.spec.kinds import CompareSpec, SeriesSpec, TuneSpec
 from flushlab.spec.parts import RunSpec, ServerSpec, ServersSpec, StorageSpec
 from tests.unit.builds import MARIADB
@@ -101,7 +102,8 @@ CREATE TABLE `item` (`id` int NOT NULL);
 def dump(tmp_path: Path, private_home: Path, monkeypatch: pytest.MonkeyPatch) -> Data:
     monkeypatch.setattr(choice, "list_builds", list)
     (tmp_path / "shop.sql").write_text(DUMP)
-    return Data(dataset=open_dataset(tmp_path / "shop.sql"), database="shop")
+    facts = DataFacts(path=str(tmp_path / "shop.sql"), kind="SQL dump", size_bytes=len(DUMP))
+    return Data(dataset=open_dataset(tmp_path / "shop.sql"), database="shop", facts=facts)
 
 
 def test_the_data_choose_the_server_where_none_is_named_and_it_is_told(dump: Data) -> None:
